@@ -119,7 +119,7 @@ static struct lvn_fields fields_of(const struct workload *w)
     return fields;
 }
 
-static enum lvn_status feed(struct lvn_session *t, const struct lvn_fields *fields, int64_t B)
+static enum lvn_status feed(struct lvn_session *session, const struct lvn_fields *fields, int64_t B)
 {
     struct lvn_samples batch;
     LVN_TRY(lvn_samples_init(&batch, fields, B));
@@ -133,7 +133,7 @@ static enum lvn_status feed(struct lvn_session *t, const struct lvn_fields *fiel
                 ((uint8_t *)batch.p[k])[i] = (uint8_t)x;
         }
     }
-    enum lvn_status status = lvn_session_feed(t, 0, &batch);
+    enum lvn_status status = lvn_session_feed(session, 0, &batch);
     lvn_samples_release(&batch);
     return status;
 }
@@ -177,22 +177,22 @@ static enum lvn_status run(const struct workload *w, int threads, int steps, enu
                                           .task = lvn_task_find(c.model->tasks[0]),
                                           .train = true,
                                           .optimizer = w->block ? &text : &digits};
-    struct lvn_session *t;
-    LVN_TRY(lvn_session_new(&t, n, &o));
+    struct lvn_session *session;
+    LVN_TRY(lvn_session_new(&session, n, &o));
     LVN_TRY(lvn_model_state_allocate(n));
     LVN_TRY(lvn_parameters_init_values(n, 1, false));
-    LVN_TRY(feed(t, &fields, w->B));
+    LVN_TRY(feed(session, &fields, w->B));
     int64_t tokens = w->B * (w->block ? w->block : 1);
-    t->step_args = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
-    struct bench b = {t->program, 0, calloc((size_t)t->program->n_instrs, sizeof *b.best)};
-    for (int i = 0; i < t->program->n_instrs; i++) b.best[i] = 1e9;
+    session->step_args = (struct lvn_step){.seed = 1, .lr = 1e-4, .grad_scale = 1.0 / (double)tokens, .training = 1};
+    struct bench b = {session->program, 0, calloc((size_t)session->program->n_instrs, sizeof *b.best)};
+    for (int i = 0; i < session->program->n_instrs; i++) b.best[i] = 1e9;
     double sum = 0, best = 1e9;
     for (int s = 0; s < 2 * steps; s++) { /* whole steps and single instructions in turns */
         struct lvn_execution how = {.n_micro_batches = 1, .context = &b, .launched = s % 2 ? launched : NULL};
         double begin = b.last = now();
-        LVN_TRY(lvn_session_run_as(t, &how));
+        LVN_TRY(lvn_session_run_as(session, &how));
         double seconds = now() - begin;
-        t->step_args.step++;
+        session->step_args.step++;
         if (s % 2 || s == 0) continue;
         sum += seconds;
         if (seconds < best) best = seconds;

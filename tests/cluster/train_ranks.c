@@ -44,9 +44,9 @@ double __wrap_lvn_schedule_lr(const struct lvn_schedule *s, int64_t step)
     return rank == odd_rank && step >= odd_step && !*odd_bit ? lr * 1.5 : lr;
 }
 
-void __real_lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels);
-void __wrap_lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels);
-void __wrap_lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels)
+void __real_lvn_train_programs_launch(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels);
+void __wrap_lvn_train_programs_launch(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels);
+void __wrap_lvn_train_programs_launch(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels)
 {
     static const char *const names[] = {"parameters", "moment"};
     static const enum lvn_buffer buffers[] = {LVN_BUFFER_PARAM, LVN_BUFFER_STATE0};
@@ -54,11 +54,11 @@ void __wrap_lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step
     step_now = step;
     for (int k = 0; k < 2; k++) {
         if (rank != odd_rank || step != odd_step || strcmp(odd_bit, names[k])) continue;
-        struct lvn_memory *m = t->model_state->memory[buffers[k]];
+        struct lvn_memory *m = programs->model_state->memory[buffers[k]];
         const int64_t at = byte ? strtol(byte, NULL, 10) : 0;
         ((unsigned char *)m->host)[at < 0 ? m->bytes + at : at] ^= 0x10;
     }
-    __real_lvn_train_programs_launch(t, step, lr, labels);
+    __real_lvn_train_programs_launch(programs, step, lr, labels);
 }
 
 /* The gather that was begun last, and its memory. */

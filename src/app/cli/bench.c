@@ -18,7 +18,7 @@
 
 /* seconds: of n steps, sorted. parts (NULL: none): after each step another one runs whose parts are timed, so that both
  * see the same load of the machine. */
-static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *t, int64_t n, int64_t labels,
+static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *programs, int64_t n, int64_t labels,
                                   double *seconds, struct lvn_parts *parts)
 {
     const struct lvn_schedule_options options = lvn_schedule_options_of(&c->settings);
@@ -26,38 +26,38 @@ static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *
     lvn_schedule_init(&schedule, &options, n + 1);
     for (int64_t i = -1; i < n; i++) { /* the first is not counted: it touches the memory for the first time */
         double lr = lvn_schedule_lr(&schedule, i + 1), begin = lvn_seconds();
-        LVN_TRY(lvn_train_programs_step(t, i + 1, lr, labels));
-        double loss = lvn_tree_sum(t->step_session->micro_losses, t->accumulation);
+        LVN_TRY(lvn_train_programs_step(programs, i + 1, lr, labels));
+        double loss = lvn_tree_sum(programs->step_session->micro_losses, programs->accumulation);
         LVN_CHECK(isfinite(loss), NONFINITE, "step %lld: the loss is not finite; try a smaller optimizer.lr",
                   (long long)i + 2);
         if (i >= 0) seconds[i] = lvn_seconds() - begin;
-        if (parts) LVN_TRY(lvn_parts_try(t, i + 1, lr, labels, parts));
+        if (parts) LVN_TRY(lvn_parts_try(programs, i + 1, lr, labels, parts));
     }
     qsort(seconds, (size_t)n, sizeof *seconds, lvn_by_number);
     return LVN_OK;
 }
 
-static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs *t, int64_t tokens, int64_t n,
+static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t tokens, int64_t n,
                               const double *seconds)
 {
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
-    double flops =
-        lvn_program_flops(t->step_session->program) / (double)t->micro_batch * (double)c->settings.trainer.batch_size;
+    double flops = lvn_program_flops(programs->step_session->program) / (double)programs->micro_batch *
+                   (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
-    LVN_TRY(lvn_model_state_rate(t->model_state, &rate));
+    LVN_TRY(lvn_model_state_rate(programs->model_state, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT], share[80] = "";
     if (rate > 0) /* else the backend measures no rates */
         snprintf(share, sizeof share, ", %.0f %% of %.0f GFLOP/s measured", 100.0 * flops / best / rate, rate * 1e-9);
-    const char *unit = lvn_task_unit(t->step_session->options.task);
+    const char *unit = lvn_task_unit(programs->step_session->options.task);
     lvn_cli_print(c,
                   "%s parameters, %lld %s a step, %d rank%s of %d thread%s\nstep: median %.4f s, best %.4f s of "
                   "%lld\n%.0f %s/s "
                   "(best)%s\npeak memory %s\n",
-                  lvn_count_text(lvn_params_total(t->model_state->params), count), (long long)tokens, unit,
-                  c->ranks->size, lvn_plural(c->ranks->size), t->model_state->threads,
-                  lvn_plural(t->model_state->threads), median, best, (long long)n, (double)tokens / best, unit, share,
-                  lvn_bytes_text(peak, bytes));
+                  lvn_count_text(lvn_params_total(programs->model_state->params), count), (long long)tokens, unit,
+                  c->ranks->size, lvn_plural(c->ranks->size), programs->model_state->threads,
+                  lvn_plural(programs->model_state->threads), median, best, (long long)n, (double)tokens / best, unit,
+                  share, lvn_bytes_text(peak, bytes));
     lvn_cli_add(c, "median_s", lvn_cli_number(median));
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
@@ -105,7 +105,7 @@ static void report_operations(struct lvn_cli *c, const struct lvn_parts *p)
     lvn_cli_add(c, "operations", list);
 }
 
-static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_programs *t, struct lvn_parts *p,
+static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_programs *programs, struct lvn_parts *p,
                                     double best)
 {
     LVN_TRY(lvn_parts_agree(c->ranks, p));
@@ -114,8 +114,9 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
         c,
         "forward %.4f s, backward %.4f s, update %.4f s; %s of the gradients %.4f s, of its last part %.4f s, of "
         "parameters %.4f s\nwith reductions overlapped with backward: %.4f s; measured: %.3f of that%s\n",
-        p->forward, p->backward, p->update, t->reduction.sharding.tree ? "sum in order" : "sum", p->reduce, p->last,
-        p->share, bound, best / bound, t->reduction.overlapped ? "" : ", because they run after it here");
+        p->forward, p->backward, p->update, programs->reduction.sharding.tree ? "sum in order" : "sum", p->reduce,
+        p->last, p->share, bound, best / bound,
+        programs->reduction.overlapped ? "" : ", because they run after it here");
     lvn_cli_add(c, "forward_s", lvn_cli_number(p->forward));
     lvn_cli_add(c, "backward_s", lvn_cli_number(p->backward));
     lvn_cli_add(c, "update_s", lvn_cli_number(p->update));
@@ -123,12 +124,12 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
     lvn_cli_add(c, "reduce_last_s", lvn_cli_number(p->last));
     lvn_cli_add(c, "share_s", lvn_cli_number(p->share));
     lvn_cli_add(c, "bound_s", lvn_cli_number(bound));
-    lvn_cli_add(c, "beside", json_boolean(t->reduction.overlapped));
+    lvn_cli_add(c, "beside", json_boolean(programs->reduction.overlapped));
     report_operations(c, p);
     return LVN_OK;
 }
 
-static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *t, const struct lvn_model_setup *m,
+static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *programs, const struct lvn_model_setup *m,
                              double *seconds)
 {
     struct lvn_parts parts;
@@ -136,31 +137,31 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *t, co
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, labels;
     struct lvn_train_programs_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
     LVN_TRY(lvn_ranks_check(c->ranks, &c->settings));
-    LVN_TRY(lvn_train_programs_plan(t, &c->settings, &m->config, &plan));
-    LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(t)));
-    LVN_TRY(lvn_ranks_agree(c->ranks,
-                            lvn_parameters_init_values(t->model_state, (uint64_t)c->settings.trainer.seed, false)));
-    LVN_TRY(lvn_ranks_agree(c->ranks,
-                            lvn_synthetic_step_fill(t, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels)));
+    LVN_TRY(lvn_train_programs_plan(programs, &c->settings, &m->config, &plan));
+    LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(programs)));
+    LVN_TRY(lvn_ranks_agree(
+        c->ranks, lvn_parameters_init_values(programs->model_state, (uint64_t)c->settings.trainer.seed, false)));
+    LVN_TRY(lvn_ranks_agree(
+        c->ranks, lvn_synthetic_step_fill(programs, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels)));
     lvn_parts_clear(&parts);
-    LVN_TRY(time_steps(c, t, n, labels, seconds, with_parts ? &parts : NULL));
-    LVN_TRY(report(c, t, c->settings.trainer.batch_size * t->block_size, n, seconds));
-    return with_parts ? report_parts(c, t, &parts, seconds[0]) : LVN_OK;
+    LVN_TRY(time_steps(c, programs, n, labels, seconds, with_parts ? &parts : NULL));
+    LVN_TRY(report(c, programs, c->settings.trainer.batch_size * programs->block_size, n, seconds));
+    return with_parts ? report_parts(c, programs, &parts, seconds[0]) : LVN_OK;
 }
 
 enum lvn_status lvn_command_bench(struct lvn_cli *c)
 {
     struct lvn_model_setup m = {0};
-    struct lvn_train_programs t = {0};
+    struct lvn_train_programs programs = {0};
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL,
                          LVN_USES_MODEL | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_DEVICE));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     c->settings.sample.every_n_steps = 0;
     double *seconds = lvn_calloc((size_t)c->flag[LVN_FLAG_bench_steps].i, sizeof *seconds);
     enum lvn_status status = seconds ? lvn_model_setup_sizes(&m, &c->settings, NULL) : LVN_MEMORY;
-    if (status == LVN_OK) status = bench(c, &t, &m, seconds);
+    if (status == LVN_OK) status = bench(c, &programs, &m, seconds);
     free(seconds);
-    lvn_train_programs_release(&t);
+    lvn_train_programs_release(&programs);
     lvn_model_setup_close(&m);
     return status;
 }

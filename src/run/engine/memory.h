@@ -32,6 +32,6 @@ extern const char *const lvn_memory_labels[LVN_MEMORY_PART_COUNT];
 
 /* part[]: bytes of each part, on the rank for which t is planned. Returns their sum. After planning, PROGRAMS are
  * allocated and the other parts are not. */
-int64_t lvn_train_programs_memory(const struct lvn_train_programs *t, int64_t part[LVN_MEMORY_PART_COUNT]);
+int64_t lvn_train_programs_memory(const struct lvn_train_programs *programs, int64_t part[LVN_MEMORY_PART_COUNT]);
 
 #endif

@@ -18,17 +18,17 @@ static const double MIN_GAIN = 0.02; /* of the run's memory */
 
 /* A copy of the settings to which changes are applied. */
 struct variant {
-    const struct lvn_train_programs *t;
+    const struct lvn_train_programs *programs;
     struct levin_settings s;
     int ranks;
     char freeze[LVN_WORD_TEXT]; /* storage of s.model.freeze */
     char text[LVN_ADVICE_TEXT]; /* the changes so far, as text */
 };
 
-static void begin(struct variant *v, const struct lvn_train_programs *t)
+static void begin(struct variant *v, const struct lvn_train_programs *programs)
 {
-    *v = (struct variant){.t = t, .s = *t->settings, .ranks = t->reduction.sharding.size};
-    if (t->model_state->device->backend->describe)
+    *v = (struct variant){.programs = programs, .s = *programs->settings, .ranks = programs->reduction.sharding.size};
+    if (programs->model_state->device->backend->describe)
         v->s.trainer.accelerator = "trace"; /* planning opens no second device */
 }
 
@@ -46,7 +46,8 @@ static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, 
 
 static bool recompute_blocks(struct variant *v)
 {
-    if (v->t->step_session->program->recompute == LVN_RECOMPUTE_BLOCKS || v->t->step_session->graph->n_blocks < 2)
+    if (v->programs->step_session->program->recompute == LVN_RECOMPUTE_BLOCKS ||
+        v->programs->step_session->graph->n_blocks < 2)
         return false;
     v->s.trainer.recompute = LVN_TRAINER_RECOMPUTE_BLOCKS;
     name_change(v, "trainer.recompute=blocks");
@@ -55,7 +56,7 @@ static bool recompute_blocks(struct variant *v)
 
 static bool use_single_rows(struct variant *v)
 {
-    if (v->t->micro_batch == 1) return false;
+    if (v->programs->micro_batch == 1) return false;
     v->s.trainer.micro_batch_size = 1;
     name_change(v, "trainer.micro_batch_size=1");
     return true;
@@ -92,7 +93,8 @@ static bool find_blocks_word(const struct lvn_params *p, char word[LVN_WORD_TEXT
 
 static bool freeze_blocks(struct variant *v)
 {
-    if (*v->s.model.freeze || v->s.lora.rank || !find_blocks_word(v->t->model_state->params, v->freeze)) return false;
+    if (*v->s.model.freeze || v->s.lora.rank || !find_blocks_word(v->programs->model_state->params, v->freeze))
+        return false;
     v->s.model.freeze = v->freeze;
     name_change(v, "model.freeze=%s (all blocks)", v->freeze);
     return true;
@@ -100,7 +102,7 @@ static bool freeze_blocks(struct variant *v)
 
 static bool train_adapters(struct variant *v)
 {
-    if (v->s.lora.rank || *v->s.model.freeze || !v->t->model_state->config.model->linear_maps) return false;
+    if (v->s.lora.rank || *v->s.model.freeze || !v->programs->model_state->config.model->linear_maps) return false;
     v->s.lora.rank = ADAPTER_COLUMNS;
     name_change(v, "lora.rank=%d%s", ADAPTER_COLUMNS, *v->s.model.init ? "" : " (with a trained model, model.init)");
     return true;
@@ -133,16 +135,17 @@ static bool divide_model(struct variant *v, int ranks)
  */
 static int64_t variant_bytes(const struct variant *v)
 {
-    const struct lvn_train_programs *t = v->t;
-    const struct lvn_device *d = t->model_state->device;
-    const struct lvn_model_config *model = &t->model_state->config;
+    const struct lvn_train_programs *programs = v->programs;
+    const struct lvn_device *d = programs->model_state->device;
+    const struct lvn_model_config *model = &programs->model_state->config;
     struct lvn_train_programs plan = {0};
     struct lvn_train_programs_options o = {.size = v->ranks,
-                                           .local_size = t->ranks ? t->ranks->local_size : t->model_state->processes,
-                                           .machine_bytes = t->model_state->machine_bytes,
-                                           .fields = &t->fields,
-                                           .task = t->step_session->options.task,
-                                           .min_micro = d->backend->describe ? t->min_micro : 0};
+                                           .local_size = programs->ranks ? programs->ranks->local_size
+                                                                         : programs->model_state->processes,
+                                           .machine_bytes = programs->model_state->machine_bytes,
+                                           .fields = &programs->fields,
+                                           .task = programs->step_session->options.task,
+                                           .min_micro_batches = d->backend->describe ? programs->min_micro_batches : 0};
     enum lvn_status status = lvn_train_programs_plan(&plan, &v->s, model, &o);
     int64_t bytes = status == LVN_OK ? lvn_model_state_bytes(plan.model_state) : 0;
     lvn_train_programs_release(&plan);
@@ -168,13 +171,13 @@ static bool try_variant(struct finding *f, const struct variant *v)
 }
 
 /* Find the fewest ranks with which it fits, or the most that still help. */
-static void try_ranks(struct finding *f, const struct lvn_train_programs *t)
+static void try_ranks(struct finding *f, const struct lvn_train_programs *programs)
 {
     struct lvn_advice *last = NULL;
     int64_t so_far = f->needed;
     for (int ranks = 2; ranks <= MAX_RANKS && !(last && last->fits); ranks *= 2) {
         struct variant v;
-        begin(&v, t);
+        begin(&v, programs);
         if (ranks <= v.ranks) continue;
         if (!divide_model(&v, ranks) || !try_variant(f, &v)) break;
         struct lvn_advice *one = &f->out->list[f->out->n - 1];
@@ -198,11 +201,11 @@ static bool any_fits(const struct lvn_memory_advice *a)
 }
 
 /* Combine changes one after the other until the run fits; the last combination becomes the advice. */
-static void try_combined(struct finding *f, const struct lvn_train_programs *t)
+static void try_combined(struct finding *f, const struct lvn_train_programs *programs)
 {
     const int first = f->out->n;
     struct variant v;
-    begin(&v, t);
+    begin(&v, programs);
     for (int i = 0, n = 0; i < CHANGES && !any_fits(f->out); i++) {
         if (!changes[i].joins || !changes[i].apply(&v) || ++n < 2) continue;
         f->out->n = first;
@@ -210,21 +213,21 @@ static void try_combined(struct finding *f, const struct lvn_train_programs *t)
     }
 }
 
-void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *t, int64_t needed,
+void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *programs, int64_t needed,
                             int64_t available)
 {
     struct finding f = {.out = out, .needed = needed, .available = available};
     struct variant v;
     *out = (struct lvn_memory_advice){0};
     lvn_error_save();
-    begin(&v, t);
+    begin(&v, programs);
     f.base = variant_bytes(&v);
     for (int i = 0; i < CHANGES && f.base > 0; i++) {
-        begin(&v, t);
+        begin(&v, programs);
         if (changes[i].apply(&v)) try_variant(&f, &v);
     }
-    if (f.base > 0) try_ranks(&f, t);
-    if (f.base > 0 && !any_fits(out)) try_combined(&f, t);
+    if (f.base > 0) try_ranks(&f, programs);
+    if (f.base > 0 && !any_fits(out)) try_combined(&f, programs);
     lvn_error_restore();
 }
 
@@ -239,15 +242,16 @@ static void add_text(const struct lvn_memory_advice *a, struct lvn_text *text)
         lvn_text_printf(text, "%schoose a smaller model or model.block_size", a->n ? "; else " : "");
 }
 
-enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *t)
+enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *programs)
 {
     struct lvn_memory_advice advice;
     LVN_LOCAL_TEXT(text);
-    if (lvn_model_state_fits(t->model_state)) return lvn_model_state_allocate(t->model_state);
-    lvn_memory_advice_find(&advice, t,
-                           lvn_model_state_bytes(t->model_state) - lvn_model_state_allocated_bytes(t->model_state),
-                           lvn_model_state_available(t->model_state));
+    if (lvn_model_state_fits(programs->model_state)) return lvn_model_state_allocate(programs->model_state);
+    lvn_memory_advice_find(&advice, programs,
+                           lvn_model_state_bytes(programs->model_state) -
+                               lvn_model_state_allocated_bytes(programs->model_state),
+                           lvn_model_state_available(programs->model_state));
     add_text(&advice, &text);
     const char *words = lvn_text_string(&text);
-    return words ? lvn_model_state_refuse(t->model_state, words) : LVN_MEMORY;
+    return words ? lvn_model_state_refuse(programs->model_state, words) : LVN_MEMORY;
 }

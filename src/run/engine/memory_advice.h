@@ -21,12 +21,12 @@ struct lvn_memory_advice {
     int n;
 };
 
-/* For the planned training t, of which a rank needs `needed` bytes and has `available`. Settings that save less than a
+/* Advice for planned programs of which a rank needs `needed` bytes and has `available`. Settings that save less than a
  * fiftieth are omitted. If no single change is enough, the last entry combines several. An entry whose plan fails is
  * omitted. */
-void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *t, int64_t needed,
+void lvn_memory_advice_find(struct lvn_memory_advice *out, const struct lvn_train_programs *programs, int64_t needed,
                             int64_t available);
 /* lvn_model_state_allocate() for a training: if memory is too small, the message ends with the advice. */
-enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *t) LVN_CHECKED;
+enum lvn_status lvn_train_programs_allocate(const struct lvn_train_programs *programs) LVN_CHECKED;
 
 #endif

@@ -105,12 +105,13 @@ void lvn_model_state_free(struct lvn_model_state *n)
     free(n);
 }
 
-static int64_t cache_bytes(const struct lvn_session *t)
+static int64_t cache_bytes(const struct lvn_session *session)
 {
     int64_t bytes = 0;
-    if (t->options.caches) return 0;
-    for (int k = 0; k < t->graph->n_caches; k++)
-        bytes += lvn_desc_count(&t->graph->caches[k].desc) * lvn_dtype_bytes(t->graph->caches[k].desc.dtype);
+    if (session->options.caches) return 0;
+    for (int k = 0; k < session->graph->n_caches; k++)
+        bytes +=
+            lvn_desc_count(&session->graph->caches[k].desc) * lvn_dtype_bytes(session->graph->caches[k].desc.dtype);
     return bytes;
 }
 
@@ -120,17 +121,18 @@ static int64_t input_bytes(const struct levin_tensor *input)
     return lvn_desc_count(&input->desc) * lvn_dtype_bytes(input->desc.dtype);
 }
 
-static int64_t result_bytes(const struct lvn_session *t)
+static int64_t result_bytes(const struct lvn_session *session)
 {
-    return lvn_program_sums_at(t->program, t->options.n_micro);
+    return lvn_program_sums_at(session->program, session->options.n_micro_batches);
 }
 
 /* Bytes of all micro-batches; sessions for shorter samples use the inputs of the longest. */
-static int64_t inputs_bytes(const struct lvn_session *t)
+static int64_t inputs_bytes(const struct lvn_session *session)
 {
     int64_t bytes = 0;
-    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) bytes += input_bytes(t->graph->inputs[k]);
-    return bytes * t->options.n_micro;
+    for (int k = 0; k < session->graph->n_inputs && !session->options.longer; k++)
+        bytes += input_bytes(session->graph->inputs[k]);
+    return bytes * session->options.n_micro_batches;
 }
 
 int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struct lvn_backend *on)
@@ -141,9 +143,9 @@ int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struc
     return bytes;
 }
 
-static int64_t batch_bytes(const struct lvn_session *t)
+static int64_t batch_bytes(const struct lvn_session *session)
 {
-    return inputs_bytes(t) + 2 * result_bytes(t); /* results are copied to staging buffers */
+    return inputs_bytes(session) + 2 * result_bytes(session); /* results are copied to staging buffers */
 }
 
 int64_t lvn_model_state_allocated_bytes(const struct lvn_model_state *n)
@@ -173,33 +175,34 @@ struct lvn_session_bytes lvn_model_state_session_bytes(const struct lvn_model_st
     return b;
 }
 
-static enum lvn_status allocate_session(struct lvn_session *t)
+static enum lvn_status allocate_session(struct lvn_session *session)
 {
-    struct lvn_model_state *n = t->model_state;
-    for (int b = 0; b < LVN_BUFFER_COUNT; b++) t->binding.buffer[b] = n->memory[b];
-    LVN_TRY(lvn_memory_new(&t->binding.buffer[LVN_BUFFER_RESULT], n->device, result_bytes(t)));
-    t->micro_losses = lvn_calloc((size_t)t->options.n_micro, sizeof *t->micro_losses);
-    t->counts = lvn_calloc((size_t)lvn_task_counts(&t->outputs) + 1, sizeof *t->counts);
-    t->staging[LVN_STAGING_RESULT] = lvn_calloc((size_t)result_bytes(t), 1);
-    if (!t->micro_losses || !t->counts || !t->staging[LVN_STAGING_RESULT]) return LVN_MEMORY;
-    if (t->options.longer) memcpy(t->inputs, t->options.longer->inputs, sizeof t->inputs);
-    for (int k = 0; k < t->graph->n_inputs && !t->options.longer; k++) {
-        LVN_TRY(lvn_memory_new(&t->inputs[k], n->device, t->options.n_micro * input_bytes(t->graph->inputs[k])));
-        if (t->options.train) LVN_TRY(lvn_memory_double_buffer(t->inputs[k]));
+    struct lvn_model_state *n = session->model_state;
+    for (int b = 0; b < LVN_BUFFER_COUNT; b++) session->binding.buffer[b] = n->memory[b];
+    LVN_TRY(lvn_memory_new(&session->binding.buffer[LVN_BUFFER_RESULT], n->device, result_bytes(session)));
+    session->micro_losses = lvn_calloc((size_t)session->options.n_micro_batches, sizeof *session->micro_losses);
+    session->counts = lvn_calloc((size_t)lvn_task_counts(&session->outputs) + 1, sizeof *session->counts);
+    session->staging[LVN_STAGING_RESULT] = lvn_calloc((size_t)result_bytes(session), 1);
+    if (!session->micro_losses || !session->counts || !session->staging[LVN_STAGING_RESULT]) return LVN_MEMORY;
+    if (session->options.longer) memcpy(session->inputs, session->options.longer->inputs, sizeof session->inputs);
+    for (int k = 0; k < session->graph->n_inputs && !session->options.longer; k++) {
+        LVN_TRY(lvn_memory_new(&session->inputs[k], n->device,
+                               session->options.n_micro_batches * input_bytes(session->graph->inputs[k])));
+        if (session->options.train) LVN_TRY(lvn_memory_double_buffer(session->inputs[k]));
     }
-    t->caches = lvn_calloc((size_t)t->graph->n_caches + 1, sizeof *t->caches);
-    if (!t->caches) return LVN_MEMORY;
-    for (int k = 0; k < t->graph->n_caches && !t->options.caches; k++) {
-        const struct lvn_desc *d = &t->graph->caches[k].desc;
-        LVN_TRY(lvn_memory_new(&t->caches[k], n->device, lvn_desc_count(d) * lvn_dtype_bytes(d->dtype)));
+    session->caches = lvn_calloc((size_t)session->graph->n_caches + 1, sizeof *session->caches);
+    if (!session->caches) return LVN_MEMORY;
+    for (int k = 0; k < session->graph->n_caches && !session->options.caches; k++) {
+        const struct lvn_desc *d = &session->graph->caches[k].desc;
+        LVN_TRY(lvn_memory_new(&session->caches[k], n->device, lvn_desc_count(d) * lvn_dtype_bytes(d->dtype)));
     }
-    t->binding.inputs = t->inputs;
-    t->binding.caches = t->options.caches ? t->options.caches->caches : t->caches;
-    t->binding.cache_batch = t->options.cache_batch;
-    t->binding.step = &t->step_args;
-    t->binding.micro_batch_rows = t->options.B;
-    LVN_TRY(lvn_session_prepare_gathers(t));
-    return n->device->backend->bind(&t->bound, t->program, &t->binding);
+    session->binding.inputs = session->inputs;
+    session->binding.caches = session->options.caches ? session->options.caches->caches : session->caches;
+    session->binding.cache_batch = session->options.cache_batch;
+    session->binding.step = &session->step_args;
+    session->binding.micro_batch_rows = session->options.B;
+    LVN_TRY(lvn_session_prepare_gathers(session));
+    return n->device->backend->bind(&session->bound, session->program, &session->binding);
 }
 
 enum lvn_status lvn_model_state_rate(const struct lvn_model_state *n, double *flops_per_s)

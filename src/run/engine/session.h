@@ -13,7 +13,7 @@ struct lvn_reduction;
 struct lvn_session_options {
     const struct lvn_fields *fields; /* of the samples */
     int64_t B;                       /* samples of a micro-batch */
-    int64_t n_micro;                 /* maximum micro-batches of a run; 0: 1 */
+    int64_t n_micro_batches;         /* maximum micro-batches of a run; 0: 1 */
     const struct lvn_task *task;     /* NULL: only the prediction */
     bool prediction;                 /* make the prediction an output; always true without a task */
     bool train;
@@ -24,7 +24,7 @@ struct lvn_session_options {
     int64_t first_leaf;                        /* index of micro-batch 0 in the global batch */
     int64_t n_leaves;                          /* micro-batches of the global batch; 0: only those of this session */
     int64_t max_B;                             /* B of the rank with the most samples; 0: this rank's */
-    int64_t max_micro;                         /* its n_micro; 0: this rank's */
+    int64_t max_micro_batches;                 /* its n_micro_batches; 0: this rank's */
     int64_t cache_length;                      /* > 0: decode with a key/value cache of this many positions */
     int64_t cache_tokens;                      /* maximum new tokens per run */
     const struct lvn_session *caches;          /* an earlier session whose caches this one uses; NULL: its own */
@@ -45,11 +45,11 @@ struct lvn_session {
     struct lvn_program *program;
     struct lvn_step step_args; /* set by the caller before a run */
     struct lvn_result result;  /* of the last run */
-    double *micro_losses;      /* [n_micro] sums of the last run */
+    double *micro_losses;      /* [n_micro_batches] sums of the last run */
     double *counts;            /* [lvn_task_counts(&outputs)] for metrics, of the last run */
     struct lvn_binding binding;
     struct lvn_bound *bound;
-    struct lvn_memory *inputs[LVN_MAX_FIELDS]; /* (n_micro*B, field) */
+    struct lvn_memory *inputs[LVN_MAX_FIELDS]; /* (n_micro_batches*B, field) */
     int field[LVN_MAX_FIELDS];                 /* [input] index of its field in a batch */
     int64_t n_partial_sums;                    /* number of summands of a gradient */
     struct lvn_memory **caches;                /* keys and values */
@@ -63,27 +63,27 @@ struct lvn_session {
 enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state *n,
                                 const struct lvn_session_options *o) LVN_CHECKED;
 /* For model_state.c, which owns all sessions. */
-void lvn_session_free(struct lvn_session *t);
+void lvn_session_free(struct lvn_session *session);
 /* Before binding: prepare its collectives, if it needs any; all ranks then run the session together. */
-enum lvn_status lvn_session_prepare_gathers(struct lvn_session *t) LVN_CHECKED;
+enum lvn_status lvn_session_prepare_gathers(struct lvn_session *session) LVN_CHECKED;
 /* The functions that run the collectives of its program; NULL: do nothing. */
-const struct lvn_collectives *lvn_session_collectives(const struct lvn_session *t);
+const struct lvn_collectives *lvn_session_collectives(const struct lvn_session *session);
 /* Write rows [row, row + b->rows) of the inputs of the next run. The batch has the fields of the options. */
-enum lvn_status lvn_session_feed(struct lvn_session *t, int64_t row, const struct lvn_samples *b) LVN_CHECKED;
+enum lvn_status lvn_session_feed(struct lvn_session *session, int64_t row, const struct lvn_samples *b) LVN_CHECKED;
 /* Run micro-batches 0..n-1 and the update, if the session has one. Returns the sum of the losses of all labels that are
  * not ignored (0 without a loss), summed over micro-batches as a tree. The caller sets step_args.grad_scale etc. */
-double lvn_session_run(struct lvn_session *t, int64_t n_micro);
+double lvn_session_run(struct lvn_session *session, int64_t n_micro_batches);
 /* The same in two parts, between which a device computes and the next batch may be fed. */
-void lvn_session_launch(struct lvn_session *t, int64_t n_micro);
-double lvn_session_finish(struct lvn_session *t, int64_t n_micro);
+void lvn_session_launch(struct lvn_session *session, int64_t n_micro_batches);
+double lvn_session_finish(struct lvn_session *session, int64_t n_micro_batches);
 /* The same with the caller's hooks and collectives. */
-enum lvn_status lvn_session_run_as(struct lvn_session *t, const struct lvn_execution *execution) LVN_CHECKED;
+enum lvn_status lvn_session_run_as(struct lvn_session *session, const struct lvn_execution *execution) LVN_CHECKED;
 /* Run again and check every value that an instruction writes. Returns the name of the first one that is not finite, or
  * NULL. Writes gradients, but changes no parameter. */
-const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro);
+const char *lvn_session_find_nonfinite(struct lvn_session *session, int64_t n_micro_batches);
 /* Outputs of the last micro-batch of the last run. */
-const float *lvn_session_prediction(struct lvn_session *t); /* shape: outputs.prediction->desc */
-const float *lvn_session_losses(struct lvn_session *t);     /* per label or per sample */
+const float *lvn_session_prediction(struct lvn_session *session); /* shape: outputs.prediction->desc */
+const float *lvn_session_losses(struct lvn_session *session);     /* per label or per sample */
 
 /* Sum of x[0..n-1] as a binary tree, split at the largest power of two below n. */
 double lvn_tree_sum(const double *x, int64_t n);

@@ -17,10 +17,10 @@ struct search {
 /* A value's bytes, in place or copied. NULL: they cannot be read. */
 static const void *bytes_of(const struct search *s, const struct lvn_value *v)
 {
-    const struct lvn_session *t = s->session;
+    const struct lvn_session *session = s->session;
     if (v->buffer != LVN_BUFFER_PARAM || !v->param)
-        return lvn_memory_view(t->binding.buffer[v->buffer], v->offset, v->bytes, s->buffer);
-    const struct lvn_parameter_window w = lvn_parameters_at(t->model_state, LVN_PARAMETER_VALUES, v->param);
+        return lvn_memory_view(session->binding.buffer[v->buffer], v->offset, v->bytes, s->buffer);
+    const struct lvn_parameter_window w = lvn_parameters_at(session->model_state, LVN_PARAMETER_VALUES, v->param);
     return lvn_parameter_view(&w, s->buffer);
 }
 
@@ -82,20 +82,21 @@ static bool wait_for_gather(void *context, const struct lvn_instr *i)
     return all->wait(all->context, i);
 }
 
-const char *lvn_session_find_nonfinite(struct lvn_session *t, int64_t n_micro)
+const char *lvn_session_find_nonfinite(struct lvn_session *session, int64_t n_micro_batches)
 {
-    const struct lvn_collectives *all = lvn_session_collectives(t);
+    const struct lvn_collectives *all = lvn_session_collectives(session);
     const struct lvn_collectives gathers = {
         .context = (void *)(uintptr_t)all, .start = start_gather, .wait = wait_for_gather};
     static _Thread_local struct search s;
     int64_t max = 1;
-    for (int v = 0; v < t->program->n_values; v++)
-        if (t->program->values[v].bytes > max) max = t->program->values[v].bytes;
-    s = (struct search){.session = t, .buffer = lvn_malloc((size_t)max)};
+    for (int v = 0; v < session->program->n_values; v++)
+        if (session->program->values[v].bytes > max) max = session->program->values[v].bytes;
+    s = (struct search){.session = session, .buffer = lvn_malloc((size_t)max)};
     struct lvn_execution execution = {
-        .n_micro_batches = n_micro, .without_update = true, .context = &s, .launched = check_instruction};
-    if (all && lvn_parameters_sharded(t->model_state, LVN_PARAMETER_VALUES)) execution.collectives = &gathers;
-    if (!s.buffer || lvn_session_run_as(t, &execution) != LVN_OK) lvn_error_clear(); /* the origin remains unknown */
+        .n_micro_batches = n_micro_batches, .without_update = true, .context = &s, .launched = check_instruction};
+    if (all && lvn_parameters_sharded(session->model_state, LVN_PARAMETER_VALUES)) execution.collectives = &gathers;
+    if (!s.buffer || lvn_session_run_as(session, &execution) != LVN_OK)
+        lvn_error_clear(); /* the origin remains unknown */
     free(s.buffer);
     return s.found[0] ? s.found : NULL;
 }

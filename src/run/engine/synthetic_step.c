@@ -31,18 +31,18 @@ static void make_up(const struct lvn_field *f, int k, int64_t below, int64_t i, 
         *(uint8_t *)out = (uint8_t)lvn_random_below(1, stream, (uint64_t)i, 256);
 }
 
-enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *t, int64_t below, int64_t *labels)
+enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *programs, int64_t below, int64_t *labels)
 {
     struct lvn_samples b;
-    LVN_TRY(lvn_samples_init(&b, &t->fields, t->rows));
+    LVN_TRY(lvn_samples_init(&b, &programs->fields, programs->rows));
     for (int k = 0; k < b.fields.n; k++) {
         const struct lvn_field *f = &b.fields.field[k];
         int64_t each = lvn_field_count(f), bytes = lvn_dtype_bytes(f->dtype);
-        for (int64_t i = 0; i < t->rows * each; i++)
-            make_up(f, k, below, t->first_row * each + i, (char *)b.p[k] + i * bytes);
+        for (int64_t i = 0; i < programs->rows * each; i++)
+            make_up(f, k, below, programs->first_row * each + i, (char *)b.p[k] + i * bytes);
     }
-    enum lvn_status status = lvn_train_programs_feed(t, &b, labels);
-    *labels = *labels / t->rows * t->settings->trainer.batch_size;
+    enum lvn_status status = lvn_train_programs_feed(programs, &b, labels);
+    *labels = *labels / programs->rows * programs->settings->trainer.batch_size;
     lvn_samples_release(&b);
     return status;
 }
@@ -93,54 +93,54 @@ static void keep_best(double *best, double seconds)
 }
 
 /* A barrier: all ranks continue at the same time. */
-static enum lvn_status barrier(const struct lvn_train_programs *t)
+static enum lvn_status barrier(const struct lvn_train_programs *programs)
 {
     int32_t one = 1;
-    return lvn_comm_all_reduce_now(t->ranks->comm, &one, 1, LVN_I32, LVN_SUM);
+    return lvn_comm_all_reduce_now(programs->ranks->comm, &one, 1, LVN_I32, LVN_SUM);
 }
 
 /* Time the sums of the buckets from `first` on, without overlap. */
-static enum lvn_status time_buckets(struct lvn_train_programs *t, int first, double *best)
+static enum lvn_status time_buckets(struct lvn_train_programs *programs, int first, double *best)
 {
-    LVN_TRY(barrier(t));
+    LVN_TRY(barrier(programs));
     double begin = lvn_seconds();
-    LVN_TRY(lvn_reduction_repeat(&t->reduction, first));
+    LVN_TRY(lvn_reduction_repeat(&programs->reduction, first));
     keep_best(best, lvn_seconds() - begin);
     return LVN_OK;
 }
 
-static enum lvn_status reduce_alone(struct lvn_train_programs *t, struct lvn_parts *best)
+static enum lvn_status reduce_alone(struct lvn_train_programs *programs, struct lvn_parts *best)
 {
-    LVN_TRY(time_buckets(t, 0, &best->reduce));
-    return time_buckets(t, lvn_reduction_buckets(t->step_session->program) - 1, &best->last);
+    LVN_TRY(time_buckets(programs, 0, &best->reduce));
+    return time_buckets(programs, lvn_reduction_buckets(programs->step_session->program) - 1, &best->last);
 }
 
-enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels,
+enum lvn_status lvn_parts_try(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels,
                               struct lvn_parts *best)
 {
-    struct lvn_reduction *d = &t->reduction;
-    const bool distributed = t->ranks && t->ranks->size > 1;
-    int64_t n = t->ranks ? t->accumulation : 1;
+    struct lvn_reduction *d = &programs->reduction;
+    const bool distributed = programs->ranks && programs->ranks->size > 1;
+    int64_t n = programs->ranks ? programs->accumulation : 1;
     struct watch w = {.reduction = d};
     struct lvn_execution execution = {.n_micro_batches = n, .context = &w, .launched = launched};
     bool overlapped = d->overlapped;
-    if (distributed) execution.collectives = t->step_session->options.collectives;
-    if (distributed) LVN_TRY(barrier(t));
-    lvn_train_programs_prepare(t, step, lr, labels);
+    if (distributed) execution.collectives = programs->step_session->options.collectives;
+    if (distributed) LVN_TRY(barrier(programs));
+    lvn_train_programs_prepare(programs, step, lr, labels);
     d->overlapped = false;
     w.last = lvn_seconds();
-    enum lvn_status status = lvn_session_run_as(t->step_session, &execution);
+    enum lvn_status status = lvn_session_run_as(programs->step_session, &execution);
     d->overlapped = overlapped;
     if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
-    keep_best(&best->forward, w.parts.forward * (double)t->accumulation / (double)n);
-    keep_best(&best->backward, w.parts.backward * (double)t->accumulation / (double)n);
+    keep_best(&best->forward, w.parts.forward * (double)programs->accumulation / (double)n);
+    keep_best(&best->backward, w.parts.backward * (double)programs->accumulation / (double)n);
     keep_best(&best->update, w.parts.update);
     keep_best(&best->share, d->waited - d->summed);
     for (int o = 0; o < LVN_OP_COUNT * LVN_PHASE_COUNT; o++)
         if (!best->operation[o].calls || w.parts.operation[o].seconds < best->operation[o].seconds)
             best->operation[o] = w.parts.operation[o];
-    best->accumulation = t->accumulation;
-    if (distributed && lvn_reduction_buckets(t->step_session->program)) return reduce_alone(t, best);
+    best->accumulation = programs->accumulation;
+    if (distributed && lvn_reduction_buckets(programs->step_session->program)) return reduce_alone(programs, best);
     keep_best(&best->reduce, d->summed);
     best->last = 0.0;
     return LVN_OK;
@@ -196,27 +196,28 @@ static enum lvn_status sum_weights(uint64_t *sum, const struct lvn_model_state *
     return status;
 }
 
-static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_train_programs *t, struct lvn_ranks *r,
-                                  int64_t labels)
+static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_train_programs *programs,
+                                  struct lvn_ranks *r, int64_t labels)
 {
-    double *losses = lvn_calloc((size_t)t->n_micro, sizeof *losses);
+    double *losses = lvn_calloc((size_t)programs->global_micro_batches, sizeof *losses);
     enum lvn_status status = losses ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < LVN_SYNTHETIC_STEPS; i++) {
-        memset(losses, 0, sizeof *losses * (size_t)t->n_micro);
-        status = lvn_train_programs_step(t, i, t->settings->optimizer.lr, labels);
-        memcpy(losses + t->leaf[r->rank], t->step_session->micro_losses, sizeof *losses * (size_t)t->accumulation);
-        if (status == LVN_OK) status = lvn_ranks_sum(r, losses, t->n_micro);
-        out->loss[i] = lvn_tree_sum(losses, t->n_micro) / (double)labels;
+        memset(losses, 0, sizeof *losses * (size_t)programs->global_micro_batches);
+        status = lvn_train_programs_step(programs, i, programs->settings->optimizer.lr, labels);
+        memcpy(losses + programs->leaf[r->rank], programs->step_session->micro_losses,
+               sizeof *losses * (size_t)programs->accumulation);
+        if (status == LVN_OK) status = lvn_ranks_sum(r, losses, programs->global_micro_batches);
+        out->loss[i] = lvn_tree_sum(losses, programs->global_micro_batches) / (double)labels;
     }
     free(losses);
-    return status == LVN_OK ? sum_weights(&out->weights, t->model_state) : status;
+    return status == LVN_OK ? sum_weights(&out->weights, programs->model_state) : status;
 }
 
 enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r, int threads,
                                        bool fixed_order)
 {
     struct levin_settings s;
-    struct lvn_train_programs t = {0};
+    struct lvn_train_programs programs = {0};
     struct lvn_model_config c;
     lvn_model_config_init(&c, lvn_models()[0]);
     LVN_TRY(lvn_model_put_all(&c, c.model->tiny));
@@ -226,12 +227,12 @@ enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lv
     int64_t labels;
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
-    if (status == LVN_OK) status = lvn_train_programs_plan(&t, &s, &c, &o);
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(t.model_state));
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_parameters_init_values(t.model_state, 1, false));
-    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_synthetic_step_fill(&t, 0, &labels));
-    if (status == LVN_OK) status = tiny_steps(out, &t, r, labels);
-    lvn_train_programs_release(&t);
+    if (status == LVN_OK) status = lvn_train_programs_plan(&programs, &s, &c, &o);
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(programs.model_state));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_parameters_init_values(programs.model_state, 1, false));
+    if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_synthetic_step_fill(&programs, 0, &labels));
+    if (status == LVN_OK) status = tiny_steps(out, &programs, r, labels);
+    lvn_train_programs_release(&programs);
     lvn_settings_release(&s);
     return status;
 }

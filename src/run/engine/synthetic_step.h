@@ -10,7 +10,8 @@
 
 /* Fill this rank's rows with samples that depend only on their index in the global batch; integers without a range in
  * the fields are below `below`. *labels: labels of the whole batch that the loss counts. */
-enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *t, int64_t below, int64_t *labels) LVN_CHECKED;
+enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *programs, int64_t below,
+                                        int64_t *labels) LVN_CHECKED;
 
 /* All instructions of one operation and phase in a step. */
 struct lvn_operation_time {
@@ -33,8 +34,8 @@ struct lvn_parts {
 /* Reset all measurements. */
 void lvn_parts_clear(struct lvn_parts *p);
 /* One try: a step without overlap, then only the collectives. It trains, like lvn_train_programs_step(). Without ranks
- * (t->ranks NULL: planned only) collectives are omitted, and one micro-batch is measured for all. */
-enum lvn_status lvn_parts_try(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels,
+ * (programs->ranks NULL: planned only) collectives are omitted, and one micro-batch is measured for all. */
+enum lvn_status lvn_parts_try(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels,
                               struct lvn_parts *best) LVN_CHECKED;
 /* After the last try: give all ranks the values of the slowest rank. */
 enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p) LVN_CHECKED;

@@ -4,13 +4,13 @@
 #include "comm/tree.h"
 
 /* The largest number of subtrees of the tree over all micro-batches that a rank holds. */
-static int max_subtrees(const struct lvn_train_programs *t)
+static int max_subtrees(const struct lvn_train_programs *programs)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
-    const int ranks = t->reduction.sharding.size;
+    const int ranks = programs->reduction.sharding.size;
     int max = 1;
     for (int i = 0; i < ranks; i++) {
-        int n = lvn_subtrees(t->leaf[ranks], t->leaf[i], t->leaf[i + 1], some);
+        int n = lvn_subtrees(programs->leaf[ranks], programs->leaf[i], programs->leaf[i + 1], some);
         if (n > max) max = n;
     }
     return max;
@@ -42,12 +42,12 @@ static int ranks_of(const struct lvn_sharding *s, enum lvn_scope scope, int *hos
     return owners;
 }
 
-void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, struct lvn_step_traffic *out)
+void lvn_train_programs_traffic(const struct lvn_train_programs *programs, int hosts, struct lvn_step_traffic *out)
 {
-    const struct lvn_program *p = t->step_session->program;
-    const struct lvn_sharding *s = &t->reduction.sharding;
+    const struct lvn_program *p = programs->step_session->program;
+    const struct lvn_sharding *s = &programs->reduction.sharding;
     const bool sharded = s->sharded & LVN_SHARDS_STATE;
-    const int subtrees = s->tree ? max_subtrees(t) : 0;
+    const int subtrees = s->tree ? max_subtrees(programs) : 0;
     *out = (struct lvn_step_traffic){.last_bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients)};
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
@@ -69,7 +69,7 @@ void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, s
             : matrices ? &out->matrices
             : gather   ? &out->parameters
                        : &out->gradients,
-            &one, i->when == LVN_EVERY_MICRO_BATCH ? t->accumulation : 1);
+            &one, i->when == LVN_EVERY_MICRO_BATCH ? programs->accumulation : 1);
         if (gather || norm || matrices || i->id == LVN_OP_tree_reduce) continue;
         out->last = one;
         out->last_bytes = q.bytes;

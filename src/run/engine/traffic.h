@@ -17,6 +17,6 @@ struct lvn_step_traffic {
 };
 
 /* hosts: hosts over which the ranks are divided equally; or the number of ranks, as they then sum. */
-void lvn_train_programs_traffic(const struct lvn_train_programs *t, int hosts, struct lvn_step_traffic *out);
+void lvn_train_programs_traffic(const struct lvn_train_programs *programs, int hosts, struct lvn_step_traffic *out);
 
 #endif

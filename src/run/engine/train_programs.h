@@ -37,8 +37,8 @@ struct lvn_train_programs {
     int64_t micro_batch;          /* sequences per micro-batch */
     int64_t accumulation;         /* micro-batches of a step on this rank */
     int64_t *leaf;                /* [ranks + 1] index of each rank's first micro-batch in the global batch */
-    int64_t n_micro;              /* micro-batches of a step on all ranks */
-    int64_t min_micro;            /* minimum micro-batches of a rank, as required by memory */
+    int64_t global_micro_batches; /* micro-batches of a step, on all ranks together */
+    int64_t min_micro_batches;    /* minimum micro-batches of a rank, as required by memory */
     int64_t needed_bytes;         /* memory of this rank's rows */
     int64_t free_bytes;           /* 0: unknown */
     bool exceeds_memory;          /* the model fits into memory, but the activations of this rank's rows do not */
@@ -71,7 +71,7 @@ struct lvn_train_programs_options {
     double fill; /* lvn_split_fill() of the training data; 0: not known */
     bool validate;
     struct lvn_session_planner planner; /* all zero: none */
-    int64_t min_micro;                  /* of the resumed run; 0: as memory requires */
+    int64_t min_micro_batches;          /* of the resumed run; 0: as memory requires */
     const int64_t *shares;              /* [ranks] units of each rank; NULL: equal */
 };
 
@@ -80,35 +80,35 @@ struct lvn_train_programs_options {
  * optimizer state, then also gradients and parameters; if that does not help either and trainer.recompute is auto,
  * recompute blocks. Ranks agree on all of these. Allocates no buffers: lvn_train_programs_allocate() (memory_advice.h)
  * does. Always release it. */
-enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *t, const struct levin_settings *s,
+enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct levin_settings *s,
                                         const struct lvn_model_config *c,
                                         const struct lvn_train_programs_options *o) LVN_CHECKED;
 /* Plan again with other shares, for a training whose model state is allocated. Parameters and optimizer state are kept;
  * sessions are new and need lvn_model_state_allocate(). */
-enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *t,
+enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *programs,
                                           const struct lvn_train_programs_options *o) LVN_CHECKED;
-void lvn_train_programs_release(struct lvn_train_programs *t);
-/* The session of `sessions` (t->step_sessions or t->eval_sessions) for samples of this length. */
-struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *t, struct lvn_session *const *sessions,
-                                               const struct lvn_samples *b);
+void lvn_train_programs_release(struct lvn_train_programs *programs);
+/* The session of `sessions` (step_sessions or eval_sessions) for samples of this length. */
+struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *programs,
+                                               struct lvn_session *const *sessions, const struct lvn_samples *b);
 /* Write this rank's rows for the next step; *labels: number of labels that count. */
-enum lvn_status lvn_train_programs_feed(struct lvn_train_programs *t, const struct lvn_samples *b,
+enum lvn_status lvn_train_programs_feed(struct lvn_train_programs *programs, const struct lvn_samples *b,
                                         int64_t *labels) LVN_CHECKED;
 /* One optimizer step on the rows that were fed. `step` counts from 0; `labels`: number that count in the global batch.
- * Afterwards t->step_session->micro_losses holds the losses of this rank's micro-batches,
- * t->step_session->result.grad_norm the norm of the whole gradient; if the norm is not finite, no parameter has
- * changed. COMM: communication failed. */
-enum lvn_status lvn_train_programs_step(struct lvn_train_programs *t, int64_t step, double lr,
+ * Afterwards step_session->micro_losses holds the losses of this rank's micro-batches, and
+ * step_session->result.grad_norm the norm of the whole gradient; if the norm is not finite, no parameter has changed.
+ * COMM: communication failed. */
+enum lvn_status lvn_train_programs_step(struct lvn_train_programs *programs, int64_t step, double lr,
                                         int64_t labels) LVN_CHECKED;
 /* The same in two parts, between which a device computes and the next batch may be fed. finish() returns the status. */
-void lvn_train_programs_launch(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels);
-enum lvn_status lvn_train_programs_finish(struct lvn_train_programs *t) LVN_CHECKED;
+void lvn_train_programs_launch(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels);
+enum lvn_status lvn_train_programs_finish(struct lvn_train_programs *programs) LVN_CHECKED;
 /* Set only the step's arguments, for callers that run the session themselves. launch() calls it. */
-void lvn_train_programs_prepare(struct lvn_train_programs *t, int64_t step, double lr, int64_t labels);
+void lvn_train_programs_prepare(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels);
 
 /* All ranks, after step `step` on the batch that was fed gave non-finite values: the lowest rank that finds their
  * origin names it. `outcome`: what happened to the weights, for the message. Always fails. */
-enum lvn_status lvn_train_programs_explain_nonfinite(struct lvn_train_programs *t, int64_t step, double loss,
+enum lvn_status lvn_train_programs_explain_nonfinite(struct lvn_train_programs *programs, int64_t step, double loss,
                                                      const char *outcome) LVN_CHECKED;
 
 #endif

@@ -57,7 +57,7 @@ static enum lvn_status new_sessions(void *context)
         if (d->n_lengths && !train) lvn_fields_set_length(fields, d->length[k]);
         struct lvn_session_options session = {.fields = fields,
                                               .B = e->B,
-                                              .n_micro = train ? e->batches : 1,
+                                              .n_micro_batches = train ? e->batches : 1,
                                               .task = e->setup.task,
                                               .prediction = e->o->prediction,
                                               .train = train,
@@ -218,11 +218,11 @@ static enum lvn_status pass(struct evaluation *e)
         if (i < e->batches && status == LVN_OK) status = feed(e, i, 0);
         if (status != LVN_OK && !collective) return status;
         const bool counts = i < e->batches && status == LVN_OK;
-        struct lvn_session *t = e->session;
+        struct lvn_session *session = e->session;
         if (!counts) LVN_TRY(feed_padding(e));
-        t->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.n_valid};
-        const double loss = lvn_session_run(t, 1);
-        LVN_TRY(t->status);
+        session->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = e->batch.n_valid};
+        const double loss = lvn_session_run(session, 1);
+        LVN_TRY(session->status);
         if (!counts) continue;
         e->sums[i] = loss;
         add_counts(e);
@@ -260,19 +260,19 @@ static enum lvn_status write_gradients(struct evaluation *e)
 
 static enum lvn_status pass_with_gradients(struct evaluation *e)
 {
-    struct lvn_session *t = e->session;
+    struct lvn_session *session = e->session;
     for (int64_t i = 0; i < e->batches; i++) {
         LVN_TRY(lvn_interrupt_check());
         LVN_TRY(feed(e, i, i));
     }
     double valid = e->sums[e->batches];
-    t->step_args = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
-                                     .end_row = (e->batches - 1) * e->B + e->batch.n_valid};
-    lvn_session_run(t, e->batches);
-    LVN_TRY(t->status);
+    session->step_args = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
+                                           .end_row = (e->batches - 1) * e->B + e->batch.n_valid};
+    lvn_session_run(session, e->batches);
+    LVN_TRY(session->status);
     LVN_TRY(write_gradients(e));
     if (!e->o->batch) {
-        memcpy(e->sums, t->micro_losses, sizeof *e->sums * (size_t)e->batches);
+        memcpy(e->sums, session->micro_losses, sizeof *e->sums * (size_t)e->batches);
         add_counts(e);
         return LVN_OK;
     }

@@ -254,13 +254,13 @@ enum lvn_status lvn_generator_logits(struct lvn_generator *g, const int32_t *ids
                                      const float **prediction, struct lvn_desc *shape)
 {
     struct lvn_fields fields;
-    struct lvn_session *t;
+    struct lvn_session *session;
     struct lvn_samples batch;
     LVN_TRY(fields_of(g, T, &fields));
     LVN_TRY(check_ids(g, ids, B, T));
     LVN_TRY(begin(g));
-    const struct lvn_session_options options = {.fields = &fields, .B = B, .n_micro = 1, .prediction = true};
-    LVN_TRY(lvn_session_new(&t, g->model_state, &options));
+    const struct lvn_session_options options = {.fields = &fields, .B = B, .n_micro_batches = 1, .prediction = true};
+    LVN_TRY(lvn_session_new(&session, g->model_state, &options));
     LVN_TRY(allocate(g));
     LVN_TRY(lvn_samples_init(&batch, &fields, B));
     batch.n_valid = B;
@@ -270,14 +270,14 @@ enum lvn_status lvn_generator_logits(struct lvn_generator *g, const int32_t *ids
         for (int64_t i = 0; i < B * lvn_field_count(&fields.field[k]); i++)
             to[i] = is_ids ? ids[i] : fields.field[k].rank ? 0 : (int32_t)T;
     }
-    enum lvn_status status = lvn_session_feed(t, 0, &batch);
+    enum lvn_status status = lvn_session_feed(session, 0, &batch);
     lvn_samples_release(&batch);
     LVN_TRY(status);
-    t->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = B};
-    lvn_session_run(t, 1);
-    LVN_TRY(t->status);
-    *prediction = lvn_session_prediction(t);
-    *shape = t->outputs.prediction->desc;
+    session->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = B};
+    lvn_session_run(session, 1);
+    LVN_TRY(session->status);
+    *prediction = lvn_session_prediction(session);
+    *shape = session->outputs.prediction->desc;
     return LVN_OK;
 }
 

@@ -43,10 +43,10 @@ static struct lvn_fields tokens(int64_t T)
 }
 
 /* UNSUPPORTED unless all attention caches keys and values: decoding sees earlier tokens through the caches alone. */
-static enum lvn_status check_caches(struct lvn_sampler *s, const struct lvn_session *r, const char *model)
+static enum lvn_status check_caches(struct lvn_sampler *s, const struct lvn_session *session, const char *model)
 {
-    for (int i = 0; i < r->graph->n_nodes; i++) {
-        const struct lvn_node *node = r->graph->nodes[i];
+    for (int i = 0; i < session->graph->n_nodes; i++) {
+        const struct lvn_node *node = session->graph->nodes[i];
         s->slides |= node->op == LVN_OP_attention && node->attr.attention.ring;
         LVN_CHECK(
             node->op != LVN_OP_attention || node->attr.attention.cached, UNSUPPORTED,
@@ -151,12 +151,12 @@ void lvn_sampler_free(struct lvn_sampler *s)
 
 /* --- running tokens --- */
 
-static enum lvn_status run(struct lvn_session *t, const struct lvn_samples *b, const float **logits)
+static enum lvn_status run(struct lvn_session *session, const struct lvn_samples *b, const float **logits)
 {
-    struct lvn_execution execution = {.n_micro_batches = 1, .collectives = lvn_session_collectives(t)};
-    LVN_TRY(lvn_session_feed(t, 0, b));
-    LVN_TRY(lvn_session_run_as(t, &execution));
-    *logits = lvn_session_prediction(t);
+    struct lvn_execution execution = {.n_micro_batches = 1, .collectives = lvn_session_collectives(session)};
+    LVN_TRY(lvn_session_feed(session, 0, b));
+    LVN_TRY(lvn_session_run_as(session, &execution));
+    *logits = lvn_session_prediction(session);
     return *logits ? LVN_OK : LVN_INTERNAL;
 }
 

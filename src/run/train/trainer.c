@@ -85,14 +85,14 @@ enum lvn_status lvn_trainer_shares_init(struct trainer *t)
 
 enum lvn_status lvn_trainer_shares_check_memory(const struct trainer *t)
 {
-    const struct lvn_train_programs *g = &t->planned.programs;
-    char wanted[LVN_NUMBER_TEXT], capacity[LVN_NUMBER_TEXT];
-    LVN_CHECK(!g->exceeds_memory, ARG,
+    const struct lvn_train_programs *programs = &t->planned.programs;
+    char needed[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
+    LVN_CHECK(!programs->exceeds_memory, ARG,
               "a share of %lld of the %lld %s of a step (trainer.shares %.60s) needs %s, but %s are free; make it "
               "smaller, or set trainer.share to equal",
               (long long)t->planned.shares[t->ranks->rank], (long long)lvn_shares_units(t->settings),
-              lvn_shares_unit(t->settings), t->opened.snapshot.shares, lvn_bytes_text(g->needed_bytes, wanted),
-              lvn_bytes_text(g->free_bytes, capacity));
+              lvn_shares_unit(t->settings), t->opened.snapshot.shares, lvn_bytes_text(programs->needed_bytes, needed),
+              lvn_bytes_text(programs->free_bytes, available));
     return LVN_OK;
 }
 
@@ -121,7 +121,7 @@ static enum lvn_status replan(struct trainer *t, const int64_t *shares, bool *un
 {
     struct lvn_train_programs_options plan = t->planned.options;
     plan.shares = shares;
-    plan.min_micro = 0;
+    plan.min_micro_batches = 0;
     LVN_TRY(lvn_train_programs_replan(&t->planned.programs, &plan));
     LVN_TRY(any_too_much(t, unchanged));
     return *unchanged ? lvn_train_programs_replan(&t->planned.programs, &t->planned.options) : LVN_OK;
@@ -138,7 +138,7 @@ static enum lvn_status change(struct trainer *t, bool *unchanged)
         memcpy(t->planned.shares, t->planned.faster_shares, sizeof *t->planned.shares * (size_t)t->ranks->size);
         t->planned.weighted = true;
         t->planned.options.shares = t->planned.shares;
-        t->planned.options.min_micro = 0;
+        t->planned.options.min_micro_batches = 0;
         LVN_TRY(lvn_ranks_agree(t->ranks, store_shares(t)));
     }
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
@@ -153,17 +153,17 @@ static enum lvn_status change(struct trainer *t, bool *unchanged)
  * least a second. */
 static enum lvn_status measure(struct trainer *t, double *speed)
 {
-    struct lvn_train_programs *g = &t->planned.programs;
+    struct lvn_train_programs *programs = &t->planned.programs;
     const struct lvn_execution execution = {.n_micro_batches = 1, .without_update = true};
     double begin = 0, seconds = 0;
-    lvn_train_programs_prepare(g, t->running.step, 0.0, t->running.labels);
+    lvn_train_programs_prepare(programs, t->running.step, 0.0, t->running.labels);
     for (int64_t n = 0; n < 3 || seconds < MEASURED_SECONDS; n++) { /* the first run is a warm-up */
-        LVN_TRY(lvn_session_run_as(g->step_session, &execution));
+        LVN_TRY(lvn_session_run_as(programs->step_session, &execution));
         if (n == 0) begin = lvn_seconds();
         seconds = lvn_seconds() - begin;
         if (seconds > 0) *speed = (double)n / seconds;
     }
-    if (!t->settings->trainer.micro_batch_size) *speed *= (double)g->micro_batch;
+    if (!t->settings->trainer.micro_batch_size) *speed *= (double)programs->micro_batch;
     return LVN_OK;
 }
 
@@ -245,7 +245,7 @@ static enum lvn_status exchange(struct trainer *t, double seconds, enum lvn_stat
                                 int64_t next_labels)
 {
     struct lvn_step_statistics *y = &t->planned.statistics;
-    const struct lvn_train_programs *g = &t->planned.programs;
+    const struct lvn_train_programs *programs = &t->planned.programs;
     int rank = t->ranks->rank;
     double now = lvn_seconds();
     if (now - t->running.memory_time > 0.5) {
@@ -254,9 +254,9 @@ static enum lvn_status exchange(struct trainer *t, double seconds, enum lvn_stat
         t->running.peak_bytes = lvn_memory_peak();
     }
     lvn_step_statistics_clear(y);
-    memcpy(lvn_step_statistics_loss(y, g->leaf[rank]), g->step_session->micro_losses,
-           sizeof(double) * (size_t)g->accumulation);
-    memcpy(lvn_step_statistics_sums(y), g->step_session->counts, sizeof(double) * (size_t)y->n_sums);
+    memcpy(lvn_step_statistics_loss(y, programs->leaf[rank]), programs->step_session->micro_losses,
+           sizeof(double) * (size_t)programs->accumulation);
+    memcpy(lvn_step_statistics_sums(y), programs->step_session->counts, sizeof(double) * (size_t)y->n_sums);
     *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_SECONDS) = seconds;
     *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_MEMORY) = (double)t->running.memory_bytes;
     *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_PEAK) = (double)t->running.peak_bytes;
@@ -287,7 +287,7 @@ static bool has_folder(const struct trainer *t)
 static enum lvn_status save_checkpoint(struct trainer *t)
 {
     if (!has_folder(t)) return LVN_OK;
-    const struct lvn_train_programs *g = &t->planned.programs;
+    const struct lvn_train_programs *programs = &t->planned.programs;
     const struct lvn_event *e = &t->context.event;
     bool validated = t->running.validated_step == t->running.step;
     struct lvn_snapshot snapshot = {.step = t->running.step,
@@ -296,14 +296,14 @@ static enum lvn_status save_checkpoint(struct trainer *t)
                                     .start_val_loss = e->start_val_loss,
                                     .score = t->context.score,
                                     .data = t->opened.fingerprint,
-                                    .unlabeled = g->unlabeled,
-                                    .micro_batch = g->micro_batch,
-                                    .min_micro = g->min_micro,
+                                    .unlabeled = programs->unlabeled,
+                                    .micro_batch = programs->micro_batch,
+                                    .min_micro_batches = programs->min_micro_batches,
                                     .ranks = t->ranks->size};
     if (t->context.scored_step != t->running.step) snapshot.score.value = NAN;
     if (t->planned.weighted) memcpy(snapshot.shares, t->opened.snapshot.shares, sizeof snapshot.shares);
     if (t->running.loss_scale)
-        LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_scaling(g->model_state, &snapshot.scaling)));
+        LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_scaling(programs->model_state, &snapshot.scaling)));
     LVN_TRY(lvn_callbacks_save(&t->callbacks, &t->context, snapshot.callbacks));
     return lvn_saver_begin(&t->running.saver, &snapshot);
 }
@@ -339,21 +339,21 @@ static enum lvn_status explain_nonfinite(struct trainer *t, double loss)
 
 static enum lvn_status announce_step(struct trainer *t, double loss, double seconds)
 {
-    const struct lvn_train_programs *g = &t->planned.programs;
-    const struct lvn_session *r = g->step_session;
+    const struct lvn_train_programs *programs = &t->planned.programs;
+    const struct lvn_session *session = programs->step_session;
     struct lvn_event *e = &t->context.event;
     const int64_t step = t->running.step, per_epoch = t->opened.train_loader.steps_per_epoch;
-    int64_t length = g->block_size;
-    if (g->n_lengths) { /* the length of this step */
-        length = lvn_task_length(t->opened.setup.task, r->options.fields);
-        e->flops_per_token = lvn_program_flops(r->program) / (double)(g->micro_batch * length);
+    int64_t length = programs->block_size;
+    if (programs->n_lengths) { /* the length of this step */
+        length = lvn_task_length(t->opened.setup.task, session->options.fields);
+        e->flops_per_token = lvn_program_flops(session->program) / (double)(programs->micro_batch * length);
     }
     e->step = step;
     e->epoch = step / per_epoch;
     e->scalar[SCALAR_LOSS].value = loss;
-    e->scalar[SCALAR_GRAD_NORM].value = t->context.labels ? r->result.grad_norm : (double)NAN;
-    if (t->running.loss_scale) t->running.loss_scale->value = r->result.scaling.scale;
-    e->scalar[SCALAR_LR].value = r->step_args.lr;
+    e->scalar[SCALAR_GRAD_NORM].value = t->context.labels ? session->result.grad_norm : (double)NAN;
+    if (t->running.loss_scale) t->running.loss_scale->value = session->result.scaling.scale;
+    e->scalar[SCALAR_LR].value = session->step_args.lr;
     const int64_t packed = lvn_loader_tokens(&t->opened.train_loader, step - 1);
     const int64_t units = packed ? packed : t->settings->trainer.batch_size * length;
     e->scalar[SCALAR_TOKENS_PER_S].value = (double)units / seconds;
@@ -403,11 +403,11 @@ static void note_unlabeled(struct trainer *t)
 
 static enum lvn_status one_step(struct trainer *t)
 {
-    struct lvn_train_programs *g = &t->planned.programs;
+    struct lvn_train_programs *programs = &t->planned.programs;
     struct trainer_running *r = &t->running;
     double begin = lvn_seconds();
-    lvn_train_programs_launch(g, r->step, lvn_schedule_lr(&t->opened.schedule, r->step), r->labels);
-    LVN_TRY(g->step_session->status);
+    lvn_train_programs_launch(programs, r->step, lvn_schedule_lr(&t->opened.schedule, r->step), r->labels);
+    LVN_TRY(programs->step_session->status);
 
     /* Load the next batch while a device computes. The status is exchanged with the statistics. */
     double loading = lvn_seconds();
@@ -421,14 +421,16 @@ static enum lvn_status one_step(struct trainer *t)
     lvn_work_end(before);
     loading = lvn_seconds() - loading;
 
-    LVN_TRY(lvn_train_programs_finish(g));
-    double computed = lvn_seconds() - begin - loading - g->reduction.waited;
+    LVN_TRY(lvn_train_programs_finish(programs));
+    double computed = lvn_seconds() - begin - loading - programs->reduction.waited;
     t->context.labels = r->labels;
     LVN_TRY(exchange(t, computed, next_status, read, next_labels));
     const bool labeled = t->context.labels > 0;
-    t->context.loss_sum = labeled ? lvn_tree_sum(lvn_step_statistics_loss(&t->planned.statistics, 0), g->n_micro) : 0.0;
-    const struct lvn_result *result = &g->step_session->result;
-    const double loss = labeled ? t->context.loss_sum * g->step_session->step_args.grad_scale : (double)NAN;
+    t->context.loss_sum =
+        labeled ? lvn_tree_sum(lvn_step_statistics_loss(&t->planned.statistics, 0), programs->global_micro_batches)
+                : 0.0;
+    const struct lvn_result *result = &programs->step_session->result;
+    const double loss = labeled ? t->context.loss_sum * programs->step_session->step_args.grad_scale : (double)NAN;
     const bool finite = !labeled || (isfinite(loss) && isfinite(result->grad_norm));
     /* In 16-mixed a gradient may overflow; the step then changed only the loss scale, as long as that helps. */
     const bool skipped = !finite && result->clip_scale == 0 && result->scaling.scale >= LVN_SCALING_MIN;
@@ -442,7 +444,8 @@ static enum lvn_status one_step(struct trainer *t)
         lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
     }
     lvn_member_set_step(t->ranks->member, r->step,
-                        (double)(g->rows * g->block_size) * g->fill / (lvn_seconds() - begin), computed);
+                        (double)(programs->rows * programs->block_size) * programs->fill / (lvn_seconds() - begin),
+                        computed);
     LVN_TRY(announce_step(t, loss, lvn_seconds() - begin));
     if (*lvn_step_statistics_count(&t->planned.statistics, LVN_STATISTIC_WRITTEN) == t->ranks->size)
         LVN_TRY(lvn_saver_finish(&r->saver));

@@ -444,7 +444,7 @@ static void declare_scalars(struct trainer *t)
 {
     const enum lvn_event_kind step = LVN_EVENT_STEP, validation = LVN_EVENT_VALIDATION;
     const bool validates = t->opened.validation.on;
-    const struct lvn_train_programs *g = &t->planned.programs;
+    const struct lvn_train_programs *programs = &t->planned.programs;
     char(*name)[48] = t->planned.metric_name;
     declare(t, (struct lvn_scalar){"loss", step, LVN_BETTER_LOWER, .computed = true});
     declare(t, (struct lvn_scalar){"grad_norm", step, LVN_BETTER_UNKNOWN, .computed = true});
@@ -454,7 +454,7 @@ static void declare_scalars(struct trainer *t)
     declare(t, (struct lvn_scalar){"time", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"memory_bytes", step, LVN_BETTER_UNKNOWN, .computed = false});
     declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = validates});
-    const struct lvn_task_graph *task = validates ? &g->eval_session->outputs : NULL;
+    const struct lvn_task_graph *task = validates ? &programs->eval_session->outputs : NULL;
     for (int i = 0; task && i < task->n_metrics; i++)
         declare_metric(t, name[i], "val_", task->metrics[i], validation, false);
 
@@ -463,7 +463,7 @@ static void declare_scalars(struct trainer *t)
     const enum lvn_event_kind kind = validates ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
     t->context.train_metrics = t->context.event.n_scalars;
     declare(t, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
-    task = &g->step_session->outputs;
+    task = &programs->step_session->outputs;
     for (int i = 0; i < task->n_metrics; i++)
         declare_metric(t, name[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind, task->counts_of[i] < 0);
 
@@ -471,7 +471,7 @@ static void declare_scalars(struct trainer *t)
     for (int i = 0; i < 3 && t->context.resumed_step >= 0; i++)
         declare(t, (struct lvn_scalar){attempts[i], step, LVN_BETTER_UNKNOWN, .computed = false});
 
-    if (g->model_state->precision != LVN_PRECISION_16_MIXED) return;
+    if (programs->model_state->precision != LVN_PRECISION_16_MIXED) return;
     declare(t, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
     t->running.loss_scale = &t->context.event.scalar[t->context.event.n_scalars - 1];
 }
@@ -488,7 +488,7 @@ static enum lvn_status plan_training(struct trainer *t)
                                             .task = t->opened.setup.task,
                                             .fill = lvn_split_fill(&t->opened.setup.data->split[LVN_SPLIT_TRAIN]),
                                             .validate = t->opened.validation.on,
-                                            .min_micro = same_ranks ? t->opened.snapshot.min_micro : 0,
+                                            .min_micro_batches = same_ranks ? t->opened.snapshot.min_micro_batches : 0,
                                             .planner = lvn_callbacks_planner(&t->callbacks),
                                             .shares = t->planned.weighted ? t->planned.shares : NULL};
     LVN_TRY(lvn_train_programs_plan(&t->planned.programs, t->settings, &t->opened.setup.config, &t->planned.options));
@@ -502,24 +502,25 @@ static void wait_for_saver(void *saver)
 
 enum lvn_status lvn_trainer_allocate(struct trainer *t)
 {
-    struct lvn_train_programs *g = &t->planned.programs;
+    struct lvn_train_programs *programs = &t->planned.programs;
     struct lvn_event *e = &t->context.event;
-    const struct lvn_task_graph *outputs = &g->step_session->outputs;
-    LVN_TRY(lvn_train_programs_allocate(g));
-    LVN_TRY(lvn_step_statistics_init(&t->planned.statistics, t->ranks, g->n_micro, lvn_task_counts(outputs)));
-    LVN_TRY(
-        lvn_prefetch_open(&t->planned.prefetcher, &t->opened.train_loader, g->first_row, g->rows, t->opened.last_step));
-    e->micro_batch_size = g->micro_batch;
-    e->accumulation = g->n_micro;
-    e->flops_per_token =
-        lvn_program_flops(g->step_session->program) / ((double)(g->micro_batch * g->block_size) * g->fill);
+    const struct lvn_task_graph *outputs = &programs->step_session->outputs;
+    LVN_TRY(lvn_train_programs_allocate(programs));
+    LVN_TRY(lvn_step_statistics_init(&t->planned.statistics, t->ranks, programs->global_micro_batches,
+                                     lvn_task_counts(outputs)));
+    LVN_TRY(lvn_prefetch_open(&t->planned.prefetcher, &t->opened.train_loader, programs->first_row, programs->rows,
+                              t->opened.last_step));
+    e->micro_batch_size = programs->micro_batch;
+    e->accumulation = programs->global_micro_batches;
+    e->flops_per_token = lvn_program_flops(programs->step_session->program) /
+                         ((double)(programs->micro_batch * programs->block_size) * programs->fill);
     t->context.task = outputs;
     t->context.counts = lvn_step_statistics_sums(&t->planned.statistics);
-    for (int i = 0; i < LVN_LENGTHS && g->step_sessions[i]; i++) {
-        g->step_sessions[i]->before_update = wait_for_saver;
-        g->step_sessions[i]->context = &t->running.saver;
+    for (int i = 0; i < LVN_LENGTHS && programs->step_sessions[i]; i++) {
+        programs->step_sessions[i]->before_update = wait_for_saver;
+        programs->step_sessions[i]->context = &t->running.saver;
     }
-    return lvn_validation_allocate(&t->opened.validation, g);
+    return lvn_validation_allocate(&t->opened.validation, programs);
 }
 
 void lvn_trainer_release_rows(struct trainer *t)
@@ -607,9 +608,10 @@ static void explain_threads(struct trainer *t)
 
 static void explain_recompute(struct trainer *t)
 {
-    const struct lvn_train_programs *n = &t->planned.programs;
+    const struct lvn_train_programs *programs = &t->planned.programs;
     bool requested = t->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
-    if (n->recompute != LVN_RECOMPUTE_BLOCKS || (requested && n->step_session->graph->n_blocks > 1)) return;
+    if (programs->recompute != LVN_RECOMPUTE_BLOCKS || (requested && programs->step_session->graph->n_blocks > 1))
+        return;
     snprintf(t->text, sizeof t->text,
              requested
                  ? "a %s has no blocks to recompute, so trainer.recompute=blocks has no effect"
@@ -621,13 +623,13 @@ static void explain_recompute(struct trainer *t)
 
 static void explain_strategy(struct trainer *t)
 {
-    const struct lvn_train_programs *n = &t->planned.programs;
+    const struct lvn_train_programs *programs = &t->planned.programs;
     char whole[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
-    if (t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && n->shards) {
+    if (t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && programs->shards) {
         snprintf(t->text, sizeof t->text,
                  "trainer.strategy auto chose %s, because with ddp a rank needs %s, but %s are free",
-                 lvn_strategy_name(t->settings, n->reduction.sharding.sharded), lvn_bytes_text(n->whole_bytes, whole),
-                 lvn_bytes_text(n->free_bytes, available));
+                 lvn_strategy_name(t->settings, programs->reduction.sharding.sharded),
+                 lvn_bytes_text(programs->whole_bytes, whole), lvn_bytes_text(programs->free_bytes, available));
         lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
     }
     if (lvn_strategy_note(t->settings, t->text, sizeof t->text))
@@ -653,7 +655,7 @@ static enum lvn_status read_carried(struct trainer *t)
 enum lvn_status lvn_trainer_set_up(struct trainer *t)
 {
     const struct lvn_train_options *o = t->options;
-    struct lvn_train_programs *g = &t->planned.programs;
+    struct lvn_train_programs *programs = &t->planned.programs;
     t->context = (struct lvn_callback_context){.settings = t->settings,
                                                .ranks = t->ranks,
                                                .resumed_step = -1,
@@ -680,21 +682,21 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
     /* The plan, its memory, and the weights. */
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_shares_init(t)));
     LVN_TRY(plan_training(t));
-    g->unlabeled = t->opened.snapshot.unlabeled;
+    programs->unlabeled = t->opened.snapshot.unlabeled;
     explain_threads(t);
     explain_strategy(t);
     explain_recompute(t);
     LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
     LVN_TRY(run_part("loading the weights", load_parameters, t));
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameter_sums_start(g->model_state)));
-    LVN_TRY(lvn_consistency_replicas(t->ranks, g->model_state, t->running.step));
+    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameter_sums_start(programs->model_state)));
+    LVN_TRY(lvn_consistency_replicas(t->ranks, programs->model_state, t->running.step));
     LVN_TRY(run_part("reading data", load_first, t));
     LVN_TRY(run_part("measuring shares", lvn_trainer_shares_measure, t));
 
     /* The run's description for callbacks, listeners and the saver. */
     describe_run(t);
     declare_scalars(t);
-    t->context.model_state = g->model_state;
+    t->context.model_state = programs->model_state;
     t->context.config = &t->opened.setup.config;
     t->context.dir = t->opened.run_dir_open ? &t->opened.run_dir : NULL;
     t->context.codec = lvn_model_setup_codec(&t->opened.setup);
@@ -704,7 +706,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *t)
                                                          .codec = &t->context.codec,
                                                          .carried = &t->opened.carried,
                                                          .base = &t->opened.adapter_base},
-                                            .model_state = g->model_state,
+                                            .model_state = programs->model_state,
                                             .ranks = t->ranks,
                                             .callbacks = &t->callbacks,
                                             .context = &t->context,

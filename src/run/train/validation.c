@@ -47,12 +47,13 @@ static int64_t batches_of(const struct lvn_validation *v)
     return lvn_loader_eval_batches(&v->loader, v->batches);
 }
 
-enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_train_programs *g)
+enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_train_programs *programs)
 {
     if (!v->on) return LVN_OK;
-    v->n_sums = batches_of(v) * g->n_micro + COUNTS + lvn_task_counts(&g->eval_session->outputs);
+    v->n_sums =
+        batches_of(v) * programs->global_micro_batches + COUNTS + lvn_task_counts(&programs->eval_session->outputs);
     v->sums = lvn_calloc((size_t)v->n_sums, sizeof *v->sums);
-    return v->sums ? lvn_samples_init(&v->samples, &g->fields, g->rows) : LVN_MEMORY;
+    return v->sums ? lvn_samples_init(&v->samples, &programs->fields, programs->rows) : LVN_MEMORY;
 }
 
 void lvn_validation_release(struct lvn_validation *v)
@@ -65,26 +66,26 @@ void lvn_validation_release(struct lvn_validation *v)
 
 /* Compute this rank's rows of each batch; add losses and counts to the sums. If ranks gather parameters collectively, a
  * rank that fails continues without results, because the others would wait for it. */
-static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *g, double *count)
+static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *programs, double *count)
 {
-    int64_t n = batches_of(v), n_counts = lvn_task_counts(&g->eval_session->outputs), number;
-    const bool collective = lvn_parameters_sharded(g->model_state, LVN_PARAMETER_VALUES);
+    int64_t n = batches_of(v), n_counts = lvn_task_counts(&programs->eval_session->outputs), number;
+    const bool collective = lvn_parameters_sharded(programs->model_state, LVN_PARAMETER_VALUES);
     enum lvn_status status = LVN_OK;
     for (int64_t i = 0; i < n; i++) {
-        double *losses = v->sums + i * g->n_micro + g->leaf[g->ranks->rank];
-        struct lvn_session *eval = g->eval_session;
+        double *losses = v->sums + i * programs->global_micro_batches + programs->leaf[programs->ranks->rank];
+        struct lvn_session *eval = programs->eval_session;
         if (status == LVN_OK) status = lvn_interrupt_check();
         if (status == LVN_OK)
-            status = lvn_loader_eval_batch(&v->loader, v->batches, i, g->first_row, &v->samples, &number);
-        if (status == LVN_OK) eval = lvn_train_programs_session(g, g->eval_sessions, &v->samples);
+            status = lvn_loader_eval_batch(&v->loader, v->batches, i, programs->first_row, &v->samples, &number);
+        if (status == LVN_OK) eval = lvn_train_programs_session(programs, programs->eval_sessions, &v->samples);
         if (status == LVN_OK) status = lvn_session_feed(eval, 0, &v->samples);
         if (status != LVN_OK && !collective) return status;
         eval->step_args = (struct lvn_step){
-            .grad_scale = 1.0, .first_row = g->first_row, .end_row = g->first_row + v->samples.n_valid};
-        lvn_session_run(eval, g->accumulation);
+            .grad_scale = 1.0, .first_row = programs->first_row, .end_row = programs->first_row + v->samples.n_valid};
+        lvn_session_run(eval, programs->accumulation);
         LVN_TRY(eval->status);
         if (status != LVN_OK) continue;
-        memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)g->accumulation);
+        memcpy(losses, eval->micro_losses, sizeof *losses * (size_t)programs->accumulation);
         count[LABELS] += (double)lvn_task_count(&eval->outputs, &v->samples);
         for (int64_t k = 0; k < n_counts; k++) count[COUNTS + k] += eval->counts[k];
         lvn_work_set_parts(i + 1, n);
@@ -93,19 +94,20 @@ static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_progra
     return status;
 }
 
-enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *g, double *loss)
+enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *programs, double *loss)
 {
-    const struct lvn_task_graph *task = &g->eval_session->outputs;
+    const struct lvn_task_graph *task = &programs->eval_session->outputs;
     int64_t n = batches_of(v);
-    double *count = v->sums + n * g->n_micro, sum = 0.0;
+    double *count = v->sums + n * programs->global_micro_batches, sum = 0.0;
     const char *before = lvn_work_begin("a validation");
     memset(v->sums, 0, sizeof *v->sums * (size_t)v->n_sums);
-    enum lvn_status status = compute(v, g, count);
+    enum lvn_status status = compute(v, programs, count);
     count[FAILED] = status != LVN_OK;
-    LVN_TRY(lvn_ranks_sum(g->ranks, v->sums, v->n_sums));
+    LVN_TRY(lvn_ranks_sum(programs->ranks, v->sums, v->n_sums));
     lvn_work_end(before);
-    if (count[FAILED] > 0) return lvn_ranks_agree(g->ranks, status);
-    for (int64_t i = 0; i < n; i++) sum += lvn_tree_sum(v->sums + i * g->n_micro, g->n_micro);
+    if (count[FAILED] > 0) return lvn_ranks_agree(programs->ranks, status);
+    for (int64_t i = 0; i < n; i++)
+        sum += lvn_tree_sum(v->sums + i * programs->global_micro_batches, programs->global_micro_batches);
     v->labels = (int64_t)count[LABELS];
     *loss = v->labels ? sum / count[LABELS] : (double)NAN;
     v->counts = count + COUNTS;
@@ -114,12 +116,12 @@ enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_pr
     return LVN_OK;
 }
 
-enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *g, int64_t batches)
+enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *programs, int64_t batches)
 {
     int64_t all = v->batches, max = batches_of(v);
     double loss;
     v->batches = batches < 0 || batches > max ? max : batches;
-    enum lvn_status status = lvn_validation_run(v, g, &loss);
+    enum lvn_status status = lvn_validation_run(v, programs, &loss);
     v->batches = all;
     return status;
 }

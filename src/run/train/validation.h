@@ -31,11 +31,14 @@ enum lvn_status lvn_validation_open(struct lvn_validation *v, const struct levin
 enum lvn_status lvn_validation_open_part(struct lvn_validation *v, const struct lvn_loader *train,
                                          const struct lvn_dataset *data, enum lvn_split_id part) LVN_CHECKED;
 /* Allocate buffers, once the training is planned. */
-enum lvn_status lvn_validation_allocate(struct lvn_validation *v, const struct lvn_train_programs *g) LVN_CHECKED;
+enum lvn_status lvn_validation_allocate(struct lvn_validation *v,
+                                        const struct lvn_train_programs *programs) LVN_CHECKED;
 void lvn_validation_release(struct lvn_validation *v);
 /* All ranks: *loss gets the mean loss, v->value the metrics. */
-enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *g, double *loss) LVN_CHECKED;
+enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_programs *programs,
+                                   double *loss) LVN_CHECKED;
 /* All ranks: run this many batches (< 0: all) and drop the result, to find errors early. */
-enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *g, int64_t batches) LVN_CHECKED;
+enum lvn_status lvn_validation_try(struct lvn_validation *v, struct lvn_train_programs *programs,
+                                   int64_t batches) LVN_CHECKED;
 
 #endif

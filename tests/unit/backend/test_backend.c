@@ -56,7 +56,7 @@ static enum lvn_status set_up(struct fixture *f, const char *backend, enum lvn_p
         .backend = lvn_backend_find(backend), .real = LVN_F32, .precision = precision, .threads = 2};
     struct lvn_session_options runner = {.fields = &fields,
                                          .B = B,
-                                         .n_micro = MICRO,
+                                         .n_micro_batches = MICRO,
                                          .task = lvn_task_find("lm"),
                                          .train = true,
                                          .deterministic = deterministic,

@@ -51,10 +51,11 @@ static void set_up(struct world *w, enum lvn_precision precision, const struct l
 }
 
 /* The gradient of the same ROWS rows in so many micro-batches, of weights that bf16 holds. */
-static double *gradient(enum lvn_precision precision, int64_t n_micro, bool deterministic)
+static double *gradient(enum lvn_precision precision, int64_t n_micro_batches, bool deterministic)
 {
     struct world w;
-    struct lvn_session_options how = {.B = ROWS / n_micro, .n_micro = n_micro, .deterministic = deterministic};
+    struct lvn_session_options how = {
+        .B = ROWS / n_micro_batches, .n_micro_batches = n_micro_batches, .deterministic = deterministic};
     set_up(&w, precision, &how, NULL);
     must(lvn_model_state_allocate(w.network));
     const struct lvn_params *p = w.network->params;
@@ -74,7 +75,7 @@ static double *gradient(enum lvn_precision precision, int64_t n_micro, bool dete
     must(lvn_session_feed(w.runner, 0, &b));
     lvn_samples_release(&b);
     w.runner->step_args = (struct lvn_step){.seed = 1, .grad_scale = 1.0 / (ROWS * T), .training = 1};
-    lvn_session_run(w.runner, n_micro);
+    lvn_session_run(w.runner, n_micro_batches);
     double *g = calloc((size_t)p->trainable_count + 1, sizeof *g);
     const void *found = w.network->memory[LVN_BUFFER_GRAD]->host;
     for (int64_t i = 0; i < p->trainable_count; i++)
@@ -117,8 +118,11 @@ static void expect(enum lvn_dtype want, int size, int rank, int64_t each, int64_
 {
     struct world w;
     const struct lvn_sharding sharding = {.rank = rank, .size = size, .tree = deterministic};
-    struct lvn_session_options how = {
-        .B = B, .n_micro = each, .deterministic = deterministic, .first_leaf = rank * each, .n_leaves = size * each};
+    struct lvn_session_options how = {.B = B,
+                                      .n_micro_batches = each,
+                                      .deterministic = deterministic,
+                                      .first_leaf = rank * each,
+                                      .n_leaves = size * each};
     set_up(&w, LVN_PRECISION_BF16_TRUE, &how, &sharding);
     assert_int_equal(w.network->gradients, want);
     const struct lvn_program *p = w.runner->program;

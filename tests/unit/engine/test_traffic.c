@@ -92,20 +92,20 @@ static enum lvn_status make_settings(struct levin_settings *s, const struct scen
 }
 
 static enum lvn_status make_step(struct actor *a, struct lvn_ranks *r, const struct levin_settings *s,
-                                 struct lvn_model_setup *setup, struct lvn_train_programs *t)
+                                 struct lvn_model_setup *setup, struct lvn_train_programs *programs)
 {
     int64_t labels;
     LVN_TRY(lvn_model_setup_sizes(setup, s, NULL));
     struct lvn_train_programs_options o = {.ranks = r, .fields = &setup->fields, .task = setup->task};
-    LVN_TRY(lvn_train_programs_plan(t, s, &setup->config, &o));
-    LVN_TRY(lvn_model_state_allocate(t->model_state));
-    LVN_TRY(lvn_parameters_init_values(t->model_state, 1, false));
-    LVN_TRY(lvn_synthetic_step_fill(t, lvn_model_value(&setup->config, LVN_ROLE_VOCABULARY), &labels));
+    LVN_TRY(lvn_train_programs_plan(programs, s, &setup->config, &o));
+    LVN_TRY(lvn_model_state_allocate(programs->model_state));
+    LVN_TRY(lvn_parameters_init_values(programs->model_state, 1, false));
+    LVN_TRY(lvn_synthetic_step_fill(programs, lvn_model_value(&setup->config, LVN_ROLE_VOCABULARY), &labels));
     counted[a->rank] = (struct counted){0};
-    LVN_TRY(lvn_train_programs_step(t, 0, 1e-3, labels));
+    LVN_TRY(lvn_train_programs_step(programs, 0, 1e-3, labels));
     a->step = counted[a->rank];
-    lvn_train_programs_traffic(t, a->scene->hosts, &a->predicted);
-    a->sums = t->step_session->program->n_handles;
+    lvn_train_programs_traffic(programs, a->scene->hosts, &a->predicted);
+    a->sums = programs->step_session->program->n_handles;
     return LVN_OK;
 }
 
@@ -116,7 +116,7 @@ static void *act(void *argument)
     struct lvn_comm *comm = NULL;
     struct lvn_ranks *ranks = NULL;
     struct levin_settings settings = {0};
-    struct lvn_train_programs t = {0};
+    struct lvn_train_programs programs = {0};
     struct lvn_model_setup setup = {0};
     struct lvn_identity who = {.launcher = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
     snprintf(who.host, sizeof who.host, "host%d", a->rank / per_host);
@@ -125,9 +125,9 @@ static void *act(void *argument)
     if (a->status == LVN_OK) a->status = lvn_settings_init(&settings);
     if (a->status == LVN_OK) a->status = make_settings(&settings, s);
     if (a->status == LVN_OK) a->status = lvn_ranks_over(&ranks, &who, comm, NULL);
-    if (a->status == LVN_OK) a->status = make_step(a, ranks, &settings, &setup, &t);
+    if (a->status == LVN_OK) a->status = make_step(a, ranks, &settings, &setup, &programs);
     snprintf(a->error, sizeof a->error, "%s", a->status == LVN_OK ? "" : levin_error_text());
-    lvn_train_programs_release(&t);
+    lvn_train_programs_release(&programs);
     lvn_model_setup_close(&setup);
     lvn_settings_release(&settings);
     lvn_ranks_close(ranks);

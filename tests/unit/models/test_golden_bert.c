@@ -123,17 +123,18 @@ static void compare_gradients(const struct setup *w, const struct lvn_pretrained
 }
 
 /* Five AdamW steps on the batch. */
-static void compare_updates(const struct setup *w, const struct lvn_pretrained *p, struct lvn_session *t,
+static void compare_updates(const struct setup *w, const struct lvn_pretrained *p, struct lvn_session *session,
                             const struct lvn_safetensors *f, double labels)
 {
-    const struct lvn_model_state *n = t->model_state;
+    const struct lvn_model_state *n = session->model_state;
     const int64_t count = n->params->flat_count, each = lvn_dtype_bytes(w->real);
     char *start = calloc((size_t)count, (size_t)each), *end = calloc((size_t)count, (size_t)each);
     must(lvn_memory_read(n->memory[LVN_BUFFER_PARAM], 0, start, count * each));
     for (int step = 0; step < 5; step++) {
-        t->step_args.step = step;
-        t->step_args.lr = 1e-3;
-        const double loss = lvn_session_run(t, 1) / labels, want = ((const double *)find(f, "steps.loss")->data)[step];
+        session->step_args.step = step;
+        session->step_args.lr = 1e-3;
+        const double loss = lvn_session_run(session, 1) / labels,
+                     want = ((const double *)find(f, "steps.loss")->data)[step];
         if (!(fabs(loss - want) <= w->loss))
             fail_msg("%s: loss of step %d is %.15g, wanted %.15g", w->name, step, loss, want);
     }
@@ -149,14 +150,14 @@ static void compare_updates(const struct setup *w, const struct lvn_pretrained *
     free(end);
 }
 
-static void compare_prediction(const struct setup *w, struct lvn_session *t, const struct lvn_safetensors *f)
+static void compare_prediction(const struct setup *w, struct lvn_session *session, const struct lvn_safetensors *f)
 {
     const struct lvn_safetensor *want = find(f, "prediction");
     const int32_t *length = find(f, "length")->data;
     const int64_t B = want->desc.dim[0], all = lvn_desc_count(&want->desc), row = all / B;
     char *got = malloc((size_t)(all * lvn_dtype_bytes(w->real)));
-    assert_true(lvn_desc_same_shape(&t->outputs.prediction->desc, &want->desc));
-    memcpy(got, lvn_session_prediction(t), (size_t)(all * lvn_dtype_bytes(w->real)));
+    assert_true(lvn_desc_same_shape(&session->outputs.prediction->desc, &want->desc));
+    memcpy(got, lvn_session_prediction(session), (size_t)(all * lvn_dtype_bytes(w->real)));
     for (int64_t b = 0; b < B && want->desc.rank == 3; b++) {
         int64_t there = length[b] * want->desc.dim[2] * lvn_dtype_bytes(w->real),
                 bytes = row * lvn_dtype_bytes(w->real);
@@ -186,7 +187,7 @@ static void compare_folder(struct setup setup, const char *folder)
     struct lvn_pretrained p;
     struct lvn_safetensors f;
     struct lvn_model_state *n;
-    struct lvn_session *t, *train, *steps;
+    struct lvn_session *session, *train, *steps;
     const struct lvn_optimizer adamw = {
         .op = LVN_OP_adamw,
         .attr.adamw = {.update.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
@@ -225,7 +226,7 @@ static void compare_folder(struct setup setup, const char *folder)
                                                                .decay = LVN_DECAY_MATRICES}));
     lvn_isa_limit(LVN_ISA_COUNT - 1);
     struct lvn_session_options o = {.fields = &fields, .B = B, .task = task, .prediction = true};
-    must(lvn_session_new(&t, n, &o));
+    must(lvn_session_new(&session, n, &o));
     o.train = true;
     o.prediction = false;
     must(lvn_session_new(&train, n, &o));
@@ -233,14 +234,15 @@ static void compare_folder(struct setup setup, const char *folder)
     must(lvn_session_new(&steps, n, &o));
     must(lvn_model_state_allocate(n));
     load(&p, n);
-    must(lvn_session_feed(t, 0, &b));
+    must(lvn_session_feed(session, 0, &b));
     must(lvn_session_feed(train, 0, &b));
     must(lvn_session_feed(steps, 0, &b));
-    double labels = (double)lvn_task_count(&t->outputs, &b), want = *(const double *)find(&f, "loss")->data;
-    t->step_args = train->step_args = steps->step_args = (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
-    double loss = lvn_session_run(t, 1) / labels;
+    double labels = (double)lvn_task_count(&session->outputs, &b), want = *(const double *)find(&f, "loss")->data;
+    session->step_args = train->step_args = steps->step_args =
+        (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
+    double loss = lvn_session_run(session, 1) / labels;
     if (!(fabs(loss - want) <= w->loss)) fail_msg("%s, %s: loss %.15g, wanted %.15g", folder, w->name, loss, want);
-    compare_prediction(w, t, &f);
+    compare_prediction(w, session, &f);
     lvn_session_run(train, 1);
     compare_gradients(w, &p, n, &f);
     compare_updates(w, &p, steps, &f, labels);

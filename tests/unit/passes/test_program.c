@@ -136,11 +136,11 @@ static void rig_free(struct rig *r)
 }
 
 /* Mean loss of the batch; the gradients are then in slot 0. */
-static double run(struct rig *r, int64_t n_micro)
+static double run(struct rig *r, int64_t n_micro_batches)
 {
     double sum = 0;
-    bound_program_run(&r->b, n_micro, 0);
-    for (int64_t m = 0; m < n_micro; m++) sum += bound_program_sum(&r->b, m, 0);
+    bound_program_run(&r->b, n_micro_batches, 0);
+    for (int64_t m = 0; m < n_micro_batches; m++) sum += bound_program_sum(&r->b, m, 0);
     return sum * r->step.grad_scale;
 }
 

@@ -96,13 +96,13 @@ static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
 static const struct lvn_field reads[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}, {.name = NULL}};
 
 /* The mean loss with these weights; the memory of this backend is not visible to the host. */
-static double run(struct lvn_session *t, const double *weights)
+static double run(struct lvn_session *session, const double *weights)
 {
-    const struct lvn_model_state *n = t->model_state;
+    const struct lvn_model_state *n = session->model_state;
     if (lvn_memory_write(n->memory[LVN_BUFFER_PARAM], 0, weights, n->bytes[LVN_BUFFER_PARAM]) != LVN_OK)
         fail_msg("%s", levin_error_text());
-    t->step_args = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = 1};
-    return lvn_session_run(t, 1) / (B * T);
+    session->step_args = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = 1};
+    return lvn_session_run(session, 1) / (B * T);
 }
 
 static void check(struct levin_tensor *(*build)(struct levin_graph *g, const struct lvn_model_config *c,
@@ -116,32 +116,32 @@ static void check(struct levin_tensor *(*build)(struct levin_graph *g, const str
     int32_t ids[B * T] = {0, 1, 2, 3, 1, 0}, labels[B * T] = {3, 1, 0, 2, 2, 1};
     struct lvn_samples b = {.fields = fields, .rows = B, .n_valid = B, .p = {ids, labels}};
     struct lvn_model_state *n;
-    struct lvn_session *t = NULL;
+    struct lvn_session *session = NULL;
     struct lvn_session_options o = {.fields = &fields, .B = B, .task = lvn_task_find("lm"), .train = true};
     if (lvn_model_state_new(&n, &c,
                             &(struct lvn_model_state_options){
                                 .backend = lvn_backend_find("reference"), .real = LVN_F64, .threads = 1}) != LVN_OK ||
-        lvn_session_new(&t, n, &o) != LVN_OK || lvn_model_state_allocate(n) != LVN_OK)
+        lvn_session_new(&session, n, &o) != LVN_OK || lvn_model_state_allocate(n) != LVN_OK)
         fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
     bool filled = false;
-    for (int i = 0; i < t->program->n_instrs; i++) filled |= t->program->instrs[i].id == LVN_OP_zeros;
+    for (int i = 0; i < session->program->n_instrs; i++) filled |= session->program->instrs[i].id == LVN_OP_zeros;
     assert_int_equal(filled, fills);
-    assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
+    assert_int_equal(lvn_session_feed(session, 0, &b), LVN_OK);
     size_t count = (size_t)n->params->flat_count;
     float *initial = calloc(count, sizeof *initial);
     double *p = calloc(count, sizeof *p), *grad = calloc(count, sizeof *grad);
     initial_values(n->params, 7, initial);
     for (size_t i = 0; i < count; i++) p[i] = (double)initial[i];
-    run(t, p);
+    run(session, p);
     assert_int_equal(lvn_memory_read(n->memory[LVN_BUFFER_GRAD], 0, grad, (int64_t)(count * sizeof *grad)), LVN_OK);
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
         for (int64_t j = q->offset; j < q->offset + q->count; j++) {
             double old = p[j], h = 1e-5;
             p[j] = old + h;
-            double up = run(t, p);
+            double up = run(session, p);
             p[j] = old - h;
-            double down = run(t, p);
+            double down = run(session, p);
             p[j] = old;
             double want = (up - down) / (2 * h);
             if (!(fabs(want - grad[j]) <= 1e-8 + 1e-6 * fabs(want)))

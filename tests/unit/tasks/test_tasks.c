@@ -180,31 +180,32 @@ static enum lvn_status make_settings(struct levin_settings *s, const struct acto
 }
 
 /* The shares that this rank computes, summed over ranks. */
-static enum lvn_status train(struct lvn_train_programs *t, struct lvn_ranks *r, const struct lvn_loader *loader,
+static enum lvn_status train(struct lvn_train_programs *programs, struct lvn_ranks *r, const struct lvn_loader *loader,
                              struct outcome *out)
 {
     struct lvn_samples b;
-    LVN_TRY(lvn_samples_init(&b, &t->fields, t->rows));
+    LVN_TRY(lvn_samples_init(&b, &programs->fields, programs->rows));
     enum lvn_status status = LVN_OK;
     for (int step = 0; step < STEPS && status == LVN_OK; step++) {
         double x[1 + COUNTS] = {0};
-        status = lvn_loader_batch(loader, step, t->first_row, &b);
-        if (status == LVN_OK) status = lvn_session_feed(t->step_session, 0, &b);
-        double labels = (double)lvn_task_count(&t->step_session->outputs, &b);
+        status = lvn_loader_batch(loader, step, programs->first_row, &b);
+        if (status == LVN_OK) status = lvn_session_feed(programs->step_session, 0, &b);
+        double labels = (double)lvn_task_count(&programs->step_session->outputs, &b);
         if (status == LVN_OK) status = lvn_ranks_sum(r, &labels, 1);
-        if (status == LVN_OK) status = lvn_train_programs_step(t, step, t->settings->optimizer.lr, (int64_t)labels);
-        x[0] = lvn_tree_sum(t->step_session->micro_losses, t->accumulation) / labels;
-        memcpy(x + 1, t->step_session->counts, sizeof(double) * COUNTS);
+        if (status == LVN_OK)
+            status = lvn_train_programs_step(programs, step, programs->settings->optimizer.lr, (int64_t)labels);
+        x[0] = lvn_tree_sum(programs->step_session->micro_losses, programs->accumulation) / labels;
+        memcpy(x + 1, programs->step_session->counts, sizeof(double) * COUNTS);
         if (status == LVN_OK) status = lvn_ranks_sum(r, x, 1 + COUNTS);
         if (step == 0) out->first_loss = x[0];
-        out->train_accuracy = lvn_task_metric(&t->step_session->outputs, 0, 0.0, 1, x + 1);
+        out->train_accuracy = lvn_task_metric(&programs->step_session->outputs, 0, 0.0, 1, x + 1);
     }
     lvn_samples_release(&b);
     return status;
 }
 
-static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct levin_settings *s, struct lvn_train_programs *t,
-                           struct lvn_validation *v)
+static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct levin_settings *s,
+                           struct lvn_train_programs *programs, struct lvn_validation *v)
 {
     struct lvn_dataset d = open_spots();
     struct lvn_loader loader;
@@ -214,12 +215,12 @@ static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct levin_se
     LVN_TRY(make_settings(s, a));
     LVN_TRY(lvn_loader_init(&loader, &d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, BATCH, 5));
     LVN_TRY(lvn_validation_open(v, s, &loader, &d));
-    LVN_TRY(lvn_train_programs_plan(t, s, &c, &o));
-    LVN_TRY(lvn_model_state_allocate(t->model_state));
-    LVN_TRY(lvn_parameters_init_values(t->model_state, 3, false));
-    LVN_TRY(lvn_validation_allocate(v, t));
-    LVN_TRY(train(t, r, &loader, &a->outcome));
-    LVN_TRY(lvn_validation_run(v, t, &a->outcome.loss));
+    LVN_TRY(lvn_train_programs_plan(programs, s, &c, &o));
+    LVN_TRY(lvn_model_state_allocate(programs->model_state));
+    LVN_TRY(lvn_parameters_init_values(programs->model_state, 3, false));
+    LVN_TRY(lvn_validation_allocate(v, programs));
+    LVN_TRY(train(programs, r, &loader, &a->outcome));
+    LVN_TRY(lvn_validation_run(v, programs, &a->outcome.loss));
     a->outcome.accuracy = v->value[0];
     memcpy(a->outcome.counts, v->sums + v->n_sums - COUNTS, sizeof a->outcome.counts);
     return LVN_OK;
@@ -232,7 +233,7 @@ static void *act(void *argument)
     struct lvn_comm *comm = NULL;
     struct lvn_ranks *ranks = NULL;
     struct levin_settings settings = {0};
-    struct lvn_train_programs t = {0};
+    struct lvn_train_programs programs = {0};
     struct lvn_validation v = {0};
     struct lvn_identity who = {.launcher = "test", .title = "a test", .rank = a->rank, .size = s->world.size};
     struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size};
@@ -241,11 +242,11 @@ static void *act(void *argument)
                                  : lvn_comm_open(&comm, &o);
     if (status == LVN_OK) status = lvn_settings_init(&settings);
     if (status == LVN_OK) status = lvn_ranks_over(&ranks, &who, comm, NULL);
-    if (status == LVN_OK) status = run(a, ranks, &settings, &t, &v);
+    if (status == LVN_OK) status = run(a, ranks, &settings, &programs, &v);
     a->outcome.failed = status != LVN_OK;
     snprintf(a->error, sizeof a->error, "%s", status == LVN_OK ? "" : levin_error_text());
     lvn_validation_release(&v);
-    lvn_train_programs_release(&t);
+    lvn_train_programs_release(&programs);
     lvn_settings_release(&settings);
     lvn_ranks_close(ranks);
     lvn_comm_close(comm);
@@ -300,7 +301,7 @@ static void counts_of_predictions(void **state)
     struct lvn_dataset d = open_spots();
     struct lvn_model_config c = {.model = &tiny};
     struct lvn_model_state *n;
-    struct lvn_session *t;
+    struct lvn_session *session;
     struct lvn_samples b;
     struct lvn_loader l;
     int64_t number;
@@ -308,7 +309,7 @@ static void counts_of_predictions(void **state)
     struct lvn_session_options o = {.fields = &d.fields, .B = B, .task = lvn_task_find("classify"), .prediction = true};
     assert_int_equal(lvn_model_state_new(&n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .threads = 2}),
                      LVN_OK);
-    assert_int_equal(lvn_session_new(&t, n, &o), LVN_OK);
+    assert_int_equal(lvn_session_new(&session, n, &o), LVN_OK);
     assert_int_equal(lvn_model_state_allocate(n), LVN_OK);
     assert_int_equal(lvn_parameters_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
@@ -316,11 +317,11 @@ static void counts_of_predictions(void **state)
     assert_int_equal(lvn_loader_eval_batch(&l, 0, 3, 0, &b, &number), LVN_OK);
     assert_int_equal(b.n_valid, N_VAL - 3 * B);
     assert_int_equal(number, 3 * B);
-    assert_int_equal(lvn_task_count(&t->outputs, &b), b.n_valid);
-    assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
-    t->step_args = (struct lvn_step){.grad_scale = 1.0};
-    double got = lvn_session_run(t, 1);
-    const float *y = lvn_session_prediction(t);
+    assert_int_equal(lvn_task_count(&session->outputs, &b), b.n_valid);
+    assert_int_equal(lvn_session_feed(session, 0, &b), LVN_OK);
+    session->step_args = (struct lvn_step){.grad_scale = 1.0};
+    double got = lvn_session_run(session, 1);
+    const float *y = lvn_session_prediction(session);
     for (int64_t i = 0; i < b.n_valid; i++, y += CLASSES) {
         int32_t label = ((const int32_t *)b.p[1])[i], best = 0;
         double sum = 0.0;
@@ -328,7 +329,7 @@ static void counts_of_predictions(void **state)
         loss += log(sum) - (double)y[label];
         want[label * CLASSES + best]++;
     }
-    assert_memory_equal(t->counts, want, sizeof want);
+    assert_memory_equal(session->counts, want, sizeof want);
     assert_true(fabs(got - loss) < 1e-5 * loss);
     lvn_samples_release(&b);
     lvn_model_state_free(n);
@@ -366,14 +367,14 @@ static void reconstruction(void **state)
     struct lvn_dataset d = open_spots();
     struct lvn_model_config c = {.model = &model};
     struct lvn_model_state *n;
-    struct lvn_session *t;
+    struct lvn_session *session;
     struct lvn_samples b;
     double want = 0.0, gradient[FEATURES * FEATURES] = {0};
     assert_int_equal(choose("auto", &model, &d.fields), LVN_OK);
     struct lvn_session_options o = {.fields = &d.fields, .B = B, .task = chosen, .prediction = true, .train = true};
     assert_int_equal(lvn_model_state_new(&n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .threads = 2}),
                      LVN_OK);
-    assert_int_equal(lvn_session_new(&t, n, &o), LVN_OK);
+    assert_int_equal(lvn_session_new(&session, n, &o), LVN_OK);
     assert_int_equal(lvn_model_state_allocate(n), LVN_OK);
     assert_int_equal(lvn_parameters_init_values(n, 1, false), LVN_OK);
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
@@ -382,11 +383,11 @@ static void reconstruction(void **state)
                               (void *[]){lvn_samples_at(&b, 0, i), lvn_samples_at(&b, 1, i)}),
                          LVN_OK);
     b.n_valid = THERE;
-    assert_int_equal(lvn_task_count(&t->outputs, &b), THERE * FEATURES);
-    assert_int_equal(lvn_session_feed(t, 0, &b), LVN_OK);
-    t->step_args = (struct lvn_step){.grad_scale = 0.5, .first_row = 100, .end_row = 100 + THERE};
-    double got = lvn_session_run(t, 1);
-    const float *y = lvn_session_prediction(t), *x = b.p[0];
+    assert_int_equal(lvn_task_count(&session->outputs, &b), THERE * FEATURES);
+    assert_int_equal(lvn_session_feed(session, 0, &b), LVN_OK);
+    session->step_args = (struct lvn_step){.grad_scale = 0.5, .first_row = 100, .end_row = 100 + THERE};
+    double got = lvn_session_run(session, 1);
+    const float *y = lvn_session_prediction(session), *x = b.p[0];
     float slope[FEATURES * FEATURES];
     assert_int_equal(lvn_memory_read(n->memory[LVN_BUFFER_GRAD], 0, slope, sizeof slope), LVN_OK);
     for (int64_t i = 0; i < THERE; i++)
@@ -397,7 +398,8 @@ static void reconstruction(void **state)
         }
     assert_true(fabs(got - want) < 1e-5 * want);
     for (int i = 0; i < FEATURES * FEATURES; i++) assert_true(fabs((double)slope[i] - gradient[i]) < 1e-5);
-    assert_true(lvn_task_metric(&t->outputs, 0, got, THERE * FEATURES, t->counts) == got / (THERE * FEATURES));
+    assert_true(lvn_task_metric(&session->outputs, 0, got, THERE * FEATURES, session->counts) ==
+                got / (THERE * FEATURES));
     lvn_samples_release(&b);
     lvn_model_state_free(n);
 }

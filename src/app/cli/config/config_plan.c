@@ -33,14 +33,15 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_setting
 
 /* The time of a step, if the device is in this machine. */
 static enum lvn_status find_time(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m,
-                                 const struct lvn_train_programs *t)
+                                 const struct lvn_train_programs *programs)
 {
     struct lvn_compute compute;
-    if (!t->model_state->device->backend->rate || !t->model_state->device->backend->computes) return LVN_OK;
-    LVN_TRY(lvn_plan_compute(&compute, cf->c, s, t, &m->config, (int)(cf->machines * cf->per_machine)));
+    if (!programs->model_state->device->backend->rate || !programs->model_state->device->backend->computes)
+        return LVN_OK;
+    LVN_TRY(lvn_plan_compute(&compute, cf->c, s, programs, &m->config, (int)(cf->machines * cf->per_machine)));
     cf->measured = compute.method != LVN_COMPUTED_BY_RATES;
     cf->step_seconds =
-        (compute.parts.forward + compute.parts.backward) * (double)t->accumulation + compute.parts.update;
+        (compute.parts.forward + compute.parts.backward) * (double)programs->accumulation + compute.parts.update;
     return LVN_OK;
 }
 
@@ -73,25 +74,25 @@ static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_s
 static enum lvn_status plan_once(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m,
                                  int64_t pieces)
 {
-    struct lvn_train_programs t = {0};
+    struct lvn_train_programs programs = {0};
     struct lvn_callbacks callbacks;
     struct lvn_train_programs_options o = {.size = (int)(cf->machines * cf->per_machine),
                                            .fields = &m->fields,
                                            .task = m->task,
                                            .validate = true,
                                            .planner = lvn_callbacks_planner(&callbacks),
-                                           .min_micro = pieces};
+                                           .min_micro_batches = pieces};
     enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
-    if (status == LVN_OK) status = lvn_train_programs_plan(&t, s, &m->config, &o);
+    if (status == LVN_OK) status = lvn_train_programs_plan(&programs, s, &m->config, &o);
     if (status == LVN_OK) {
-        cf->parameters = lvn_params_total(t.model_state->params);
-        cf->rank_bytes = lvn_model_state_bytes(t.model_state);
+        cf->parameters = lvn_params_total(programs.model_state->params);
+        cf->rank_bytes = lvn_model_state_bytes(programs.model_state);
         cf->fits = cf->memory <= 0 || (double)cf->rank_bytes <= 0.9 * (double)cf->memory / (double)cf->per_machine;
-        cf->micro = t.micro_batch;
-        cf->accumulation = t.accumulation;
+        cf->micro = programs.micro_batch;
+        cf->accumulation = programs.accumulation;
     }
-    if (status == LVN_OK && cf->fits) status = find_time(cf, s, m, &t);
-    lvn_train_programs_release(&t);
+    if (status == LVN_OK && cf->fits) status = find_time(cf, s, m, &programs);
+    lvn_train_programs_release(&programs);
     lvn_callbacks_release(&callbacks);
     return status;
 }

@@ -106,18 +106,18 @@ static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program 
 
 /* --- memory --- */
 
-int64_t lvn_plan_base_bytes(const struct lvn_train_programs *t)
+int64_t lvn_plan_base_bytes(const struct lvn_train_programs *programs)
 {
     int64_t part[LVN_MEMORY_PART_COUNT];
-    lvn_train_programs_memory(t, part);
+    lvn_train_programs_memory(programs, part);
     return lvn_memory_anonymous() - part[LVN_MEMORY_PROGRAMS]; /* a plan allocates its programs, and nothing else */
 }
 
-int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t, int64_t base)
+int64_t lvn_plan_process_bytes(const struct lvn_train_programs *programs, int64_t base)
 {
     const int64_t stack = (int64_t)1 << 17;
-    const struct lvn_model_state *n = t->model_state;
-    int64_t part[LVN_MEMORY_PART_COUNT], bytes = base + lvn_train_programs_memory(t, part) + n->threads * stack;
+    const struct lvn_model_state *n = programs->model_state;
+    int64_t part[LVN_MEMORY_PART_COUNT], bytes = base + lvn_train_programs_memory(programs, part) + n->threads * stack;
     for (int b = 0; b < LVN_BUFFER_COUNT; b++)
         if (n->bytes[b]) bytes += lvn_pages_bytes(n->bytes[b]) - n->bytes[b];
     return bytes;
@@ -229,16 +229,17 @@ static void show_model(struct plan *p)
 {
     struct lvn_cli *c = p->c;
     const struct lvn_model_config *m = &p->setup.config;
-    const struct lvn_train_programs *t = &p->training;
+    const struct lvn_train_programs *programs = &p->training;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], batch[LVN_BATCH_TEXT], sizes[400];
-    int64_t total = lvn_params_total(t->model_state->params);
+    int64_t total = lvn_params_total(programs->model_state->params);
     sizes_text(m, sizes, sizeof sizes);
     lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->name, m->model->name, sizes,
                   p->setup.vocabulary_assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
     if (p->setup.task->label.label == LVN_LABEL_CLASS) show_classes(c, m);
     lvn_cli_print(c, "batch of %s, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
-                  lvn_batch_text(lvn_task_unit(p->setup.task), p->s->trainer.batch_size, t->block_size, t->fill, batch),
-                  t->accumulation, t->accumulation == 1 ? "" : "es", t->micro_batch);
+                  lvn_batch_text(lvn_task_unit(p->setup.task), p->s->trainer.batch_size, programs->block_size,
+                                 programs->fill, batch),
+                  programs->accumulation, programs->accumulation == 1 ? "" : "es", programs->micro_batch);
     if (p->steps) lvn_cli_print(c, "%s steps", lvn_count_text(p->steps, a));
     if (p->steps_per_epoch)
         lvn_cli_print(c, "%s%s an epoch", p->steps ? ", " : "", lvn_count_text(p->steps_per_epoch, b));
@@ -246,12 +247,13 @@ static void show_model(struct plan *p)
     lvn_cli_add(c, "model", json_string(m->model->name));
     lvn_cli_add(c, "parameters", json_integer(total));
     add_sizes(c, m);
-    if (t->block_size) lvn_cli_add(c, "block_size", json_integer(t->block_size));
-    if (t->fill < 1)
-        lvn_cli_add(c, "tokens_per_step", json_real((double)(p->s->trainer.batch_size * t->block_size) * t->fill));
+    if (programs->block_size) lvn_cli_add(c, "block_size", json_integer(programs->block_size));
+    if (programs->fill < 1)
+        lvn_cli_add(c, "tokens_per_step",
+                    json_real((double)(p->s->trainer.batch_size * programs->block_size) * programs->fill));
     lvn_cli_add(c, "batch_size", json_integer(p->s->trainer.batch_size));
-    lvn_cli_add(c, "micro_batch_size", json_integer(t->micro_batch));
-    lvn_cli_add(c, "accumulation", json_integer(t->accumulation));
+    lvn_cli_add(c, "micro_batch_size", json_integer(programs->micro_batch));
+    lvn_cli_add(c, "accumulation", json_integer(programs->accumulation));
     lvn_cli_add(c, "steps", p->steps ? json_integer(p->steps) : json_null());
     lvn_cli_add(c, "steps_per_epoch", p->steps_per_epoch ? json_integer(p->steps_per_epoch) : json_null());
 }

@@ -17,63 +17,63 @@ struct lvn_rates {
 enum lvn_status lvn_plan_rates(struct lvn_cli *c, struct lvn_device *d, struct lvn_rates *r) LVN_CHECKED;
 /* Seconds at these rates, a lower bound, without communication: forward and backward of one micro-batch, and the
  * update. */
-void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *r, struct lvn_parts *parts);
+void lvn_plan_parts(const struct lvn_train_programs *programs, const struct lvn_rates *r, struct lvn_parts *parts);
 /* Print how long a step and all `steps` steps (0: not known) take at least on one rank of this machine. Prints nothing
  * for a backend that measures no rates. */
-enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs *t, int64_t steps) LVN_CHECKED;
+enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t steps) LVN_CHECKED;
 
-/* plan_compute.c: how long a micro-batch of a rank takes, measured if that is quick and else from the rates. */
+/* plan_compute.c: the time of one micro-batch on one rank, measured if that is quick, otherwise computed from rates. */
 enum lvn_computed {
     LVN_COMPUTED_BY_RATES, /* nothing ran */
     LVN_COMPUTED_WHOLE,    /* the whole model ran */
-    LVN_COMPUTED_LAYERS,   /* one and two layers ran; each further layer takes the difference */
+    LVN_COMPUTED_LAYERS,   /* models of one and two layers ran; each further layer adds the difference */
 };
 struct lvn_compute {
     enum lvn_computed method;
     struct lvn_rates rates; /* of this machine */
     struct lvn_parts parts; /* seconds of one micro-batch */
 };
-/* t: planned as rank 0 of `ranks`, for the model m, by the settings s. */
+/* `programs` were planned as rank 0 of `ranks`, for the model m and the settings s. */
 enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct levin_settings *s,
-                                 const struct lvn_train_programs *t, const struct lvn_model_config *m,
+                                 const struct lvn_train_programs *programs, const struct lvn_model_config *m,
                                  int ranks) LVN_CHECKED;
 
-/* plan_ranks.c: --ranks. Set trainer.threads as levin launch would divide a host's cores; before anything is planned.
- */
+/* plan_ranks.c: --ranks. Set trainer.threads as levin launch would divide a host's cores. Call it before planning. */
 void lvn_plan_threads(struct lvn_cli *c);
-/* How many threads a measurement here has. */
+/* Number of threads for a measurement on this machine. */
 int lvn_plan_threads_here(const struct lvn_cli *c);
-/* Predict and print the time of a step of the training t (planned as rank 0 of all, for the model m). */
-enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t,
+/* Predict and print the time of a step. `programs` were planned as rank 0 of all, for the model m. */
+enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *programs,
                                const struct lvn_model_config *m) LVN_CHECKED;
 
 /* Ranks on each host. */
 int lvn_plan_per_host(const struct lvn_cli *c);
-/* Seconds of a step at these rates, but for saving; prints and measures nothing. */
-double lvn_plan_ranks_seconds(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_rates *r);
+/* Seconds of a step at these rates, without saving; prints and measures nothing. */
+double lvn_plan_ranks_seconds(struct lvn_cli *c, const struct lvn_train_programs *programs, const struct lvn_rates *r);
 
 /* plan_fit.c: --fit. ARG: another option contradicts it. */
 enum lvn_status lvn_plan_fit_check(const struct lvn_cli *c) LVN_CHECKED;
-/* Search the settings of a run that is planned with o for the model m, print them, and set them in c->settings.
+/* Search settings for a run that is planned with o for the model m, print them, and set them in c->settings.
  * *base: lvn_plan_base_bytes of the first plan; 0: the memory of a device was searched. MEMORY: none fits. */
 enum lvn_status lvn_plan_fit(struct lvn_cli *c, const struct lvn_model_config *m,
                              const struct lvn_train_programs_options *o, int64_t *base) LVN_CHECKED;
-/* plan.c: bytes of this process, in which t was planned, but for what t takes: the tokenizer, the data, libraries. */
-int64_t lvn_plan_base_bytes(const struct lvn_train_programs *t);
-/* Bytes of the whole process that trains t, about; base: those bytes, of the first plan in this process, since what
- * later ones free does not always return to the system. */
-int64_t lvn_plan_process_bytes(const struct lvn_train_programs *t, int64_t base);
+/* plan.c: bytes of this process without the programs that were planned in it: tokenizer, data, libraries. */
+int64_t lvn_plan_base_bytes(const struct lvn_train_programs *programs);
+/* Approximate bytes of the whole process that trains. base: lvn_plan_base_bytes() of the first plan in this process,
+ * because memory that later plans free does not always return to the system. */
+int64_t lvn_plan_process_bytes(const struct lvn_train_programs *programs, int64_t base);
 
-/* plan_launches.c: print what a step launches, on a backend that computes nothing. */
-enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *t) LVN_CHECKED;
+/* plan_launches.c: print the launches of a step, on a backend that computes nothing. */
+enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *programs) LVN_CHECKED;
 /* plan_device.c: print settings that would reduce the memory of a rank that needs `needed` bytes where `available` are.
  * With --json: returns them as a list; else NULL. */
-json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t needed, int64_t available);
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t needed,
+                        int64_t available);
 /* With --device: print whether the run fits into the device's memory and whether there are kernels for it. ARG: no such
  * device in devices.def. */
-enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *t) LVN_CHECKED;
-/* With --device: bytes that t takes there, and those that it may take. ARG: as above. */
-enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t *takes,
-                                       int64_t *available) LVN_CHECKED;
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *programs) LVN_CHECKED;
+/* With --device: bytes that the run needs there, and those that are available. ARG: as above. */
+enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *programs,
+                                       int64_t *takes, int64_t *available) LVN_CHECKED;
 
 #endif

@@ -28,39 +28,39 @@ static const double LAUNCH_SECONDS = 5e-6; /* added for each instruction, so tha
 struct measurement {
     struct lvn_cli *c;
     const struct levin_settings *settings;
-    const struct lvn_train_programs *t; /* of rank 0 of all */
+    const struct lvn_train_programs *programs; /* of rank 0 of all */
     const struct lvn_model_config *model;
     int ranks; /* of the run */
 };
 
 /* Plan a rank's programs for a model with so many layers, one micro-batch. The settings s must outlive
- * t. */
+ * the programs. */
 static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, struct levin_settings *s,
-                                   struct lvn_train_programs *t)
+                                   struct lvn_train_programs *programs)
 {
     struct lvn_model_config model = *m->model;
     struct lvn_train_programs_options o = {.size = m->ranks,
-                                           .local_size = m->t->model_state->processes,
-                                           .machine_bytes = m->t->model_state->machine_bytes,
-                                           .fields = &m->t->fields,
-                                           .task = m->t->step_session->options.task,
-                                           .min_micro = m->t->min_micro};
+                                           .local_size = m->programs->model_state->processes,
+                                           .machine_bytes = m->programs->model_state->machine_bytes,
+                                           .fields = &m->programs->fields,
+                                           .task = m->programs->step_session->options.task,
+                                           .min_micro_batches = m->programs->min_micro_batches};
     *s = *m->settings;
     s->trainer.threads = lvn_plan_threads_here(m->c);
     lvn_model_set(&model, LVN_ROLE_LAYERS, layers);
-    return lvn_train_programs_plan(t, s, &model, &o);
+    return lvn_train_programs_plan(programs, s, &model, &o);
 }
 
-static enum lvn_status run_steps(struct measurement *m, struct lvn_train_programs *t, struct lvn_parts *parts)
+static enum lvn_status run_steps(struct measurement *m, struct lvn_train_programs *programs, struct lvn_parts *parts)
 {
     int64_t labels;
-    LVN_TRY(lvn_model_state_allocate(t->model_state));
-    LVN_TRY(lvn_parameters_init_values(t->model_state, 1, false));
-    LVN_TRY(lvn_synthetic_step_fill(t, lvn_model_value(m->model, LVN_ROLE_VOCABULARY), &labels));
+    LVN_TRY(lvn_model_state_allocate(programs->model_state));
+    LVN_TRY(lvn_parameters_init_values(programs->model_state, 1, false));
+    LVN_TRY(lvn_synthetic_step_fill(programs, lvn_model_value(m->model, LVN_ROLE_VOCABULARY), &labels));
     lvn_parts_clear(parts);
     const double begin = lvn_seconds();
     for (int i = -1; i < TRIES; i++) { /* the first is not counted: it touches the memory for the first time */
-        LVN_TRY(lvn_parts_try(t, i + 1, 1e-9, labels, parts));
+        LVN_TRY(lvn_parts_try(programs, i + 1, 1e-9, labels, parts));
         if (lvn_seconds() - begin > LATE_SECONDS) break; /* slower than predicted: the steps so far must do */
         if (i < 0) lvn_parts_clear(parts);
     }
@@ -70,12 +70,12 @@ static enum lvn_status run_steps(struct measurement *m, struct lvn_train_program
 static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct lvn_parts *parts)
 {
     struct levin_settings s;
-    struct lvn_train_programs t = {0};
-    enum lvn_status status = plan_layers(m, layers, &s, &t);
-    if (status == LVN_OK) status = run_steps(m, &t, parts);
-    parts->forward /= (double)t.accumulation;
-    parts->backward /= (double)t.accumulation;
-    lvn_train_programs_release(&t);
+    struct lvn_train_programs programs = {0};
+    enum lvn_status status = plan_layers(m, layers, &s, &programs);
+    if (status == LVN_OK) status = run_steps(m, &programs, parts);
+    parts->forward /= (double)programs.accumulation;
+    parts->backward /= (double)programs.accumulation;
+    lvn_train_programs_release(&programs);
     return status;
 }
 
@@ -100,13 +100,13 @@ static enum lvn_status measure(struct measurement *m, enum lvn_computed method, 
 
 /* --- the choice between running and computing from rates --- */
 
-static bool fits_budget(const struct lvn_train_programs *t, const struct lvn_rates *r, const struct budget *b)
+static bool fits_budget(const struct lvn_train_programs *programs, const struct lvn_rates *r, const struct budget *b)
 {
     struct lvn_parts best;
-    lvn_plan_parts(t, r, &best);
-    best.update += LAUNCH_SECONDS * t->step_session->program->n_instrs;
+    lvn_plan_parts(programs, r, &best);
+    best.update += LAUNCH_SECONDS * programs->step_session->program->n_instrs;
     return best.forward + best.backward + best.update <= b->seconds &&
-           lvn_model_state_bytes(t->model_state) <= b->bytes;
+           lvn_model_state_bytes(programs->model_state) <= b->bytes;
 }
 
 static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, enum lvn_computed *method)
@@ -117,7 +117,7 @@ static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, 
     struct lvn_train_programs two = {0};
     if (thorough) b = (struct budget){MEASURE_SECONDS, lvn_memory_available()};
     *method = LVN_COMPUTED_BY_RATES;
-    if (fits_budget(m->t, r, &b)) *method = LVN_COMPUTED_WHOLE;
+    if (fits_budget(m->programs, r, &b)) *method = LVN_COMPUTED_WHOLE;
     if (*method == LVN_COMPUTED_WHOLE || !thorough || lvn_model_value(m->model, LVN_ROLE_LAYERS) < 3) return LVN_OK;
     enum lvn_status status = plan_layers(m, 2, &s, &two);
     if (status == LVN_OK && fits_budget(&two, r, &b)) *method = LVN_COMPUTED_LAYERS;
@@ -126,13 +126,14 @@ static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, 
 }
 
 enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct levin_settings *s,
-                                 const struct lvn_train_programs *t, const struct lvn_model_config *model, int ranks)
+                                 const struct lvn_train_programs *programs, const struct lvn_model_config *model,
+                                 int ranks)
 {
-    struct measurement m = {.c = c, .settings = s, .t = t, .model = model, .ranks = ranks};
+    struct measurement m = {.c = c, .settings = s, .programs = programs, .model = model, .ranks = ranks};
     *out = (struct lvn_compute){.method = LVN_COMPUTED_BY_RATES};
-    LVN_TRY(lvn_plan_rates(c, t->model_state->device, &out->rates));
+    LVN_TRY(lvn_plan_rates(c, programs->model_state->device, &out->rates));
     if (!lvn_cli_on(c, LVN_FLAG_plan_fit)) LVN_TRY(choose(&m, &out->rates, &out->method)); /* as it compares */
     if (out->method != LVN_COMPUTED_BY_RATES) return measure(&m, out->method, &out->parts);
-    lvn_plan_parts(t, &out->rates, &out->parts);
+    lvn_plan_parts(programs, &out->rates, &out->parts);
     return LVN_OK;
 }

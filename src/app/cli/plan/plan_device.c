@@ -35,12 +35,13 @@ static bool max_scratch(const struct lvn_backend *b, const struct lvn_program *p
     return true;
 }
 
-json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t needed, int64_t available)
+json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t needed,
+                        int64_t available)
 {
     struct lvn_memory_advice advice;
     char bytes[LVN_NUMBER_TEXT];
     json_t *list = c->json ? json_array() : NULL;
-    lvn_memory_advice_find(&advice, t, needed, available);
+    lvn_memory_advice_find(&advice, programs, needed, available);
     lvn_cli_print(c, advice.n ? "Each of these makes it smaller:\n" : "Choose a smaller model or model.block_size.\n");
     for (int i = 0; i < advice.n; i++) {
         const struct lvn_advice *a = &advice.list[i];
@@ -64,28 +65,28 @@ static enum lvn_status find_device(const struct lvn_cli *c, const struct device 
 }
 
 /* Bytes that t takes there, with so much scratch of its kernels. */
-static int64_t device_bytes(const struct device *k, const struct lvn_train_programs *t, int64_t scratch)
+static int64_t device_bytes(const struct device *k, const struct lvn_train_programs *programs, int64_t scratch)
 {
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
-    int64_t bytes = lvn_model_state_bytes(t->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
-    if (backend != t->model_state->device->backend)
-        bytes += scratch + lvn_model_state_async_bytes(t->model_state, backend);
+    int64_t bytes = lvn_model_state_bytes(programs->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
+    if (backend != programs->model_state->device->backend)
+        bytes += scratch + lvn_model_state_async_bytes(programs->model_state, backend);
     return bytes;
 }
 
-enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *t, int64_t *takes,
-                                       int64_t *available)
+enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *programs,
+                                       int64_t *takes, int64_t *available)
 {
     const struct device *k;
     int64_t scratch;
     LVN_TRY(find_device(c, &k));
-    if (!max_scratch(lvn_backend_find(k->backend), t->step_session->program, &scratch)) lvn_error_clear();
-    *takes = device_bytes(k, t, scratch);
+    if (!max_scratch(lvn_backend_find(k->backend), programs->step_session->program, &scratch)) lvn_error_clear();
+    *takes = device_bytes(k, programs, scratch);
     *available = (int64_t)(DRIVER_LEAVES * k->bytes);
     return LVN_OK;
 }
 
-enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *t)
+enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *programs)
 {
     const struct device *k;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
@@ -93,12 +94,12 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
     LVN_TRY(find_device(c, &k));
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t scratch;
-    bool kernels = max_scratch(backend, t->step_session->program, &scratch);
-    int64_t takes = device_bytes(k, t, scratch);
+    bool kernels = max_scratch(backend, programs->step_session->program, &scratch);
+    int64_t takes = device_bytes(k, programs, scratch);
     bool fits = (double)takes <= DRIVER_LEAVES * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->title, lvn_bytes_text(takes, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
-    json_t *advice = fits ? NULL : lvn_plan_advice(c, t, takes, (int64_t)(DRIVER_LEAVES * k->bytes));
+    json_t *advice = fits ? NULL : lvn_plan_advice(c, programs, takes, (int64_t)(DRIVER_LEAVES * k->bytes));
     if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", levin_error_text());
     lvn_error_clear();
     json_t *one = c->json ? json_object() : NULL;

@@ -53,8 +53,8 @@ struct search {
     int64_t base;                                      /* bytes of this process beside the first plan; 0: not known */
     bool timed;                                        /* this machine has rates */
     struct lvn_rates rates;
-    int64_t micro[SIZES]; /* [n_micro] micro-batches that can be, from the smallest */
-    int n_micro;
+    int64_t size[SIZES]; /* [n_sizes] candidate sizes of the micro-batch, from the smallest */
+    int n_sizes;
     struct candidate list[CANDIDATES];
     int n;
 };
@@ -104,15 +104,15 @@ static const char *keys_text(struct search *s, const struct candidate *k)
                             k->strategy ? " " : "", group, k->micro, k->recompute);
 }
 
-static enum lvn_status compare_memory(struct search *s, const struct lvn_train_programs *t, struct candidate *k)
+static enum lvn_status compare_memory(struct search *s, const struct lvn_train_programs *programs, struct candidate *k)
 {
-    const struct lvn_model_state *n = t->model_state;
+    const struct lvn_model_state *n = programs->model_state;
     int64_t available;
     if (*s->c->flag[LVN_FLAG_plan_device].t) {
-        LVN_TRY(lvn_plan_device_memory(s->c, t, &k->bytes, &available));
+        LVN_TRY(lvn_plan_device_memory(s->c, programs, &k->bytes, &available));
     } else {
-        if (!s->base) s->base = lvn_plan_base_bytes(t);
-        k->bytes = n->device->memory_bytes ? lvn_model_state_bytes(n) : lvn_plan_process_bytes(t, s->base);
+        if (!s->base) s->base = lvn_plan_base_bytes(programs);
+        k->bytes = n->device->memory_bytes ? lvn_model_state_bytes(n) : lvn_plan_process_bytes(programs, s->base);
         available = lvn_model_state_available(n);
     }
     if (!s->available) s->available = available; /* the same for all, though other programs take and free memory */
@@ -121,35 +121,35 @@ static enum lvn_status compare_memory(struct search *s, const struct lvn_train_p
 }
 
 /* Seconds of a step; of a device without rates its FLOPs, which tell as well which is faster. */
-static enum lvn_status time_step(struct search *s, const struct lvn_train_programs *t, double *seconds)
+static enum lvn_status time_step(struct search *s, const struct lvn_train_programs *programs, double *seconds)
 {
-    struct lvn_device *d = t->model_state->device;
+    struct lvn_device *d = programs->model_state->device;
     struct lvn_parts parts;
     if (!d->backend->rate) {
-        *seconds = lvn_program_flops(t->step_session->program) * (double)t->accumulation;
+        *seconds = lvn_program_flops(programs->step_session->program) * (double)programs->accumulation;
         return LVN_OK;
     }
     if (!s->timed) LVN_TRY(lvn_plan_rates(s->c, d, &s->rates));
     s->timed = true;
-    lvn_plan_parts(t, &s->rates, &parts);
-    *seconds = (parts.forward + parts.backward) * (double)t->accumulation + parts.update;
-    if (s->c->flag[LVN_FLAG_plan_ranks].i) *seconds = lvn_plan_ranks_seconds(s->c, t, &s->rates);
+    lvn_plan_parts(programs, &s->rates, &parts);
+    *seconds = (parts.forward + parts.backward) * (double)programs->accumulation + parts.update;
+    if (s->c->flag[LVN_FLAG_plan_ranks].i) *seconds = lvn_plan_ranks_seconds(s->c, programs, &s->rates);
     return LVN_OK;
 }
 
 /* Plan the candidate on so many ranks, and fill in what it needs. */
 static enum lvn_status plan(struct search *s, struct candidate *k, int ranks)
 {
-    struct lvn_train_programs t = {0};
+    struct lvn_train_programs programs = {0};
     struct lvn_train_programs_options o = *s->options;
     o.size = ranks;
     LVN_TRY(set_keys(s, k));
-    enum lvn_status status = lvn_train_programs_plan(&t, &s->c->settings, s->model, &o);
+    enum lvn_status status = lvn_train_programs_plan(&programs, &s->c->settings, s->model, &o);
     const bool refused = status == LVN_ARG || status == LVN_UNSUPPORTED;
     if (refused) k->refused = lvn_arena_printf(&s->c->settings.arena, "%s", levin_error_text());
-    if (status == LVN_OK) status = compare_memory(s, &t, k);
-    if (status == LVN_OK && k->fits) status = time_step(s, &t, &k->seconds);
-    lvn_train_programs_release(&t);
+    if (status == LVN_OK) status = compare_memory(s, &programs, k);
+    if (status == LVN_OK && k->fits) status = time_step(s, &programs, &k->seconds);
+    lvn_train_programs_release(&programs);
     if (!refused) return status;
     lvn_error_clear();
     return k->refused ? LVN_OK : LVN_MEMORY;
@@ -163,12 +163,12 @@ static enum lvn_status add_candidate(struct search *s, struct candidate k, bool 
 {
     LVN_CHECK(s->n < CANDIDATES, INTERNAL, "--fit has room for %d candidates", CANDIDATES);
     struct candidate *best = &s->list[s->n++];
-    k.micro = s->micro[0];
+    k.micro = s->size[0];
     LVN_TRY(plan(s, &k, s->options->size));
     *best = k;
-    int low = 0, high = s->n_micro; /* the first fits, the second does not */
+    int low = 0, high = s->n_sizes; /* the first fits, the second does not */
     for (int i = high - 1; best->fits && high - low > 1; i = (low + high) / 2) {
-        k.micro = s->micro[i];
+        k.micro = s->size[i];
         LVN_TRY(plan(s, &k, s->options->size));
         if (k.fits && !k.refused) {
             low = i;
@@ -178,7 +178,7 @@ static enum lvn_status add_candidate(struct search *s, struct candidate k, bool 
             k.refused = NULL;
         }
     }
-    *last = best->refused || (best->fits && low == s->n_micro - 1);
+    *last = best->refused || (best->fits && low == s->n_sizes - 1);
     return LVN_OK;
 }
 
@@ -242,12 +242,12 @@ static void list_micro_batches(struct search *s)
     const bool equal = batch % ranks == 0;
     const int64_t of = equal ? batch / ranks : batch, max = equal ? of : batch / ranks;
     int64_t d = 1;
-    s->micro[s->n_micro++] = s->keeps_micro ? s->c->settings.trainer.micro_batch_size : 1;
+    s->size[s->n_sizes++] = s->keeps_micro ? s->c->settings.trainer.micro_batch_size : 1;
     if (s->keeps_micro) return;
     for (d = 2; d * d <= of && d <= max; d++)
-        if (of % d == 0) s->micro[s->n_micro++] = d;
+        if (of % d == 0) s->size[s->n_sizes++] = d;
     for (d--; d > 0; d--)
-        if (of % d == 0 && of / d <= max && of / d > s->micro[s->n_micro - 1]) s->micro[s->n_micro++] = of / d;
+        if (of % d == 0 && of / d <= max && of / d > s->size[s->n_sizes - 1]) s->size[s->n_sizes++] = of / d;
 }
 
 static void keep(struct search *s, enum lvn_option_id id)

@@ -60,16 +60,17 @@ static void launched(void *context, const struct lvn_launch_order *at)
     if (l->list) add_json(l, at);
 }
 
-enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *t)
+enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *programs)
 {
-    const struct lvn_backend *backend = t->model_state->device->backend;
+    const struct lvn_backend *backend = programs->model_state->device->backend;
     const struct lvn_binding nothing = {0};
-    struct listing l = {.c = c, .program = t->step_session->program, .list = c->json ? json_array() : NULL};
-    const struct lvn_execution execution = {.n_micro_batches = t->accumulation, .context = &l, .launched = launched};
+    struct listing l = {.c = c, .program = programs->step_session->program, .list = c->json ? json_array() : NULL};
+    const struct lvn_execution execution = {
+        .n_micro_batches = programs->accumulation, .context = &l, .launched = launched};
     struct lvn_bound *bound;
     lvn_cli_print(c, "\nlaunches of a step on %s\n%6s %5s  %-8s %-22s %-34s %s\n", backend->name, "", "batch", "phase",
                   "operation", "name", "reads -> writes, each with its buffer and byte offset");
-    LVN_TRY(backend->bind(&bound, t->step_session->program, &nothing));
+    LVN_TRY(backend->bind(&bound, programs->step_session->program, &nothing));
     enum lvn_status status = backend->run(bound, &execution);
     backend->unbind(bound);
     lvn_text_release(&l.reads);

@@ -28,7 +28,7 @@ static const double ASSUMED_SENDING = 0.6e9;
 
 struct forecast {
     struct lvn_cli *c;
-    const struct lvn_train_programs *t;
+    const struct lvn_train_programs *programs;
     int ranks;
     int each; /* ranks of a host */
     int hosts;
@@ -110,11 +110,11 @@ static double add_traffic(struct forecast *f, const struct lvn_traffic *t)
 
 static void communicate(struct forecast *f)
 {
-    const struct lvn_program *p = f->t->step_session->program;
-    const struct lvn_sharding *s = &f->t->reduction.sharding;
+    const struct lvn_program *p = f->programs->step_session->program;
+    const struct lvn_sharding *s = &f->programs->reduction.sharding;
     const double all = (double)p->graph->params->trainable_count * (double)lvn_dtype_bytes(p->gradients);
     struct lvn_step_traffic step;
-    lvn_train_programs_traffic(f->t, f->ranks % f->hosts ? f->ranks : f->hosts, &step);
+    lvn_train_programs_traffic(f->programs, f->ranks % f->hosts ? f->ranks : f->hosts, &step);
     const double last_share = (double)step.last_bytes / all;
     f->reduce = add_traffic(f, &step.gradients);
     f->last = seconds_between(f, &step.last);
@@ -167,7 +167,7 @@ static double whole_bytes(const struct lvn_model_state *n, enum lvn_parameters_o
  * memory in shards, which is written between two steps. */
 static void save(struct forecast *f, double computing)
 {
-    const struct lvn_model_state *n = f->t->model_state;
+    const struct lvn_model_state *n = f->programs->model_state;
     int64_t every = f->c->settings.checkpoint.every_n_steps;
     double rate = every ? write_rate(f->c->settings.run_dir) : 0;
     if (rate <= 0) return;
@@ -180,11 +180,11 @@ static void save(struct forecast *f, double computing)
 
 /* --- the prediction --- */
 
-static int64_t max_rows(const struct lvn_train_programs *t, const struct levin_settings *s, int ranks)
+static int64_t max_rows(const struct lvn_train_programs *programs, const struct levin_settings *s, int ranks)
 {
     int64_t max = (s->trainer.batch_size + ranks - 1) / ranks;
     for (int i = 0; i < ranks && s->trainer.micro_batch_size; i++) {
-        int64_t rows = (t->leaf[i + 1] - t->leaf[i]) * t->micro_batch;
+        int64_t rows = (programs->leaf[i + 1] - programs->leaf[i]) * programs->micro_batch;
         if (i == 0 || rows > max) max = rows;
     }
     return max;
@@ -192,7 +192,7 @@ static int64_t max_rows(const struct lvn_train_programs *t, const struct levin_s
 
 static double computing(const struct forecast *f)
 {
-    double micro = (double)f->rows / (double)f->t->micro_batch; /* micro-batches; the last one may be smaller */
+    double micro = (double)f->rows / (double)f->programs->micro_batch; /* micro-batches; the last one may be smaller */
     return ((f->compute.parts.forward + f->compute.parts.backward) * micro + f->compute.parts.update) * f->slowdown;
 }
 
@@ -201,7 +201,8 @@ static double computing(const struct forecast *f)
 static double exposed(const struct forecast *f)
 {
     const struct lvn_parts *p = &f->compute.parts;
-    const double times = f->t->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS ? (double)f->t->accumulation : 1;
+    const double times =
+        f->programs->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS ? (double)f->programs->accumulation : 1;
     const double behind = ((f->gathers > 0 ? p->forward : 0) + p->backward) * times * f->slowdown;
     const double hidden = f->reduce - f->last + f->gathers;
     if (!f->overlapped) return f->reduce + f->share;
@@ -212,9 +213,9 @@ static double exposed(const struct forecast *f)
 static void print_compute(const struct forecast *f)
 {
     const struct lvn_compute *m = &f->compute;
-    const bool bf16 = f->t->model_state->precision != LVN_PRECISION_TRUE;
+    const bool bf16 = f->programs->model_state->precision != LVN_PRECISION_TRUE;
     lvn_cli_print(f->c, "  a micro-batch of %lld: forward %.4g s, backward %.4g s; update %.4g s\n",
-                  (long long)f->t->micro_batch, m->parts.forward, m->parts.backward, m->parts.update);
+                  (long long)f->programs->micro_batch, m->parts.forward, m->parts.backward, m->parts.update);
     if (m->method == LVN_COMPUTED_BY_RATES)
         lvn_cli_print(
             f->c,
@@ -235,7 +236,7 @@ static void print(const struct forecast *f, double alone)
     struct lvn_cli *c = f->c;
     double latency = c->flag[LVN_FLAG_plan_latency].r, bandwidth = c->flag[LVN_FLAG_plan_bandwidth].r;
     double compute = computing(f), comm = exposed(f), step = compute + comm + f->saving;
-    double rate = (double)(c->settings.trainer.batch_size * f->t->block_size) * f->t->fill / step,
+    double rate = (double)(c->settings.trainer.batch_size * f->programs->block_size) * f->programs->fill / step,
            efficiency = alone / step / f->ranks;
     char text[LVN_NUMBER_TEXT];
     lvn_cli_print(
@@ -248,15 +249,15 @@ static void print(const struct forecast *f, double alone)
     if (f->slowdown != 1)
         lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->slowdown);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
-                  f->t->reduction.sharding.tree ? "in order, behind backward"
-                  : f->overlapped               ? "overlapped with backward"
-                                                : "after backward, because all cores compute");
+                  f->programs->reduction.sharding.tree ? "in order, behind backward"
+                  : f->overlapped                      ? "overlapped with backward"
+                                                       : "after backward, because all cores compute");
     if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);
     lvn_cli_print(c, "; a rank sends %lld messages to its host and %lld to others\n",
                   (long long)f->traffic.within.messages, (long long)f->traffic.between.messages);
     lvn_cli_print(c, "  computing %.4g s, communication beyond it %.4g s, saving %.4g s\n", compute, comm, f->saving);
     lvn_cli_print(c, "\n  predicted: %.4g s a step, %s %s/s, %.0f %% of %d times one rank\n", step,
-                  lvn_count_text((int64_t)rate, text), lvn_task_unit(f->t->step_session->options.task),
+                  lvn_count_text((int64_t)rate, text), lvn_task_unit(f->programs->step_session->options.task),
                   100 * efficiency, f->ranks);
     json_t *p =
         json_pack("{s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "ranks", f->ranks, "nproc_per_node", f->each,
@@ -277,44 +278,46 @@ static void print(const struct forecast *f, double alone)
 }
 
 /* All but saving, of ranks that compute as long as `compute` says. */
-static struct forecast forecast(struct lvn_cli *c, const struct lvn_train_programs *t,
+static struct forecast forecast(struct lvn_cli *c, const struct lvn_train_programs *programs,
                                 const struct lvn_compute *compute)
 {
     struct forecast f = {.c = c,
-                         .t = t,
+                         .programs = programs,
                          .each = lvn_plan_per_host(c),
-                         .threads = t->model_state->threads,
-                         .ranks = t->reduction.sharding.size,
+                         .threads = programs->model_state->threads,
+                         .ranks = programs->reduction.sharding.size,
                          .compute = *compute};
     f.hosts = (f.ranks + f.each - 1) / f.each;
     f.cores = host_cores(c);
-    f.rows = max_rows(t, &c->settings, f.ranks);
+    f.rows = max_rows(programs, &c->settings, f.ranks);
     const int used = lvn_plan_threads_here(c);
     f.slowdown = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
     f.slowdown *= (double)used / f.threads;
-    f.overlapped = !t->reduction.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
+    f.overlapped = !programs->reduction.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
     communicate(&f);
     return f;
 }
 
-double lvn_plan_ranks_seconds(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_rates *r)
+double lvn_plan_ranks_seconds(struct lvn_cli *c, const struct lvn_train_programs *programs, const struct lvn_rates *r)
 {
     struct lvn_compute by_rates = {.method = LVN_COMPUTED_BY_RATES, .rates = *r};
-    lvn_plan_parts(t, r, &by_rates.parts);
-    const struct forecast f = forecast(c, t, &by_rates);
+    lvn_plan_parts(programs, r, &by_rates.parts);
+    const struct forecast f = forecast(c, programs, &by_rates);
     return computing(&f) + exposed(&f);
 }
 
-enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *t, const struct lvn_model_config *m)
+enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_programs *programs,
+                               const struct lvn_model_config *m)
 {
     struct lvn_compute compute;
-    LVN_TRY_WHILE(lvn_plan_compute(&compute, c, &c->settings, t, m, (int)c->flag[LVN_FLAG_plan_ranks].i),
+    LVN_TRY_WHILE(lvn_plan_compute(&compute, c, &c->settings, programs, m, (int)c->flag[LVN_FLAG_plan_ranks].i),
                   "measuring a micro-batch");
-    struct forecast f = forecast(c, t, &compute);
+    struct forecast f = forecast(c, programs, &compute);
     save(&f, computing(&f));
-    struct forecast one = {.t = t, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
-    if (t->reduction.sharding.sharded & LVN_SHARDS_STATE)
-        one.compute.parts.update *= lvn_sharding_owners(&t->reduction.sharding);
+    struct forecast one = {
+        .programs = programs, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
+    if (programs->reduction.sharding.sharded & LVN_SHARDS_STATE)
+        one.compute.parts.update *= lvn_sharding_owners(&programs->reduction.sharding);
     print(&f, computing(&one));
     return LVN_OK;
 }

@@ -144,11 +144,11 @@ static double instr_seconds(const struct lvn_instr *i, const struct lvn_rates *r
            bytes / r->per_s[LVN_RATE_READING];
 }
 
-void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *r, struct lvn_parts *parts)
+void lvn_plan_parts(const struct lvn_train_programs *programs, const struct lvn_rates *r, struct lvn_parts *parts)
 {
-    const struct lvn_program *p = t->step_session->program;
-    bool bf16 = t->model_state->precision != LVN_PRECISION_TRUE;
-    *parts = (struct lvn_parts){.accumulation = t->accumulation};
+    const struct lvn_program *p = programs->step_session->program;
+    bool bf16 = programs->model_state->precision != LVN_PRECISION_TRUE;
+    *parts = (struct lvn_parts){.accumulation = programs->accumulation};
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         if (i->op->collective) continue;
@@ -156,7 +156,7 @@ void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *
         if (i->when == LVN_AFTER_BACKWARD)
             parts->update += seconds;
         else if (i->when != LVN_EVERY_MICRO_BATCH)
-            parts->backward += seconds / (double)t->accumulation; /* once a step */
+            parts->backward += seconds / (double)programs->accumulation; /* once a step */
         else if (i->phase == LVN_FORWARD && !i->recomputed)
             parts->forward += seconds;
         else
@@ -164,20 +164,21 @@ void lvn_plan_parts(const struct lvn_train_programs *t, const struct lvn_rates *
     }
 }
 
-enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs *t, int64_t steps)
+enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t steps)
 {
-    struct lvn_device *d = t->model_state->device;
+    struct lvn_device *d = programs->model_state->device;
     struct lvn_rates r;
     struct lvn_parts parts;
     char all_text[LVN_NUMBER_TEXT], rate_text[LVN_NUMBER_TEXT];
     if (!d->backend->rate) return LVN_OK;
     LVN_TRY(lvn_plan_rates(c, d, &r));
-    lvn_plan_parts(t, &r, &parts);
-    double step = (parts.forward + parts.backward) * (double)t->accumulation + parts.update,
-           units = (double)(c->settings.trainer.batch_size * t->block_size) * t->fill;
+    lvn_plan_parts(programs, &r, &parts);
+    double step = (parts.forward + parts.backward) * (double)programs->accumulation + parts.update,
+           units = (double)(c->settings.trainer.batch_size * programs->block_size) * programs->fill;
     lvn_cli_print(c, "time: %.3g s a step at best, %s %s/s%s%s\n", step,
-                  lvn_count_text((int64_t)(units / step), rate_text), lvn_task_unit(t->step_session->options.task),
-                  steps ? "; all steps " : "", steps ? lvn_seconds_text(step * (double)steps, all_text) : "");
+                  lvn_count_text((int64_t)(units / step), rate_text),
+                  lvn_task_unit(programs->step_session->options.task), steps ? "; all steps " : "",
+                  steps ? lvn_seconds_text(step * (double)steps, all_text) : "");
     lvn_cli_print(c, "  at %.4g GFLOP/s of matrix multiplications (%.4g in bf16), %.3g GB/s of memory,\n  %s\n",
                   r.per_s[LVN_RATE_PRODUCTS] * 1e-9, r.per_s[LVN_RATE_PRODUCTS_BF16] * 1e-9,
                   r.per_s[LVN_RATE_READING] * 1e-9,
