@@ -1,5 +1,6 @@
-/* process.h - other programs: command lines, finding a program, running it to its end for its output. For launch and
- * requeue.c; processes that run beside this one are launch_attempt.c's and ranks.c's. And this one as process 1. */
+/* process.h - other programs: command lines, finding a program, running it to its end for its output; and this process
+ * as process 1 of a container. launch and requeue.c call it. Programs that run beside this one are started by
+ * launch_attempt.c and ranks_launcher.c. */
 #ifndef LVN_PROCESS_H
 #define LVN_PROCESS_H
 
@@ -9,12 +10,12 @@
 /* Words of a command line. With `arena` set and all else zero it is empty. */
 struct lvn_words {
     struct lvn_arena *arena; /* of the words */
-    char **word;             /* ended by a NULL; NULL: there are none */
-    int n;                   /* words */
+    char **word;             /* NULL-terminated; NULL: no words */
+    int n;                   /* number of words */
     int capacity;
     bool failed; /* a word is missing, for lack of memory */
 };
-/* Add a word. Does not fail: check lvn_words_status() after the last one. */
+/* Add a word. If memory is out, lvn_words_status() reports it after the last word. */
 void lvn_words_add(struct lvn_words *w, const char *format, ...) LVN_PRINTF(2, 3);
 /* MEMORY if a word is missing. */
 enum lvn_status lvn_words_status(const struct lvn_words *w) LVN_CHECKED;

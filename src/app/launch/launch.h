@@ -5,7 +5,8 @@
  * launch_launcher.c selects a launcher, launch_probe.c checks the hosts, launch_command_line.c builds the command,
  * launch_restart.c runs attempts (launch_attempt.c) until one succeeds or a restart cannot help. If each node has its
  * own launcher (launch_place.h), the launcher of node 0 does all this, and launch_nodes.c connects the others, which
- * run node_agent.c. ranks.c is itself a launcher, and launch_slurm.c only writes a script; neither uses this struct. */
+ * run node_agent.c. ranks_launcher.c is itself a launcher, and launch_slurm.c only writes a script; neither uses this
+ * struct. */
 #ifndef LVN_LAUNCH_H
 #define LVN_LAUNCH_H
 
@@ -23,7 +24,7 @@ enum lvn_launcher {
     LVN_LAUNCHER_OPENMPI,
     LVN_LAUNCHER_MPICH,
     LVN_LAUNCHER_INTEL,
-    LVN_LAUNCHER_LEVIN, /* levin ranks (ranks.c) */
+    LVN_LAUNCHER_LEVIN, /* levin ranks (ranks_launcher.c) */
 };
 
 enum { LVN_HOST_FAULTS = 2 }; /* a host with this number of faults is excluded */

@@ -3,7 +3,8 @@
  * Within a running Slurm job it is srun, which knows the job's nodes and accounts for the resources of ranks. Otherwise
  * it is the first mpirun in PATH, identified by `mpirun --version`; if several exist, the choice and its reason are
  * logged. trainer.mpi_library, if set, restricts the choice to the launcher of that MPI. Without an mpirun, or with
- * trainer.transport tcp, levin starts the ranks itself (ranks.c). launch_command_line.c builds the command lines. */
+ * trainer.transport tcp, levin starts the ranks itself (ranks_launcher.c). launch_command_line.c builds the command
+ * lines. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* ranks_order.h - the order of levin ranks for one host, and how it is sent to the levin ranks there (--part), through
- * a pipe to its standard input. Only ranks.c uses it. Signals, which use the same pipe later, are not read here. */
+ * a pipe to its standard input. Only ranks_launcher.c uses it. Signals, which use the same pipe later, are not read
+ * here. */
 #ifndef LVN_RANKS_ORDER_H
 #define LVN_RANKS_ORDER_H
 

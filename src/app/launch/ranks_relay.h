@@ -1,5 +1,5 @@
 /* ranks_relay.h - levin ranks --relay: between levin ranks on node 0 and the launcher of another node, over the
- * connection with which that launcher joined (nodes.h). ranks.c starts it instead of ssh.
+ * connection with which that launcher joined (nodes.h). ranks_launcher.c starts it instead of ssh.
  *
  * Standard input is forwarded unchanged: the order and then signals (ranks_order.h). The node responds in frames: a
  * kind, the length of the data as four bytes, most significant first, and the data. node_agent_attempt.c is the other

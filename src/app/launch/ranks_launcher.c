@@ -1,5 +1,5 @@
-/* ranks.c - levin ranks: the launcher that levin launch uses if there is no MPI. It starts ranks and prefixes their
- * lines with "[3] "; ranks find each other through environment variables. Restarts and messages are done by levin
+/* ranks_launcher.c - levin ranks: the launcher that levin launch uses if there is no MPI. It starts ranks and prefixes
+ * their lines with "[3] "; ranks find each other through environment variables. Restarts and messages are done by levin
  * launch.
  *
  * Ranks of this machine are its children. On each other host the remote shell starts another levin ranks (--part). From
