@@ -44,6 +44,14 @@ struct lvn_host {
 struct lvn_launch_logs;
 struct lvn_nodes;
 
+/* A batch system that names the hosts of a job in a file: a row of batch_systems.def. */
+struct lvn_batch_system {
+    const char *title;          /* "PBS" */
+    const char *hosts_variable; /* environment variable with the path of the hosts file */
+    bool has_slots;     /* the second word of a line is the host's number of slots; else each line is one slot */
+    const char *remote; /* remote shell with its options; used if installed, else ssh */
+};
+
 struct lvn_launch {
     struct lvn_cli *c;       /* levin launch's own command line */
     struct lvn_arena *arena; /* owns all texts below */

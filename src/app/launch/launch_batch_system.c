@@ -5,11 +5,10 @@
 
 #include "base/files.h"
 #include "base/getenv.h"
-#include "launch/batch_system.h"
 #include "launch/launch.h"
 
-static const struct lvn_batch_system *const batch_systems[] = {
-#define LVN_BATCH_SYSTEM(name) &lvn_batch_system_##name,
+static const struct lvn_batch_system batch_systems[] = {
+#define LVN_BATCH_SYSTEM(...) {__VA_ARGS__},
 #include "launch/batch_systems.def"
 };
 
@@ -18,11 +17,11 @@ enum lvn_status lvn_launch_batch_hosts(struct lvn_launch *l)
     const struct lvn_batch_system *found = NULL;
     const char *path = NULL;
     for (size_t i = 0; i < sizeof batch_systems / sizeof *batch_systems && !found; i++) {
-        const char *variable = batch_systems[i]->hosts_variable;
+        const char *variable = batch_systems[i].hosts_variable;
         path = lvn_getenv(variable);
         if (!path) continue;
         if (lvn_path_exists(path))
-            found = batch_systems[i];
+            found = &batch_systems[i];
         else
             lvn_log(LVN_LOG_WARN, "%s=%s is ignored: the file does not exist", variable, path);
     }

@@ -3,9 +3,9 @@
  *
  * A line of a hosts file has a name and the maximum number of ranks of the host: "node1", "node1:2", "node1 slots=2"
  * (as in the hostfiles of MPI launchers); # begins a comment. Ranks are mapped in the order of the lines; hosts without
- * ranks are spare and replace lost hosts in a restart. Batch systems (batch_system.h) write files in their own formats.
- * The nodes of a Slurm job become hosts only for restarts; srun connects to them. launch_probe.c checks whether hosts
- * respond. */
+ * ranks are spare and replace lost hosts in a restart. Batch systems (batch_systems.def) write files in their own
+ * formats. The nodes of a Slurm job become hosts only for restarts; srun connects to them. launch_probe.c checks
+ * whether hosts respond. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <ifaddrs.h>
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "launch/batch_system.h"
 #include "launch/launch.h"
 
 enum { FILE_BYTES = 16 << 20, MAX_SLOTS = 65536 };
