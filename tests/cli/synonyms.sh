@@ -24,7 +24,7 @@ asked "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_proces
 asked "levin calls it --nodes; with --node-rank" --nnodes=2 launch
 asked "levin calls it --trainer.num_nodes; it is only checked" --nnodes=2 train
 asked "levin export takes it without an option: levin export MODEL OUT" --out=x export model
-asked "levin generate prints its results: \`> FILE\` behind the command keeps them" --out=x generate model
+asked "levin generate prints its results: append \`> FILE\` to the command to save them" --out=x generate model
 code 2 "$LEVIN" launch -np 2 -- train
 says "unknown option '-np'; did you mean '-n'?" err
 asked "levin reads the hub and does not write there" --push_to_hub train

@@ -7,7 +7,7 @@
 kubernetes.bash starts it, in namespaces that hold the test alone, with a bridge br0. It is scheduler, kubelet of every node,
 network and DNS (names.py). A pod has an address of its own, which no other pod ever has, a host name, init containers, native
 sidecars, variables from fields, secrets and config maps, volumes (config map, secret, emptyDir, host path, downward API), a
-grace period (TERM, then KILL), and exit codes. A container is container.py's. Images are not looked at: every container runs
+grace period (TERM, then KILL), and exit codes. container.py runs a container. Images are not looked at: every container runs
 over the folders --layer and /, with the entry point `levin`.
 
 Commands: `vanish NODE` (its pods are cut off and killed, nothing is reported any more), `join NODE`, `cut POD`, `mend POD` (the

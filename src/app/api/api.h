@@ -4,7 +4,7 @@
  *   api_settings.c   settings by key
  *   api_own_model.c  a program's own model as a family, and its training in one call
  *   api_run.c        a run whose steps the program makes, and the callback that hands its events to the program
- *   api_data.c       samples that the program gives
+ *   api_data.c       samples that the program provides
  *   api_inference.c  a loaded model: generation, logits, parameters
  *   api_evaluation.c a model on data, and the classes of new texts
  *

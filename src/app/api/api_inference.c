@@ -1,7 +1,7 @@
-/* api_inference.c - models that a program loads and uses as often as it likes: generation, logits, parameters.
+/* api_inference.c - models that a program loads and uses repeatedly: generation, logits, parameters.
  *
- * struct levin_inference is a generator of inference/generation.h, which keeps its weights between the calls. What
- * evaluates a model on data, or classifies texts, is api_evaluation.c's. */
+ * struct levin_inference is a generator of inference/generation.h, which keeps its weights between calls. See
+ * api_evaluation.c for evaluation on data and classification of texts. */
 #include <stdlib.h>
 #include <string.h>
 

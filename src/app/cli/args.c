@@ -85,7 +85,7 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
               "unknown option '%.60s'; levin %s takes it without an option: levin %s %s", arg, command->name,
               command->name, command->operands);
     LVN_CHECK(!names_output || !command->collective || !strcmp(command->name, "train"), ARG,
-              "unknown option '%.60s'; levin %s prints its results: `> FILE` behind the command keeps them", arg,
+              "unknown option '%.60s'; levin %s prints its results: append `> FILE` to the command to save them", arg,
               command->name);
     LVN_CHECK(strcmp(command->name, "launch") ||
                   (strcmp(word, "kubernetes") && strcmp(word, "values") && strcmp(word, "image")),
@@ -266,8 +266,9 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     return lvn_cli_on(c, LVN_FLAG_any_help) ? LVN_OK : count_operands(c);
 }
 
-/* The path of a recipe. One named recipes/NAME that is not in the current folder may come with levin: it is then in
- * ../share/levin of the program's folder, or in a checkout, whose build folder holds the program. */
+/* The path of a recipe. If recipes/NAME is not in the current folder, it may be one of levin's own recipes, which are
+ * in
+ * ../share/levin relative to the program's folder, or in the checkout whose build folder contains the program. */
 static const char *find_recipe(struct lvn_cli *c, const char *path)
 {
     static const char *const places[] = {"../share/levin", ".."};
@@ -431,22 +432,22 @@ static void print_fault(void *text)
 
 /* Two threads race to end this process after a rank was lost.
  *
- * - The heartbeat thread learns of the fault from the server and calls this function: at once on the rank that is to
- *   report the fault, 1.5 s later on the others (lvn_member_deliver_fault()).
+ * - The heartbeat thread receives the fault from the server and calls this function: immediately on the rank that
+ *   reports the fault, 1.5 s later on the others (lvn_member_deliver_fault()).
  * - The main thread's collective fails because the connection is closed. LVN_COMM returns through the step to main.c,
  *   which calls lvn_ranks_is_reporter() and with that lvn_member_fail().
  *
  * The one that takes the member's lock first wins. If the heartbeat thread has begun to deliver the fault,
  * lvn_member_fail() waits for it, up to 6 s, and this function ends the process meanwhile. If lvn_member_fail() comes
- * first, this function is not called any more: the main thread waits up to 3 s for the server's answer and exits with
- * its own status.
+ * first, this function is not called: the main thread waits up to 3 s for the server's answer and exits with its own
+ * status.
  *
- * Either is right. The main thread cannot always be the one: it may wait for ever for a peer that is stopped. The
- * heartbeat thread must not always be: an error of this rank's own says more than that a connection was closed. In both
- * cases one rank reports, and with the server's sentence where that names another rank. Exit codes differ in one case:
- * if another rank failed for a permanent reason, this function exits with 1 and the main thread with 76. levin launch
- * ends with 1 in both: the rank that failed has reported 1, which outranks 76 (launch_output.c), and the server knows
- * that the fault is permanent (lvn_server_fault_is_permanent()). */
+ * Either outcome is correct. The main thread cannot always end the process, because it may wait forever for a peer that
+ * is stopped. The heartbeat thread must not always end it, because an error of this rank itself is more informative
+ * than a closed connection. In both cases one rank reports, with the server's sentence if that names another rank. Exit
+ * codes differ in one case: if another rank failed for a permanent reason, this function exits with 1 and the main
+ * thread with 76. levin launch exits with 1 in both cases: the rank that failed has reported 1, which has priority over
+ * 76 (launch_output.c), and the server has recorded that the fault is permanent (lvn_server_fault_is_permanent()). */
 static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {
     const int code = fault->permanent ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;

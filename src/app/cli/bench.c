@@ -16,8 +16,8 @@
 #include "schedules/schedule.h"
 #include "settings/choices.h"
 
-/* seconds: of n steps, sorted. parts (NULL: none): after each step another one runs whose parts are timed, so that both
- * see the same load of the machine. */
+/* seconds: of n steps, sorted. parts: after each step another step runs with its parts timed, so that both are measured
+ * under the same load; NULL: only the steps. */
 static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *programs, int64_t n, int64_t labels,
                                   double *seconds, struct lvn_parts *parts)
 {

@@ -41,7 +41,7 @@ struct lvn_command {
     bool runs_others; /* the command line of another command follows `--` */
     bool collective;  /* ranks run it together */
 };
-extern const struct lvn_command lvn_commands[]; /* ended by a NULL name */
+extern const struct lvn_command lvn_commands[]; /* terminated by a NULL name */
 /* NULL: there is no such command. */
 const struct lvn_command *lvn_command_find(const char *name);
 
@@ -50,7 +50,7 @@ struct lvn_cli {
     const struct lvn_command *command;
     const char *operand[LVN_OPERANDS];
     int n_operands;
-    char **rest; /* of a command that runs others: the words behind `--`; NULL: there are none */
+    char **rest; /* of a command that runs others: the arguments after `--`; NULL: none */
     int n_rest;
     int code;                       /* not 0: the exit code of a command that has printed its reason itself */
     struct levin_settings settings; /* of recipe, environment and keys: see lvn_cli_settings() */

@@ -221,8 +221,7 @@ static void release_training(struct training *t)
     lvn_settings_release(&t->settings);
 }
 
-/* A .pt file for the program whose format it is. That program can sample from it and, if the training is known, resume
- * it. */
+/* A .pt file in the format of another program, which can sample from it and, if the training is known, resume it. */
 static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
                                    const struct lvn_model *variant, const struct lvn_model_config *c,
                                    const struct training *training, const char *out)
@@ -248,8 +247,9 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
         lvn_cli_print(c, "%s continues from step %lld if the file is in out_dir as ckpt.pt (--init_from=resume)\n",
                       variant->program, (long long)t->torch.step);
     else
-        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have a state of %s%s\n",
-                      variant->program, LVN_TORCH_OPTIMIZER, grouped ? " alike: the run has optimizer.groups" : "");
+        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have %s state%s\n",
+                      variant->program, LVN_TORCH_OPTIMIZER,
+                      grouped ? " with the same settings: the run has optimizer.groups" : "");
     if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
     if (codec.vocabulary)
         lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",

@@ -20,8 +20,8 @@ static const char *output_folder(struct lvn_cli *c)
     return lvn_arena_printf(&c->settings.arena, "%.*s%s", (int)n, path, path[n] ? "" : "-tokens");
 }
 
-/* Without data.kind: what lies at data.path? *kind "text" or "jsonl": several documents, and *description names
- * them in messages; *kind NULL: one text. */
+/* Without data.kind, detect the kind of data at data.path. *kind "text" or "jsonl": several documents, which
+ * *description names in messages; *kind NULL: one text. */
 static enum lvn_status detect_kind(const struct levin_settings *s, const char **kind, const char **description)
 {
     const char *path = s->data.path;

@@ -119,11 +119,11 @@ bool lvn_cli_is_corpus(const char *word)
     return false;
 }
 
-/* The id to write behind each document; -1: none. */
+/* The id to write after each document; -1: none. */
 static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *t, int32_t *id)
 {
     const char *name = c->flag[LVN_FLAG_prepare_end_token].t;
-    struct lvn_ids suffix = {0}; /* tokens that the tokenizer itself puts behind a text end a document, too */
+    struct lvn_ids suffix = {0}; /* tokens that the tokenizer adds after a text also end a document */
     LVN_TRY(lvn_post_processor_suffix(t, &suffix));
     bool ended = suffix.n > 0;
     lvn_ids_release(&suffix);

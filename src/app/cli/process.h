@@ -29,14 +29,14 @@ const char *lvn_word_quoted(struct lvn_arena *a, const char *word);
 char *lvn_process_find(struct lvn_arena *a, const char *name);
 
 /* Run words[0] and wait at most `seconds`, after which it is killed. Its stdout and stderr are appended to `output`
- * (NULL: dropped). Returns the exit code; 128 + the number of the signal that ended it; -1: it did not start; -2: it
- * took too long. */
+ * (NULL: dropped). Returns the exit code; 128 + the number of the signal that killed it; -1: it did not start; -2:
+ * timeout. */
 int lvn_process_run(char *const *words, double seconds, struct lvn_text *output);
 
-/* For main(), before all else. In a process that is not number 1 (of its process namespace, as a container is one):
- * false. In process 1: start a child that goes on as this program, for which false is returned; pass signals on to it,
- * reap orphans, and return true when it has ended, with its exit code in *code (128 + the number of the signal that
- * ended it; 1 if it cannot be started; both with a sentence on stderr). In process_as_init.c. */
+/* For main(), as its first call. Returns false in a process other than number 1 of its process namespace (a container
+ * has its own). In process 1: start a child that continues as this program, in which the function returns false;
+ * forward signals to it, reap orphans, and return true when it has ended, with its exit code in *code (128 + the number
+ * of the signal that killed it; 1 if it cannot be started; both with a sentence on stderr). In process_as_init.c. */
 bool lvn_process_as_init(int *code);
 
 #endif

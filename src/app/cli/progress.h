@@ -18,7 +18,7 @@ struct lvn_progress {
     bool live;      /* `out` is a terminal: rewrite one line */
     bool piped;     /* the terminal is at the other end of levin launch */
     bool quiet;     /* print warnings only */
-    bool displayed; /* a live line stands on the terminal, the cursor behind it */
+    bool displayed; /* a live line is on the terminal, with the cursor after it */
     bool rewraps;   /* the terminal wraps lines again when its width changes, as tmux does */
     int columns;    /* of the terminal; 0: query it each time */
     int length;     /* columns of the live line */

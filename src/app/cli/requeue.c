@@ -1,8 +1,8 @@
 /* requeue.c - scontrol requeue for this job; called by train.c and launch_restart.c.
  *
- * Slurm ends a requeued job at once, so this is the last action, after every rank has saved. A refusal is no error (a
- * job may be marked --no-requeue, an interactive one cannot be requeued): the run still ends with 75, on which a
- * cluster may be configured to requeue the job itself (RequeueExit). */
+ * Slurm ends a requeued job immediately, so this is the last action, after every rank has saved. A refusal is not an
+ * error: a job may be marked --no-requeue, and an interactive one cannot be requeued. The run still exits with 75, for
+ * which a cluster may be configured to requeue jobs (RequeueExit). */
 #include "cli/requeue.h"
 
 #include <signal.h>

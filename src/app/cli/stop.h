@@ -1,6 +1,5 @@
 /* stop.h - the signals that ask a command to save and exit: SIGINT, SIGTERM, and SIGHUP of a closed terminal, unless it
- * was ignored from the start (nohup). Used by commands that run for long. SIGUSR1 is train.c's and levin launch's own.
- */
+ * was ignored from the start (nohup). Used by long-running commands. train.c and levin launch handle SIGUSR1. */
 #ifndef LVN_STOP_H
 #define LVN_STOP_H
 

@@ -50,8 +50,8 @@ static void on_signal(int number)
     if (!looping && (number != SIGUSR1 || launched)) exit_before_first_step();
     bool immediate = number == SIGINT && stop;
     if (immediate) (void)print_from_handler("\nterminated immediately by SIGINT; earlier checkpoints are complete\n");
-    if (number == SIGINT && !immediate) /* a terminal that is gone cannot interrupt once more */
-        immediate = !print_from_handler("\nstopping after this step; interrupt once more to end immediately\n");
+    if (number == SIGINT && !immediate) /* a closed terminal cannot interrupt again */
+        immediate = !print_from_handler("\nstopping after this step; interrupt again to end immediately\n");
     if (immediate) _exit(128 + SIGINT);
     if (stop != LVN_STOP_REQUEUE) stop = number == SIGUSR1 ? LVN_STOP_REQUEUE : LVN_STOP_REQUESTED;
 }

@@ -1,6 +1,6 @@
 /* device_list.h - trainer.devices as numbers: how many devices of a node a run uses, or which.
  *
- * settings_check.c and engine/devices.c call it. Whether this machine has these devices is engine/devices.c's check. */
+ * settings_check.c and engine/devices.c call it. engine/devices.c checks whether this machine has these devices. */
 #ifndef LVN_DEVICE_LIST_H
 #define LVN_DEVICE_LIST_H
 

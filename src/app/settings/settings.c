@@ -1,5 +1,5 @@
 /* settings.c - see settings.h: setting values from defaults, recipes, environment and command line, and writing them.
- * Derived values and contradictions are settings_check.c's. */
+ * settings_check.c derives values and refuses contradictions. */
 #include "settings/settings.h"
 
 #include <ctype.h>

@@ -2,7 +2,8 @@
  *
  * model_setup.c, checkpoints and `levin export` call it. The names of config.json's keys and of tensors, and their
  * layout, come from the tables of the model that model_type names (models/model.h). A checkpoint of torch.save() has
- * the values of config.json in `model_args`. Writing is model_files.h's; finding the path model_find.h's. */
+ * the values of config.json in `model_args`. model_files.h writes models; model_find.h finds their
+ * paths. */
 #ifndef LVN_PRETRAINED_H
 #define LVN_PRETRAINED_H
 

@@ -36,7 +36,7 @@ struct levin_settings;
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 
-struct lvn_run_dir_status { /* run_dir_status.c's thread */
+struct lvn_run_dir_status { /* of the thread in run_dir_status.c */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -1,5 +1,5 @@
-/* doctor.c - levin doctor: reports the machine as levin sees it, and each problem with its cure. Ranks of a launch are
- * doctor_ranks.c's. */
+/* doctor.c - levin doctor: reports the machine as levin sees it, and each problem with its solution.
+ * doctor_ranks.c checks the ranks of a launch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

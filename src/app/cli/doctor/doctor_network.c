@@ -56,7 +56,7 @@ static enum lvn_status pong(struct lvn_comm *c, int other)
     }
 }
 
-/* The same with a block of BLOCK bytes behind the 1. */
+/* The same with a block of BLOCK bytes after the 1. */
 static enum lvn_status push(struct lvn_comm *c, int other, char *block, double *rate)
 {
     double begin = lvn_seconds(), best = 0, answer;

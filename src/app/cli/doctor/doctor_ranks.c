@@ -111,13 +111,13 @@ static void check_host(struct lvn_doctor *r, const struct lvn_member *h, const s
     char cure[300];
     int ranks = 0, threads = 0, given = 0, max = 0, any = count_cpus(h, p, n, host, times);
     const char *mine = lvn_member_fact(h, host, keys[F_CPUS]);
-    bool alike = true;
+    bool same_cpus = true;
     for (int i = 0; i < n; i++) {
         if (strcmp(p[i].host, p[host].host) != 0) continue;
         ranks++;
         threads += (int)fact_number(h, i, F_THREADS);
         given += strstr(lvn_member_fact(h, i, keys[F_THREADS]), "set") != NULL;
-        alike = alike && !strcmp(mine, lvn_member_fact(h, i, keys[F_CPUS]));
+        same_cpus = same_cpus && !strcmp(mine, lvn_member_fact(h, i, keys[F_CPUS]));
     }
     for (int k = 0; k < CPUS; k++) max = times[k] > max ? times[k] : max;
     int online = (int)fact_number(h, host, F_ONLINE);
@@ -131,13 +131,13 @@ static void check_host(struct lvn_doctor *r, const struct lvn_member *h, const s
         lvn_doctor_finding(r, cure, "OMP_NUM_THREADS makes %d threads of the %d ranks on %s, which have %d CPUs",
                            threads, ranks, p[host].host, any);
     }
-    if (max > 1 && !alike) {
+    if (max > 1 && !same_cpus) {
         lvn_doctor_finding(r,
                            "let one launcher pin: mpirun --map-by slot:PE=N, mpiexec -bind-to core:N, srun "
                            "--cpu-bind=cores; levin launch does it",
                            "ranks on %s are pinned to CPUs that overlap (%d of them on one CPU)", p[host].host, max);
     }
-    if (ranks > 1 && max == ranks && alike && any < online) {
+    if (ranks > 1 && max == ranks && same_cpus && any < online) {
         lvn_doctor_finding(r, "give each its own: srun --cpus-per-task=N, mpirun --map-by slot:PE=N, or levin launch",
                            "all %d ranks on %s are held to the same CPUs (%.200s), though the host has %d", ranks,
                            p[host].host, mine, online);
@@ -189,7 +189,8 @@ static void time_text(double seconds, char text[32])
     snprintf(text, 32, seconds < 1e-3 ? "%.3g us" : "%.3g ms", seconds < 1e-3 ? 1e6 * seconds : 1e3 * seconds);
 }
 
-/* Links within hosts, or those between hosts. oversubscribed: a host has as many ranks as CPUs, so messages are slow.
+/* Links within hosts, or those between hosts. oversubscribed: a host has at least one rank per CPU, so messages are
+ * slow.
  */
 static void check_links(struct lvn_doctor *r, const struct lvn_peer *p, const struct lvn_doctor_link *links, int n,
                         bool between, bool oversubscribed)

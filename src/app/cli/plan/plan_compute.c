@@ -33,7 +33,7 @@ struct measurement {
     int ranks; /* of the run */
 };
 
-/* Plan a rank's programs for a model with so many layers, one micro-batch. The settings s must outlive
+/* Plan a rank's programs for a model with `layers` layers and one micro-batch. The settings s must outlive
  * the programs. */
 static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, struct levin_settings *s,
                                    struct lvn_train_programs *programs)
@@ -79,7 +79,7 @@ static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct
     return status;
 }
 
-/* Seconds of so many layers from those of one and of two. */
+/* Seconds of `layers` layers, extrapolated from those of one and of two. */
 static double extrapolate(double one, double two, int64_t layers)
 {
     return one + (two > one ? two - one : 0) * (double)(layers - 1);

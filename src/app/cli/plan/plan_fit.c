@@ -1,12 +1,12 @@
 /* plan_fit.c - levin plan --fit: the settings with which a run fits the memory of a rank. Called by plan.c, which then
  * plans with them.
  *
- * Strategy, size of fsdp's groups, recomputation and micro-batch are searched, unless they are given. Memory grows with
- * the micro-batch and time does not: so of each strategy with each kind of recomputation the largest micro-batch that
- * fits is a candidate, and stronger recomputation is tried only if the whole rows of a rank do not fit at once. Each
- * candidate is planned as training would plan it, so its memory is exact. Its time comes from the rates of this
- * machine; nothing runs, hence differences of a hundredth mean nothing, and of such candidates the one with fewest
- * features is chosen. */
+ * It searches strategy, fsdp group size, recomputation and micro-batch, unless they are given. Memory grows with the
+ * micro-batch and time does not. So for each strategy and each kind of recomputation the largest micro-batch that fits
+ * is a candidate, and stronger recomputation is tried only if all rows of a rank do not fit as one micro-batch. Each
+ * candidate is planned as training would plan it, so its memory is exact. Its time is computed from the rates of this
+ * machine, and nothing runs. So differences of one percent are not significant, and of such candidates the one with the
+ * fewest features is chosen. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,25 +21,25 @@ enum {
     SIZES = 1344,    /* no whole number up to 1e9 has more divisors */
     MAX_RANKS = 1 << 16
 };
-static const double SAME_TIME = 1.01; /* as the fastest */
-static const double MIN_GAIN = 0.02;  /* of memory, by twice as many ranks */
+static const double SAME_TIME = 1.01; /* relative to the fastest */
+static const double MIN_GAIN = 0.02;  /* of memory, by doubling the number of ranks */
 
 static const char *const recomputes[] = {
 #define LVN_X(name, word) word,
     LVN_CHOICES_trainer_recompute(LVN_X)
 #undef LVN_X
 };
-enum { RECOMPUTES = sizeof recomputes / sizeof *recomputes }; /* the first is auto, the others save more and more */
+enum { RECOMPUTES = sizeof recomputes / sizeof *recomputes }; /* the first is auto, each later one saves more */
 
 struct candidate {
-    const char *strategy; /* NULL: there is one rank */
+    const char *strategy; /* NULL: one rank */
     int group;            /* trainer.fsdp_size */
     const char *recompute;
     int64_t micro; /* batch */
     int64_t bytes; /* that a rank needs */
     double seconds;
     bool fits;
-    const char *refused; /* why it cannot be planned; NULL: it can */
+    const char *refused; /* why it cannot be planned; NULL: it can be */
 };
 
 struct search {
@@ -50,7 +50,7 @@ struct search {
     int group;                                         /* trainer.fsdp_size as given; 0: it is searched */
     const char *kept;                                  /* these, as text; NULL: none */
     int64_t available;                                 /* bytes for a rank; 0: not known yet */
-    int64_t base;                                      /* bytes of this process beside the first plan; 0: not known */
+    int64_t base;                                      /* bytes of this process without the first plan; 0: not known */
     bool timed;                                        /* this machine has rates */
     struct lvn_rates rates;
     int64_t size[SIZES]; /* [n_sizes] candidate sizes of the micro-batch, from the smallest */
@@ -137,7 +137,7 @@ static enum lvn_status time_step(struct search *s, const struct lvn_train_progra
     return LVN_OK;
 }
 
-/* Plan the candidate on so many ranks, and fill in what it needs. */
+/* Plan the candidate on `ranks` ranks, and set its memory and time. */
 static enum lvn_status plan(struct search *s, struct candidate *k, int ranks)
 {
     struct lvn_train_programs programs = {0};
@@ -157,8 +157,8 @@ static enum lvn_status plan(struct search *s, struct candidate *k, int ranks)
 
 /* --- the search --- */
 
-/* Add to the list: the candidate k with the largest micro-batch that fits, or the smallest of all. *last: nothing is
- * gained by stronger recomputation, since a rank's rows fit at once, or the strategy is refused. */
+/* Add to the list: the candidate k with the largest micro-batch that fits, or the smallest of all. *last: stronger
+ * recomputation gains nothing, because all rows of a rank fit as one micro-batch, or the strategy is refused. */
 static enum lvn_status add_candidate(struct search *s, struct candidate k, bool *last)
 {
     LVN_CHECK(s->n < CANDIDATES, INTERNAL, "--fit has room for %d candidates", CANDIDATES);
@@ -182,9 +182,9 @@ static enum lvn_status add_candidate(struct search *s, struct candidate k, bool 
     return LVN_OK;
 }
 
-/* The same candidate within groups of a host's ranks, of twice, four times, ... as many, up to those in which its
- * micro-batch fits. Groups of fewer ranks send no less to other hosts, since the sums of all groups go there; larger
- * ones send more, and gain nothing but memory. */
+/* The same candidate with groups of the ranks of 1, 2, 4, ... hosts, up to the group size with which its
+ * micro-batch fits. Smaller groups do not send less to other hosts, because the reductions of all groups go there;
+ * larger ones send more, and gain only memory. */
 static enum lvn_status search_groups(struct search *s, struct candidate k)
 {
     const int ranks = s->options->size, each = s->options->local_size;
@@ -235,7 +235,7 @@ static enum lvn_status search_all(struct search *s)
     return LVN_OK;
 }
 
-/* The micro-batches with which every rank has as many, or, if it cannot, as many as possible. */
+/* List the sizes that give every rank the same number of micro-batches, or, if impossible, nearly the same. */
 static void list_micro_batches(struct search *s)
 {
     const int64_t batch = s->c->settings.trainer.batch_size, ranks = s->options->size > 1 ? s->options->size : 1;
@@ -259,8 +259,8 @@ static void keep(struct search *s, enum lvn_option_id id)
                                lvn_settings_value(from, id, value), lvn_settings_origin(from, id, origin));
 }
 
-/* Learn for each key whether it is given. `auto` and 0 leave the choice open, and so does deterministic mode, where a
- * micro-batch is derived from the batch alone. */
+/* Determine which keys are given. `auto` and 0 leave the choice open, and so does deterministic mode, in which the
+ * micro-batch is derived from the batch. */
 static enum lvn_status find_kept(struct search *s)
 {
     const struct levin_settings *from = &s->c->settings;
@@ -340,7 +340,7 @@ static void add_json(const struct search *s, const struct candidate *chosen, con
     lvn_cli_add(s->c, "fit", fit);
 }
 
-/* The fewest ranks, of twice, four times, ... as many, with which the candidate fits; *ranks 0: more do not help. */
+/* The smallest multiple 2, 4, 8, ... of the ranks with which the candidate fits; *ranks 0: more ranks do not help. */
 static enum lvn_status find_ranks(struct search *s, struct candidate *k, int *ranks)
 {
     struct levin_settings *to = &s->c->settings;

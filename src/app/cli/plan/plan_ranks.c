@@ -196,20 +196,20 @@ static double computing(const struct forecast *f)
     return ((f->compute.parts.forward + f->compute.parts.backward) * micro + f->compute.parts.update) * f->slowdown;
 }
 
-/* Seconds that communication adds to computing. Sums overlap the last backward or, with gradients in shards, that of
- * every micro-batch; gathers of parameters, forward too. */
+/* Seconds that communication adds to computation. Reductions overlap the last backward or, with sharded gradients, that
+ * of every micro-batch; gathers of parameters also overlap forward. */
 static double exposed(const struct forecast *f)
 {
     const struct lvn_parts *p = &f->compute.parts;
     const double times =
         f->programs->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS ? (double)f->programs->accumulation : 1;
-    const double behind = ((f->gathers > 0 ? p->forward : 0) + p->backward) * times * f->slowdown;
+    const double available = ((f->gathers > 0 ? p->forward : 0) + p->backward) * times * f->slowdown;
     const double hidden = f->reduce - f->last + f->gathers;
     if (!f->overlapped) return f->reduce + f->share;
-    return (hidden > behind + f->steal ? hidden - behind : f->steal) + f->last + f->share - f->gathers;
+    return (hidden > available + f->steal ? hidden - available : f->steal) + f->last + f->share - f->gathers;
 }
 
-/* The seconds of computing, and how they were found. */
+/* The seconds of computation, and how they were determined. */
 static void print_compute(const struct forecast *f)
 {
     const struct lvn_compute *m = &f->compute;
@@ -249,7 +249,7 @@ static void print(const struct forecast *f, double alone)
     if (f->slowdown != 1)
         lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->slowdown);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
-                  f->programs->reduction.sharding.tree ? "in order, behind backward"
+                  f->programs->reduction.sharding.tree ? "in order, after backward"
                   : f->overlapped                      ? "overlapped with backward"
                                                        : "after backward, because all cores compute");
     if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);

@@ -94,8 +94,8 @@ static enum lvn_status measure(struct lvn_device *d, const struct lvn_rates *bef
     return LVN_OK;
 }
 
-/* anew: measure them even if they are cached. */
-static enum lvn_status find_rates(struct lvn_device *d, bool anew, struct lvn_rates *r)
+/* refresh: measure them even if they are cached. */
+static enum lvn_status find_rates(struct lvn_device *d, bool refresh, struct lvn_rates *r)
 {
     LVN_LOCAL_ARENA(a);
     const char *folder, *path = NULL, *key = cache_key(&a, d);
@@ -104,7 +104,7 @@ static enum lvn_status find_rates(struct lvn_device *d, bool anew, struct lvn_ra
         path = lvn_arena_printf(&a, "%s/%016llx.json", folder, (unsigned long long)lvn_name_hash(key));
     lvn_error_clear(); /* without a cache rates are measured each time */
     struct lvn_rates before = {0};
-    const bool found = !anew && path && read_cached(path, key, &before);
+    const bool found = !refresh && path && read_cached(path, key, &before);
     if (found && !is_stale(&before)) {
         *r = before;
         r->cached = true;

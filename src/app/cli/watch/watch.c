@@ -41,7 +41,7 @@ static double eta(const struct lvn_watch *w)
     return last > (double)w->step ? (last - (double)w->step) / w->steps_per_s : (double)NAN;
 }
 
-/* Clocks of other hosts may be wrong: who looks more than once measures how long the status has not changed. */
+/* Seconds since the status changed. Clocks of other hosts may be wrong, so repeated reads measure it on this host. */
 static double silent(const struct lvn_watch *w, bool once)
 {
     return once ? w->age : lvn_seconds() - w->changed;

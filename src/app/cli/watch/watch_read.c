@@ -178,7 +178,7 @@ enum lvn_status lvn_watch_read_metrics(struct lvn_watch *w)
     return status;
 }
 
-/* The run replaces the file while it is read: then once more. */
+/* Read again if the run replaced the file meanwhile. */
 static enum lvn_status read_stored_status(const struct lvn_watch *w, json_t **out)
 {
     enum lvn_status status = LVN_IO;
