@@ -1,7 +1,7 @@
 """Checks for a model of GPU that levin has not run on: bench/gpu --first.
 
 Each check is a function that returns a sentence, raises Skip with a reason, or raises anything else, which is a failure. It
-has a limit in seconds, and the others follow in any case. The output of a check's commands is in a file of its own. The
+has a limit in seconds, and the others follow in any case. Each check writes the output of its commands to a separate file. The
 order: driver, kernels, training compared with the CPU's, equal bits, then time. What measures no time runs side by side, since
 compiling kernels takes most of it.
 
@@ -147,7 +147,7 @@ def beside(precision, within, **variables):
         theirs = c.train("cpu", "--trainer.precision=32-true", accelerator="cpu")
         found = apart(theirs, own)
         if not found <= within:
-            raise Exception(f"losses are {found:.1e} from the processor's, at most {within:.0e} is wanted")
+            raise Exception(f"losses are {found:.1e} from the processor's, expected at most {within:.0e}")
         return f"losses within {found:.1e} of the processor's"
     return check
 

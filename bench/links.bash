@@ -8,7 +8,7 @@ hosts_begin
 hosts_up 2
 sshd_up 2
 printf 'h1:1\nh2:1\n' >hosts
-on 2 bash -c 'taskset -cp 1 $(cat /run/sshd.pid)' >/dev/null # each host has a core of its own
+on 2 bash -c 'taskset -cp 1 $(cat /run/sshd.pid)' >/dev/null # each host has its own core
 measure() { # name of the link
     read -ra words <<<"$LEVIN_BENCH"
     on 1 timeout -k 3 200 taskset -c 0 "$LEVIN" launch --launcher="$LEVIN_BENCH_MPI" --ssh="$ssh" --hostfile hosts --bind=false --prefix=false -n 2 -- \

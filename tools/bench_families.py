@@ -26,7 +26,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from bench_peers import ROOT, measure, measure_bf16, peers_python  # noqa: E402
 
-# name: size, batch, T, steps a round, (speed, memory, speed of bf16-mixed against autocast) that levin wants
+# name: size, batch, T, steps a round, (speed, memory, speed of bf16-mixed against autocast) that levin is expected to reach
 DECODERS = {
     "pythia-70m": ("neox", 2, 1024, 3, (1.1, 0.6, 1.8)),
     "llama-124m": ("llama", 1, 1024, 3, (1.1, 0.7, 1.8)),

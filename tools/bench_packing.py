@@ -4,7 +4,7 @@
     python3 tools/bench_packing.py [--peers] [--bf16] [--rounds N] [--threads N] [--levin FILE] [--json FILE]
 
 The texts are the sections of this project's pages, tokenized with a vocabulary that levin makes of them. Rates are tokens a
-second without padding. A padded row holds one document, a packed row as many as fit; both have 1,024 tokens, and longer documents
+second without padding. A padded row holds one document, a packed row all that fit; both have 1,024 tokens, and longer documents
 are truncated. With --peers PyTorch trains the same model on the same rows: with scaled_dot_product_attention (causal; for packed
 rows with a block-diagonal mask), and with flex_attention, compiled, where this machine can compile it. Each round starts a fresh
 process of each side, one after the other; the best rate of all rounds counts. --bf16: bf16-mixed, and PyTorch's autocast.

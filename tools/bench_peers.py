@@ -9,7 +9,7 @@ PyTorch is in a virtual environment: the one that LEVIN_PEERS names, or build/pe
 the machine; the best step of all rounds counts. Memory is the largest resident size of the process (ru_maxrss), start-up
 included. PyTorch's side is that of nanoGPT: scaled_dot_product_attention, fused AdamW, gradients set to None, clipping by
 norm; eager, and with torch.compile if --compiled is given. With --bf16 a second table compares trainer.precision bf16-mixed,
-and bf16-true with moments in bf16, with PyTorch's autocast in bf16. The nets for MNIST have a table of their own, of steps:
+and bf16-true with moments in bf16, with PyTorch's autocast in bf16. The nets for MNIST have a separate table of steps:
 those of `levin bench` and the same ones in PyTorch, with torch.optim.Adam as examples have it and fused; for the autoencoder,
 one picture a step, whole runs of `levin train` with its data are compared with PyTorch's bare steps and with Lightning's
 Trainer (installed into the environment if it is missing); both log the loss and save checkpoints in one row, and neither in

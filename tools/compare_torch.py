@@ -5,7 +5,7 @@
                                   [--out DIR]
 
 PyTorch's side is transformers' model in fp32, as bench_families.py makes it, with torch.optim.AdamW and clipping by
-norm, on one thread and on two; and once more in double, the reference for both. Weights are initialized by transformers,
+norm, on one thread and on two; and again in double, the reference for both. Weights are initialized by transformers,
 and levin loads them. Batches are the windows of TEXT's tokens in their order (data.sampling=sequential). The environment is
 that of bench/peers (LEVIN_PEERS, or build/peers); transformers is installed there if it is missing.
 
@@ -120,7 +120,7 @@ def losses_of(options, name):
             subprocess.run([*worker, tokens, fresh_model, side, *numbers, out], check=True)
         losses.append([float(line) for line in open(out)])
         if len(losses[-1]) != options.steps:
-            sys.exit(f"compare_torch: '{out}' has {len(losses[-1])} losses, and {options.steps} steps are wanted: "
+            sys.exit(f"compare_torch: '{out}' has {len(losses[-1])} losses, expected {options.steps}: "
                      "remove it, or name another --out")
     return losses
 

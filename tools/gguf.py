@@ -14,7 +14,7 @@ BLOCK = 32  # values of a block in Q4_1 and Q8_0
 
 
 class Reader:
-    """Metadata at once; a tensor when it is asked for."""
+    """Reads metadata immediately, and each tensor on request."""
 
     def __init__(self, path):
         self.file = open(path, "rb")
@@ -22,7 +22,7 @@ class Reader:
         if magic != b"GGUF":
             sys.exit(f"{path} is no GGUF file")
         self.metadata = {self.text(): self.value(self.number("<I")) for _ in range(n)}
-        self.tensors = {}  # name -> (shape with the fastest dimension last, type, offset behind self.first)
+        self.tensors = {}  # name -> (shape with the fastest dimension last, type, offset from self.first)
         for _ in range(n_tensors):
             name, n_dims = self.text(), self.number("<I")
             shape = [self.number("<Q") for _ in range(n_dims)][::-1]

@@ -38,7 +38,7 @@ def config(m):
 
 
 def unpermuted(w, heads):
-    """GGUF has the two halves of a rotated head interleaved; Hugging Face has them one behind the other."""
+    """GGUF has the two halves of a rotated head interleaved; Hugging Face has one after the other."""
     return w.reshape(heads, w.shape[0] // heads // 2, 2, w.shape[1]).swapaxes(1, 2).reshape(w.shape)
 
 

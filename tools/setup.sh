@@ -18,7 +18,7 @@ set -u
 prefix="" dev=0 check=0 kubernetes=0
 while [ $# -gt 0 ]; do
     case $1 in
-    --prefix) prefix=${2:?--prefix wants a folder} && shift ;;
+    --prefix) prefix=${2:?--prefix requires a folder} && shift ;;
     --prefix=*) prefix=${1#*=} ;;
     --dev) dev=1 ;;
     --check) check=1 ;;
@@ -150,7 +150,7 @@ tarball() { # file, sha256, addresses...: unpacked into $folder/source
             rm -f "$file"
     done 2>/dev/null
     [ -f "$file" ] || { echo "setup: $name cannot be downloaded; put it into a folder and name that in LEVIN_SOURCES" && return 1; }
-    echo "$sum  $file" | sha256sum -c --quiet || { echo "setup: $file is not the file that was wanted" && return 1; }
+    echo "$sum  $file" | sha256sum -c --quiet || { echo "setup: $file has another checksum than expected" && return 1; }
     rm -rf "$folder/source" && mkdir "$folder/source" && tar xzf "$file" -C "$folder/source" --strip-components=1
 }
 # The license beside the libraries: who passes these on, as a wheel does, passes it on too.
@@ -243,7 +243,7 @@ install_stores() {
         echo "setup: no gcp-storage-emulator: the tests that need it are left out"
 }
 
-# Kubernetes is no module that `go install` takes: it requires the modules of its own repository without a version. So a module
+# Kubernetes is not a module that `go install` accepts: it requires the modules of its own repository without a version. So a module
 # of ours names theirs, which is Kubernetes' with 0 for 1; etcd is the one that goes with it. A program that is here stays.
 install_kubernetes() {
     local into=$root_folder/parts/kubernetes/bin version=36.3 at=$folder/kubernetes names=k8s.io/component-base/version program package
@@ -279,7 +279,7 @@ kubernetes_module() { # VERSION FOLDER: the module that names all the others
 }
 
 
-# Packages of PyPI in a folder of their own, parts/NAME, that only tests and tools want: TensorBoard's reader, which reads what
+# Packages of PyPI in a separate folder, parts/NAME, which only tests and tools use: TensorBoard's reader, which reads what
 # logger.tensorboard writes; Jupyter without its page, and what executes notebooks (110 MB); zig, the compiler of wheels.
 install_wheels() { # install_wheels NAME PACKAGE...
     local into=$root_folder/parts/$1 log=$folder/$1.log
@@ -360,7 +360,7 @@ install_packages() {
 }
 
 # --- into a folder, without root ---
-# Debian and Ubuntu: apt resolves and downloads into a state of its own, dpkg-deb unpacks.
+# Debian and Ubuntu: apt resolves and downloads into a separate state folder, dpkg-deb unpacks.
 unpack_debs() {
     local apt=(apt-get -q -o Debug::NoLocking=true -o "Dir::Cache=$prefix/apt" -o APT::Sandbox::User="$(id -un)")
     mkdir -p "$prefix/apt/archives/partial"
@@ -394,7 +394,7 @@ source_jansson() {
         -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5 >/dev/null 2>&1 &&
         cmake --build b --target install >/dev/null) && keep_license jansson
 }
-# The sources of libyaml also lie, unchanged, in a Python package: where pip reaches more than curl does.
+# The sources of libyaml are also, unchanged, in a Python package, for machines where pip can reach more than curl.
 source_yaml() {
     local sources=$folder/source/src
     if tarball libyaml_0.2.5.orig.tar.gz fa240dbf262be053f3898006d502d514936c818e422afdcf33921c63bed9bf2e \

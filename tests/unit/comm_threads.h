@@ -3,7 +3,7 @@
  *
  * Sends and receives are kept in a list; test() sometimes answers "not yet" for a handle that is done, so that
  * completions occur in every order. Reductions and broadcasts wait until all ranks have called; sums are in the order
- * of ranks. A group is a world of its own, which its ranks share by the number of the call and their first rank. */
+ * of ranks. A group is a separate world, which its ranks share by the number of the call and their first rank. */
 #ifndef LVN_COMM_THREADS_H
 #define LVN_COMM_THREADS_H
 

@@ -72,7 +72,7 @@ static void compare(const struct op_case *c, bool backward, const char *what, in
 
 static void compare_outputs(const struct op_case *c, bool backward, const struct run *found, const struct run *wanted)
 {
-    /* The running sum of an update is of its own bits, which rounding changes. */
+    /* The checksum of an update is a sum of bits, which rounding changes. */
     const int saved = numbers != FP32 && op_is_update(c->op) ? 0 : wanted->op->n_saved;
     for (int k = 0; k < wanted->op->n_out + saved; k++)
         compare(c, backward, "output", k, &found->out[k], &wanted->out[k]);

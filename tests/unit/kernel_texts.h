@@ -1,5 +1,5 @@
 /* kernel_texts.h - the source texts of all kernels for devices: those that the cases of ops_cases.h launch, in fp32,
- * and in bf16 if the operation accepts it. Of each source, and of each kernel with a text of its own (attention), two
+ * and in bf16 if the operation accepts it. Of each source, and of each kernel with a separate text (attention), two
  * texts are taken: the first in fp32, and the one with the most bf16 operands, of these the one for matrix units. fp16
  * differs from bf16 by a few words, so only products have it. How many numbers attention keeps in registers follows
  * from the size of a head: there are texts for the head sizes of real models, without dropout, and, in fp16, for

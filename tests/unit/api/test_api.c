@@ -208,7 +208,7 @@ static int commas(const char *text, int line)
     return n;
 }
 
-/* In a program that writes 0,5, levin goes on to write 0.5, from its threads too. */
+/* In a program whose locale writes 0,5, levin still writes 0.5, also in its threads. */
 static void numbers_have_points(void **state)
 {
     (void)state;

@@ -130,7 +130,7 @@ static void a_llama_is_the_llama(void **state)
     assert_float_equal(found[0], wanted[0], 0);
     assert_float_equal(found[1], wanted[1], 0);
     assert_true(strlen(b) > strlen(a));
-    b[strlen(a)] = 0; /* a Llama ends where its positions end; a model of one's own goes on from the last ones */
+    b[strlen(a)] = 0; /* a Llama ends at its context length; a custom model continues from the last positions */
     assert_string_equal(b, a);
     levin_free(a);
     levin_free(b);

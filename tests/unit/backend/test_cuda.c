@@ -338,7 +338,7 @@ static void every_call_may_fail(void **state)
     (void)state;
     here_or_skip();
     static const char *const of_cuda[] = {LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) "kernel"};
-    for (int pass = 0; pass < 2; pass++) /* what releases comes last, for it leaves something behind */
+    for (int pass = 0; pass < 2; pass++) /* calls that release come last, because their failure leaks */
         for (size_t k = 0; k < sizeof of_cuda / sizeof *of_cuda; k++)
             if (releases(of_cuda[k]) == (pass == 1)) fail_each(&cuda, of_cuda[k]);
 }
@@ -600,7 +600,7 @@ static void tf32_is_where_it_was_asked_for(void **state)
     }
 }
 
-/* Micro-batches of an input follow one another, whatever their length: the second one lies at no multiple of 16. */
+/* Micro-batches of an input follow one another, whatever their length: the second one is not at a multiple of 16. */
 static void operands_may_lie_badly(void **state)
 {
     (void)state;

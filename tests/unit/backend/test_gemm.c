@@ -278,7 +278,7 @@ static void same_bits_of(bool bf16)
             g.a = a, g.b = b, g.bias = g.add ? NULL : bias;
             for (int isa = 0; isa <= TILES; isa++) {
                 if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
-                /* products of at least 16 rows in a way of their own; the other ones are held against AVX2 */
+                /* products of at least 16 rows use another algorithm; the others are compared with AVX2 */
                 const bool own = isa == LVN_ISA_AMX || isa == TILES || (isa == LVN_ISA_AVX512_BF16 && bf16);
                 if (own || isa <= LVN_ISA_AVX2) {
                     memcpy(one, start, bytes);

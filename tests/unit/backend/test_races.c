@@ -1,6 +1,6 @@
 /* test_races.c - covers: src/core/backend/backend.c src/base/log.c
  *
- * Data that threads share without synchronisation of their own: the log's sink, and the probing of a backend. */
+ * Data that threads share without their own synchronization: the log's sink, and the probing of a backend. */
 #include "io_test.h"
 
 #include <pthread.h>

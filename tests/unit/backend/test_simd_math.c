@@ -185,7 +185,7 @@ static void test_instruction_sets_agree(void **state)
     }
 }
 
-/* Sums that lie within a hair of the middle between two floats: two roundings would go wrong. */
+/* Sums very close to the middle between two floats: rounding twice would give a wrong result. */
 static void test_fma_rounds_once(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ static void set_up(struct world *w, enum lvn_precision precision, const struct l
     must(lvn_session_new(&w->runner, w->network, &runner));
 }
 
-/* The gradient of the same ROWS rows in so many micro-batches, of weights that bf16 holds. */
+/* The gradient of the same ROWS rows in n_micro_batches micro-batches, for weights that bf16 represents exactly. */
 static double *gradient(enum lvn_precision precision, int64_t n_micro_batches, bool deterministic)
 {
     struct world w;

@@ -71,7 +71,7 @@ static void test_read(void **state)
     refused("99999999999999999999,1", 4, 2, "expected integers from 1");
 }
 
-/* Rank 0 does so many units a second, rank 1 one; its own clock. */
+/* Rank 0 computes that number of units per second, rank 1 one; with a simulated clock. */
 static int64_t steps_until_change(struct lvn_share_balance *w, double fast, int64_t *share, int64_t max)
 {
     int64_t better[2];
@@ -97,7 +97,7 @@ static void test_watch(void **state)
     assert_int_equal(steps_until_change(&w, 3, share, 1000), 0);
     assert_int_equal(steps_until_change(&w, 1, share, 1000), 20);
     assert_int_equal(share[0], 4);
-    /* a look that finds nothing in between begins anew */
+    /* a measurement without steps in between starts again */
     assert_int_equal(steps_until_change(&w, 3, share, 10), 0);
     assert_int_equal(steps_until_change(&w, 1, share, 10), 0);
     assert_int_equal(steps_until_change(&w, 3, share, 10), 0);

@@ -286,7 +286,7 @@ static void test_evaluation(void **state)
     world_free(plain);
 }
 
-/* Gradients that are not wanted are not written; the others do not change. */
+/* Gradients that are not requested are not written; the others do not change. */
 static void test_unwanted(void **state)
 {
     (void)state;

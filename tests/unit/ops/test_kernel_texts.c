@@ -17,7 +17,7 @@ static const char table_path[] = "tests/golden/kernels.txt";
 static const char *const architectures[] = {"sm_75", "sm_80", "sm_90a", "sm_100"};
 enum { N_ARCHITECTURES = 4, OLDEST = 0, NARROW = 2 /* all texts with 16-bit types are compiled for this one */ };
 
-/* Kernels that keep values in local memory, at most so many bytes for each work-item: ptxas spills them to have two
+/* Kernels that keep values in local memory, with the maximum bytes per work-item: ptxas spills them to have two
  * groups on a multiprocessor; and a kernel for small pictures. */
 static const struct frame {
     const char *kernel, *variant; /* a part of it */

@@ -26,7 +26,7 @@ static const struct lvn_cpu_op *kernels_of(int set, enum lvn_op_id id)
     return set == PLAIN ? &lvn_cpu_plain_ops(LVN_F32)[id] : &lvn_cpu_ops((enum lvn_isa)set)[id];
 }
 
-/* Can this machine run the set, and does the set have a kernel of its own for the operation? */
+/* Can this machine run the set, and does the set have its own kernel for the operation? */
 static bool set_counts(int set, enum lvn_op_id id)
 {
     if (set == PLAIN) return true;
@@ -140,8 +140,8 @@ static void check_input(struct run *r, int input)
     free(direction);
 }
 
-/* `add` adds to the one input for which it is set; a gradient that is wanted alone equals the one that is wanted among
- * others. */
+/* `add` adds to the one input for which it is set; a gradient that is requested alone equals the one that is requested
+ * among others. */
 static void check_adding(struct run *r)
 {
     double *alone[LVN_MAX_IN] = {0};

@@ -95,7 +95,7 @@ static void test_dropout_masks_differ_where_they_should(void **state)
     }
 }
 
-/* The second half of a batch of four gives the numbers that it gives as a micro-batch of its own. */
+/* The second half of a batch of four gives the same values as a separate micro-batch. */
 static void check_split(int set, const struct op_case *whole, const struct op_case *half)
 {
     struct run w, h;
@@ -350,7 +350,7 @@ static void test_moments_in_bf16_are_rounded_at_random(void **state)
         sum_m += dm, sum_v += dv, both += dm * dv;
         assert_true(reference.p[i] == reference.p[0]); /* computed before rounding */
     }
-    /* five standard deviations of the mean of N numbers that lie within one step */
+    /* five standard deviations of the mean of N numbers within one step */
     assert_true(fabs(sum_m / N) < 5 * step_m / 2 / sqrt(N));
     assert_true(fabs(sum_v / N) < 5 * step_v / 2 / sqrt(N));
     assert_true(fabs(both / N) < 5 * step_m * step_v / 4 / sqrt(N)); /* these two cannot be combined */

@@ -34,7 +34,7 @@ static void assert_pieces(const unsigned char *bytes, int n, const char *sum)
     }
 }
 
-/* Every length, at once and byte by byte: the processor's instruction, and the tables. */
+/* Every length, in one call and byte by byte: the CPU's instruction, and the tables. */
 static void assert_lengths(const char *like)
 {
     unsigned char bytes[400];
