@@ -51,11 +51,11 @@ LVN_INLINE struct conv_sizes conv_sizes_make(const struct conv_banks *b, int64_t
 {
     const int64_t rows = conv_groups(M) * CONV_ROWS, banks = b->plan.banks, K = b->product.K;
     return (struct conv_sizes){.weights = banks * conv_up(K * rows, 16),
-                                  .offsets = conv_up(2 * K, 16),
-                                  .planes = conv_up(planes, 16),
-                                  .transformed =
-                                      banks > 1 ? conv_up(banks * b->channels * b->bank_rows * b->width, 16) : 0,
-                                  .out = banks * rows * conv_up(b->product.P, LVN_LANES)};
+                               .offsets = conv_up(2 * K, 16),
+                               .planes = conv_up(planes, 16),
+                               .transformed =
+                                   banks > 1 ? conv_up(banks * b->channels * b->bank_rows * b->width, 16) : 0,
+                               .out = banks * rows * conv_up(b->product.P, LVN_LANES)};
 }
 
 /* Addresses in scratch, besides those in struct conv_banks. */
@@ -66,8 +66,7 @@ struct conv_memory {
 };
 
 /* Lay out the scratch: returns its addresses, and sets those of the banks. */
-LVN_INLINE struct conv_memory conv_layout(const struct conv_sizes *r, struct conv_banks *b, void *scratch,
-                                          int thread)
+LVN_INLINE struct conv_memory conv_layout(const struct conv_sizes *r, struct conv_banks *b, void *scratch, int thread)
 {
     float *shared = scratch, *local = shared + r->weights + r->offsets + thread * (r->planes + r->transformed + r->out);
     const struct conv_memory memory = {shared, local, (int64_t *)(void *)(shared + r->weights)};
@@ -91,7 +90,7 @@ LVN_INLINE struct conv_banks conv_forward_banks(const struct lvn_conv2d *c, cons
 }
 
 LVN_INLINE struct conv_sizes conv_forward_sizes(const struct lvn_conv2d *c, const struct conv_planes *p,
-                                                      const struct conv_banks *b)
+                                                const struct conv_banks *b)
 {
     return conv_sizes_make(b, c->O, p->as_is ? 0 : (b->plan.banks > 1 ? 1 : c->C) * p->channel);
 }
@@ -213,7 +212,7 @@ LVN_INLINE struct conv_banks conv_dx_banks(const struct lvn_conv2d *c, const str
 }
 
 LVN_INLINE struct conv_sizes conv_dx_sizes(const struct lvn_conv2d *c, const struct conv_padded *a,
-                                                 const struct conv_banks *b)
+                                           const struct conv_banks *b)
 {
     return conv_sizes_make(b, c->C, (b->plan.banks > 1 ? 1 : c->O) * a->size);
 }
