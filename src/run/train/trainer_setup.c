@@ -266,11 +266,12 @@ static enum lvn_status check_run(struct trainer *t)
     if (!t->opened.resuming) return LVN_OK;
     LVN_TRY(lvn_snapshot_check(&t->opened.checkpoint, t->settings, t->opened.setup.config.model));
     LVN_TRY(lvn_snapshot_read(&t->opened.checkpoint, &t->opened.snapshot));
+    const struct lvn_codec codec = lvn_model_setup_codec(&t->opened.setup);
     LVN_CHECK(t->opened.snapshot.data == t->opened.fingerprint, ARG,
-              "'%s' was trained on other data than '%s' contains now, and continuing would mix them; set data.path "
-              "back, or start "
-              "a new run",
-              t->opened.checkpoint.path, t->settings->data.path);
+              "'%s' was trained on other data than '%s' contains now%s, and continuing would mix them; set data.path "
+              "back, or start a new run",
+              t->opened.checkpoint.path, t->settings->data.path,
+              codec.tokenizer ? ", or with another tokenizer or chat template" : "");
     int64_t micro = t->settings->trainer.micro_batch_size;
     LVN_CHECK(
         !t->settings->trainer.deterministic || t->opened.snapshot.micro_batch == micro, ARG,

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "chat/chat_encode.h"
+#include "formats/checksum.h"
 #include "tokenizers/tokenizer_config.h"
 
 static const struct {
@@ -33,13 +34,21 @@ static const struct lvn_tokenizer_file *find_file(const struct lvn_tokenizer *t,
     return NULL;
 }
 
+/* Parses a template, which becomes part of c->sum. */
+static enum lvn_status parse(struct lvn_chat *c, const char *where, const char *text, int64_t n,
+                             struct lvn_chat_template **out)
+{
+    c->sum = lvn_checksum(text, n) + 31 * c->sum;
+    return lvn_chat_template_parse(out, where, text, n);
+}
+
 static enum lvn_status parse_file(struct lvn_chat *c, const char *path, struct lvn_chat_template **out)
 {
     char *text;
     int64_t bytes;
     enum { LARGEST = 4 << 20 };
     LVN_TRY(lvn_file_read(path, LARGEST, &text, &bytes));
-    enum lvn_status status = lvn_chat_template_parse(out, path, text, bytes);
+    enum lvn_status status = parse(c, path, text, bytes, out);
     c->template_name = lvn_arena_strdup(&c->arena, path);
     c->given = lvn_arena_strdup(&c->arena, text);
     free(text);
@@ -54,8 +63,7 @@ static enum lvn_status parse_given(struct lvn_chat *c, const char *name)
         if (strcmp(builtin[i].name, name) != 0) continue;
         c->template_name = builtin[i].name;
         c->given = builtin[i].text;
-        return lvn_chat_template_parse(&c->chat_template, builtin[i].name, builtin[i].text,
-                                       (int64_t)strlen(builtin[i].text));
+        return parse(c, builtin[i].name, builtin[i].text, (int64_t)strlen(builtin[i].text), &c->chat_template);
     }
     LVN_CHECK(lvn_path_is_file(name), ARG, "the chat template '%s' is neither a file nor a built-in template (%s)",
               name, names.p ? names.p : "");
@@ -67,8 +75,7 @@ static enum lvn_status parse_given(struct lvn_chat *c, const char *name)
 static enum lvn_status parse_config(struct lvn_chat *c, const json_t *value, const char *where)
 {
     if (json_is_string(value))
-        return lvn_chat_template_parse(&c->chat_template, where, json_string_value(value),
-                                       (int64_t)json_string_length(value));
+        return parse(c, where, json_string_value(value), (int64_t)json_string_length(value), &c->chat_template);
     size_t i;
     const json_t *one;
     json_array_foreach((json_t *)value, i, one)
@@ -78,7 +85,7 @@ static enum lvn_status parse_config(struct lvn_chat *c, const json_t *value, con
         bool tools = name && strcmp(name, "tool_use") == 0;
         struct lvn_chat_template **to = tools ? &c->with_tools : &c->chat_template;
         if (!name || !json_is_string(text) || *to || (!tools && strcmp(name, "default") != 0)) continue;
-        LVN_TRY(lvn_chat_template_parse(to, where, json_string_value(text), (int64_t)json_string_length(text)));
+        LVN_TRY(parse(c, where, json_string_value(text), (int64_t)json_string_length(text), to));
     }
     return LVN_OK;
 }
@@ -99,6 +106,7 @@ static enum lvn_status read_tokens(struct lvn_chat *c, const json_t *object)
         to->name = lvn_arena_strdup(&c->arena, key);
         if (!copy || !to->name) return LVN_MEMORY;
         to->value = (struct lvn_tpl_value){.kind = LVN_TPL_STRING, .p = copy, .n = (int64_t)strlen(copy)};
+        c->sum = lvn_checksum(copy, to->value.n) + 31 * c->sum;
         c->n_tokens++;
     }
     return LVN_OK;
@@ -111,8 +119,7 @@ static enum lvn_status read_files(struct lvn_chat *c, const char *given)
     char *where = lvn_arena_printf(&c->arena, "chat_template of %s", c->tokenizer->path);
     if (!where) return LVN_MEMORY;
     if (given && *given) LVN_TRY(parse_given(c, given));
-    if (!c->chat_template && jinja)
-        LVN_TRY(lvn_chat_template_parse(&c->chat_template, where, jinja->text, jinja->bytes));
+    if (!c->chat_template && jinja) LVN_TRY(parse(c, where, jinja->text, jinja->bytes, &c->chat_template));
     for (int i = 0; i < 2; i++) {
         const struct lvn_tokenizer_file *file = find_file(c->tokenizer, names[i]);
         json_t *object;

@@ -28,6 +28,7 @@ struct lvn_chat {
     const struct lvn_tokenizer *tokenizer; /* borrowed */
     const char *template_name;             /* for messages */
     const char *given;                     /* the text of the template that options name; NULL: the model's */
+    uint64_t sum;                          /* checksum of the texts of the template and of the named tokens */
     struct lvn_chat_template *chat_template;
     struct lvn_chat_template *with_tools;           /* for conversations with tools; NULL: the same */
     struct lvn_tpl_variable token[LVN_CHAT_TOKENS]; /* bos_token, eos_token, ... */

@@ -49,6 +49,7 @@ struct sample {
 /* The conversations of data.path, data.val_path or data.test_path. */
 struct part {
     struct lvn_encoded records;
+    struct lvn_checksum sum; /* of the samples */
     struct sample *sample;
     int64_t n, capacity;
     int64_t *first; /* [n_rows + 1] sample of each conversation that has one */
@@ -279,6 +280,8 @@ static enum lvn_status take_sample(struct chat_data *c, struct part *p, const ch
             name_lost(p, "%s:%" PRId64 ": it has no answer that is trained", file, line);
         return LVN_OK;
     }
+    lvn_checksum_add(&p->sum, &n, sizeof n);
+    lvn_checksum_add(&p->sum, tokens, 8 * n);
     p->cut += is_long;
     p->tokens += n;
     p->labels += labels;
@@ -291,6 +294,7 @@ static enum lvn_status find_samples(struct chat_data *c, struct part *p)
     const char *at = p->records.data, *end = at + p->records.bytes, *text;
     char file[LVN_TABLE_BAD] = "";
     int64_t first = 0;
+    lvn_checksum_init(&p->sum);
     for (struct record head; at < end; at = text + (head.kind == SAMPLE ? 8 * head.n : (head.n + 7) & ~7)) {
         memcpy(&head, at, sizeof head);
         text = at + sizeof head;
@@ -353,7 +357,7 @@ static enum lvn_status read_part(struct lvn_dataset *d, const struct lvn_data_op
     LVN_TRY(open_records(c, o, path, &p->records));
     LVN_TRY(find_samples(c, p));
     LVN_TRY(report(c, o, p, path));
-    d->contents ^= p->records.sum + (uint64_t)split;
+    if (split < LVN_SPLITS_TRAINED) d->contents = lvn_checksum_value(&p->sum) + 31 * d->contents;
     d->skipped += p->found - p->n_rows;
     if (!d->skipped_rows && p->lost.n) d->skipped_rows = p->lost.p;
     return LVN_OK;
@@ -458,6 +462,12 @@ static enum lvn_status check_end(const struct chat_data *c)
     return LVN_OK;
 }
 
+/* A checksum of all tokens. */
+static uint64_t tokens_sum(const struct lvn_tokenizer *t)
+{
+    return lvn_checksum(t->byte, t->start[t->n]) + 31 * lvn_checksum(t->start, (t->n + 1) * (int64_t)sizeof *t->start);
+}
+
 static enum lvn_status open_chat(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     const bool val = o->val_path && *o->val_path, test = o->test_path && *o->test_path && o->for_evaluation;
@@ -477,6 +487,7 @@ static enum lvn_status open_chat(struct lvn_dataset *d, const struct lvn_data_op
     const struct lvn_chat_options options = {.chat_template = o->chat_template, .train_on = o->train_on};
     LVN_TRY(lvn_chat_open(&c->chat, c->tokenizer, &options));
     d->chat_template = c->chat->given;
+    d->contents = c->chat->sum ^ tokens_sum(c->tokenizer);
     if (!o->for_evaluation) LVN_TRY(check_end(c));
     LVN_TRY(read_part(d, o, LVN_SPLIT_TRAIN, o->path));
     if (val) LVN_TRY(read_part(d, o, LVN_SPLIT_VAL, o->val_path));

@@ -53,7 +53,6 @@ static bool map_file(struct lvn_encoded *e, const char *path, uint64_t key)
     }
     e->data = (const char *)e->map.data + sizeof h;
     e->bytes = h.bytes;
-    e->sum = h.sum;
     return true;
 }
 
@@ -83,7 +82,6 @@ static enum lvn_status fill(struct lvn_encoded *e, struct lvn_encoded_output *ou
     if (out->file) return LVN_OK;
     e->data = lvn_text_string(&e->text);
     e->bytes = e->text.n;
-    e->sum = lvn_checksum(e->data, e->bytes);
     return LVN_OK;
 }
 

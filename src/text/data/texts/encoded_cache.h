@@ -16,7 +16,6 @@
 struct lvn_encoded {
     const char *data; /* valid until the release */
     int64_t bytes;
-    uint64_t sum; /* checksum of the data */
     struct lvn_text text;
     struct lvn_mapping map;
 };
