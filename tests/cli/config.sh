@@ -61,6 +61,16 @@ says 'levin predict runs/classes --text="..."' classes.yaml
 settings classes.yaml
 is data.kind labelled
 is model.init bert-base
+# conversations
+echo '{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}' >talks.jsonl
+printf '%s\n' chat '' none.jsonl talks.jsonl '' '' '' '' '' | code 0 "$LEVIN" config talk.yaml --ask=always --json
+json 'd["job"] == "chat"'
+says "There is no 'none.jsonl'. Please answer with the path of a file of conversations" err
+says 'levin chat runs/talk' talk.yaml
+settings talk.yaml
+is data.kind chat
+is data.path talks.jsonl
+is lora.rank 16
 # a size that does not exist is asked for again; no question is wider than 80 columns
 printf '%s\n' scratch gpt3 gpt-nano '' '' '' '' '' '' | code 0 "$LEVIN" config sizes.yaml --ask=always --json
 says "There is no size 'gpt3': \`levin help model\` lists them" err
@@ -271,7 +281,7 @@ printf '\n%.0s' {1..20} | (cd enter && code 2 "$LEVIN" config --ask=always && sa
 ! grep -q '  url: .*tiny' enter/mine.yaml || fail "tinyshakespeare would be fetched into other.txt"
 
 code 2 "$LEVIN" config x.yaml --job=sleep
-says "--job must be finetune, scratch, chars or classifier" err
+says "--job must be finetune, scratch, chars, classifier or chat" err
 code 2 "$LEVIN" config x.yaml --memory=much
 says "--memory expects" err
 code 2 "$LEVIN" config x.yaml --hosts=a,b --machines=3

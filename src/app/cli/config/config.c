@@ -19,7 +19,42 @@
 #include "host/machine.h"
 #include "model_io/model_find.h"
 
-const char *const lvn_job_words[] = {"finetune", "scratch", "chars", "classifier", NULL};
+const char *const lvn_job_words[] = {"finetune", "scratch", "chars", "classifier", "chat", NULL};
+const struct lvn_job_kind lvn_job_kinds[LVN_JOB_COUNT] = {
+    [LVN_JOB_FINETUNE] = {.help = "fine-tune a published model, or a local one, on plain text",
+                          .title = "Fine-tuning a model on text",
+                          .data = "Where are the tokens? A folder with train.bin and val.bin, from `levin prepare`.",
+                          .use = "generate",
+                          .use_option = " --prompt \"...\"",
+                          .tunes = true},
+    [LVN_JOB_SCRATCH] = {.help = "train a GPT from scratch on tokens of much text",
+                         .title = "A GPT trained from scratch on tokens",
+                         .data = "Where are the tokens? A folder with train.bin and val.bin, from `levin prepare`.",
+                         .use = "generate",
+                         .use_option = " --prompt \"...\""},
+    [LVN_JOB_CHARS] = {.help = "train a small GPT from scratch on one text, character by character",
+                       .title = "A small GPT on one text, character by character",
+                       .data = "Which text? (This one is downloaded if it does not exist.)",
+                       .form = "text",
+                       .use = "generate",
+                       .use_option = " --prompt \"...\""},
+    [LVN_JOB_CLASSIFY] = {.help = "fine-tune a published BERT on labelled rows, a table of texts and labels",
+                          .title = "A classifier of texts",
+                          .data = "Which table? A .csv, .tsv or .jsonl file with a text and a label in each row.",
+                          .form = "table",
+                          .use = "predict",
+                          .use_option = " --text=\"...\"",
+                          .tunes = true,
+                          .by_epochs = true},
+    [LVN_JOB_CHAT] = {.help = "fine-tune a published model, or a local one, on conversations",
+                      .title = "Fine-tuning a model on conversations",
+                      .data = "Which conversations? A .jsonl or .json file, or a folder of these.",
+                      .form = "file of conversations",
+                      .use = "chat",
+                      .use_option = "",
+                      .tunes = true,
+                      .by_epochs = true},
+};
 enum { ASK_AUTO, ASK_ALWAYS };
 static const char *const ask_words[] = {"auto", "always", "never", NULL};
 const char *const lvn_job_location_words[] = {"here", "hosts", "slurm", NULL};
@@ -107,6 +142,24 @@ static const struct preset classify[] = {{"model.init", "bert-base"},
                                          {"trainer.gradient_clip_val", "1.0"},
                                          {NULL, NULL}};
 
+static const struct preset chat[] = {{"model.init", "HuggingFaceTB/SmolLM2-135M-Instruct"},
+                                     {"lora.rank", "16"},
+                                     {"lora.targets", "all-linear"},
+                                     {"data.kind", "chat"},
+                                     {"data.path", "conversations.jsonl"},
+                                     {"data.max_length", "1024"},
+                                     {"optimizer.kind", "adamw"},
+                                     {"optimizer.lr", "2e-4"},
+                                     {"optimizer.betas", "[0.9, 0.999]"},
+                                     {"optimizer.weight_decay", "0"},
+                                     {"schedule.kind", "linear"},
+                                     {"schedule.warmup_steps", "0.03"},
+                                     {"trainer.max_epochs", "3"},
+                                     {"trainer.batch_size", "16"},
+                                     {"trainer.precision", "bf16-mixed"},
+                                     {"trainer.gradient_clip_val", "1.0"},
+                                     {NULL, NULL}};
+
 enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line)
 {
     struct lvn_origin origin = {.source = LVN_SOURCE_RECIPE,
@@ -119,7 +172,7 @@ enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const cha
 
 static enum lvn_status set_preset(struct lvn_config *cf)
 {
-    const struct preset *presets[] = {finetune, scratch, chars, classify};
+    const struct preset *presets[] = {finetune, scratch, chars, classify, chat};
     for (const struct preset *p = presets[cf->job]; p->key; p++) LVN_TRY(lvn_config_set(cf, p->key, p->value, 0));
     return LVN_OK;
 }

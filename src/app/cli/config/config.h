@@ -8,7 +8,25 @@
 
 #include "cli/cli.h"
 
-enum lvn_job { LVN_JOB_FINETUNE, LVN_JOB_SCRATCH, LVN_JOB_CHARS, LVN_JOB_CLASSIFY, LVN_JOB_COUNT };
+enum lvn_job {
+    LVN_JOB_FINETUNE,
+    LVN_JOB_SCRATCH,
+    LVN_JOB_CHARS,
+    LVN_JOB_CLASSIFY,
+    LVN_JOB_CHAT,
+    LVN_JOB_COUNT,
+};
+/* What is asked and written for a job. */
+struct lvn_job_kind {
+    const char *help;             /* answer to "What do you want to do?" */
+    const char *title;            /* of the recipe */
+    const char *data;             /* question for data.path */
+    const char *form;             /* what an answer to it must name; NULL: it need not exist yet */
+    const char *use, *use_option; /* command for the trained model, and the option that precedes its text */
+    bool tunes;                   /* model.init is asked for */
+    bool by_epochs;               /* epochs are asked for, not steps */
+};
+extern const struct lvn_job_kind lvn_job_kinds[LVN_JOB_COUNT];
 enum lvn_job_location { LVN_JOB_AT_HERE, LVN_JOB_AT_HOSTS, LVN_JOB_AT_SLURM, LVN_JOB_AT_COUNT };
 extern const char *const lvn_job_words[LVN_JOB_COUNT + 1], *const lvn_job_location_words[LVN_JOB_AT_COUNT + 1];
 

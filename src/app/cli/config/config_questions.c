@@ -86,8 +86,7 @@ static enum lvn_status ask_number(const char *question, int64_t min, int64_t *n)
  * made later. */
 static bool is_missing(const struct lvn_config *cf, enum lvn_option_id id, const char *given)
 {
-    const bool needed = cf->job == LVN_JOB_CHARS || cf->job == LVN_JOB_CLASSIFY;
-    if (id != LVN_OPT_data_path || !needed || lvn_store_is_url(given)) return false;
+    if (id != LVN_OPT_data_path || !lvn_job_kinds[cf->job].form || lvn_store_is_url(given)) return false;
     const char *path = lvn_path_home(&cf->s->arena, given);
     bool downloads = *cf->s->data.url && !strcmp(given, cf->s->data.path);
     return path && !downloads && !lvn_path_exists(path);
@@ -117,7 +116,7 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
         if (!*line) return LVN_OK;
         if (is_missing(cf, id, line)) {
             fprintf(stderr, "There is no '%s'. Please answer with the path of a %s, or its address.\n", line,
-                    cf->job == LVN_JOB_CHARS ? "text" : "table");
+                    lvn_job_kinds[cf->job].form);
             continue;
         }
         enum lvn_status status = check_name(cf, id, line);
@@ -132,10 +131,8 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
 
 enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
 {
-    static const char *const texts[] = {"fine-tune a published model, or a local one, on text",
-                                        "train a GPT from scratch on tokens of much text",
-                                        "train a small GPT from scratch on one text, character by character",
-                                        "fine-tune a published BERT on a table of texts and labels"};
+    const char *texts[LVN_JOB_COUNT];
+    for (int i = 0; i < LVN_JOB_COUNT; i++) texts[i] = lvn_job_kinds[i].help;
     /* Pressing Enter alone must lead to a recipe that runs: without token files the job whose text is downloaded. */
     int n = cf->ask && !lvn_path_exists("data/openwebtext") ? LVN_JOB_CHARS : LVN_JOB_FINETUNE;
     if (cf->ask) LVN_TRY(choose("What do you want to do?", lvn_job_words, texts, &n));
@@ -205,25 +202,20 @@ static enum lvn_status ask_location(struct lvn_config *cf)
 enum lvn_status lvn_config_ask(struct lvn_config *cf)
 {
     char question[400];
-    if (cf->job == LVN_JOB_FINETUNE || cf->job == LVN_JOB_CLASSIFY)
+    const struct lvn_job_kind *job = &lvn_job_kinds[cf->job];
+    if (job->tunes)
         LVN_TRY(ask_key(cf, LVN_OPT_model_init,
                         "Which model? A published one (`levin help model` lists them), or a folder."));
     if (cf->job == LVN_JOB_SCRATCH)
         LVN_TRY(ask_key(cf, LVN_OPT_model_size, "Which size? (`levin help model` lists them)"));
-    LVN_TRY(ask_key(cf, LVN_OPT_data_path,
-                    cf->job == LVN_JOB_CHARS ? "Which text? (This one is downloaded if it does not exist.)"
-                    : cf->job == LVN_JOB_CLASSIFY
-                        ? "Which table? A .csv, .tsv or .jsonl file with a text and a label "
-                          "in each row."
-                        : "Where are the tokens? A folder with train.bin and val.bin, from `levin "
-                          "prepare`."));
+    LVN_TRY(ask_key(cf, LVN_OPT_data_path, job->data));
     LVN_TRY(ask_location(cf));
     snprintf(question, sizeof question, "Which precision: 32-true, bf16-mixed or bf16-true?\n(%s)",
              lvn_config_precision_text());
     if (cf->job != LVN_JOB_CHARS) LVN_TRY(ask_key(cf, LVN_OPT_trainer_precision, question));
     LVN_TRY(ask_key(cf, LVN_OPT_trainer_batch_size, "How many sequences make a step, over all machines?"));
-    LVN_TRY(cf->job == LVN_JOB_CLASSIFY ? ask_key(cf, LVN_OPT_trainer_max_epochs, "How many epochs?")
-                                        : ask_key(cf, LVN_OPT_trainer_max_steps, "How many steps?"));
+    LVN_TRY(job->by_epochs ? ask_key(cf, LVN_OPT_trainer_max_epochs, "How many epochs?")
+                           : ask_key(cf, LVN_OPT_trainer_max_steps, "How many steps?"));
     LVN_TRY(ask_key(cf, LVN_OPT_optimizer_lr, "What is the peak learning rate?"));
     return LVN_OK;
 }

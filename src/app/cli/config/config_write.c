@@ -105,18 +105,15 @@ void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t)
 
 static void add_head(const struct lvn_config *cf, const struct lvn_config_paths *p, struct lvn_text *t)
 {
-    static const char *const titles[] = {"Fine-tuning a model on text", "A GPT trained from scratch on tokens",
-                                         "A small GPT on one text, character by character", "A classifier of texts"};
+    const struct lvn_job_kind *job = &lvn_job_kinds[cf->job];
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
     char launch[3000], generate[3000], sources[1000]; /* a newline would end the comment */
-    lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", titles[cf->job],
+    lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", job->title,
                     *cf->sources ? ", from " : "", lvn_redacted(sources, sizeof sources, cf->sources));
     const char *run = *cf->s->run_dir ? cf->s->run_dir : lvn_arena_printf(&cf->s->arena, "runs/%s", cf->s->name);
     if (run) run = lvn_word_quoted(&cf->s->arena, run);
-    const bool classify = cf->job == LVN_JOB_CLASSIFY;
-    lvn_text_printf(t, "#     %s\n#     levin %s %s %s\"...\"\n#\n", lvn_redacted(launch, sizeof launch, p->launch),
-                    classify ? "predict" : "generate", lvn_redacted(generate, sizeof generate, run ? run : "RUN"),
-                    classify ? "--text=" : "--prompt ");
+    lvn_text_printf(t, "#     %s\n#     levin %s %s%s\n#\n", lvn_redacted(launch, sizeof launch, p->launch), job->use,
+                    lvn_redacted(generate, sizeof generate, run ? run : "RUN"), job->use_option);
     lvn_text_add(t,
                  "# `levin help KEY` explains a key, `levin plan` shows memory and arithmetic before anything runs.\n");
     if (cf->planned)
@@ -146,7 +143,7 @@ static void add_remark(const struct lvn_config *cf, int id, struct lvn_text *t)
         snprintf(text, sizeof text, "rates for training from scratch (6e-4) destroy what the model knows");
     if (id == LVN_OPT_data_path && cf->job != LVN_JOB_CHARS && !lvn_path_exists(cf->s->data.path))
         snprintf(text, sizeof text, "%s",
-                 cf->job == LVN_JOB_CLASSIFY ? "does not exist yet" : "not there yet: see `levin help prepare`");
+                 lvn_job_kinds[cf->job].form ? "does not exist yet" : "not there yet: see `levin help prepare`");
     if (*text) add_comment(t, "  # ", text);
     if (origin->source == LVN_SOURCE_RECIPE && origin->line)
         lvn_text_printf(t, "  # from %s:%d\n", lvn_redacted(text, sizeof text, origin->where), origin->line);
