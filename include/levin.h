@@ -363,7 +363,7 @@ int levin_inference_decode(const struct levin_inference *m, const int32_t *ids, 
 /* Continue a prompt, with the same bits as `levin generate`. */
 struct levin_generation {
     int64_t size;          /* sizeof(struct levin_generation) */
-    const int32_t *prompt; /* [n_prompt] ids, at least 1 */
+    const int32_t *prompt; /* [n_prompt] ids, at least 1; with `conversation` NULL */
     int64_t n_prompt;
     int64_t max_new_tokens; /* 0 to 1e9 */
     double temperature;     /* 0: greedy; at most 1e6 */
@@ -379,6 +379,12 @@ struct levin_generation {
     int32_t *ids; /* [n_ids] result: the new tokens; free with levin_free() */
     int64_t n_ids;
     char *text; /* result: the continuation without the prompt; free with levin_free() */
+    /* A conversation to answer, as JSON: {"messages": [{"role": "user", "content": "..."}]}, also with `tools`. The
+     * answer ends where the template ends it, and where the context is full. Negative temperature, top_k, top_p and
+     * repetition_penalty are those of the model's generation_config.json. NULL: `prompt` is continued. */
+    const char *conversation;
+    const char *chat_template; /* for the conversation: a built-in name or a file; NULL: the model's */
+    double repetition_penalty; /* 0 or 1: off */
 };
 int levin_inference_generate(struct levin_inference *m, struct levin_generation *g);
 /* The prediction for token ids (B,T), in fp32, valid until the next call: (B,T,V) for language models, (B,classes) for

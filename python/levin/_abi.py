@@ -143,6 +143,9 @@ class Generation(Structure):
         ("ids", c_void_p),
         ("n_ids", c_int64),
         ("text", c_void_p),
+        ("conversation", c_char_p),
+        ("chat_template", c_char_p),
+        ("repetition_penalty", c_double),
     ]
 
 

@@ -16,8 +16,15 @@ import numpy as np
 from . import _library
 from ._library import Interrupts, byref, lib
 from .arrays import bfloat16, from_memory
+from .conversations import json_row
 from .errors import InputError
 from .settings import Settings
+
+
+def _positive(value: float, what: str) -> float:
+    if not value >= 0:
+        raise InputError(f"{what} is {value}: give a number from 0, or None for that of the model's generation_config.json")
+    return value
 
 
 class Evaluation(NamedTuple):
@@ -176,8 +183,36 @@ class Model(_library.NotCopied):
                                       number=integer(number, "number"))
         return self._stream(memory, options, ids) if stream else self._generate(memory, options, ids)
 
+    def chat(self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int = 512, temperature: float | None = None,
+             top_k: int | None = None, top_p: float | None = None, repetition_penalty: float | None = None,
+             seed: int = 0, tools: Sequence[Mapping[str, Any]] | None = None, template: str | None = None,
+             stream: bool = False, number: int = 0) -> str | Iterator[str]:
+        """The model's answer to a conversation: a list of messages, as [{"role": "user", "content": "Hello"}], written with
+        the model's chat template.
+
+        What is not given is chosen as the model's generation_config.json says (without it, the most probable token). The
+        answer has at most `max_new_tokens` tokens, and fewer if the context is full. template: a built-in template or a file
+        instead of the model's. seed, number and stream are those of `generate()`.
+        """
+        memory, integer, real = self._need(), _library.integer, _library.real
+        if isinstance(messages, (str, bytes, Mapping)):
+            raise InputError("messages must be a list of dicts with role and content, as "
+                             f"[{{'role': 'user', 'content': '...'}}], not {type(messages).__name__}")
+        row = {"messages": list(messages)} if tools is None else {"messages": list(messages), "tools": list(tools)}
+        conversation = _library.encode(json_row(row, "the conversation"), "the conversation")
+        options = _library.sized(
+            _library.Generation, conversation=conversation, max_new_tokens=integer(max_new_tokens, "max_new_tokens", 0),
+            chat_template=None if template is None else _library.encode(template, "template"),
+            temperature=-1.0 if temperature is None else _positive(real(temperature, "temperature"), "temperature"),
+            top_k=-1 if top_k is None else integer(top_k, "top_k", 0),
+            top_p=-1.0 if top_p is None else _positive(real(top_p, "top_p"), "top_p"),
+            repetition_penalty=-1.0 if repetition_penalty is None else
+            _positive(real(repetition_penalty, "repetition_penalty"), "repetition_penalty"),
+            seed=integer(seed, "seed"), number=integer(number, "number"))
+        return self._stream(memory, options, conversation) if stream else self._generate(memory, options, conversation)
+
     @staticmethod
-    def _generate(memory: _Memory, options: Any, ids: np.ndarray) -> str:
+    def _generate(memory: _Memory, options: Any, prompt: Any) -> str:
         with memory.call() as pointer:
             status = lib.levin_inference_generate(pointer, byref(options))
             failure = _library.error(status) if status else None
@@ -187,7 +222,7 @@ class Model(_library.NotCopied):
                 raise failure
             return text
 
-    def _stream(self, memory: _Memory, options: Any, ids: np.ndarray) -> Iterator[str]:
+    def _stream(self, memory: _Memory, options: Any, prompt: Any) -> Iterator[str]:
         pieces: queue.Queue[Any] = queue.Queue()
         over = threading.Event()
 
@@ -199,7 +234,7 @@ class Model(_library.NotCopied):
 
         def work() -> None:
             try:
-                self._generate(memory, options, ids)
+                self._generate(memory, options, prompt)
                 pieces.put(None)
             except BaseException as e:  # noqa: BLE001 - the iterator raises it
                 pieces.put(e)

@@ -19,6 +19,7 @@ from typing import Any
 from . import _library
 from ._library import Interrupts, byref, lib
 from .callback import Callback, Event
+from .conversations import conversations
 from .data import Data
 from .errors import Error, FaultError, InputError, StoppedError
 from .live import display
@@ -84,7 +85,8 @@ class Run(_library.NotCopied):
     recipe: path of a YAML recipe, or a dict of its parts; with `resume`, also a run's folder or its name below runs/.
     resume: continue the run from its newest checkpoint; overwrite: replace the run in the folder.
     data: samples instead of the settings' data: a sequence of dicts of arrays, {"train": ..., "val": ..., "test": ...} of
-    these, or an iterable, which needs `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps.
+    these, or an iterable, which needs `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps; or
+    conversations, as [{"messages": [...]}], which are written to temporary files and read with data.kind=chat.
     classes: names of the classes of the samples' `label`, which is then a name or its index; default: the distinct
     names of the training samples, sorted by their bytes in UTF-8, if their labels are strings.
     callbacks: a `levin.Callback` or several. progress: draw a curve in a notebook and a live line in a terminal.
@@ -115,12 +117,20 @@ class Run(_library.NotCopied):
         self.settings.read(recipe, resume)
         if isinstance(data, Mapping) and not set(data) & {"train", "val", "test"}:  # the part `data` of the settings
             keys["data"], data = data, None
+        self._conversations = None
+        if fields is None and classes is None:  # these describe samples of numbers
+            self._conversations, data = conversations(data)
         self._data = None if data is None else Data(data, fields, classes)
         if classes is not None and data is None:
             raise InputError("classes are the names of the classes of samples in data, but no data were given")
         if fields is not None and data is None:
             raise InputError("fields describes the samples of data, but no data were given")
         self.settings.put(keys)
+        if self._conversations:
+            for key, value in self._conversations.keys.items():
+                if self.settings.source(key) == "program" and self.settings[key] != value:
+                    raise InputError(f"{key} is given, but the data of this run are conversations in Python: give one of them")
+            self.settings.put(self._conversations.keys)
         if self._data is None:
             self.settings.check()
         self.history = History()

@@ -1,6 +1,7 @@
 # test_docs.py - covers docs/python.md: its examples run, one after the other, as a reader would type them.
 # label: user
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -38,6 +39,9 @@ class Page(unittest.TestCase):
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
         Path("tokenizer").mkdir()
         Path("tokenizer/vocab.txt").write_text("\n".join(words) + "\n")
+        Path("my-tokenizer").mkdir()
+        shutil.copy(Path(os.environ["LEVIN_SOURCE"]) / "tests/golden/tokenizers/tiny-llama3/tokenizer.json", "my-tokenizer")
+        Path("my-tokenizer/tokenizer_config.json").write_text('{"eos_token": "<|endoftext|>"}')
         code = blocks(PAGE.read_text())
         self.assertGreater(len(code), 8)
         lines = []

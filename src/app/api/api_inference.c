@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "base/files.h"
+#include "inference/chat_generation.h"
 #include "inference/continuation.h"
 #include "inference/generation.h"
 #include "model_io/model_files.h"
@@ -175,37 +176,110 @@ static bool on_token(void *context, int32_t id)
     return (!s->asked->on_token || send(s, id)) && more;
 }
 
+/* A conversation that is answered. */
+struct conversation {
+    struct lvn_arena arena;
+    struct lvn_chat *chat;
+    struct lvn_chat_encoder *encoder;
+    int32_t *ids; /* [n] prompt for the answer */
+    int64_t n;
+    const char *stop; /* text that ends the answer; "": none */
+};
+
+static enum lvn_status open_conversation(struct conversation *t, struct lvn_generator *g,
+                                         const struct levin_generation *asked)
+{
+    const struct lvn_chat_options o = {.chat_template = asked->chat_template, .now = true};
+    const int64_t context = g->setup.block_size;
+    json_t *row;
+    int64_t end;
+    LVN_CHECK(!asked->prompt, ARG, "both a prompt and a conversation are given: give one of them");
+    LVN_TRY(lvn_generator_open_chat(g, &o, &t->chat, &t->encoder));
+    LVN_TRY(lvn_chat_end(t->encoder, &t->arena, &end, &t->stop));
+    LVN_TRY(lvn_generator_add_end(g, end));
+    LVN_TRY(lvn_json_parse("the conversation", asked->conversation, (int64_t)strlen(asked->conversation), &row));
+    const enum lvn_status status = lvn_chat_prompt(t->encoder, &t->arena, row, &t->ids, &t->n);
+    json_decref(row);
+    if (status == LVN_FORMAT) LVN_FAIL(ARG, "the conversation: %s", levin_error_text());
+    LVN_TRY(status);
+    LVN_CHECK(t->n < context, ARG,
+              "the conversation has %lld tokens with the template, and the model's context has %lld: leave out its "
+              "first messages",
+              (long long)t->n, (long long)context);
+    return LVN_OK;
+}
+
+static void close_conversation(struct conversation *t)
+{
+    lvn_chat_encoder_free(t->encoder);
+    lvn_chat_close(t->chat);
+    lvn_arena_release(&t->arena);
+}
+
+/* Runs the sample and copies the results. */
+static enum lvn_status run_sample(struct levin_inference *m, struct levin_generation *g, struct stream *s,
+                                  struct lvn_sample *sample, const struct lvn_choice *choice)
+{
+    struct lvn_sampling_options o = {.choice = *choice, .seed = (uint64_t)g->seed};
+    s->displayed = s->text.prompt_bytes;
+    if (g->ignore_eos) m->generator.n_ends = 0;
+    enum lvn_status status = lvn_generator_run(&m->generator, sample, 1, &o);
+    lvn_continuation_end(&s->text);
+    if (status == LVN_OK) status = lvn_text_status(&s->text.text);
+    if (status == LVN_OK) {
+        g->text = lvn_calloc((size_t)(s->text.ready - s->text.prompt_bytes) + 1, 1);
+        g->ids = lvn_malloc(sizeof *g->ids * (size_t)(sample->n_generated + 1));
+        if (!g->text || !g->ids) status = LVN_MEMORY;
+    }
+    if (status == LVN_OK && s->text.ready > s->text.prompt_bytes)
+        memcpy(g->text, s->text.text.p + s->text.prompt_bytes, (size_t)(s->text.ready - s->text.prompt_bytes));
+    if (status == LVN_OK && sample->n_generated)
+        memcpy(g->ids, sample->generated, sizeof *g->ids * (size_t)sample->n_generated);
+    g->n_ids = sample->n_generated;
+    if (status == LVN_OK && g->on_token && s->text.ready > s->displayed) (void)send(s, -1); /* what was held back */
+    return status;
+}
+
 static enum lvn_status generate(struct levin_inference *m, struct levin_generation *g)
 {
     struct stream s = {.asked = g, .text = {.codec = &m->generator.setup.codec}};
+    struct lvn_choice choice = {.temperature = g->temperature,
+                                .top_k = g->top_k,
+                                .top_p = g->top_p,
+                                .repetition_penalty = g->repetition_penalty};
     struct lvn_sample sample = {.prompt = g->prompt,
                                 .n = g->n_prompt,
                                 .number = g->number,
                                 .max = g->max_new_tokens,
                                 .on_token = on_token,
                                 .context = &s};
-    struct lvn_sampling_options o = {.choice = {.temperature = g->temperature, .top_k = g->top_k, .top_p = g->top_p},
-                                     .seed = (uint64_t)g->seed};
+    struct conversation talk = {0};
     const int n_ends = m->generator.n_ends;
-    LVN_CHECK(g->prompt && g->n_prompt > 0, ARG, "the prompt is empty: give at least one token to continue");
-    lvn_continuation_prompt(&s.text, g->prompt, g->n_prompt);
-    s.displayed = s.text.prompt_bytes;
-    if (g->ignore_eos) m->generator.n_ends = 0;
-    enum lvn_status status = lvn_generator_run(&m->generator, &sample, 1, &o);
-    m->generator.n_ends = n_ends;
-    lvn_continuation_end(&s.text);
-    if (status == LVN_OK) status = lvn_text_status(&s.text.text);
-    if (status == LVN_OK) {
-        g->text = lvn_strdup(s.text.text.n ? s.text.text.p + s.text.prompt_bytes : "");
-        g->ids = lvn_malloc(sizeof *g->ids * (size_t)(sample.n_generated + 1));
-        if (!g->text || !g->ids) status = LVN_MEMORY;
+    enum lvn_status status = LVN_OK;
+    lvn_arena_init(&talk.arena);
+    if (g->conversation) {
+        const struct lvn_choice given = choice;
+        status = open_conversation(&talk, &m->generator, g);
+        if (status == LVN_OK) status = lvn_generator_chat_choice(&m->generator, &given, &choice);
+        const int64_t capacity = status == LVN_OK ? lvn_generator_capacity(&m->generator, talk.n) : 0;
+        sample.prompt = talk.ids;
+        sample.n = talk.n;
+        if (sample.max > capacity) sample.max = capacity;
+        s.text.stops = &talk.stop;
+        s.text.n_stops = status == LVN_OK && *talk.stop;
+        s.text.decoding.started = true;
+    } else if (!g->prompt || g->n_prompt <= 0) {
+        status = lvn_fail(LVN_ARG, "the prompt is empty: give at least one token to continue");
+    } else if (g->chat_template) {
+        status = lvn_fail(LVN_ARG, "chat_template has an effect only with a conversation");
+    } else {
+        lvn_continuation_prompt(&s.text, g->prompt, g->n_prompt);
     }
-    if (status == LVN_OK && sample.n_generated)
-        memcpy(g->ids, sample.generated, sizeof *g->ids * (size_t)sample.n_generated);
-    g->n_ids = sample.n_generated;
-    if (status == LVN_OK && g->on_token && s.text.ready > s.displayed) (void)send(&s, -1); /* what was held back */
+    if (status == LVN_OK) status = run_sample(m, g, &s, &sample, &choice);
+    m->generator.n_ends = n_ends;
     lvn_continuation_release(&s.text);
     lvn_sample_release(&sample);
+    close_conversation(&talk);
     return status;
 }
 

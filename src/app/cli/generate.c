@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "cli/chat_options.h"
 #include "cli/cli.h"
 #include "cli/model_arg.h"
 #include "data/json_line.h"
+#include "inference/chat_generation.h"
 #include "inference/continuation.h"
 
 /* The text of a sample. */
@@ -248,7 +248,7 @@ static enum lvn_status read_conversations(struct prompts *p, struct lvn_cli *c, 
     struct lvn_chat_encoder *e = NULL;
     char *text = NULL;
     int64_t bytes, end = -1;
-    enum lvn_status status = lvn_cli_chat_open(g, &o, &chat, &e);
+    enum lvn_status status = lvn_generator_open_chat(g, &o, &chat, &e);
     if (status == LVN_OK) status = lvn_chat_end(e, &p->arena, &end, &stop);
     if (status == LVN_OK && !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos)) status = lvn_generator_add_end(g, end);
     if (status == LVN_OK && *stop) p->stops[p->n_stops++] = stop;
@@ -357,13 +357,13 @@ static enum lvn_status copy_stops(const struct lvn_cli *c, struct prompts *p)
 /* The flags; of conversations, where they are not given, the values of generation_config.json. */
 static enum lvn_status choose(const struct lvn_cli *c, const struct lvn_generator *g, struct lvn_choice *out)
 {
-    const struct lvn_cli_choice_flags flags = {LVN_FLAG_generate_temperature, LVN_FLAG_generate_top_k,
-                                               LVN_FLAG_generate_top_p, LVN_FLAG_generate_repetition_penalty};
+    const struct lvn_choice given = LVN_CLI_CHOICE(c, generate);
+    if (c->given[LVN_FLAG_generate_chat]) return lvn_generator_chat_choice(g, &given, out);
     *out = (struct lvn_choice){.temperature = c->flag[LVN_FLAG_generate_temperature].r,
                                .top_k = c->flag[LVN_FLAG_generate_top_k].i,
                                .top_p = c->flag[LVN_FLAG_generate_top_p].r,
                                .repetition_penalty = c->flag[LVN_FLAG_generate_repetition_penalty].r};
-    return c->given[LVN_FLAG_generate_chat] ? lvn_cli_chat_choice(c, g, &flags, out) : LVN_OK;
+    return LVN_OK;
 }
 
 static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, json_t *samples)

@@ -18,4 +18,14 @@ bool lvn_cli_is_recipe(const char *path);
 /* The same, and the file exists. */
 bool lvn_cli_model_is_recipe(const char *model);
 
+/* A struct lvn_choice of the flags of a command that are given; of the others -1. */
+#define LVN_CLI_CHOICE(c, command)                                                                                     \
+    {                                                                                                                  \
+        .temperature = LVN_CLI_GIVEN(c, LVN_FLAG_##command##_temperature, r),                                          \
+        .top_k = LVN_CLI_GIVEN(c, LVN_FLAG_##command##_top_k, i),                                                      \
+        .top_p = LVN_CLI_GIVEN(c, LVN_FLAG_##command##_top_p, r),                                                      \
+        .repetition_penalty = LVN_CLI_GIVEN(c, LVN_FLAG_##command##_repetition_penalty, r)                             \
+    }
+#define LVN_CLI_GIVEN(c, id, member) ((c)->given[id] ? (c)->flag[id].member : -1)
+
 #endif

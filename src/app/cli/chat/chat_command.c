@@ -15,10 +15,10 @@
 #include "base/work.h"
 #include "chat/chat_encode.h"
 #include "cli/args.h"
-#include "cli/chat_options.h"
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "cli/model_arg.h"
+#include "inference/chat_generation.h"
 #include "inference/continuation.h"
 
 /* Set by the handler of SIGINT: the answer ends. */
@@ -306,14 +306,13 @@ static enum lvn_status open_talk(struct talk *t)
     int64_t end;
     const char *stop;
     LVN_TRY(lvn_generator_open(&t->g, &c->settings, NULL, true));
-    LVN_TRY(lvn_cli_chat_open(&t->g, &o, &t->chat, &t->encoder));
+    LVN_TRY(lvn_generator_open_chat(&t->g, &o, &t->chat, &t->encoder));
     LVN_TRY(lvn_chat_end(t->encoder, &t->arena, &end, &stop));
     LVN_TRY(lvn_generator_add_end(&t->g, end));
     t->stop = *stop ? stop : NULL;
     t->sampling.seed = (uint64_t)c->flag[LVN_FLAG_chat_seed].i;
-    const struct lvn_cli_choice_flags flags = {LVN_FLAG_chat_temperature, LVN_FLAG_chat_top_k, LVN_FLAG_chat_top_p,
-                                               LVN_FLAG_chat_repetition_penalty};
-    LVN_TRY(lvn_cli_chat_choice(c, &t->g, &flags, &t->sampling.choice));
+    const struct lvn_choice given = LVN_CLI_CHOICE(c, chat);
+    LVN_TRY(lvn_generator_chat_choice(&t->g, &given, &t->sampling.choice));
     t->messages = json_array();
     t->system = lvn_strdup(c->flag[LVN_FLAG_chat_system].t);
     return t->messages && t->system ? LVN_OK : LVN_MEMORY;

@@ -1,8 +1,10 @@
-/* chat_options.c - see chat_options.h. */
-#include "cli/chat_options.h"
+/* chat_generation.c - see chat_generation.h. */
+#include "inference/chat_generation.h"
 
-enum lvn_status lvn_cli_chat_open(const struct lvn_generator *g, const struct lvn_chat_options *o,
-                                  struct lvn_chat **chat, struct lvn_chat_encoder **encoder)
+#include "base/log.h"
+
+enum lvn_status lvn_generator_open_chat(const struct lvn_generator *g, const struct lvn_chat_options *o,
+                                        struct lvn_chat **chat, struct lvn_chat_encoder **encoder)
 {
     const struct lvn_codec *codec = &g->setup.codec;
     LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "a conversation"));
@@ -15,18 +17,17 @@ enum lvn_status lvn_cli_chat_open(const struct lvn_generator *g, const struct lv
     return *encoder ? LVN_OK : LVN_MEMORY;
 }
 
-enum lvn_status lvn_cli_chat_choice(const struct lvn_cli *c, const struct lvn_generator *g,
-                                    const struct lvn_cli_choice_flags *flags, struct lvn_choice *out)
+enum lvn_status lvn_generator_chat_choice(const struct lvn_generator *g, const struct lvn_choice *given,
+                                          struct lvn_choice *out)
 {
     bool found;
     LVN_TRY(lvn_generator_choice(g, out, &found));
-    const bool any = c->given[flags->top_k] || c->given[flags->top_p];
-    if (c->given[flags->top_k]) out->top_k = c->flag[flags->top_k].i;
-    if (c->given[flags->top_p]) out->top_p = c->flag[flags->top_p].r;
-    if (c->given[flags->repetition_penalty]) out->repetition_penalty = c->flag[flags->repetition_penalty].r;
-    if (c->given[flags->temperature])
-        out->temperature = c->flag[flags->temperature].r;
-    else if (any && out->temperature == 0) /* --top-k and --top-p choose among tokens */
+    if (!(given->top_k < 0)) out->top_k = given->top_k;
+    if (!(given->top_p < 0)) out->top_p = given->top_p;
+    if (!(given->repetition_penalty < 0)) out->repetition_penalty = given->repetition_penalty;
+    if (!(given->temperature < 0))
+        out->temperature = given->temperature;
+    else if (out->temperature == 0 && (!(given->top_k < 0) || !(given->top_p < 0))) /* these choose among tokens */
         out->temperature = 1;
     LVN_TRY(lvn_choice_check(out));
     if (out->temperature == 0)
