@@ -52,16 +52,31 @@ done
 export LEVIN_CACHE=$PWD/cache
 code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
 check [ "$(ls cache/encoded | wc -l)" = 1 ]
-made=$(stat -c %y cache/encoded/*)
+made=$(stat -c %i cache/encoded/*)
 code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
 same_weights whole same
-check [ "$(stat -c %y cache/encoded/*)" = "$made" ]
+check [ "$(stat -c %i cache/encoded/*)" = "$made" ]
 printf 'x' | dd of="$(ls cache/encoded/*)" bs=1 seek=200 conv=notrunc 2>/dev/null
 code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
 same_weights whole same
-check [ "$(stat -c %y cache/encoded/*)" != "$made" ]
+check [ "$(stat -c %i cache/encoded/*)" != "$made" ]
 code 0 "$LEVIN" train rows.jsonl "${short[@]}" --data.train_on=all --run_dir=same --overwrite --trainer.max_steps=4
 check [ "$(ls cache/encoded | wc -l)" = 2 ]
+# LEVIN_CACHE_SIZE: the least recently used files are removed, but none of this run; leftovers of a killed process after a day
+used=$(stat -c %n $(ls -d cache/encoded/* | sort) | head -1)
+bytes=$(du -bc cache/encoded/* | tail -1 | cut -f1)
+touch -d '1 hour ago' cache/encoded/*
+touch -d '2 hours ago' "$used"
+touch cache/encoded-new/recent.abc
+touch -d '2 days ago' cache/encoded-new/old.abc
+LEVIN_CACHE_SIZE=$((bytes + 100)) code 0 "$LEVIN" train rows.jsonl "${short[@]}" --data.train_on=last_answer --run_dir=same --overwrite
+check [ ! -e "$used" ]
+check [ "$(ls cache/encoded | wc -l)" = 2 ]
+check [ "$(ls cache/encoded-new)" = recent.abc ]
+LEVIN_CACHE_SIZE=1000 code 1 "$LEVIN" train rows.jsonl "${short[@]}" --data.template=alpaca --run_dir=same --overwrite
+one_error
+says "more than LEVIN_CACHE_SIZE leaves in " err
+check [ "$(ls cache/encoded-new)" = recent.abc ]
 touch no-folder
 LEVIN_CACHE=$PWD/no-folder code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
 says "the encoded data stay in memory" err

@@ -66,6 +66,12 @@ enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_locat
     return *file && *facts ? LVN_OK : LVN_MEMORY;
 }
 
+void lvn_store_cache_touch(const char *facts)
+{
+    pthread_once(&once, set_first_use);
+    (void)!utimensat(AT_FDCWD, facts, NULL, 0);
+}
+
 void lvn_store_cache_drop(const char *file, const char *facts)
 {
     unlink(facts);
@@ -172,17 +178,16 @@ static enum lvn_status list_by_age(struct lvn_arena *a, const char *files, const
     return LVN_OK;
 }
 
-static enum lvn_status evict(struct lvn_arena *a, const struct lvn_location *location, int64_t bytes)
+enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const char *files, const char *facts, int64_t bytes,
+                                      int64_t *excess)
 {
-    int64_t max = lvn_size_variable("LEVIN_CACHE_SIZE"), total;
-    const char *files, *facts;
+    const int64_t max = lvn_size_variable("LEVIN_CACHE_SIZE");
+    int64_t total;
     struct cached *cached;
     int n;
+    *excess = 0;
     if (max == INT64_MAX) return LVN_OK;
-    LVN_CHECK(bytes <= max, IO, "'%s' has %lld bytes, more than the limit of the cache: increase LEVIN_CACHE_SIZE",
-              location->url, (long long)bytes);
-    LVN_TRY(lvn_cache_folder(a, "files", &files));
-    LVN_TRY(lvn_cache_folder(a, "facts", &facts));
+    pthread_once(&once, set_first_use);
     LVN_TRY(list_by_age(a, files, facts, &cached, &n, &total));
     for (int i = 0; i < n && total + bytes > max && cached[i].used.tv_sec < first_use; i++) {
         const char *file = lvn_path_join(a, files, cached[i].name), *fact = lvn_path_join(a, facts, cached[i].name);
@@ -190,10 +195,24 @@ static enum lvn_status evict(struct lvn_arena *a, const struct lvn_location *loc
         lvn_store_cache_drop(file, fact);
         total -= cached[i].bytes;
     }
+    *excess = total + bytes - max;
+    return LVN_OK;
+}
+
+static enum lvn_status evict(struct lvn_arena *a, const struct lvn_location *location, int64_t bytes)
+{
+    const int64_t max = lvn_size_variable("LEVIN_CACHE_SIZE");
+    const char *files, *facts;
+    int64_t excess;
+    LVN_CHECK(bytes <= max, IO, "'%s' has %lld bytes, more than the limit of the cache: increase LEVIN_CACHE_SIZE",
+              location->url, (long long)bytes);
+    LVN_TRY(lvn_cache_folder(a, "files", &files));
+    LVN_TRY(lvn_cache_folder(a, "facts", &facts));
+    LVN_TRY(lvn_store_cache_evict(a, files, facts, bytes, &excess));
     LVN_CHECK(
-        total + bytes <= max, IO,
+        excess <= 0, IO,
         "no space for '%s' in the cache: this run already uses %lld bytes of the %lld that LEVIN_CACHE_SIZE allows",
-        location->url, (long long)total, (long long)max);
+        location->url, (long long)(max + excess - bytes), (long long)max);
     return LVN_OK;
 }
 
@@ -208,7 +227,7 @@ static enum lvn_status download_if_stale(struct lvn_location *location, struct l
     LVN_TRY(location->store->stat(location, http, &object));
     LVN_CHECK(object.kind == LVN_STORE_FILE, IO, "file '%s' not found", location->url);
     if (is_good(*local, facts, &object)) {
-        (void)!utimensat(AT_FDCWD, facts, NULL, 0); /* marks the file as used now */
+        lvn_store_cache_touch(facts);
         return LVN_OK;
     }
     /* The old file remains until the new one replaces it, because another rank may be about to open it if the store has

@@ -9,10 +9,11 @@
  *     rates/HASH                 measured speed of this machine (cli/plan/plan_time.c)
  *     copies/HASH                unfinished copies from store to store (store_copy.c)
  *     kernels/HASH               compiled device kernels (backend/gpu/gpu_kernels.h)
+ *     encoded/HASH               encoded data, and encoded-new/, what is being made (data/texts/encoded_cache.h)
  *
  * With another endpoint than the store's default, BUCKET is BUCKET@HASH. A cached file is used if the store still has
- * the same version and the file was not changed. LEVIN_CACHE_SIZE (such as 50G) limits `files`: the least recently used
- * ones are removed first, but none that this process has used. */
+ * the same version and the file was not changed. LEVIN_CACHE_SIZE (such as 50G) limits `files`, and `encoded`: the
+ * least recently used ones are removed first, but none that this process has used. */
 #ifndef LVN_STORES_CACHE_H
 #define LVN_STORES_CACHE_H
 
@@ -25,6 +26,14 @@ LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const stru
 /* Downloads the file of the location into the cache, unless the cache has it. */
 LVN_CHECKED enum lvn_status lvn_store_cache_download(struct lvn_location *location, struct lvn_http *http,
                                                      lvn_store_progress *progress, void *context, const char **local);
+/* Makes room for `bytes` more in a folder of the cache if LEVIN_CACHE_SIZE is set: removes the least recently used
+ * files. facts: the folder with a file of the same name for each, whose time is that of its last use; it may be the
+ * same one. *excess: bytes that are too many nevertheless, because this process uses the remaining files; else 0 or
+ * less. */
+LVN_CHECKED enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const char *files, const char *facts,
+                                                  int64_t bytes, int64_t *excess);
+/* The file was used now: its facts, or the file if it has none. */
+void lvn_store_cache_touch(const char *facts);
 /* Removes a file and its facts from the cache. */
 void lvn_store_cache_drop(const char *file, const char *facts);
 

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "host/cache_dir.h"
+#include "stores/cache.h"
 
 #define CANNOT_WRITE "cannot write '%s': %s; free some space, or set LEVIN_CACHE to another folder"
 
@@ -19,6 +22,11 @@ struct header {
     char magic[8];
     uint64_t key, sum;
     int64_t bytes;
+};
+struct place {
+    uint64_t key;
+    const char *folder, *path; /* of the file */
+    const char *part, *lock;   /* that it is made under, with letters added, and its lock */
 };
 static const char magic[8] = {'L', 'V', 'N', 'E', 'N', 'C', '0', '1'};
 
@@ -35,15 +43,15 @@ enum lvn_status lvn_encoded_flush(struct lvn_encoded_output *out)
 }
 
 /* Maps the file if it is complete and has these contents. */
-static bool map_file(struct lvn_encoded *e, const char *path, uint64_t key)
+static bool map_file(struct lvn_encoded *e, const struct place *place)
 {
     struct header h;
-    const enum lvn_status status = lvn_path_is_file(path) ? lvn_file_map(&e->map, path) : LVN_IO;
+    const enum lvn_status status = lvn_path_is_file(place->path) ? lvn_file_map(&e->map, place->path) : LVN_IO;
     bool good = status == LVN_OK && e->map.bytes >= (int64_t)sizeof h;
     if (good) {
         memcpy(&h, e->map.data, sizeof h);
-        good = !memcmp(h.magic, magic, sizeof magic) && h.key == key && h.bytes == e->map.bytes - (int64_t)sizeof h &&
-               lvn_checksum(e->map.data + sizeof h, h.bytes) == h.sum;
+        good = !memcmp(h.magic, magic, sizeof magic) && h.key == place->key &&
+               h.bytes == e->map.bytes - (int64_t)sizeof h && lvn_checksum(e->map.data + sizeof h, h.bytes) == h.sum;
     }
     lvn_error_clear();
     if (!good) {
@@ -53,22 +61,52 @@ static bool map_file(struct lvn_encoded *e, const char *path, uint64_t key)
     }
     e->data = (const char *)e->map.data + sizeof h;
     e->bytes = h.bytes;
+    lvn_store_cache_touch(place->path);
     return true;
 }
 
+/* Removes old files until one of `bytes` fits into the folder. */
+static enum lvn_status make_room(struct lvn_arena *a, const char *folder, int64_t bytes)
+{
+    int64_t excess;
+    LVN_TRY(lvn_store_cache_evict(a, folder, folder, bytes, &excess));
+    LVN_CHECK(excess <= 0, IO,
+              "the encoded data have %lld bytes, %lld more than LEVIN_CACHE_SIZE leaves in '%s' beside those that this "
+              "run uses: increase it",
+              (long long)bytes, (long long)excess, folder);
+    return LVN_OK;
+}
+
+/* Removes what killed processes have left, after a day. */
+static enum lvn_status clean(struct lvn_arena *a, const char *folder)
+{
+    enum { DAY = 24 * 60 * 60 };
+    const char *const *names;
+    int n;
+    LVN_TRY(lvn_dir_list(a, folder, &names, &n));
+    for (int i = 0; i < n; i++) {
+        const char *path = lvn_path_join(a, folder, names[i]);
+        struct stat s;
+        if (!path) return LVN_MEMORY;
+        if (stat(path, &s) == 0 && S_ISREG(s.st_mode) && s.st_mtim.tv_sec < time(NULL) - DAY) (void)unlink(path);
+    }
+    return LVN_OK;
+}
+
 /* Writes the rest and the header, and gives the file its name. */
-static enum lvn_status finish(struct lvn_encoded_output *out, uint64_t key, const char *path)
+static enum lvn_status finish(struct lvn_encoded_output *out, struct lvn_arena *a, const struct place *place)
 {
     struct lvn_text *t = out->text;
     if (t->n) lvn_checksum_add(&out->sum, t->p, t->n);
-    struct header h = {.key = key, .sum = lvn_checksum_value(&out->sum), .bytes = out->written + t->n};
+    struct header h = {.key = place->key, .sum = lvn_checksum_value(&out->sum), .bytes = out->written + t->n};
     memcpy(h.magic, magic, sizeof magic);
     const bool good = (!t->n || fwrite(t->p, 1, (size_t)t->n, out->file) == (size_t)t->n) &&
                       fseek(out->file, 0, SEEK_SET) == 0 && fwrite(&h, sizeof h, 1, out->file) == 1 &&
                       fflush(out->file) == 0;
     LVN_CHECK(good, IO, CANNOT_WRITE, out->path, strerror(errno));
     lvn_text_release(t);
-    return lvn_file_rename(out->path, path);
+    LVN_TRY(make_room(a, place->folder, h.bytes + (int64_t)sizeof h));
+    return lvn_file_rename(out->path, place->path);
 }
 
 /* Makes the data, in the file if there is one. */
@@ -85,12 +123,12 @@ static enum lvn_status fill(struct lvn_encoded *e, struct lvn_encoded_output *ou
     return LVN_OK;
 }
 
-static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, uint64_t key, const char *path,
+static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place,
                                  enum lvn_status (*make)(void *context, struct lvn_encoded_output *out), void *context)
 {
     const struct header none = {{0}, 0, 0, 0};
     /* processes on several hosts, or in several containers, may share the folder and have the same number */
-    char *name = lvn_arena_printf(a, "%s.XXXXXX", path);
+    char *name = lvn_arena_printf(a, "%s.XXXXXX", place->part);
     if (!name) return LVN_MEMORY;
     struct lvn_encoded_output out = {.path = name};
     const int fd = mkostemp(name, O_CLOEXEC);
@@ -101,11 +139,11 @@ static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, uin
     }
     enum lvn_status status = fill(e, &out, make, context);
     if (!out.file) return status;
-    if (status == LVN_OK) status = finish(&out, key, path);
+    if (status == LVN_OK) status = finish(&out, a, place);
     fclose(out.file);
     if (status != LVN_OK) (void)unlink(out.path);
     LVN_TRY(status);
-    LVN_CHECK(map_file(e, path, key), IO, "'%s' was written, and cannot be read: the disk is damaged or full", path);
+    LVN_CHECK(map_file(e, place), IO, "'%s' was written, and cannot be read: the disk is damaged or full", place->path);
     return LVN_OK;
 }
 
@@ -114,24 +152,29 @@ enum lvn_status lvn_encoded_open(struct lvn_encoded *e, uint64_t key,
 {
     LVN_LOCAL_ARENA(a);
     char name[LVN_CHECKSUM_TEXT];
-    const char *folder;
+    const char *folder, *parts;
     *e = (struct lvn_encoded){0};
-    if (lvn_cache_folder(&a, "encoded", &folder) != LVN_OK) {
+    if (lvn_cache_folder(&a, "encoded", &folder) != LVN_OK || lvn_cache_folder(&a, "encoded-new", &parts) != LVN_OK) {
         struct lvn_encoded_output out = {0};
         lvn_log(LVN_LOG_INFO, "the encoded data stay in memory: %s", levin_error_text());
         lvn_error_clear();
         return fill(e, &out, make, context);
     }
-    const char *path = lvn_arena_printf(&a, "%s/%s", folder, lvn_checksum_text(key, name));
-    const char *lock = path ? lvn_arena_printf(&a, "%s.lock", path) : NULL;
-    if (!lock) return LVN_MEMORY;
-    if (map_file(e, path, key)) return LVN_OK;
-    const int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    lvn_checksum_text(key, name);
+    const struct place place = {.key = key,
+                                .folder = folder,
+                                .path = lvn_path_join(&a, folder, name),
+                                .part = lvn_path_join(&a, parts, name),
+                                .lock = lvn_arena_printf(&a, "%s/%s.lock", parts, name)};
+    if (!place.path || !place.part || !place.lock) return LVN_MEMORY;
+    if (map_file(e, &place)) return LVN_OK;
+    LVN_TRY(clean(&a, parts));
+    const int fd = open(place.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         (void)!flock(fd, LOCK_EX); /* without file locks, each process makes the file, with the same contents */
-    enum lvn_status status = map_file(e, path, key) ? LVN_OK : make_file(e, &a, key, path, make, context);
+    const enum lvn_status status = map_file(e, &place) ? LVN_OK : make_file(e, &a, &place, make, context);
     if (fd >= 0) {
-        (void)unlink(lock);
+        (void)unlink(place.lock);
         close(fd);
     }
     return status;

@@ -3,7 +3,8 @@
  *
  * A file is named by a key: a checksum of everything that determines its contents. One process makes it while the
  * others wait for a file lock, writes it with bounded memory, and renames it. A file that is incomplete or damaged is
- * made again. Without a usable cache the data stay in memory. Called by kinds of data. Left out: removing old files. */
+ * made again. LEVIN_CACHE_SIZE limits the folder (stores/cache.h). Without a usable cache the data stay in memory.
+ * Called by kinds of data. */
 #ifndef LVN_ENCODED_CACHE_H
 #define LVN_ENCODED_CACHE_H
 
