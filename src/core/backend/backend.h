@@ -100,8 +100,10 @@ struct lvn_queue_ops {
     enum lvn_status (*use)(const struct lvn_device *d);
     /* Work submitted to the queue after this call waits for everything that programs launched before it. */
     enum lvn_status (*begin)(struct lvn_device_queue *q);
-    /* Programs launched after this call wait for the work in the queue. */
-    enum lvn_status (*end)(struct lvn_device_queue *q);
+    /* Number the work that is in the queue: the first is 1. */
+    enum lvn_status (*mark)(struct lvn_device_queue *q, int64_t *mark);
+    /* Programs launched after this call wait for the work up to the mark, and for no later work. */
+    enum lvn_status (*end)(struct lvn_device_queue *q, int64_t mark);
     /* Block the host until the queue is empty. */
     enum lvn_status (*finish)(struct lvn_device_queue *q);
     void *(*address)(const struct lvn_memory *m, int64_t offset); /* for library calls */

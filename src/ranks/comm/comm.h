@@ -96,6 +96,7 @@ struct lvn_request {
     void *const *partial;
     const int64_t *first;
     int64_t count, at;
+    int64_t mark; /* of a device's queue (backend/backend.h): its work is in the queue before it */
     struct lvn_tree *tree;
     void *handle[2];
     void (*call)(void *state, void *argument);

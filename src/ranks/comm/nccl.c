@@ -183,7 +183,7 @@ static int exchange(struct nccl_comm *gpu_comm, const struct lvn_request *reques
     return exchange_parts(gpu_comm, request, type);
 }
 
-static enum lvn_status start(struct nccl_comm *gpu_comm, const struct lvn_request *request)
+static enum lvn_status start(struct nccl_comm *gpu_comm, struct lvn_request *request)
 {
     static const char *const names[] = {[LVN_REQUEST_ALL_REDUCE] = "all-reduce",
                                         [LVN_REQUEST_REDUCE_SCATTER] = "reduce-scatter",
@@ -200,7 +200,8 @@ static enum lvn_status start(struct nccl_comm *gpu_comm, const struct lvn_reques
     int code = gpu_comm->handle ? exchange(gpu_comm, request) : NCCL_REMOTE_ERROR;
     pthread_mutex_unlock(&gpu_comm->lock);
     snprintf(action, sizeof action, "%s %lld", names[request->kind], (long long)request->number);
-    return status_of(gpu_comm, code, action);
+    LVN_TRY(status_of(gpu_comm, code, action));
+    return gpu_comm->queues->mark(gpu_comm->queue, &request->mark);
 }
 
 static void record(struct nccl_comm *gpu_comm, struct lvn_request *request, enum lvn_status status)
@@ -220,7 +221,7 @@ static void wait(struct lvn_comm *comm, struct lvn_request *request, const struc
 {
     struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
     (void)until;
-    if (request->status == LVN_OK) record(gpu_comm, request, gpu_comm->queues->end(gpu_comm->queue));
+    if (request->status == LVN_OK) record(gpu_comm, request, gpu_comm->queues->end(gpu_comm->queue, request->mark));
     __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
 }
 

@@ -112,6 +112,31 @@ static void run_groups(void)
     lvn_comm_close(pair);
 }
 
+/* Of two sums that were started, the first is waited for: the second may run beside what follows. The double runs it as
+ * late as it may, so it has not run yet. */
+static void run_overlap(void)
+{
+    enum { HALF = N / 2 };
+    struct lvn_request first, second;
+    const char *order = getenv("LEVIN_DOUBLE_ORDER");
+    const bool late = getenv("LEVIN_DOUBLE_KERNELS") && (!order || !strcmp(order, "late"));
+    put(me.rank);
+    lvn_comm_all_reduce(me.all, &first, address(), HALF, LVN_F32, LVN_SUM);
+    lvn_comm_all_reduce(me.all, &second, (float *)address() + HALF, HALF, LVN_F32, LVN_SUM);
+    get(me.all, &first, "the first sum");
+    for (int64_t i = 0; i < HALF; i++) expect(me.x[i] == total(me.all, i), "the first sum");
+    for (int64_t i = HALF; late && i < N; i++) expect(me.x[i] == value(me.rank, i), "the second sum was waited for");
+    get(me.all, &second, "the second sum");
+    for (int64_t i = HALF; i < N; i++) expect(me.x[i] == total(me.all, i), "the second sum");
+    /* more sums than marks have events: still right, and the last one first */
+    struct lvn_request many[20];
+    put(me.rank);
+    for (int k = 0; k < 20; k++)
+        lvn_comm_all_reduce(me.all, &many[k], (float *)address() + (int64_t)k * (N / 20), N / 20, LVN_F32, LVN_SUM);
+    for (int k = 19; k >= 0; k -= 19) get(me.all, &many[k], "one of many sums");
+    for (int64_t i = 0; i < N; i++) expect(me.x[i] == total(me.all, i), "one of many sums");
+}
+
 static int run_kind(const struct lvn_comm_kind *k, const int *sockets)
 {
     const struct lvn_backend *b = lvn_backend_find(k->memory);
@@ -129,6 +154,7 @@ static int run_kind(const struct lvn_comm_kind *k, const int *sockets)
     run_all(me.all);
     run_groups();
     run_all(me.all);
+    run_overlap();
     lvn_comm_close(me.all);
     lvn_memory_free(me.memory);
     b->close(me.device);

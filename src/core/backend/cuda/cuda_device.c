@@ -345,16 +345,19 @@ enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t of
 /* --- queues for communication libraries ---
  *
  * They are streams that run next to `work`; this code does not depend on a particular library. A library's work waits
- * in the queue until `work` has computed everything that was launched before; the next end() makes `work` wait for the
- * queue. Both use events, which a captured graph records, so a step does not involve the host. While the host waits for
- * the device it polls the checks of all queues, because errors of libraries are asynchronous. */
+ * in the queue until `work` has computed everything that was launched before; end() makes `work` wait for the queue up
+ * to a mark, so that work which was started later runs beside `work`. Both use events, which a captured graph records,
+ * so a step does not involve the host. While the host waits for the device it polls the checks of all queues, because
+ * errors of libraries are asynchronous. */
 
+enum { MARKS = 8 }; /* that have an event of their own; waiting for an older one waits for one of these */
 struct lvn_cuda_queue {
     struct lvn_device_queue base;
     struct lvn_cuda_stream *stream;
-    struct lvn_cuda_event *computed; /* everything that programs launched before is done */
-    struct lvn_cuda_event *reached;  /* everything submitted to the queue so far is done */
-    bool pending;                    /* it contains work that `work` does not wait for yet */
+    struct lvn_cuda_event *computed;       /* everything that programs launched before is done */
+    struct lvn_cuda_event *reached[MARKS]; /* [mark % MARKS]: everything submitted before the mark is done */
+    int64_t marks, ended;                  /* number of marks; the last one that `work` waits for */
+    bool pending;                          /* it contains work that `work` does not wait for yet */
     enum lvn_status (*check)(void *context);
     void *context;
     struct lvn_cuda_queue *next; /* of the device's */
@@ -388,18 +391,36 @@ static enum lvn_status wait_for_stream(const struct lvn_cuda_device *d, struct l
     return check_all(d);
 }
 
-static enum lvn_status end_queue(struct lvn_cuda_device *d, struct lvn_cuda_queue *q)
+static enum lvn_status queue_mark(struct lvn_device_queue *base, int64_t *mark)
 {
-    if (!q->pending) return LVN_OK;
-    q->pending = false;
-    LVN_CUDA_DO(d, lvn_cuda.event_record(q->reached, q->stream), "recording the end of a sum");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, q->reached, 0), "making a sum wait");
+    struct lvn_cuda_queue *q = queue_of(base);
+    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
+    *mark = q->marks + 1;
+    LVN_CUDA_DO(d, lvn_cuda.event_record(q->reached[*mark % MARKS], q->stream), "recording the end of a sum");
+    q->marks = *mark;
+    return LVN_OK;
+}
+
+static enum lvn_status queue_end(struct lvn_device_queue *base, int64_t mark)
+{
+    struct lvn_cuda_queue *q = queue_of(base);
+    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
+    /* Marks up to `ended` may be of an earlier captured run, whose events nothing outside of it may wait for. */
+    if (mark <= q->ended) return LVN_OK;
+    q->ended = mark;
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, q->reached[mark % MARKS], 0), "making a sum wait");
     return LVN_OK;
 }
 
 enum lvn_status lvn_cuda_queues_end(struct lvn_cuda_device *d)
 {
-    for (struct lvn_cuda_queue *q = d->queues; q; q = q->next) LVN_TRY(end_queue(d, q));
+    for (struct lvn_cuda_queue *q = d->queues; q; q = q->next) {
+        int64_t mark;
+        if (!q->pending) continue;
+        LVN_TRY(queue_mark(&q->base, &mark));
+        LVN_TRY(queue_end(&q->base, mark));
+        q->pending = false;
+    }
     return LVN_OK;
 }
 
@@ -418,11 +439,6 @@ static enum lvn_status queue_begin(struct lvn_device_queue *base)
     return LVN_OK;
 }
 
-static enum lvn_status queue_end(struct lvn_device_queue *q)
-{
-    return end_queue(lvn_cuda_of(q->device), queue_of(q));
-}
-
 static enum lvn_status queue_finish(struct lvn_device_queue *q)
 {
     return wait_for_stream(lvn_cuda_of(q->device), queue_of(q)->stream);
@@ -437,7 +453,8 @@ static void queue_close(struct lvn_device_queue *base)
     if (*at) *at = q->next;
     (void)lvn_cuda.context_use(d->context);
     if (q->computed) (void)lvn_cuda.event_free(q->computed);
-    if (q->reached) (void)lvn_cuda.event_free(q->reached);
+    for (int i = 0; i < MARKS; i++)
+        if (q->reached[i]) (void)lvn_cuda.event_free(q->reached[i]);
     if (q->stream) (void)lvn_cuda.stream_free(q->stream);
     free(q);
 }
@@ -447,7 +464,8 @@ static enum lvn_status make_queue(struct lvn_cuda_device *d, struct lvn_cuda_que
     LVN_TRY(lvn_cuda_use(d));
     LVN_CUDA_DO(d, lvn_cuda.stream_new(&q->stream, LVN_CUDA_NON_BLOCKING), "making a stream");
     LVN_CUDA_DO(d, lvn_cuda.event_new(&q->computed, LVN_CUDA_NO_TIMING), "making an event");
-    LVN_CUDA_DO(d, lvn_cuda.event_new(&q->reached, LVN_CUDA_NO_TIMING), "making an event");
+    for (int i = 0; i < MARKS; i++)
+        LVN_CUDA_DO(d, lvn_cuda.event_new(&q->reached[i], LVN_CUDA_NO_TIMING), "making an event");
     return LVN_OK;
 }
 
@@ -480,6 +498,7 @@ const struct lvn_queue_ops lvn_cuda_queue_ops = {.open = queue_open,
                                                  .close = queue_close,
                                                  .use = use_device,
                                                  .begin = queue_begin,
+                                                 .mark = queue_mark,
                                                  .end = queue_end,
                                                  .finish = queue_finish,
                                                  .address = queue_address};
