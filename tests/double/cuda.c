@@ -270,10 +270,11 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct
 
 /* --- streams and events --- */
 
-EXPORT int cuStreamCreate(struct stream **s, unsigned flags)
+EXPORT int cuStreamCreateWithPriority(struct stream **s, unsigned flags, int priority)
 {
     (void)flags;
-    CALL("cuStreamCreate", OUT_OF_MEMORY);
+    (void)priority;
+    CALL("cuStreamCreateWithPriority", OUT_OF_MEMORY);
     *s = calloc(1, sizeof **s);
     (*s)->next = streams;
     streams = *s;

@@ -39,14 +39,14 @@ static enum lvn_status make_chunks(const struct lvn_cuda_device *d, struct lvn_c
 static enum lvn_status make_reader(const struct lvn_cuda_device *d, struct lvn_cuda_reader *r, const char *action)
 {
     r->action = action;
-    if (!r->stream) LVN_CUDA_DO(d, lvn_cuda.stream_new(&r->stream, LVN_CUDA_NON_BLOCKING), "making a stream");
+    if (!r->stream) LVN_CUDA_DO(d, lvn_cuda.stream_new(&r->stream, LVN_CUDA_NON_BLOCKING, 0), "making a stream");
     if (!r->issued) LVN_CUDA_DO(d, lvn_cuda.event_new(&r->issued, LVN_CUDA_NO_TIMING), "making an event");
     return make_chunks(d, r->chunk);
 }
 
 static enum lvn_status make_streams(struct lvn_cuda_device *d)
 {
-    LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->work, LVN_CUDA_NON_BLOCKING), "making a stream");
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->work, LVN_CUDA_NON_BLOCKING, 0), "making a stream");
     d->writer.stream = d->work;
     LVN_TRY(make_chunks(d, d->writer.chunk));
     return make_reader(d, &d->reader, "copying from the device");
@@ -229,7 +229,7 @@ enum lvn_status lvn_cuda_double_buffer(struct lvn_memory *base)
     if (m->staging) return LVN_OK;
     LVN_TRY(lvn_cuda_use(d));
     if (!d->batch_writer.stream)
-        LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->batch_writer.stream, LVN_CUDA_NON_BLOCKING), "making a stream");
+        LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->batch_writer.stream, LVN_CUDA_NON_BLOCKING, 0), "making a stream");
     if (!d->sent) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->sent, LVN_CUDA_NO_TIMING), "making an event");
     if (!d->moved) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->moved, LVN_CUDA_NO_TIMING), "making an event");
     LVN_TRY(make_chunks(d, d->batch_writer.chunk));
@@ -462,7 +462,7 @@ static void queue_close(struct lvn_device_queue *base)
 static enum lvn_status make_queue(struct lvn_cuda_device *d, struct lvn_cuda_queue *q)
 {
     LVN_TRY(lvn_cuda_use(d));
-    LVN_CUDA_DO(d, lvn_cuda.stream_new(&q->stream, LVN_CUDA_NON_BLOCKING), "making a stream");
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&q->stream, LVN_CUDA_NON_BLOCKING, LVN_CUDA_URGENT), "making a stream");
     LVN_CUDA_DO(d, lvn_cuda.event_new(&q->computed, LVN_CUDA_NO_TIMING), "making an event");
     for (int i = 0; i < MARKS; i++)
         LVN_CUDA_DO(d, lvn_cuda.event_new(&q->reached[i], LVN_CUDA_NO_TIMING), "making an event");

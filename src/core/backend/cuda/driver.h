@@ -42,6 +42,9 @@ enum lvn_cuda_attribute {
 };
 enum lvn_cuda_function_attribute { LVN_CUDA_SHARED_BYTES = 1, LVN_CUDA_LOCAL_BYTES = 3, LVN_CUDA_REGISTERS = 4 };
 enum { LVN_CUDA_NON_BLOCKING = 1, LVN_CUDA_NO_TIMING = 2, LVN_CUDA_CAPTURE_RELAXED = 2 };
+/* A stream's priority; the driver limits it to the highest one that the device has. Groups of a collective are placed
+ * before those of a product that was launched earlier, of which more than fit are waiting. */
+enum { LVN_CUDA_URGENT = -5 };
 
 #define LVN_CUDA_FUNCTIONS(F)                                                                                          \
     F(int, init, (unsigned flags), "cuInit")                                                                           \
@@ -70,7 +73,7 @@ enum { LVN_CUDA_NON_BLOCKING = 1, LVN_CUDA_NO_TIMING = 2, LVN_CUDA_CAPTURE_RELAX
       "cuMemcpyDtoHAsync_v2")                                                                                          \
     F(int, copy, (lvn_cuda_address to, lvn_cuda_address from, size_t bytes, struct lvn_cuda_stream * s),               \
       "cuMemcpyDtoDAsync_v2")                                                                                          \
-    F(int, stream_new, (struct lvn_cuda_stream * *s, unsigned flags), "cuStreamCreate")                                \
+    F(int, stream_new, (struct lvn_cuda_stream * *s, unsigned flags, int priority), "cuStreamCreateWithPriority")      \
     F(int, stream_free, (struct lvn_cuda_stream * s), "cuStreamDestroy_v2")                                            \
     F(int, stream_finish, (struct lvn_cuda_stream * s), "cuStreamSynchronize")                                         \
     F(int, stream_query, (struct lvn_cuda_stream * s), "cuStreamQuery")                                                \
