@@ -357,7 +357,7 @@ struct lvn_cuda_queue {
     struct lvn_cuda_event *computed;       /* everything that programs launched before is done */
     struct lvn_cuda_event *reached[MARKS]; /* [mark % MARKS]: everything submitted before the mark is done */
     int64_t marks, ended;                  /* number of marks; the last one that `work` waits for */
-    bool pending;                          /* it contains work that `work` does not wait for yet */
+    bool unmarked;                         /* it contains work behind the last mark */
     enum lvn_status (*check)(void *context);
     void *context;
     struct lvn_cuda_queue *next; /* of the device's */
@@ -398,6 +398,7 @@ static enum lvn_status queue_mark(struct lvn_device_queue *base, int64_t *mark)
     *mark = q->marks + 1;
     LVN_CUDA_DO(d, lvn_cuda.event_record(q->reached[*mark % MARKS], q->stream), "recording the end of a sum");
     q->marks = *mark;
+    q->unmarked = false;
     return LVN_OK;
 }
 
@@ -415,11 +416,9 @@ static enum lvn_status queue_end(struct lvn_device_queue *base, int64_t mark)
 enum lvn_status lvn_cuda_queues_end(struct lvn_cuda_device *d)
 {
     for (struct lvn_cuda_queue *q = d->queues; q; q = q->next) {
-        int64_t mark;
-        if (!q->pending) continue;
-        LVN_TRY(queue_mark(&q->base, &mark));
+        int64_t mark = q->marks;
+        if (q->unmarked) LVN_TRY(queue_mark(&q->base, &mark));
         LVN_TRY(queue_end(&q->base, mark));
-        q->pending = false;
     }
     return LVN_OK;
 }
@@ -435,7 +434,7 @@ static enum lvn_status queue_begin(struct lvn_device_queue *base)
     struct lvn_cuda_device *d = lvn_cuda_of(base->device);
     LVN_CUDA_DO(d, lvn_cuda.event_record(q->computed, d->work), "recording the work that a sum waits for");
     LVN_CUDA_DO(d, lvn_cuda.stream_wait(q->stream, q->computed, 0), "making a sum wait");
-    q->pending = true;
+    q->unmarked = true;
     return LVN_OK;
 }
 
