@@ -39,8 +39,10 @@ def train_by_program(name, **more):
 
 
 def weights(name, checkpoint="last"):
-    """A hash of the model file of a run's checkpoint."""
-    return hashlib.sha256(Path(f"runs/{name}/checkpoints/{checkpoint}/model.safetensors").read_bytes()).hexdigest()
+    """A hash of the model file of a run's checkpoint, or of that of its adapters."""
+    folder = Path(f"runs/{name}/checkpoints/{checkpoint}")
+    adapters = folder / "adapter/adapter_model.safetensors"
+    return hashlib.sha256((adapters if adapters.exists() else folder / "model.safetensors").read_bytes()).hexdigest()
 
 
 def losses(name):

@@ -4,6 +4,10 @@ import gc
 import json
 import os
 import shutil
+import socket
+import subprocess
+import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -30,6 +34,8 @@ class Conversations(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         os.environ["LEVIN_CACHE"] = str(Path("cache").resolve())
+        Path("tmp").mkdir()
+        tempfile.tempdir = os.environ["TMPDIR"] = str(Path("tmp").resolve())
         Path("t").mkdir()
         shutil.copy(Path(os.environ["LEVIN_SOURCE"]) / "tests/golden/tokenizers/tiny-llama3/tokenizer.json", "t")
         Path("t/tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>", "chat_template": TEMPLATE}))
@@ -58,6 +64,21 @@ class Conversations(unittest.TestCase):
         self.assertEqual(scenes.weights("parts"), scenes.weights("file"))
         with self.assertRaisesRegex(levin.InputError, "was trained on other data"):
             levin.Run("parts", resume=True, progress=False, data=ROWS[1:], trainer__max_steps=9).fit()
+
+    def test_ranks(self):
+        Path("ranks.py").write_text(f"import levin\nlevin.Run(None, progress=False, name='ranks', data={ROWS!r}, **{keys()!r}).fit()\n")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = str(s.getsockname()[1])
+        ranks = [subprocess.Popen([sys.executable, "ranks.py"], stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2",
+                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for r in range(2)]
+        for rank in ranks:
+            errors = rank.communicate(timeout=120)[1]
+            self.assertEqual(rank.returncode, 0, errors)
+        self.assertTrue(Path("runs/ranks/checkpoints/last").exists())
+        gc.collect()  # runs of other tests
+        self.assertEqual(list(Path(tempfile.gettempdir()).glob(f"levin-conversations-{os.getuid()}-*")), [])
 
     def test_forms(self):
         for form in ({"prompt": "a", "completion": "b"}, {"instruction": "a", "output": "b"},

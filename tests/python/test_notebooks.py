@@ -4,10 +4,11 @@
 # label: computes
 #
 # The notebooks run as they are, but for a cell that is added behind their recipe and makes the run short. Data: real
-# MNIST of parts/real, and the texts of ../shared/data; without its files a notebook is skipped.
+# MNIST and SmolLM2 of parts/real, and the texts of ../shared/data; without its files a notebook is skipped.
 import ast
 import json
 import os
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -35,8 +36,8 @@ def text_of(cell):
 
 
 class Notebooks(unittest.TestCase):
-    def executes(self, name, files, steps, **trainer):
-        """Runs a short form of a notebook; returns its cells of code."""
+    def executes(self, name, files, steps, parts=(), **trainer):
+        """Runs a short form of a notebook; returns its cells of code. parts: of the recipe, for the command line."""
         for to, source in files.items():
             if not source.exists():
                 self.skipTest(f"{source} is not here")
@@ -53,7 +54,7 @@ class Notebooks(unittest.TestCase):
         recipe, history = json.loads(text_of(last))
         self.fell(history["loss"], steps)
         self.drawn(cells)
-        self.same_bits(name, recipe, ast.literal_eval(text_of(cells[-1])))
+        self.same_bits(name, {**recipe, **dict(parts)}, ast.literal_eval(text_of(cells[-1])))
         return cells
 
     def fell(self, losses, steps):
@@ -89,9 +90,23 @@ class Notebooks(unittest.TestCase):
         self.assertRegex(text_of(cells[-3]), r"^2,000 samples, accuracy 0\.[5-9]")
         self.assertRegex(text_of(cells[-2]), r"^0\.\d+ positive .*\n0\.\d+ positive .*\n$")
 
+    def test_chat(self):
+        folder = Path("HuggingFaceTB/SmolLM2-135M-Instruct")
+        folder.parent.mkdir()
+        made = subprocess.run([sys.executable, ROOT / "tools/make_smollm2.py", ROOT / "parts/real/smollm2", folder],
+                              capture_output=True, text=True)
+        if made.returncode == 77 or not (ROOT / "parts/real/smollm2").exists():
+            self.skipTest(made.stdout)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        book, scope = nbformat.read(ROOT / "python/notebooks/chat.ipynb", as_version=4), {}
+        exec(next(c.source for c in book.cells if c.source.startswith("facts = ")), scope)
+        Path("talks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in scope["talks"]))
+        cells = self.executes("chat", {}, 8, {"data": {"kind": "chat", "path": "talks.jsonl"}}, limit_val_batches=1)
+        self.assertRegex(text_of(cells[-2]), r"^How long can I keep a film\? -> .*\n")
+
     def test_committed(self):
         books = sorted((ROOT / "python/notebooks").glob("*.ipynb"))
-        self.assertEqual([b.stem for b in books], ["mnist", "nsmc-bert", "shakespeare"])
+        self.assertEqual([b.stem for b in books], ["chat", "mnist", "nsmc-bert", "shakespeare"])
         for path in books:
             book = nbformat.read(path, as_version=4)
             nbformat.validate(book)
