@@ -42,7 +42,7 @@ static enum lvn_status shape_ranges(const struct lvn_shapes *s)
     if (!s->has[4]) return LVN_OK;
     LVN_CHECK(s->in[4].dtype == LVN_I32 && s->in[4].rank == 2 && s->in[4].dim[0] == q->dim[0] &&
                   s->in[4].dim[1] == q->dim[1] && lvn_desc_contiguous(&s->in[4]),
-              SHAPE, "attention: segments are %s %s, wanted int32 (%lld, %lld)", lvn_dtype_name(s->in[4].dtype),
+              SHAPE, "attention: segments are %s %s, expected int32 (%lld, %lld)", lvn_dtype_name(s->in[4].dtype),
               lvn_shape_text(&s->in[4], text), (long long)q->dim[0], (long long)q->dim[1]);
     LVN_CHECK(!s->attr->attention.cached && q->dim[1] == k->dim[1], UNSUPPORTED,
               "attention: segments with %s, which is not supported: give each document its own row",
@@ -55,13 +55,14 @@ static enum lvn_status shape(struct lvn_shapes *s)
     const struct lvn_desc *q = &s->in[0], *k = &s->in[1], *v = &s->in[2];
     char a[LVN_SHAPE_TEXT], b[LVN_SHAPE_TEXT];
     for (int i = 0; i < 3; i++) {
-        LVN_CHECK(s->in[i].rank == 4, SHAPE, "attention: input %d has shape %s, wanted (batch, time, heads, head size)",
-                  i, lvn_shape_text(&s->in[i], a));
-        LVN_CHECK(s->in[i].dtype == s->real, UNSUPPORTED, "attention: input %d is %s, wanted %s", i,
+        LVN_CHECK(s->in[i].rank == 4, SHAPE,
+                  "attention: input %d has shape %s, expected (batch, time, heads, head size)", i,
+                  lvn_shape_text(&s->in[i], a));
+        LVN_CHECK(s->in[i].dtype == s->real, UNSUPPORTED, "attention: input %d is %s, expected %s", i,
                   lvn_dtype_name(s->in[i].dtype), lvn_dtype_name(s->real));
         LVN_CHECK(s->in[i].stride[3] == 1 || s->in[i].dim[3] == 1, SHAPE,
-                  "attention: the channels of a head of input %d do not lie side by side (stride %lld); copy it first",
-                  i, (long long)s->in[i].stride[3]);
+                  "attention: the channels of a head of input %d are not contiguous (stride %lld); copy it first", i,
+                  (long long)s->in[i].stride[3]);
     }
     LVN_CHECK(lvn_desc_same_shape(k, v), SHAPE, "attention: keys %s and values %s differ in shape",
               lvn_shape_text(k, a), lvn_shape_text(v, b));
@@ -80,7 +81,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     if (s->has[3])
         LVN_CHECK(s->in[3].dtype == LVN_I32 && s->in[3].rank == 1 && s->in[3].dim[0] == q->dim[0] &&
                       lvn_desc_contiguous(&s->in[3]),
-                  SHAPE, "attention: lengths are %s %s, wanted int32 (%lld)", lvn_dtype_name(s->in[3].dtype),
+                  SHAPE, "attention: lengths are %s %s, expected int32 (%lld)", lvn_dtype_name(s->in[3].dtype),
                   lvn_shape_text(&s->in[3], a), (long long)q->dim[0]);
     LVN_TRY(shape_ranges(s));
     s->out[0] = LVN_DESC(s->real, q->dim[0], q->dim[1], q->dim[2] * q->dim[3]);

@@ -12,8 +12,9 @@
 
 struct work;
 
-/* A sum over more terms (keys, or in backward queries) is made of parts of as many: a part is summed in fp32, block by
- * block, and the parts are added in double, or to the gradients. So long sums lose no more than those of one part. */
+/* A sum over more terms (keys, or in backward queries) is divided into parts of this size: a part is summed in fp32,
+ * block by block, and the parts are added in double, or to the gradients. So long sums lose no more than those of one
+ * part. */
 enum { SUM_PART = 64 * TILE_BLOCK };
 
 /* How blocks are computed: in fp32 (attention.cpu.c), or by products of bf16 (attention_bf16_cpu.h). */

@@ -1,7 +1,8 @@
 /* attention_decode_cpu.h - attention of a few queries, as when text is generated token by token.
  *
  * With one query there is nothing to block: every key and value is read once, from its own memory. Lanes are channels;
- * sixteen dot products are summed over their lanes at once. One thread computes a head. Included by attention.cpu.c. */
+ * sixteen dot products are summed over their lanes together. One thread computes a head. Included by attention.cpu.c.
+ */
 #ifndef LVN_ATTENTION_DECODE_CPU_H
 #define LVN_ATTENTION_DECODE_CPU_H
 
@@ -16,7 +17,7 @@ static int64_t decode_floats(const struct attention_sizes *s)
     return (s->Tk + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
 }
 
-/* Products of q and four keys from j on, lane by lane, not summed over lanes. Keys behind `last` are replaced by it. */
+/* Products of q and four keys from j on, lane by lane, not summed over lanes. Keys after `last` are replaced by it. */
 LVN_INLINE void dot_four(const float *q, const float *k, int64_t stride, int64_t D, int64_t j, int64_t last,
                          float scale, vf *to)
 {
@@ -44,7 +45,7 @@ LVN_INLINE void dot_four(const float *q, const float *k, int64_t stride, int64_t
     }
 }
 
-/* p[0..n) = scale q k^T; lanes behind the end are -inf. Returns the largest. */
+/* p[0..n) = scale q k^T; lanes after the end are -inf. Returns the largest. */
 static float decode_scores(const float *q, const float *k, int64_t stride, int64_t D, int64_t n, float scale, float *p)
 {
     vf top = vset(-INFINITY);

@@ -25,7 +25,7 @@ LVN_INLINE vf softmax_rows(struct work *w, const struct block *k, int64_t v, int
     return vacc_get(sum);
 }
 
-/* The same for all keys that queries of vector v see: all at once without dropout, else 8 keys at a time, those of one
+/* The same for all keys that queries of vector v see: in one pass without dropout, else 8 keys at a time, those of one
  * draw of random bits. */
 LVN_INLINE vf softmax_keys(struct work *w, const struct block *k, int64_t v, vf m, uint64_t dropout_row)
 {

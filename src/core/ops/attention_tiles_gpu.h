@@ -34,7 +34,7 @@
 #define LN2 0.69314718055994530942f
 #define MIN (-1e30f) /* below all scores; finite, since infinity - infinity is NaN */
 
-/* Local memory for ROWS rows, OTHER for as many of a second tensor, and two arrays of STEP rows for each stage. The
+/* Local memory for ROWS rows, OTHER for ROWS rows of a second tensor, and two arrays of STEP rows for each stage. The
  * arrays overlap the rows if left operands are in registers. */
 #ifdef LVN_TILE_IN_REGISTERS
 #define DECLARE_TILES(rows_memory, first, second)                                                                      \

@@ -13,7 +13,7 @@
  * conv2d_pairs_cpu.h).
  *
  * A sample with padding is copied first. A stride of s splits x into s s planes of every s-th row and column, in each
- * of which the stride is 1; the gradient of each plane is a product of its own.
+ * of which the stride is 1; the gradient of each plane is a separate product.
  *
  * Each element of y and dx is a sum over fixed blocks of k, each of which is one chain of multiply-adds; each element
  * of dw is a sum over fixed blocks of samples and rows. So bits depend neither on threads nor, from AVX2 up, on the

@@ -172,8 +172,8 @@ LVN_INLINE void conv_dw_tile(const struct lvn_conv2d *c, const struct conv_dw *d
     }
 }
 
-/* A bank's gradient (vectors,K), summed over the samples of a block. Threads divide its tiles, so that each has vectors
- * of its own as far as there are enough. */
+/* A bank's gradient (vectors,K), summed over the samples of a block. Threads divide its tiles, so that each has
+ * separate vectors if there are enough of them. */
 static inline void conv_dw_block(const struct lvn_conv2d *c, const struct conv_dw *d, const float *slopes,
                                  const float *x, const int64_t *offset, int64_t samples, struct vtotal *out, int thread,
                                  int n_threads)

@@ -6,12 +6,12 @@
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     const int64_t n = call->in[0].p ? lvn_desc_count(call->in[0].desc) : 0, all = call->attr->grad_squares.sums;
-    const int64_t first = call->attr->grad_squares.first, behind = first + lvn_norm_blocks(n);
+    const int64_t first = call->attr->grad_squares.first, after = first + lvn_norm_blocks(n);
     double *sums = call->out[0].p;
     int64_t b, end;
     for (int64_t i = 0; thread == 0 && i < all; i++)
-        if (i < first || i >= behind) sums[i] = 0;
-    lvn_thread_range(behind - first, 8, thread, n_threads, &b, &end);
+        if (i < first || i >= after) sums[i] = 0;
+    lvn_thread_range(after - first, 8, thread, n_threads, &b, &end);
     if (n > 0) norm_blocks(&call->in[0], n, sums + first, b, end);
 }
 

@@ -20,9 +20,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
     char text[LVN_SHAPE_TEXT];
     LVN_CHECK(
         x->rank == 4 && (x->stride[3] == 1 || x->dim[3] == 1), SHAPE,
-        "kv_cache: input has shape %s, wanted (batch, time, heads, head size) with a head's channels side by side",
+        "kv_cache: input has shape %s, expected (batch, time, heads, head size) with a head's channels contiguous",
         lvn_shape_text(x, text));
-    LVN_CHECK(x->dtype == s->real, UNSUPPORTED, "kv_cache: input is %s, wanted %s", lvn_dtype_name(x->dtype),
+    LVN_CHECK(x->dtype == s->real, UNSUPPORTED, "kv_cache: input is %s, expected %s", lvn_dtype_name(x->dtype),
               lvn_dtype_name(s->real));
     LVN_CHECK(x->dim[1] <= length, SHAPE, "kv_cache: %lld new positions do not fit into a cache of %lld",
               (long long)x->dim[1], (long long)length);

@@ -191,7 +191,7 @@ LVN_FUNCTION void lvn_tile_mad(float *sum, LVN_LEFT a, LVN_RIGHT b)
 }
 
 #elif defined(LVN_MATRIX_INTEL)
-/* A sub-group computes 8 rows, of as many columns as it has items. Item l has column l of a left operand (pairs of
+/* A sub-group computes 8 rows, with one column per item. Item l has column l of a left operand (pairs of
  * columns if there are eight items), and column l of a right operand, in pairs along k. */
 #define LVN_TILE_KERNEL(name) __attribute__((intel_reqd_sub_group_size(LVN_MATRIX_INTEL))) LVN_KERNEL(name)
 #define LVN_TILE_LANE ((int)get_sub_group_local_id())

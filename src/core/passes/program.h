@@ -203,8 +203,8 @@ enum lvn_precision {
 /* An optimizer step on whole matrices: three operations, of which only the second requires the whole matrix. */
 struct lvn_matrix_steps {
     bool used;
-    enum lvn_op_id direction; /* in[0]: the gradient; out[0]: a direction, then at most as many moments as the other
-                                 parameters have, updated in place; element by element */
+    enum lvn_op_id direction; /* in[0]: the gradient; out[0]: a direction, then at most the number of moments of the
+                                 other parameters, updated in place; element-wise */
     enum lvn_op_id whole;     /* in[0], out[0]: directions of a matrix, (inputs,outputs), in place */
     enum lvn_op_id
         step; /* in[0]: the result of `whole`; out[0]: the parameters, updated in place; element by element */

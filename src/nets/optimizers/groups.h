@@ -1,4 +1,4 @@
-/* groups.h - optimizer.groups: parameters with a learning rate or weight decay of their own. */
+/* groups.h - optimizer.groups: parameters with their own learning rate or weight decay. */
 #ifndef LVN_GROUPS_H
 #define LVN_GROUPS_H
 

@@ -1,4 +1,5 @@
-/* layers_check.h - refuses a model with so many layers that its programs alone exceed the memory, before one is built.
+/* layers_check.h - refuses a model whose number of layers makes its programs alone exceed the memory, before one is
+ * built.
  *
  * train_programs.c calls it. It extrapolates from the graphs of one and of two layers. */
 #ifndef LVN_LAYERS_CHECK_H

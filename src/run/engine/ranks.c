@@ -71,9 +71,10 @@ static enum lvn_status set_hosts(struct lvn_ranks *r)
     for (int i = 0; i < r->size; i++) r->hosts += i == 0 || strcmp(name[i], name[i - 1]) != 0;
     free(name);
     const int each = r->size / r->hosts;
-    bool alike = r->size % r->hosts == 0;
-    for (int i = 0; i < r->size && alike; i++) alike = strcmp(r->host[i], r->host[i / each * each]) == 0;
-    return alike && r->hosts > 1 ? lvn_comm_set_hosts(r->comm, r->hosts) : LVN_OK;
+    bool evenly_divided = r->size % r->hosts == 0;
+    for (int i = 0; i < r->size && evenly_divided; i++)
+        evenly_divided = strcmp(r->host[i], r->host[i / each * each]) == 0;
+    return evenly_divided && r->hosts > 1 ? lvn_comm_set_hosts(r->comm, r->hosts) : LVN_OK;
 }
 
 /* Make all ranks use the same instruction set, because the bits of a step must not depend on the rank that computes it.

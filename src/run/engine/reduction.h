@@ -43,8 +43,8 @@ enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_
                                       const int64_t *leaf) LVN_CHECKED;
 /* Memory of the collectives in addition to the values of the program: receive buffers, requests. */
 int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf);
-/* For measurements: sum the last step's buckets from number `first` on again, with nothing else running; their contents
- * are added once more. */
+/* For measurements: reduce the last step's buckets from number `first` on again, with nothing else running. It adds
+ * their contents again. */
 enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first) LVN_CHECKED;
 /* Buckets of the program; 0 with the tree, and if sums are in every micro-batch. */
 int lvn_reduction_buckets(const struct lvn_program *p);

@@ -44,7 +44,7 @@ struct lvn_sample {
 };
 
 /* Make the sessions; the caller allocates the model state afterwards. block_size: of the window. rows: samples that are
- * decoded at once, at most LVN_DECODE_ROWS. length: positions of the caches, at most block_size: for the longest
+ * decoded together, at most LVN_DECODE_ROWS. length: positions of the caches, at most block_size: for the longest
  * sample, prompt and continuation without the last token. */
 enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_model_state *n, int64_t block_size, int64_t rows,
                                 int64_t length) LVN_CHECKED;

@@ -146,16 +146,16 @@ static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const s
                                          const struct lvn_weight *t, struct findings *f)
 {
     struct lvn_layout l;
-    bool alike = false, same = false;
+    bool found_same_shape = false, same = false;
     if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
     for (int i = 0; i < params->n && !same; i++) {
         LVN_TRY(lvn_file_layout(p->variant, &p->config, params->list[i], &l));
         const struct lvn_weight *e = l.flags & LVN_FILE_ROWS ? find(p, l.name) : NULL;
         if (!e || !is_real(e->desc.dtype) || !lvn_desc_same_shape(&e->desc, &t->desc)) continue;
-        alike = true;
+        found_same_shape = true;
         same = same_values(e, t);
     }
-    if (alike && !same)
+    if (found_same_shape && !same)
         found(f,
               t->desc.rank == 2 ? "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)"
                                 : "'%.120s' differs from the bias that it should be a second time",

@@ -9,7 +9,7 @@
 #include "engine/ranks.h"
 
 /* All ranks: *path is the absolute path of rank 0's folder `dir`, in the arena, if all ranks see the same files in it
- * and in its folders, or in folders `dir` of their own; else NULL. dir: NULL on another rank: that of rank 0. */
+ * and in its folders, or in their own folders `dir`; else NULL. dir: NULL on another rank: that of rank 0. */
 enum lvn_status lvn_ranks_share_files(struct lvn_ranks *r, struct lvn_arena *a, const char *dir,
                                       const char **path) LVN_CHECKED;
 

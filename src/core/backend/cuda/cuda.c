@@ -34,7 +34,7 @@ static bool describe(int i, struct lvn_device_facts *out)
     return true;
 }
 
-/* A driver loads images of the NVRTC of its own or an older major version. */
+/* A driver loads images of an NVRTC with its own or an older major version. */
 static enum lvn_status check_versions(const struct lvn_cuda_device *d)
 {
     char nvrtc[32];

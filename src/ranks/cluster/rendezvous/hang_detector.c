@@ -75,7 +75,7 @@ static int64_t progress(const struct lvn_peer *peer)
     return 2 * peer->waits_done + waits(peer);
 }
 
-static bool alike(const struct lvn_peer *a, const struct lvn_peer *b)
+static bool same_state(const struct lvn_peer *a, const struct lvn_peer *b)
 {
     return progress(a) == progress(b) && a->step == b->step && a->collective == b->collective &&
            a->collectives == b->collectives && !strcmp(a->operation, b->operation) && !strcmp(a->activity, b->activity);
@@ -104,7 +104,7 @@ static void add_ranks(const struct lvn_peer *peer, int n, const struct lvn_peer 
 {
     int many = 0, near = 0;
     for (int i = 0; i < n; i++) {
-        flag[i] = is_running(&peer[i]) && alike(&peer[i], other);
+        flag[i] = is_running(&peer[i]) && same_state(&peer[i], other);
         many += flag[i];
         near += flag[i] && !strcmp(peer[i].host, other->host);
     }
@@ -141,7 +141,7 @@ static void add_groups(const struct lvn_peer *peer, int n, bool *flag, bool *nam
             if (is_running(&peer[i]) && !named[i] && (!other || progress(&peer[i]) > progress(other))) other = &peer[i];
         if (!other) return;
         if (k) lvn_text_add(t, "; ");
-        if (k == GROUPS - 1 && !alike(other, last)) {
+        if (k == GROUPS - 1 && !same_state(other, last)) {
             lvn_text_add(t, "... ; "); /* groups in between are omitted */
             other = last;
         }
