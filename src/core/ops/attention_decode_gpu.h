@@ -27,8 +27,7 @@
 #define VALUES_MEMORY (SLOTS * (CHANNELS + 1))
 #define SIDE (D > 128 ? 256 : D > 64 ? 128 : D > 32 ? 64 : 32) /* items for the channels of a row */
 
-/* In CUDA a group without work ends immediately. In OpenCL it must reach the barriers (kernel_language.h), and loads
- * nothing. */
+/* In CUDA a group without work ends immediately. In OpenCL it reaches the barriers, and loads nothing. */
 #ifdef LVN_CUDA
 #define END_GROUP_IF(condition)                                                                                        \
     if (condition) return
