@@ -16,8 +16,8 @@
 
 #include "base/getenv.h"
 #include "base/input.h"
+#include "base/list.h"
 #include "base/output.h"
-#include "base/sort.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "base/work.h"
@@ -287,7 +287,7 @@ void lvn_tree_drop(const char *path)
 
 static enum lvn_status list(struct lvn_arena *a, DIR *dir, const char *path, const char *const **names, int *n)
 {
-    int capacity = 0;
+    int64_t capacity = 0;
     const char **found = NULL;
     for (;;) {
         errno = 0;
@@ -295,13 +295,7 @@ static enum lvn_status list(struct lvn_arena *a, DIR *dir, const char *path, con
         LVN_CHECK(e || !errno, IO, "cannot read the directory '%s': %s", path, strerror(errno));
         if (!e) break;
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        if (*n == capacity) {
-            capacity = 2 * capacity + 16;
-            const char **more = lvn_arena_alloc(a, (size_t)capacity * sizeof *more);
-            if (!more) return LVN_MEMORY;
-            if (*n) memcpy(more, found, (size_t)*n * sizeof *more);
-            found = more;
-        }
+        if (!lvn_arena_list_reserve(a, &found, *n, &capacity, *n + 1, sizeof *found)) return LVN_MEMORY;
         found[*n] = lvn_arena_strdup(a, e->d_name);
         if (!found[(*n)++]) return LVN_MEMORY;
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/sort.h"
+#include "base/list.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "engine/devices.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "cli/cli.h"
 #include "cli/model_arg.h"
 
@@ -54,13 +55,9 @@ static json_t *prediction(const struct lvn_evaluated *e, int64_t i)
 static void collect(void *context, const struct lvn_evaluated *e)
 {
     struct lists *l = context;
-    if (l->n + e->samples > l->capacity) {
-        int64_t capacity = 2 * (l->n + e->samples);
-        struct row *more = lvn_realloc(l->row, sizeof *more * (size_t)capacity);
-        l->out_of_memory |= !more;
-        if (!more) return;
-        l->row = more;
-        l->capacity = capacity;
+    if (!lvn_list_reserve(&l->row, &l->capacity, l->n + e->samples, sizeof *l->row)) {
+        l->out_of_memory = true;
+        return;
     }
     for (int64_t i = 0; i < e->samples; i++) {
         bool losses = l->losses && e->task->counted;

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/input.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/args.h"
@@ -27,7 +28,7 @@ struct texts {
     const char **text; /* (n) */
     const char **pair; /* (n): the second texts of pairs; an entry is NULL for a single text */
     int64_t n;
-    int64_t capacity;
+    int64_t capacity, pair_capacity;
     struct row *row; /* (n_rows) */
     int64_t n_rows;
     int64_t row_capacity;
@@ -38,15 +39,9 @@ struct texts {
 
 static enum lvn_status add(struct texts *x, const char *text, const char *pair)
 {
-    if (x->n == x->capacity) {
-        int64_t capacity = x->capacity ? 2 * x->capacity : 64;
-        const char **more = lvn_realloc(x->text, sizeof *more * (size_t)capacity);
-        if (more) x->text = more;
-        const char **pairs = more ? lvn_realloc(x->pair, sizeof *pairs * (size_t)capacity) : NULL;
-        if (!pairs) return LVN_MEMORY;
-        x->pair = pairs;
-        x->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&x->text, &x->capacity, x->n + 1, sizeof *x->text) ||
+        !lvn_list_reserve(&x->pair, &x->pair_capacity, x->n + 1, sizeof *x->pair))
+        return LVN_MEMORY;
     x->text[x->n] = text;
     x->pair[x->n++] = pair;
     return text ? LVN_OK : LVN_MEMORY;
@@ -65,13 +60,7 @@ static enum lvn_status add_row(struct texts *x, const struct levin_settings *s, 
 {
     LVN_CHECK(!bad || s->data.skip_bad_rows, FORMAT,
               "%s; correct it, or give such rows no prediction with data.skip_bad_rows=true", bad);
-    if (x->n_rows == x->row_capacity) {
-        int64_t capacity = x->row_capacity ? 2 * x->row_capacity : 64;
-        struct row *more = lvn_realloc(x->row, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        x->row = more;
-        x->row_capacity = capacity;
-    }
+    if (!lvn_list_reserve(&x->row, &x->row_capacity, x->n_rows + 1, sizeof *x->row)) return LVN_MEMORY;
     x->row[x->n_rows++] = (struct row){.line = line, .text = bad ? -1 : x->n, .bad = bad};
     return bad ? LVN_OK : add(x, text, pair);
 }

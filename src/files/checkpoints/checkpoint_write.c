@@ -9,6 +9,7 @@
 #endif
 
 #include "base/files.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/output.h"
 #include "base/system.h"
@@ -22,7 +23,7 @@ struct lvn_checkpoint_writer {
     const char *dir, *temporary, *final, *old;
     enum lvn_status status;
     struct lvn_manifest manifest;
-    int capacity; /* allocated entries of manifest.file */
+    int64_t capacity; /* allocated entries of manifest.file */
     struct written_by_others *others;
 };
 
@@ -73,22 +74,13 @@ void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *writer)
     free(writer);
 }
 
-static enum lvn_status grow(struct lvn_checkpoint_writer *writer)
-{
-    if (writer->manifest.n < writer->capacity) return LVN_OK;
-    int capacity = writer->capacity ? 2 * writer->capacity : 16;
-    struct lvn_manifest_file *more = lvn_realloc(writer->manifest.file, sizeof *more * (size_t)capacity);
-    if (!more) return LVN_MEMORY;
-    writer->manifest.file = more;
-    writer->capacity = capacity;
-    return LVN_OK;
-}
-
 /* Adds an entry to the manifest, valid until the next one, and returns the path of its file. */
 static enum lvn_status new_file(struct lvn_checkpoint_writer *writer, const char *name, struct lvn_manifest_file **file,
                                 const char **path)
 {
-    LVN_TRY(grow(writer));
+    struct lvn_manifest *manifest = &writer->manifest;
+    if (!lvn_list_reserve(&manifest->file, &writer->capacity, manifest->n + 1, sizeof *manifest->file))
+        return LVN_MEMORY;
     *file = &writer->manifest.file[writer->manifest.n];
     **file = (struct lvn_manifest_file){.path = lvn_arena_strdup(&writer->arena, name)};
     *path = lvn_path_join(&writer->arena, writer->temporary, name);

@@ -11,7 +11,7 @@
 
 #include "base/files.h"
 #include "base/input.h"
-#include "base/sort.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "host/library.h"
 
@@ -372,13 +372,7 @@ struct list {
 
 static enum lvn_status add(struct list *l, const char *path)
 {
-    if (l->n == l->capacity) {
-        int64_t capacity = l->capacity ? 2 * l->capacity : 1024;
-        const char **more = lvn_realloc(l->name, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        l->name = more;
-        l->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&l->name, &l->capacity, l->n + 1, sizeof *l->name)) return LVN_MEMORY;
     l->name[l->n++] = path;
     return LVN_OK;
 }

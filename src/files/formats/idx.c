@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/list.h"
 #include "formats/archive_reader.h"
 
 enum { HEADER = 4, UNSIGNED_BYTES = 8 };
@@ -34,13 +35,7 @@ static enum lvn_status add(void *context, const void *p, int64_t n)
     struct reading *reading = context;
     LVN_CHECK(n <= max_bytes - reading->n, FORMAT, "'%s' has more than %lld bytes, the limit for an IDX file",
               reading->path, (long long)max_bytes);
-    if (reading->n + n > reading->capacity) {
-        int64_t capacity = 2 * (reading->n + n);
-        unsigned char *larger = lvn_realloc(reading->p, (size_t)capacity);
-        if (!larger) return LVN_MEMORY;
-        reading->p = larger;
-        reading->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&reading->p, &reading->capacity, reading->n + n, sizeof *reading->p)) return LVN_MEMORY;
     memcpy(reading->p + reading->n, p, (size_t)n);
     reading->n += n;
     return LVN_OK;

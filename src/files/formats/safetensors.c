@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "base/sort.h"
+#include "base/list.h"
 #include "formats/json.h"
 
 enum { LARGEST_HEADER = 100 * 1000 * 1000 }; /* the limit of the reference implementation */

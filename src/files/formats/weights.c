@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sort.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "base/work.h"
 #include "formats/json.h"

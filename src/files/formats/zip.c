@@ -1,10 +1,9 @@
 /* zip.c - see zip.h. */
 #include "formats/zip.h"
+#include "base/list.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/sort.h"
 
 enum {
     END_BYTES = 22,           /* of the end record without its comment */

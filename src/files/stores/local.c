@@ -94,7 +94,6 @@ struct listing {
     struct lvn_arena *a;
     struct lvn_store_entries *out;
     const char *top;
-    int capacity;
     bool deep;
 };
 
@@ -114,7 +113,7 @@ static enum lvn_status list_dir(struct listing *listing, const char *below, int 
         if (S_ISDIR(s.st_mode) && listing->deep)
             LVN_TRY(list_dir(listing, name, depth + 1));
         else
-            LVN_TRY(lvn_entries_add(listing->a, listing->out, &listing->capacity, name, (int64_t)strlen(name),
+            LVN_TRY(lvn_entries_add(listing->a, listing->out, name, (int64_t)strlen(name),
                                     S_ISDIR(s.st_mode) ? LVN_STORE_FOLDER : LVN_STORE_FILE,
                                     S_ISDIR(s.st_mode) ? -1 : s.st_size));
     }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "base/redact.h"
-#include "base/sort.h"
 #include "stores/store_private.h"
 
 static const struct {
@@ -122,17 +122,11 @@ static void close_both(struct lvn_location *location, struct lvn_http *http)
 
 /* --- metadata and listing --- */
 
-enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity, const char *name,
-                                int64_t length, enum lvn_store_kind kind, int64_t bytes)
+enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, const char *name, int64_t length,
+                                enum lvn_store_kind kind, int64_t bytes)
 {
-    if (list->n == *capacity) {
-        int more = *capacity ? 2 * *capacity : 64;
-        struct lvn_store_entry *entry = lvn_arena_alloc(a, (size_t)more * sizeof *entry);
-        if (!entry) return LVN_MEMORY;
-        if (list->n) memcpy(entry, list->entry, (size_t)list->n * sizeof *entry);
-        list->entry = entry;
-        *capacity = more;
-    }
+    if (!lvn_arena_list_reserve(a, &list->entry, list->n, &list->capacity, list->n + 1, sizeof *list->entry))
+        return LVN_MEMORY;
     const char *copy = lvn_arena_printf(a, "%.*s", (int)length, name);
     if (!copy) return LVN_MEMORY;
     list->entry[list->n++] = (struct lvn_store_entry){copy, kind, bytes};
@@ -192,14 +186,13 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
     if (out->n) qsort(out->entry, (size_t)out->n, sizeof *out->entry, lvn_by_text);
     if (out->n > 0) return LVN_OK;
     struct lvn_object object = {0};
-    int capacity = 0;
     size_t n = strlen(location->key);
     if (n && (location->key[n - 1] != '/' || !location->store->network))
         LVN_TRY(location->store->stat(location, http, &object));
     if (object.kind == LVN_STORE_FOLDER) return LVN_OK;
     LVN_CHECK(object.kind == LVN_STORE_FILE, IO, "'%s' does not exist: check the address", location->url);
     const char *name = lvn_path_name(location->key);
-    return lvn_entries_add(a, out, &capacity, name, (int64_t)strlen(name), object.kind, object.bytes);
+    return lvn_entries_add(a, out, name, (int64_t)strlen(name), object.kind, object.bytes);
 }
 
 enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep, struct lvn_store_entries *out)

@@ -37,6 +37,7 @@ struct lvn_store_entry {
 struct lvn_store_entries {
     struct lvn_store_entry *entry; /* sorted by name */
     int n;
+    int64_t capacity; /* of entry */
 };
 /* Kind and size of a path. A missing file is LVN_STORE_NOTHING, not an error. */
 LVN_CHECKED enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind *kind, int64_t *bytes);

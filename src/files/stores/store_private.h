@@ -14,9 +14,9 @@ LVN_CHECKED enum lvn_status lvn_location_split(struct lvn_location *location);
 LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *location, struct lvn_http *http,
                                               struct lvn_object *object);
 
-/* Adds an entry; *capacity is the list's, initially 0, and kept by the caller. */
-LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, int *capacity,
-                                            const char *name, int64_t length, enum lvn_store_kind kind, int64_t bytes);
+/* Adds an entry to a list in the arena. */
+LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, const char *name,
+                                            int64_t length, enum lvn_store_kind kind, int64_t bytes);
 
 /* store_get_stream.c: lvn_store_get() into a stream. */
 LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,

@@ -336,7 +336,6 @@ enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn
     struct lvn_text query = {0}, token = {0};
     struct lvn_http_response response = {0};
     enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
-    int capacity = 0;
     do {
         lvn_text_clear(&query);
         if (token.n) lvn_text_printf(&query, "%s=", pages->token);
@@ -347,7 +346,7 @@ enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn
         struct lvn_store_request request = {.method = "GET", .key = pages->key, .query = query.p, .action = "list"};
         if (status == LVN_OK) status = lvn_store_request(location, http, &request, &response);
         lvn_text_clear(&token);
-        if (status == LVN_OK) status = pages->add(location, &response, prefix, a, &capacity, out, &token);
+        if (status == LVN_OK) status = pages->add(location, &response, prefix, a, out, &token);
     } while (status == LVN_OK && token.n);
     lvn_http_response_release(&response);
     lvn_text_release(&token);

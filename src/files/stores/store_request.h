@@ -30,7 +30,7 @@ struct lvn_pages {
     const char *query; /* additional parameters, "" or ending in '&' */
     const char *token; /* the token's parameter name */
     enum lvn_status (*add)(struct lvn_location *location, const struct lvn_http_response *response, const char *prefix,
-                           struct lvn_arena *a, int *capacity, struct lvn_store_entries *out, struct lvn_text *token);
+                           struct lvn_arena *a, struct lvn_store_entries *out, struct lvn_text *token);
 };
 LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn_http *http, bool deep,
                                                    struct lvn_arena *a, struct lvn_store_entries *out,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "formats/checksum.h"
 #include "stores/cache.h"
 #include "stores/store_private.h"
@@ -55,7 +56,8 @@ struct items {
     const struct lvn_store_entries *remote; /* files in the store, sorted by name */
     const struct lvn_upload_owner *owner;   /* of the run; NULL: none */
     struct item *item;
-    int n, capacity;
+    int n;
+    int64_t capacity; /* of item */
 };
 
 static bool is_of_checkpoint(const char *name)
@@ -124,14 +126,8 @@ static enum lvn_status add(struct items *items, const char *name, const char *pa
     bool gone = false;
     if (is_of_checkpoint(name) && !i.link && !i.up_to_date) LVN_TRY(make_hard_link(items, &i, path, &gone));
     if (gone) return LVN_OK;
-    if (items->n == items->capacity) {
-        int more = items->capacity ? 2 * items->capacity : 64;
-        struct item *grown = lvn_arena_alloc(items->a, (size_t)more * sizeof *grown);
-        if (!grown) return LVN_MEMORY;
-        if (items->n) memcpy(grown, items->item, (size_t)items->n * sizeof *grown);
-        items->item = grown;
-        items->capacity = more;
-    }
+    if (!lvn_arena_list_reserve(items->a, &items->item, items->n, &items->capacity, items->n + 1, sizeof *items->item))
+        return LVN_MEMORY;
     items->item[items->n++] = i;
     return LVN_OK;
 }

@@ -9,9 +9,9 @@
 
 #include "base/arena.h"
 #include "base/getenv.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/sort.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "cluster/identity/environment.h"

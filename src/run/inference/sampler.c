@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -262,13 +263,8 @@ static void begin(const struct lvn_sampler *s, struct row *row, struct lvn_sampl
 /* Memory for one more token. */
 static enum lvn_status reserve(struct lvn_sample *x)
 {
-    if (x->n_generated < x->capacity) return LVN_OK;
-    const int64_t capacity = x->capacity ? 2 * x->capacity : 64;
-    int32_t *made = lvn_realloc(x->generated, sizeof *made * (size_t)capacity);
-    if (!made) return LVN_MEMORY;
-    x->generated = made;
-    x->capacity = capacity;
-    return LVN_OK;
+    const int64_t n = x->n_generated + 1;
+    return lvn_list_reserve(&x->generated, &x->capacity, n, sizeof *x->generated) ? LVN_OK : LVN_MEMORY;
 }
 
 /* Choose one more token. */

@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
-#include "base/sort.h"
+#include "base/list.h"
 
 /* The sheet, and the plot on it. */
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 84, RIGHT = 36, TOP = 92, BOTTOM = 70, COLUMNS = 420 };
@@ -30,15 +30,8 @@ struct plot {
 void lvn_points_add(struct lvn_points *s, double x, double y)
 {
     if (!isfinite(y) || s->failed) return;
-    if (s->n == s->capacity) {
-        int64_t capacity = s->capacity ? 2 * s->capacity : 1024;
-        struct lvn_point *more = lvn_realloc(s->p, (size_t)capacity * sizeof *more);
-        s->failed = !more;
-        if (!more) return;
-        s->p = more;
-        s->capacity = capacity;
-    }
-    s->p[s->n++] = (struct lvn_point){x, y};
+    s->failed = !lvn_list_reserve(&s->p, &s->capacity, s->n + 1, sizeof *s->p);
+    if (!s->failed) s->p[s->n++] = (struct lvn_point){x, y};
 }
 
 void lvn_points_release(struct lvn_points *s)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/list.h"
 #include "base/work.h"
 
 struct action {
@@ -16,7 +17,8 @@ struct captured_run {
     int64_t n_micro_batches;
     bool without_update, collectives, hook; /* what kind of run; see struct lvn_execution */
     struct action *actions;
-    int n, capacity;
+    int n;
+    int64_t capacity;              /* of actions */
     struct lvn_gpu_step *steps;    /* pinned, one per micro-batch, at least one */
     struct lvn_cuda_event *copied; /* `steps` has been copied, and may be overwritten */
     bool recording;                /* a graph is being captured */
@@ -65,13 +67,7 @@ void lvn_cuda_captured_runs_free(struct lvn_gpu_program *p)
 
 static struct action *action_new(struct captured_run *run, int kind)
 {
-    if (run->n == run->capacity) {
-        int capacity = run->capacity ? 2 * run->capacity : 8;
-        struct action *larger = lvn_realloc(run->actions, sizeof *larger * (size_t)capacity);
-        if (!larger) return NULL;
-        run->actions = larger;
-        run->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&run->actions, &run->capacity, run->n + 1, sizeof *run->actions)) return NULL;
     run->actions[run->n] = (struct action){.kind = kind};
     return &run->actions[run->n++];
 }

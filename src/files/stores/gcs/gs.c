@@ -146,7 +146,7 @@ static void parse_headers(const struct lvn_http_response *response, struct lvn_o
 
 /* --- listing --- */
 
-static enum lvn_status add_items(const char *name, const json_t *root, size_t skip, struct lvn_arena *a, int *capacity,
+static enum lvn_status add_items(const char *name, const json_t *root, size_t skip, struct lvn_arena *a,
                                  struct lvn_store_entries *out)
 {
     const json_t *items = json_object_get(root, "items"), *prefixes = json_object_get(root, "prefixes");
@@ -157,25 +157,24 @@ static enum lvn_status add_items(const char *name, const json_t *root, size_t sk
         size_t n = strlen(key);
         if (n <= skip || key[n - 1] == '/') continue; /* an empty file that represents a folder */
         int64_t bytes = json_is_string(size) ? strtoll(json_string_value(size), NULL, 10) : json_integer_value(size);
-        LVN_TRY(lvn_entries_add(a, out, capacity, key + skip, (int64_t)(n - skip), LVN_STORE_FILE, bytes));
+        LVN_TRY(lvn_entries_add(a, out, key + skip, (int64_t)(n - skip), LVN_STORE_FILE, bytes));
     }
     for (size_t i = 0; i < json_array_size(prefixes); i++) {
         const char *key = json_string_value(json_array_get(prefixes, i));
         size_t n = key ? strlen(key) : 0;
-        if (n > skip + 1)
-            LVN_TRY(lvn_entries_add(a, out, capacity, key + skip, (int64_t)(n - skip - 1), LVN_STORE_FOLDER, -1));
+        if (n > skip + 1) LVN_TRY(lvn_entries_add(a, out, key + skip, (int64_t)(n - skip - 1), LVN_STORE_FOLDER, -1));
     }
     return LVN_OK;
 }
 
 static enum lvn_status add_page(struct lvn_location *location, const struct lvn_http_response *response,
-                                const char *prefix, struct lvn_arena *a, int *capacity, struct lvn_store_entries *out,
+                                const char *prefix, struct lvn_arena *a, struct lvn_store_entries *out,
                                 struct lvn_text *token)
 {
     json_t *root;
     const char *next = NULL;
     LVN_TRY(lvn_json_parse(location->url, response->body.p ? response->body.p : "", response->body.n, &root));
-    enum lvn_status status = add_items(location->url, root, strlen(prefix), a, capacity, out);
+    enum lvn_status status = add_items(location->url, root, strlen(prefix), a, out);
     if (status == LVN_OK) status = lvn_json_string(location->url, root, "nextPageToken", false, &next);
     if (next) lvn_text_add(token, next);
     json_decref(root);

@@ -192,7 +192,6 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
     struct lvn_hf_files all;
     bool reached;
     size_t skip = strlen(location->key);
-    int capacity = 0;
     LVN_TRY(lvn_hf_stat(location, http, &all, &reached));
     while (skip && location->key[skip - 1] == '/') skip--;
     for (int i = 0; i < all.n; i++) {
@@ -204,7 +203,7 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
         for (int k = 0; k < out->n && folder && !seen; k++)
             seen = strlen(out->entry[k].name) == n && strncmp(out->entry[k].name, name, n) == 0;
         if (!seen)
-            LVN_TRY(lvn_entries_add(a, out, &capacity, name, (int64_t)n, folder ? LVN_STORE_FOLDER : LVN_STORE_FILE,
+            LVN_TRY(lvn_entries_add(a, out, name, (int64_t)n, folder ? LVN_STORE_FOLDER : LVN_STORE_FILE,
                                     folder ? -1 : all.file[i].bytes));
     }
     return LVN_OK;

@@ -64,7 +64,6 @@ static enum lvn_status download_wanted(struct hub_download *download, enum lvn_s
     const char *key = download->location->key;
     size_t skip = strlen(key);
     struct lvn_store_entries chosen = {0};
-    int capacity = 0;
     while (skip && key[skip - 1] == '/') skip--;
     *n = 0;
     for (int i = 0; i < download->all.n; i++) {
@@ -75,8 +74,7 @@ static enum lvn_status download_wanted(struct hub_download *download, enum lvn_s
         }
         if (skip && (strncmp(file->name, key, skip) != 0 || file->name[skip] != '/')) continue;
         const char *name = file->name + (skip ? skip + 1 : 0);
-        LVN_TRY(
-            lvn_entries_add(download->a, &chosen, &capacity, name, (int64_t)strlen(name), LVN_STORE_FILE, file->bytes));
+        LVN_TRY(lvn_entries_add(download->a, &chosen, name, (int64_t)strlen(name), LVN_STORE_FILE, file->bytes));
     }
     lvn_store_choose(&chosen, want);
     for (int i = 0, k = 0; i < download->all.n && k < chosen.n; i++) { /* both lists are in the same order */

@@ -257,7 +257,7 @@ static void fetch_checksum(struct lvn_location *location, struct lvn_http *http,
 }
 
 static enum lvn_status add_page(struct lvn_location *location, const struct lvn_http_response *response,
-                                const char *prefix, struct lvn_arena *a, int *capacity, struct lvn_store_entries *out,
+                                const char *prefix, struct lvn_arena *a, struct lvn_store_entries *out,
                                 struct lvn_text *token)
 {
     const char *xml = response->body.p;
@@ -278,7 +278,7 @@ static enum lvn_status add_page(struct lvn_location *location, const struct lvn_
             bool marker = name.p[name.n - 1] == '/'; /* an empty file that represents a folder */
             if (marker && !folders) continue;
             status =
-                lvn_entries_add(a, out, capacity, name.p + skip, name.n - (int64_t)skip - folders,
+                lvn_entries_add(a, out, name.p + skip, name.n - (int64_t)skip - folders,
                                 folders ? LVN_STORE_FOLDER : LVN_STORE_FILE, size.n ? strtoll(size.p, NULL, 10) : -1);
         }
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sort.h"
+#include "base/list.h"
 #include "formats/sha256.h"
 
 enum { MAX_HEADERS = 24 };

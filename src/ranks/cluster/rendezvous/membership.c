@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/sort.h"
+#include "base/list.h"
 
 void lvn_ranks_text(const bool *flag, int n, int first_rank, struct lvn_text *t)
 {
