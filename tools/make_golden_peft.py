@@ -5,6 +5,7 @@ tests/cli/adapters_peft.sh.
     python3 tools/make_golden_peft.py [OUT]        needs torch, safetensors, transformers, peft
 
     rslora      use_rslora and lora_dropout
+    tokens      trainable_token_indices, with a tied head
 
 Each folder is one of PEFT's, apart from the path of the base model. expected.safetensors holds PEFT's results in fp32:
 
@@ -29,6 +30,7 @@ BATCH, T, RATE = 4, 16, 0.5
 LLAMA = os.path.join(os.path.dirname(__file__), "../tests/golden/llama")
 CASES = {
     "rslora": dict(r=4, lora_alpha=6, use_rslora=True, lora_dropout=0.25, target_modules=["q_proj", "v_proj"]),
+    "tokens": dict(r=2, lora_alpha=4, target_modules=["q_proj", "up_proj"], trainable_token_indices=[58, 5, 59, 17, 60]),
 }
 
 

@@ -94,7 +94,7 @@ code 0 "$LEVIN" train rows.jsonl "${new[@]}" --model.init=padded --data.add_toke
 check grep -q '"vocab_size": 1000' rows/checkpoints/last/config.json
 # adapters: the base has fewer rows than the model
 code 0 "$LEVIN" train rows.jsonl "${new[@]}" --data.add_tokens="$tokens" --lora.rank=2 --run_dir=adapters --trainer.max_steps=2
-says "the embeddings of data.add_tokens (<|turn|>, [CALL]) are not trained" err
+says "the embeddings of data.add_tokens (<|turn|>, [CALL]) are not trained: with lora.rank only adapters are, and the tokens that lora.trainable_tokens names" err
 code 0 "$LEVIN" train adapters --resume --trainer.max_steps=3
 code 0 "$LEVIN" evaluate adapters --json
 code 0 "$LEVIN" export adapters merged

@@ -36,6 +36,17 @@ static void derived(struct levin_settings *s, enum lvn_option_id id, const char 
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
+static enum lvn_status take_tokens(struct levin_settings *s, const struct lvn_lora *there)
+{
+    LVN_LOCAL_TEXT(list);
+    if (!is_open(s, LVN_OPT_lora_trainable_tokens) || !there->n_tokens) return LVN_OK;
+    for (int i = 0; i < there->n_tokens; i++) lvn_text_printf(&list, "%s%d", i ? ", " : "", there->tokens[i]);
+    LVN_TRY(lvn_text_status(&list));
+    derived(s, LVN_OPT_lora_trainable_tokens, "lora.init");
+    s->lora.trainable_tokens = lvn_arena_strdup(&s->arena, list.p);
+    return s->lora.trainable_tokens ? LVN_OK : LVN_MEMORY;
+}
+
 /* Take rank, alpha, use_rslora, dropout and targets from lora.init. Ranks that do not see the folder use the settings.
  */
 static enum lvn_status take_scale(struct levin_settings *s)
@@ -64,6 +75,7 @@ static enum lvn_status take_scale(struct levin_settings *s)
     s->lora.use_rslora = there.rslora;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (is_open(s, taken[i])) derived(s, taken[i], "lora.init");
+    LVN_TRY(take_tokens(s, &there));
     if (!is_open(s, LVN_OPT_lora_targets)) return LVN_OK;
     derived(s, LVN_OPT_lora_targets, "lora.init");
     return lvn_adapter_files_targets(&s->arena, s->lora.init, &s->lora.targets);
@@ -230,6 +242,7 @@ static enum lvn_status check_needs(const struct levin_settings *s)
         {LVN_OPT_lora_alpha, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_use_rslora, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_dropout, LVN_OPT_lora_rank, NULL},
+        {LVN_OPT_lora_trainable_tokens, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_targets, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_merge_checkpoints, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_schedule_decay_steps, LVN_OPT_schedule_kind, NULL},

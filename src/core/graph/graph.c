@@ -179,7 +179,8 @@ struct levin_tensor *levin_weight(struct levin_graph *g, const char *name, int64
 
 struct levin_tensor *levin_table(struct levin_graph *g, const char *name, int64_t rows, int64_t C, double std)
 {
-    return lvn_param(g, name, LVN_EMBEDDING, LVN_NORMAL(std), LVN_DESC(LVN_F32, rows, C));
+    struct levin_tensor *t = lvn_param(g, name, LVN_EMBEDDING, LVN_NORMAL(std), LVN_DESC(LVN_F32, rows, C));
+    return t && g->table_adapter ? g->table_adapter(g, t) : t;
 }
 
 struct levin_tensor *levin_vector(struct levin_graph *g, const char *name, int64_t n, double value)

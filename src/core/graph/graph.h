@@ -72,12 +72,14 @@ struct levin_graph {
      * tensor that the model uses instead of y. NULL: none. */
     struct levin_tensor *(*adapter)(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *w,
                                     struct levin_tensor *y);
-    const void *adapter_context;
-    char scope[128];        /* prefix of names; "": none */
-    int block;              /* the current block, as lvn_param.block */
-    int n_blocks;           /* blocks declared so far */
-    enum lvn_status status; /* of the first failed call */
-    const char *error;      /* message of the first failed call */
+    /* The same for the first table that a model declares, that of its tokens. */
+    struct levin_tensor *(*table_adapter)(struct levin_graph *g, struct levin_tensor *table);
+    const void *adapter_context; /* of both */
+    char scope[128];             /* prefix of names; "": none */
+    int block;                   /* the current block, as lvn_param.block */
+    int n_blocks;                /* blocks declared so far */
+    enum lvn_status status;      /* of the first failed call */
+    const char *error;           /* message of the first failed call */
 };
 
 /* A graph over `params`, which must outlive it. The model's parameters are added to `params`; if they exist already,

@@ -3,12 +3,14 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
 #include "base/index.h"
 #include "formats/json.h"
 #include "graph/names.h"
+#include "models/lora.h"
 
 static const char peft_prefix[] = "base_model.model.";
 
@@ -56,6 +58,39 @@ static enum lvn_status check_kind(const char *path, const json_t *root)
     return LVN_OK;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* trainable_token_indices: ids, or an object with the ids of one module, whose name its tensor has too. */
+static enum lvn_status read_tokens(const char *path, const json_t *root, struct lvn_lora *out)
+{
+    LVN_LOCAL_ARENA(a);
+    const json_t *list = json_object_get(root, "trainable_token_indices");
+    LVN_CHECK(!json_is_object(list) || json_object_size(list) <= 1, UNSUPPORTED,
+              "%s: trainable_token_indices names %zu modules; levin trains tokens of the embedding alone", path,
+              json_object_size(list));
+    if (json_is_object(list)) list = json_object_iter_value(json_object_iter((json_t *)(uintptr_t)list));
+    if (!list || json_is_null(list)) return LVN_OK;
+    const size_t n = json_array_size(list);
+    int32_t *ids = lvn_arena_alloc(&a, sizeof *ids * (n + 1)), *sorted = lvn_arena_alloc(&a, sizeof *ids * (n + 1));
+    if (!ids || !sorted) return LVN_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        const json_int_t id = json_integer_value(json_array_get(list, i));
+        LVN_CHECK(json_is_integer(json_array_get(list, i)) && id >= 0 && id < INT32_MAX, FORMAT,
+                  "%s: trainable_token_indices must have ids of tokens", path);
+        ids[i] = sorted[i] = (int32_t)id;
+    }
+    if (n) qsort(sorted, n, sizeof *sorted, compare_ids);
+    for (size_t i = 1; i < n; i++)
+        LVN_CHECK(sorted[i] != sorted[i - 1], FORMAT, "%s: trainable_token_indices has %d twice", path, sorted[i]);
+    out->n_tokens = (int)n;
+    out->tokens = n ? lvn_intern(ids, sizeof *ids * n) : NULL;
+    return out->tokens || !n ? LVN_OK : LVN_MEMORY;
+}
+
 static enum lvn_status read_scale(const char *path, const json_t *root, struct lvn_lora *out)
 {
     const char *type = NULL;
@@ -68,6 +103,7 @@ static enum lvn_status read_scale(const char *path, const json_t *root, struct l
     LVN_TRY(lvn_json_real(path, root, "lora_dropout", false, &out->dropout));
     LVN_CHECK(out->dropout >= 0 && out->dropout < 1, FORMAT,
               "%s: lora_dropout is %g, expected at least 0 and less than 1", path, out->dropout);
+    LVN_TRY(read_tokens(path, root, out));
     return check_kind(path, root);
 }
 
@@ -220,7 +256,10 @@ enum lvn_status lvn_adapter_layout(const struct lvn_model *variant, const struct
     struct lvn_layout base;
     LVN_TRY(lvn_file_layout(variant, c, p, &base));
     int length, stem = (int)(strlen(base.name) - strlen(".weight"));
-    if (which) {
+    if (which == 'R') {
+        *l = (struct lvn_layout){.desc = LVN_DESC(LVN_F32, rank, p->desc.dim[1])};
+        length = snprintf(l->name, sizeof l->name, "%s%.*s%s", peft_prefix, stem, base.name, LVN_LORA_ROWS);
+    } else if (which) {
         /* (in, out) in memory, apart from a decoder's head, which is (out, in) there as in files. */
         const bool head = c->head && c->head->params && !(base.flags & LVN_FILE_TRANSPOSED) &&
                           lvn_names_match(c->head->params, p->name);

@@ -35,7 +35,7 @@ struct lvn_adapter_files {
 /* The folder with the adapters of a model folder: itself, or its folder `adapter` (a checkpoint). NULL: it has none; a
  * folder with weights has none. In the arena. */
 const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder);
-/* Rank, alpha, use_rslora and dropout, from adapter_config.json alone. */
+/* Rank, alpha, use_rslora, dropout and tokens (those in the order of the file), from adapter_config.json alone. */
 enum lvn_status lvn_adapter_files_scale(const char *dir, struct lvn_lora *out) LVN_CHECKED;
 /* ARG, naming what to set, if rank, alpha or use_rslora of a folder (`found`) differ from those of the settings
  * (`wanted`). */
@@ -51,7 +51,9 @@ enum lvn_status lvn_adapter_files_parse(struct lvn_adapter_files *f, const char 
  * layers, "self_attn.q_proj, mlp.up_proj". In the arena. */
 enum lvn_status lvn_adapter_files_targets(struct lvn_arena *a, const char *dir, const char **out) LVN_CHECKED;
 
-/* The layout of a weight's A or B (`which`) in the file, or, for which '\0', of a parameter that is stored whole.
+/* The layout of a weight's A or B (`which`) in the file, for which 'R' of `rank` trained rows of an embedding, for
+ * which
+ * '\0' of a parameter that is stored whole.
  * `variant` and `c` as in lvn_file_layout(). */
 enum lvn_status lvn_adapter_layout(const struct lvn_model *variant, const struct lvn_model_config *c,
                                    const struct lvn_param *p, int64_t rank, char which,

@@ -7,28 +7,28 @@
 
 #include "graph/names.h"
 
-static const char tail[] = ".weight";
+static const char tail[] = ".weight", suffix_a[] = ".lora_A.weight", suffix_b[] = ".lora_B.weight";
 
 /* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", PEFT's name; "" if the name does not end in ".weight".
  */
-enum { ADAPTER_TEXT = LVN_NAME_TEXT + 16 };
+enum { ADAPTER_TEXT = LVN_NAME_TEXT + 48 };
 
-static void adapter_name(const char *weight, char which, char name[ADAPTER_TEXT])
+static void adapter_name(const char *weight, const char *suffix, char name[ADAPTER_TEXT])
 {
     size_t n = strlen(weight), k = strlen(tail);
     name[0] = '\0';
     if (n > k && strcmp(weight + n - k, tail) == 0)
-        snprintf(name, ADAPTER_TEXT, "%.*s.lora_%c%s", (int)(n - k), weight, which, tail);
+        snprintf(name, ADAPTER_TEXT, "%.*s%s", (int)(n - k), weight, suffix);
 }
 
-static struct levin_tensor *adapter(struct levin_graph *g, const char *weight, char which, struct lvn_init init,
-                                    struct lvn_desc desc)
+static struct levin_tensor *adapter(struct levin_graph *g, const char *weight, const char *suffix,
+                                    enum lvn_param_kind kind, struct lvn_init init, struct lvn_desc desc)
 {
     char name[ADAPTER_TEXT], scope[sizeof g->scope];
-    adapter_name(weight, which, name);
+    adapter_name(weight, suffix, name);
     memcpy(scope, g->scope, sizeof scope);
     g->scope[0] = '\0';
-    struct levin_tensor *t = lvn_param(g, name, LVN_WEIGHT, init, desc);
+    struct levin_tensor *t = lvn_param(g, name, kind, init, desc);
     if (t) t->param->adapter = true;
     memcpy(g->scope, scope, sizeof scope);
     return t;
@@ -51,13 +51,35 @@ static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x,
     g->adapter = NULL; /* its own maps have none */
     int64_t C = w->desc.dim[0], N = w->desc.dim[1], r = lora->rank;
     double std = 1.0 / sqrt(3.0 * (double)C); /* that of PyTorch's Linear: uniform in +-1/sqrt(C) */
-    struct levin_tensor *a = adapter(g, w->param->name, 'A', LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
-    struct levin_tensor *b = adapter(g, w->param->name, 'B', LVN_CONSTANT(0.0), LVN_DESC(LVN_F32, r, N));
+    struct levin_tensor *a = adapter(g, w->param->name, suffix_a, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
+    struct levin_tensor *b =
+        adapter(g, w->param->name, suffix_b, LVN_WEIGHT, LVN_CONSTANT(0.0), LVN_DESC(LVN_F32, r, N));
     struct levin_tensor *kept = levin_dropout(g, x, lora->dropout);
     struct levin_tensor *low = levin_scale(g, levin_linear(g, kept, a, NULL, true), scale_of(lora));
     y = levin_add(g, y, levin_linear(g, low, b, NULL, true));
     g->adapter = adapt;
     return y;
+}
+
+/* The table with trained rows in place of those of lora->tokens: its other rows, in ranges, and the trained ones. */
+static struct levin_tensor *replace_rows(struct levin_graph *g, struct levin_tensor *table)
+{
+    const struct lvn_lora *lora = g->adapter_context;
+    const int64_t V = table->desc.dim[0], C = table->desc.dim[1];
+    struct levin_tensor *rows = adapter(g, table->param->name, LVN_LORA_ROWS, LVN_EMBEDDING, LVN_CONSTANT(0.0),
+                                        LVN_DESC(LVN_F32, lora->n_tokens, C)),
+                        *all = NULL;
+    g->table_adapter = NULL; /* other tables have none */
+    for (int64_t i = 0, done = 0, n; done < V; i += n, done = i ? lora->tokens[i - 1] + 1 : 0) {
+        const int64_t first = i < lora->n_tokens ? lora->tokens[i] : V;
+        for (n = 0; i + n < lora->n_tokens && lora->tokens[i + n] == first + n;) n++;
+        struct levin_tensor *kept = first > done ? levin_slice(g, table, 0, done, first - done) : NULL;
+        if (kept) all = all ? levin_concat(g, all, kept, 0) : kept;
+        struct levin_tensor *trained = n ? levin_slice(g, rows, 0, i, n) : NULL;
+        if (trained) all = all ? levin_concat(g, all, trained, 0) : trained;
+        if (!n) break;
+    }
+    return all;
 }
 
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given)
@@ -70,16 +92,18 @@ void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c)
 {
     if (c->lora.rank <= 0) return;
     g->adapter = adapt;
+    g->table_adapter = c->lora.n_tokens ? replace_rows : NULL;
     g->adapter_context = &c->lora;
 }
 
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out)
 {
-    char a[ADAPTER_TEXT], b[ADAPTER_TEXT];
-    adapter_name(weight->name, 'A', a);
-    adapter_name(weight->name, 'B', b);
-    *out = (struct lvn_lora_pair){lvn_params_find(p, a), lvn_params_find(p, b)};
-    return !weight->adapter && out->a && out->b;
+    char a[ADAPTER_TEXT], b[ADAPTER_TEXT], rows[ADAPTER_TEXT];
+    adapter_name(weight->name, suffix_a, a);
+    adapter_name(weight->name, suffix_b, b);
+    adapter_name(weight->name, LVN_LORA_ROWS, rows);
+    *out = (struct lvn_lora_pair){lvn_params_find(p, a), lvn_params_find(p, b), lvn_params_find(p, rows)};
+    return !weight->adapter && (out->rows || (out->a && out->b));
 }
 
 /* Does any map that the pattern matches have an adapter? */
@@ -87,7 +111,7 @@ static bool adapts(const struct lvn_pattern *pattern, const struct lvn_params *p
 {
     struct lvn_lora_pair pair;
     for (int i = 0; i < p->n; i++)
-        if (lvn_pattern_fits(pattern, p->list[i]->name) && lvn_lora_find(p, p->list[i], &pair)) return true;
+        if (lvn_pattern_fits(pattern, p->list[i]->name) && lvn_lora_find(p, p->list[i], &pair) && pair.a) return true;
     return false;
 }
 
@@ -129,6 +153,11 @@ void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight,
             for (int64_t j = 0; j < N; j++) row[j] += x * b[k * N + j];
         }
     }
+}
+
+void lvn_lora_put_rows(const struct lvn_lora *lora, int64_t C, const float *rows, float *w)
+{
+    for (int i = 0; i < lora->n_tokens; i++) memcpy(w + lora->tokens[i] * C, rows + i * C, sizeof *w * (size_t)C);
 }
 
 bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head)

@@ -7,11 +7,16 @@
  * (Hu et al.: "LoRA: low-rank adaptation of large language models", 2021) or, with rslora, alpha / sqrt(rank)
  * (Kalajdzievski: "A rank stabilization scaling factor for fine-tuning with LoRA", 2023).
  *
- * Called by model.c, model_io and train. Left out: adapters of embeddings and of heads. */
+ * Called by model.c, model_io and train. With lora->tokens some rows of the embedding are trained as a
+ * parameter of their own (PEFT's trainable_token_indices): the model, and a head that is tied to the embedding, use a
+ * copy of the table with these rows. Left out: low-rank adapters of embeddings and of heads. */
 #ifndef LVN_LORA_H
 #define LVN_LORA_H
 
 #include "models/model.h"
+
+/* PEFT's name of the trained rows of an embedding, in place of ".weight". */
+#define LVN_LORA_ROWS ".token_adapter.trainable_tokens_delta"
 
 /* The targets given; if "", the family's default; if "all-linear", all linear maps but the head. */
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
@@ -21,16 +26,19 @@ void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c);
  * map. */
 enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c) LVN_CHECKED;
 
-/* The adapter of a weight. */
+/* The adapter of a weight: a and b, or rows; the others are NULL. */
 struct lvn_lora_pair {
-    const struct lvn_param *a; /* (in, rank) */
-    const struct lvn_param *b; /* (rank, out) */
+    const struct lvn_param *a;    /* (in, rank) */
+    const struct lvn_param *b;    /* (rank, out) */
+    const struct lvn_param *rows; /* (n_tokens, C), of an embedding (V, C) */
 };
 /* False: the weight has no adapter. */
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
 /* w (in, out) += scale * a b. */
 void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
                     float *w);
+/* Rows lora->tokens of w (V, C) become `rows`. */
+void lvn_lora_put_rows(const struct lvn_lora *lora, int64_t C, const float *rows, float *w);
 /* Is the whole parameter stored with the adapters (PEFT's `modules_to_save`)? True for trained parameters other than
  * adapters; with fresh_head also for those of a head that the base model lacks (a classification head). */
 bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head);

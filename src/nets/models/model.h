@@ -20,9 +20,11 @@
 struct lvn_lora {
     int64_t rank; /* 0: none */
     double alpha;
-    bool rslora;         /* scaled by alpha / sqrt(rank) instead of alpha / rank */
-    double dropout;      /* rate on the input of A, in training */
-    const char *targets; /* patterns over names (graph/names.h) */
+    bool rslora;           /* scaled by alpha / sqrt(rank) instead of alpha / rank */
+    double dropout;        /* rate on the input of A, in training */
+    const char *targets;   /* patterns over names (graph/names.h) */
+    const int32_t *tokens; /* [n_tokens] ids whose rows of the embedding are trained */
+    int n_tokens;
 };
 
 /* A model's head for a task. If a file has another head, the parameters of this one get initial values. */

@@ -195,6 +195,8 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
                                    .alpha = s->lora.alpha,
                                    .rslora = s->lora.use_rslora,
                                    .dropout = s->lora.dropout,
+                                   .tokens = c->lora.tokens,
+                                   .n_tokens = c->lora.n_tokens,
                                    .targets = lvn_lora_targets(c->model, s->lora.targets)};
     LVN_TRY(divide(programs, options->shares));
     int64_t weight_bytes = lvn_dtype_bytes(state.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);

@@ -8,13 +8,15 @@
 #include "formats/checksum.h"
 #include "formats/json.h"
 #include "graph/names.h"
+#include "model_io/pretrained.h"
 #include "models/lora.h"
 
-/* The layout in PEFT's files of A or B (`which`), or, with '\0', of the parameter itself. */
+/* The layout in PEFT's files of A, B or rows (`which`: 'A', 'B', 'R'), or, with '\0', of the parameter itself. */
 static enum lvn_status layout_of(const struct lvn_model_state *n, const struct lvn_param *p, char which,
                                  struct lvn_layout *l)
 {
-    return lvn_adapter_layout(lvn_model_file_variant(n->config.model), &n->config, p, n->config.lora.rank, which, l);
+    const int64_t rows = which == 'R' ? n->config.lora.n_tokens : n->config.lora.rank;
+    return lvn_adapter_layout(lvn_model_file_variant(n->config.model), &n->config, p, rows, which, l);
 }
 
 /* --- writing --- */
@@ -50,17 +52,20 @@ static json_t *config_of(const struct lvn_model_state *n, const struct lvn_adapt
     bool in_out = false;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *w = n->params->list[i];
-        if (!lvn_lora_find(n->params, w, &pair)) continue;
+        if (!lvn_lora_find(n->params, w, &pair) || !pair.a) continue;
         if (lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, w, &l) != LVN_OK) continue;
         in_out |= !(l.flags & LVN_FILE_TRANSPOSED);
         json_array_append_new(modules, json_stringn(l.name, strlen(l.name) - strlen(".weight")));
     }
-    return json_pack("{s:s, s:s?, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o}", "peft_type", "LORA",
+    json_t *tokens = n->config.lora.n_tokens ? json_array() : json_null();
+    for (int i = 0; i < n->config.lora.n_tokens; i++)
+        json_array_append_new(tokens, json_integer(n->config.lora.tokens[i]));
+    return json_pack("{s:s, s:s?, s:s, s:I, s:f, s:f, s:s, s:b, s:b, s:b, s:b, s:o, s:o, s:o}", "peft_type", "LORA",
                      "task_type", task ? task->peft : "CAUSAL_LM", "base_model_name_or_path", base->name, "r",
                      (json_int_t)n->config.lora.rank, "lora_alpha", n->config.lora.alpha, "lora_dropout",
                      n->config.lora.dropout, "bias", "none", "fan_in_fan_out", in_out, "inference_mode", 1,
                      "use_rslora", n->config.lora.rslora, "use_dora", 0, "modules_to_save",
-                     whole_of(n, base->fresh_head), "target_modules", modules);
+                     whole_of(n, base->fresh_head), "target_modules", modules, "trainable_token_indices", tokens);
 }
 
 /* Append one tensor to the source, copied and in the layout of the file. */
@@ -94,10 +99,11 @@ static enum lvn_status collect(const struct lvn_model_state *n, bool fresh_head,
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *p = n->params->list[i];
         if (lvn_lora_find(n->params, p, &pair)) {
-            LVN_TRY(layout_of(n, p, 'A', &l));
-            LVN_TRY(put(n, a, source, items, pair.a, &l));
-            LVN_TRY(layout_of(n, p, 'B', &l));
-            LVN_TRY(put(n, a, source, items, pair.b, &l));
+            const struct lvn_param *part[] = {pair.a, pair.b, pair.rows};
+            for (int k = 0; k < 3; k++) {
+                if (part[k]) LVN_TRY(layout_of(n, p, "ABR"[k], &l));
+                if (part[k]) LVN_TRY(put(n, a, source, items, part[k], &l));
+            }
         } else if (lvn_lora_is_whole(&n->config, p, fresh_head)) {
             LVN_TRY(layout_of(n, p, '\0', &l));
             LVN_TRY(put(n, a, source, items, p, &l));
@@ -130,20 +136,82 @@ enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct 
     return base_text(base, &out->base);
 }
 
+/* --- the first values of trained rows --- */
+
+/* Writes values to a parameter, in its type; `scratch` has its size. */
+static enum lvn_status write_values(const struct lvn_model_state *n, const struct lvn_param *p, const float *values,
+                                    float *scratch)
+{
+    lvn_tensor_from_f32(n->weights, values, scratch, p->count);
+    const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
+    return lvn_parameter_write(&w, scratch);
+}
+
+static enum lvn_status start(const struct lvn_pretrained *p, const struct lvn_model_state *n, const struct lvn_param *w,
+                             const struct lvn_param *rows)
+{
+    const int64_t C = w->desc.dim[1];
+    float *table = lvn_malloc(sizeof *table * (size_t)w->count),
+          *scratch = lvn_malloc(sizeof *table * (size_t)w->count);
+    enum lvn_status status = table && scratch ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_pretrained_values(p, w, table, scratch);
+    for (int i = 0; status == LVN_OK && i < n->config.lora.n_tokens; i++) /* ids rise, so no row is lost */
+        memmove(table + i * C, table + n->config.lora.tokens[i] * C, sizeof *table * (size_t)C);
+    if (status == LVN_OK) status = write_values(n, rows, table, scratch);
+    free(table);
+    free(scratch);
+    return status;
+}
+
+enum lvn_status lvn_adapters_start(const struct lvn_pretrained *p, const struct lvn_model_state *n)
+{
+    struct lvn_lora_pair pair;
+    for (int i = 0; i < n->params->n; i++)
+        if (lvn_lora_find(n->params, n->params->list[i], &pair) && pair.rows)
+            LVN_TRY(start(p, n, n->params->list[i], pair.rows));
+    return LVN_OK;
+}
+
 /* --- reading --- */
 
-static enum lvn_status read_values(const struct lvn_safetensor *t, const struct lvn_layout *l,
-                                   const struct lvn_model_state *n, const struct lvn_param *p)
+/* The position of a token in the file's list; n_tokens: it is not there. */
+static int token_at(const struct lvn_lora *lora, int32_t id)
+{
+    int k = 0;
+    while (k < lora->n_tokens && lora->tokens[k] != id) k++;
+    return k;
+}
+
+/* ARG unless the file has trained rows of the same tokens. */
+static enum lvn_status check_tokens(const struct lvn_adapter_files *f, const struct lvn_lora *wanted)
+{
+    bool same = f->lora.n_tokens == wanted->n_tokens;
+    for (int i = 0; same && i < wanted->n_tokens; i++) same = token_at(&f->lora, wanted->tokens[i]) < f->lora.n_tokens;
+    LVN_CHECK(same, ARG,
+              "'%s' has trained rows of other tokens (trainable_token_indices in its %s) than lora.trainable_tokens "
+              "names; leave that out",
+              f->file.path, LVN_ADAPTERS_CONFIG);
+    return LVN_OK;
+}
+
+/* Trained rows in the order of the file to the order in memory. */
+static void sort_rows(const struct lvn_lora *file, const struct lvn_lora *memory, int64_t C, const float *rows,
+                      float *sorted)
+{
+    for (int i = 0; i < memory->n_tokens; i++)
+        memcpy(sorted + i * C, rows + token_at(file, memory->tokens[i]) * C, sizeof *rows * (size_t)C);
+}
+
+static enum lvn_status read_values(const struct lvn_adapter_files *f, const struct lvn_safetensor *t,
+                                   const struct lvn_layout *l, const struct lvn_model_state *n,
+                                   const struct lvn_param *p, bool rows)
 {
     float *file_order = lvn_malloc(sizeof *file_order * (size_t)p->count);
     float *values = lvn_malloc(sizeof *values * (size_t)p->count);
     enum lvn_status status = file_order && values ? LVN_OK : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_adapter_read(t, l, values, file_order);
-    if (status == LVN_OK) {
-        lvn_tensor_from_f32(n->weights, values, file_order, p->count);
-        const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
-        status = lvn_parameter_write(&w, file_order);
-    }
+    if (status == LVN_OK) status = lvn_adapter_read(t, l, rows ? file_order : values, rows ? values : file_order);
+    if (status == LVN_OK && rows) sort_rows(&f->lora, &n->config.lora, p->desc.dim[1], file_order, values);
+    if (status == LVN_OK) status = write_values(n, p, values, file_order);
     free(file_order);
     free(values);
     return status;
@@ -157,10 +225,10 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
     LVN_TRY(layout_of(n, weight, which, &l));
     const struct lvn_safetensor *t = lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l);
     if (!t && !which) return LVN_OK; /* it is as the model has it */
-    LVN_CHECK(t, FORMAT, "'%s' has no '%s'; lora.targets must name the linear maps that it has adapters for",
-              f->file.path, l.name);
+    LVN_CHECK(t, FORMAT, "'%s' has no '%s'%s", f->file.path, l.name,
+              which == 'R' ? "" : "; lora.targets must name the linear maps that it has adapters for");
     *seen += 1;
-    return read_values(t, &l, n, to);
+    return read_values(f, t, &l, n, to, which == 'R');
 }
 
 static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool fresh_head)
@@ -171,8 +239,9 @@ static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct 
         const struct lvn_param *w = n->params->list[i];
         if (lvn_lora_is_whole(&n->config, w, fresh_head)) LVN_TRY(read_one(f, n, w, '\0', w, &seen));
         if (!lvn_lora_find(n->params, w, &pair)) continue;
-        LVN_TRY(read_one(f, n, w, 'A', pair.a, &seen));
-        LVN_TRY(read_one(f, n, w, 'B', pair.b, &seen));
+        if (pair.a) LVN_TRY(read_one(f, n, w, 'A', pair.a, &seen));
+        if (pair.b) LVN_TRY(read_one(f, n, w, 'B', pair.b, &seen));
+        if (pair.rows) LVN_TRY(read_one(f, n, w, 'R', pair.rows, &seen));
     }
     LVN_CHECK(seen == f->file.n, FORMAT,
               "'%s' holds %d tensors, and the adapters that lora.targets names are %d; name those that it has",
@@ -183,6 +252,7 @@ static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct 
 enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool fresh_head)
 {
     LVN_TRY(lvn_adapter_check_scale(f->dir, &f->lora, &n->config.lora));
+    LVN_TRY(check_tokens(f, &n->config.lora));
     return read_all(f, n, fresh_head);
 }
 

@@ -24,6 +24,9 @@ struct lvn_adapter_texts {
 /* The adapters of n (config.lora), copied. */
 enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct lvn_adapter_base *base,
                                   struct lvn_arena *a, struct lvn_adapter_texts *out) LVN_CHECKED;
+struct lvn_pretrained;
+/* Trained rows of the embedding (lora.tokens) start as those of the base model. */
+enum lvn_status lvn_adapters_start(const struct lvn_pretrained *p, const struct lvn_model_state *n) LVN_CHECKED;
 /* Load the adapters of n from an open folder. ARG if rank, alpha or use_rslora differ, FORMAT if they do not fit n. */
 enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                   bool fresh_head) LVN_CHECKED;

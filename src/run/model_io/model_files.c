@@ -49,12 +49,16 @@ static enum lvn_status cast_up(const struct context *c, const struct lvn_param *
 
 static enum lvn_status merge(const struct context *c, const struct source *s, void *to)
 {
-    const struct lvn_param *w = s->p, *a = s->adapter.a, *b = s->adapter.b;
-    float *wide_a = c->wide + w->count, *wide_b = wide_a + a->count;
+    const struct lvn_param *w = s->p, *a = s->adapter.a, *b = s->adapter.b, *rows = s->adapter.rows;
+    const struct lvn_lora *lora = &c->model_state->config.lora;
+    float *first = c->wide + w->count;
     LVN_TRY(cast_up(c, w, c->wide));
-    LVN_TRY(cast_up(c, a, wide_a));
-    LVN_TRY(cast_up(c, b, wide_b));
-    lvn_lora_merge(&c->model_state->config.lora, w, wide_a, wide_b, c->wide);
+    LVN_TRY(cast_up(c, rows ? rows : a, first));
+    if (!rows) LVN_TRY(cast_up(c, b, first + a->count));
+    if (rows)
+        lvn_lora_put_rows(lora, w->desc.dim[1], first, c->wide);
+    else
+        lvn_lora_merge(lora, w, first, first + a->count, c->wide);
     lvn_tensor_from_f32(c->type, c->wide, to, w->count);
     return LVN_OK;
 }
@@ -99,7 +103,12 @@ static enum lvn_status add(struct builder *b, const char *name, const struct lvn
     bool made = lvn_layout_moves(l) || s.merged;
     struct lvn_shard_origin *o = lvn_arena_alloc(&b->f->arena, sizeof *o);
     if (!o) return LVN_MEMORY;
-    *o = (struct lvn_shard_origin){b->of, {p, s.adapter.a, s.adapter.b}, s.merged ? 3 : 1, !made};
+    *o = (struct lvn_shard_origin){b->of,
+                                   {p, s.adapter.rows ? s.adapter.rows : s.adapter.a, s.adapter.b},
+                                   !s.merged        ? 1
+                                   : s.adapter.rows ? 2
+                                                    : 3,
+                                   !made};
     b->items[i] = (struct lvn_safetensors_item){.name = copy,
                                                 .desc = l->desc,
                                                 .origin = o,

@@ -86,10 +86,12 @@ static enum lvn_status add_tokens(struct lvn_model_setup *m, const struct levin_
         "tokenizer to its folder",
         s->data.add_tokens, m->pretrained.path);
     LVN_TRY(lvn_tokenizer_config_add(m->codec.tokenizer, s->data.add_tokens));
-    if (s->lora.rank)
-        lvn_log_once(LVN_LOG_WARN,
-                     "the embeddings of data.add_tokens (%s) are not trained: with lora.rank only adapters are",
-                     s->data.add_tokens);
+    if (s->lora.rank && !*s->lora.trainable_tokens)
+        lvn_log_once(
+            LVN_LOG_WARN,
+            "the embeddings of data.add_tokens (%s) are not trained: with lora.rank only adapters are, and the "
+            "tokens that lora.trainable_tokens names",
+            s->data.add_tokens);
     if (!*vocab && lvn_codec_size(&m->codec) > rows) *vocab = lvn_codec_size(&m->codec);
     return LVN_OK;
 }
@@ -466,6 +468,49 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_s
     return lvn_model_padding(&m->config, &codec);
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The id of one name or id of lora.trainable_tokens. */
+static enum lvn_status token_id(const struct lvn_model_setup *m, const char *name, int n, int32_t *id)
+{
+    const struct lvn_codec codec = lvn_model_setup_codec(m);
+    const int64_t rows = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
+    const bool number = (int)strspn(name, "0123456789") >= n && n < 10;
+    *id = number            ? (int32_t)strtol(name, NULL, 10)
+          : codec.tokenizer ? lvn_tokenizer_find(codec.tokenizer, name, n)
+                            : -1;
+    LVN_CHECK(*id >= 0, ARG, "lora.trainable_tokens: '%.*s' is no token of the model '%s'; data.add_tokens adds tokens",
+              n, name, m->pretrained.path);
+    LVN_CHECK(*id < rows, ARG, "lora.trainable_tokens: the model '%s' has %lld tokens, and no token %d",
+              m->pretrained.path, (long long)rows, *id);
+    return LVN_OK;
+}
+
+/* The ids of lora.trainable_tokens, in rising order. */
+static enum lvn_status find_trainable(struct lvn_model_setup *m, const struct levin_settings *s)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *list = s->lora.trainable_tokens;
+    int32_t *ids = lvn_arena_alloc(&a, sizeof *ids * (strlen(list) + 1));
+    int n = 0;
+    if (!ids) return LVN_MEMORY;
+    for (size_t k; s->lora.rank && *list; list += k, list += strspn(list, ", ")) {
+        k = strcspn(list, ",");
+        LVN_TRY(token_id(m, list, (int)k, &ids[n]));
+        for (int i = 0; i < n; i++)
+            LVN_CHECK(ids[i] != ids[n], ARG, "lora.trainable_tokens names '%.*s' twice", (int)k, list);
+        n++;
+    }
+    qsort(ids, (size_t)n, sizeof *ids, compare_ids);
+    m->config.lora.n_tokens = n;
+    m->config.lora.tokens = n ? lvn_intern(ids, sizeof *ids * (size_t)n) : NULL;
+    return m->config.lora.tokens || !n ? LVN_OK : LVN_MEMORY;
+}
+
 bool lvn_model_setup_data_is_there(const struct levin_settings *s)
 {
     return *s->data.path && lvn_path_exists(lvn_data_path_of(s));
@@ -495,6 +540,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct le
         lvn_key_by_role(m->config.model, LVN_ROLE_VOCABULARY) && !lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
     if (m->vocabulary_assumed)
         lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, lvn_dataset_kind_find(m->data_kind)->typical_vocab);
+    LVN_TRY(find_trainable(m, s));
     return lvn_model_check(&m->config, false);
 }
 
@@ -516,6 +562,7 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct levin_se
     struct lvn_codec codec = lvn_model_setup_codec(m);
     if (!lvn_codec_is_text(&codec))
         lvn_tokenizer_warn(m->data->tokenizer_error ? m->data->tokenizer_error : m->codec.tokenizer_error);
+    if (!evaluates) LVN_TRY(find_trainable(m, s));
     return lvn_model_check(&m->config, false);
 }
 

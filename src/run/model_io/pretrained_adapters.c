@@ -129,6 +129,18 @@ static enum lvn_status find_codec(struct lvn_pretrained *p)
     return LVN_OK;
 }
 
+enum lvn_status lvn_pretrained_fit_tokens(struct lvn_pretrained *p, bool fixed)
+{
+    const struct lvn_lora *lora = &p->adapters.lora;
+    int64_t rows = lvn_model_value(&p->config, LVN_ROLE_VOCABULARY), most = 0;
+    for (int i = 0; i < lora->n_tokens; i++) most = lora->tokens[i] >= most ? lora->tokens[i] + 1 : most;
+    LVN_CHECK(most <= rows || !fixed, ARG,
+              "'%s/%s' has trained rows of the token %lld (trainable_token_indices), and the model has %lld tokens",
+              p->adapters.dir, LVN_ADAPTERS_CONFIG, (long long)most - 1, (long long)rows);
+    if (most > rows) lvn_model_set(&p->config, LVN_ROLE_VOCABULARY, most);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const char *dir, const char *base, int depth)
 {
     enum { DEEPEST = 8 };
@@ -143,6 +155,7 @@ enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const cha
     p->config = p->base->config;
     p->variant = p->base->variant;
     LVN_TRY(lvn_path_is_file(config) ? lvn_pretrained_config(p) : find_head(p));
+    LVN_TRY(lvn_pretrained_fit_tokens(p, lvn_path_is_file(config)));
     untie(p);
     LVN_TRY(find_codec(p));
     return lvn_pretrained_check(p);
@@ -152,8 +165,8 @@ enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const cha
 
 /* The adapters' tensors of one parameter; NULL: none. */
 struct found {
-    struct lvn_layout layout[3];
-    const struct lvn_safetensor *whole, *a, *b;
+    struct lvn_layout layout[4];
+    const struct lvn_safetensor *whole, *a, *b, *rows;
 };
 
 static enum lvn_status find(const struct lvn_pretrained *p, const struct lvn_param *q, struct found *f)
@@ -167,6 +180,8 @@ static enum lvn_status find(const struct lvn_pretrained *p, const struct lvn_par
     LVN_TRY(lvn_adapter_layout(p->variant, &p->config, q, files->lora.rank, 'B', &f->layout[2]));
     f->a = lvn_adapter_find(files, p->variant, &f->layout[1]);
     f->b = lvn_adapter_find(files, p->variant, &f->layout[2]);
+    LVN_TRY(lvn_adapter_layout(p->variant, &p->config, q, files->lora.n_tokens, 'R', &f->layout[3]));
+    f->rows = q->kind == LVN_EMBEDDING ? lvn_adapter_find(files, p->variant, &f->layout[3]) : NULL;
     LVN_CHECK(!f->a == !f->b, FORMAT, "'%s' has '%s' without its other half, '%s'", files->file.path,
               f->layout[f->a ? 1 : 2].name, f->layout[f->a ? 2 : 1].name);
     return LVN_OK;
@@ -192,7 +207,7 @@ static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_p
             struct found f;
             if (find(p, params->list[k], &f) != LVN_OK) continue;
             const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
-            known = t == f.whole || t == f.a || t == f.b;
+            known = t == f.whole || t == f.a || t == f.b || t == f.rows;
         }
         if (!known) return name;
     }
@@ -210,7 +225,8 @@ enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p, co
         LVN_TRY(check_shape(f.whole, &f.layout[0]));
         LVN_TRY(check_shape(f.a, &f.layout[1]));
         LVN_TRY(check_shape(f.b, &f.layout[2]));
-        seen += (f.whole != NULL) + 2 * (f.a != NULL);
+        LVN_TRY(check_shape(f.rows, &f.layout[3]));
+        seen += (f.whole != NULL) + 2 * (f.a != NULL) + (f.rows != NULL);
         LVN_TRY(lvn_pretrained_holds(p, q, &there));
         LVN_CHECK(there, FORMAT, "neither the adapters in '%s' nor their base model '%s' have '%s'", p->adapters.dir,
                   p->base->path, q->name);
@@ -246,6 +262,21 @@ static enum lvn_status merge(const struct lvn_pretrained *p, const struct lvn_pa
     return LVN_OK;
 }
 
+static enum lvn_status put_rows(const struct lvn_pretrained *p, const struct lvn_param *q, const struct found *f,
+                                float *to)
+{
+    const int64_t n = lvn_desc_count(&f->layout[3].desc);
+    for (int i = 0; i < p->adapters.lora.n_tokens; i++)
+        LVN_CHECK(p->adapters.lora.tokens[i] < q->desc.dim[0], ARG,
+                  "'%s' has a trained row of the token %d, and a vocabulary of %lld tokens has none",
+                  p->adapters.file.path, p->adapters.lora.tokens[i], (long long)q->desc.dim[0]);
+    float *rows = lvn_malloc(sizeof *rows * (size_t)(2 * n));
+    enum lvn_status status = rows ? lvn_adapter_read(f->rows, &f->layout[3], rows, rows + n) : LVN_MEMORY;
+    if (status == LVN_OK) lvn_lora_put_rows(&p->adapters.lora, f->layout[3].desc.dim[1], rows, to);
+    free(rows);
+    return status;
+}
+
 enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
                                        float *scratch)
 {
@@ -254,6 +285,7 @@ enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const str
     if (f.whole) return lvn_adapter_read(f.whole, &f.layout[0], to, scratch);
     const struct lvn_param base = base_of(p, q);
     LVN_TRY(lvn_pretrained_values(p->base, &base, to, scratch));
+    if (f.rows) LVN_TRY(put_rows(p, q, &f, to));
     if (!f.a) return LVN_OK;
     const int64_t a = lvn_desc_count(&f.layout[1].desc), b = lvn_desc_count(&f.layout[2].desc);
     float *values = lvn_malloc(sizeof *values * (size_t)(a + b + (a > b ? a : b)));
@@ -301,6 +333,8 @@ enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t
         lvn_checksum_add(&c, &base, (int64_t)sizeof base);
         lvn_checksum_add(&c, &p->adapters.lora.alpha, (int64_t)sizeof p->adapters.lora.alpha);
         if (p->adapters.lora.rslora) lvn_checksum_add(&c, "rslora", 6);
+        const int32_t *tokens = p->adapters.lora.tokens;
+        if (tokens) lvn_checksum_add(&c, tokens, (int64_t)sizeof *tokens * p->adapters.lora.n_tokens);
         for (int i = 0; i < p->adapters.file.n; i++) {
             const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
             add_tensor(&c, t->name, &t->desc);

@@ -23,6 +23,9 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
 
 enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const char *dir, const char *base,
                                              int depth) LVN_CHECKED;
+/* Adapters alone may have trained rows of tokens that were added to their base: then the model has these rows, too. ARG
+ * if its vocabulary is fixed. */
+enum lvn_status lvn_pretrained_fit_tokens(struct lvn_pretrained *p, bool fixed) LVN_CHECKED;
 enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p,
                                               const struct lvn_params *params) LVN_CHECKED;
 enum lvn_status lvn_pretrained_holds_adapters(const struct lvn_pretrained *p, const struct lvn_param *q,

@@ -217,6 +217,7 @@ enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab
               "a vocabulary of %lld would cut tokens that '%s' has: its tokenizer knows %lld; give at least that",
               (long long)vocab_size, p->path, (long long)used);
     lvn_model_set(&p->config, LVN_ROLE_VOCABULARY, vocab_size);
+    LVN_TRY(lvn_pretrained_fit_tokens(p, true));
     return lvn_model_check(&p->config, false);
 }
 

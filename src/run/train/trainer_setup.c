@@ -55,12 +55,14 @@ static enum lvn_status find_base(struct trainer *t)
     return LVN_OK;
 }
 
-/* Rank 0: the values of lora.init. */
+/* Rank 0: the values of trained rows, and those of lora.init. */
 static enum lvn_status load_adapters(struct trainer *t, struct lvn_model_state *n)
 {
-    if (!*t->settings->lora.init) return LVN_OK;
+    const char *init = t->settings->lora.init;
+    if (!*init && !n->config.lora.n_tokens) return LVN_OK;
     lvn_parameters_begin_collecting(n);
-    const enum lvn_status status = t->ranks->rank ? LVN_OK : lvn_adapters_read(t->settings->lora.init, n);
+    enum lvn_status status = t->ranks->rank ? LVN_OK : lvn_adapters_start(&t->opened.setup.pretrained, n);
+    if (status == LVN_OK && *init && !t->ranks->rank) status = lvn_adapters_read(init, n);
     const enum lvn_status ended = lvn_parameters_end_collecting(n);
     return lvn_ranks_agree(t->ranks, status == LVN_OK ? ended : status);
 }

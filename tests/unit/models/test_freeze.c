@@ -323,7 +323,9 @@ static double check_gradients(struct lvn_lora lora)
         struct lvn_lora_pair pair;
         float *scratch = malloc(sizeof *scratch * (size_t)q->count);
         memcpy(scratch, plain + p->offset, sizeof *scratch * (size_t)q->count);
-        if (lvn_lora_find(params, p, &pair))
+        if (lvn_lora_find(params, p, &pair) && pair.rows)
+            lvn_lora_put_rows(&lora, p->desc.dim[1], plain + pair.rows->offset, scratch);
+        if (lvn_lora_find(params, p, &pair) && pair.a)
             lvn_lora_merge(&lora, p, plain + pair.a->offset, plain + pair.b->offset, scratch);
         for (int64_t k = 0; k < q->count; k++) to[q->offset + k] = scratch[k];
         free(scratch);
@@ -352,6 +354,14 @@ static void gradients(void **state)
     larger.alpha = 3 * sqrt(2);
     const double scaled = check_gradients(other);
     assert_true(scaled != loss && fabs(check_gradients(larger) - scaled) < 1e-12);
+    /* trained rows of the tied embedding: alone, in ranges, the first and the last; all of them */
+    static const int32_t tokens[] = {0, 3, 4, 5, 8, 10}, all[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    for (int n = 1; n <= 11; n += n == 6 ? 5 : 1) {
+        other = lora;
+        other.tokens = n < 11 ? tokens : all;
+        other.n_tokens = n;
+        check_gradients(other);
+    }
 }
 
 /* The block of a parameter, by its name. */
