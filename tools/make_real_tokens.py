@@ -19,7 +19,7 @@ try:
 except ImportError:
     print("skipped: Python finds no tokenizers (tools/setup.sh --dev installs it)")
     sys.exit(77)
-from gguf import Reader  # noqa: E402
+from gguf_metadata import metadata  # noqa: E402
 from make_tokens import cases, write_sentences  # noqa: E402  (without tokenizers it cannot be read)
 
 CONTROL = 3  # a kind of token
@@ -57,7 +57,7 @@ def main():
     if not found:
         print(f"skipped: no {source} (tools/setup.sh --dev installs it)")
         return 77
-    t = Tokenizer.from_file(str(found[0])) if found[0].name == "tokenizer.json" else from_gguf(Reader(found[0]).metadata)
+    t = Tokenizer.from_file(str(found[0])) if found[0].name == "tokenizer.json" else from_gguf(metadata(found[0]))
     out.mkdir(parents=True, exist_ok=True)
     if found[0].name == "tokenizer.json":
         (out / "tokenizer.json").symlink_to(found[0].resolve())

@@ -109,10 +109,10 @@ done
 
 # --- other file types are refused; the message lists the formats ---
 train chars >/dev/null 2>&1
-for out in out.gguf out.onnx out.safetensors OUT.BIN; do
+for out in out.onnx out.safetensors OUT.BIN; do
     code 2 "$LEVIN" export chars $out
     one_error
-    says "'$out': levin writes no .${out#*.}; it writes a folder, in one of the formats huggingface, nanogpt, mingpt (--format), or OUT.pt" err
+    says "'$out': levin writes no .${out#*.}; it writes a folder, in one of the formats huggingface, nanogpt, mingpt (--format), OUT.gguf, a file for llama.cpp, or OUT.pt" err
     check [ ! -e $out ]
 done
 code 0 "$LEVIN" export chars version-1.2

@@ -1,5 +1,6 @@
 /* export.c - levin export MODEL OUT: writes a model directory in another format, a checkpoint as torch.save() writes it
- * (OUT ends in .pt), or adapters alone. Tensors are read, converted and written one at a time. */
+ * (OUT ends in .pt), a file for llama.cpp (.gguf), or adapters alone. Tensors are read, converted and written one at a
+ * time. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "engine/optimizer_shards.h"
 #include "formats/json.h"
 #include "model_io/carried_files.h"
+#include "model_io/gguf_model.h"
 #include "model_io/model_config.h"
 #include "model_io/model_files.h"
 #include "model_io/model_setup.h"
@@ -221,6 +223,17 @@ static void release_training(struct training *t)
     lvn_settings_release(&t->settings);
 }
 
+/* The hidden file next to `out` that is renamed to it when it is complete. */
+static enum lvn_status begin_file(struct lvn_arena *a, const char **out, const char **part)
+{
+    LVN_CHECK(!lvn_store_is_url(*out), ARG, "'%s': a %s file is written on this machine; `levin cp` sends it", *out,
+              strrchr(*out, '.'));
+    LVN_CHECK(!lvn_path_exists(*out), ARG, "'%s' exists already; choose another name or remove it", *out);
+    LVN_TRY(lvn_target_file(a, *out, out));
+    *part = lvn_arena_printf(a, "%s.part", *out);
+    return *part ? LVN_OK : LVN_MEMORY;
+}
+
 /* A .pt file in the format of another program, which can sample from it and, if the training is known, resume it. */
 static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
                                    const struct lvn_model *variant, const struct lvn_model_config *c,
@@ -228,11 +241,8 @@ static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_f
 {
     struct lvn_torch_arg args[LVN_CONFIG_ARGS];
     int n_args = lvn_config_args(variant, c, args);
-    LVN_CHECK(!lvn_store_is_url(out), ARG, "'%s': a .pt file is written on this machine; `levin cp` sends it", out);
-    LVN_CHECK(!lvn_path_exists(out), ARG, "'%s' exists already; choose another name or remove it", out);
-    LVN_TRY(lvn_target_file(a, out, &out));
-    const char *part = lvn_arena_printf(a, "%s.part", out);
-    if (!part) return LVN_MEMORY;
+    const char *part;
+    LVN_TRY(begin_file(a, &out, &part));
     LVN_TRY(lvn_torch_write(part, &f->source, args, n_args, training->known ? &training->torch : NULL));
     return lvn_file_rename(part, out);
 }
@@ -315,11 +325,11 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
     for (const struct lvn_model *const *m = lvn_models(); *m; m++)
         if (lvn_model_file_variant(*m) == lvn_model_file_variant(model) && *m != lvn_model_file_variant(model))
             lvn_print_append(list, sizeof list, ", %s", (*m)->name);
-    LVN_FAIL(
-        ARG,
-        "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), or OUT.pt, a "
-        "checkpoint of nanoGPT",
-        out, strrchr(out, '.'), list);
+    LVN_FAIL(ARG,
+             "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), OUT.gguf, "
+             "a file "
+             "for llama.cpp, or OUT.pt, a checkpoint of nanoGPT",
+             out, strrchr(out, '.'), list);
 }
 
 /* The model variant whose key names and files OUT gets: that of --format, or, for a .pt file, the one that is stored in
@@ -384,6 +394,69 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
     return LVN_OK;
 }
 
+/* --- a file for llama.cpp --- */
+
+/* Is OUT a GGUF file? ARG if options contradict its name. */
+static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct lvn_gguf_type **type)
+{
+    const char *out = c->operand[1], *format = c->flag[LVN_FLAG_export_format].t,
+               *name = c->flag[LVN_FLAG_export_type].t;
+    const bool wanted = strcmp(format, "gguf") == 0;
+    *is = lvn_ends_with(out, ".gguf");
+    *type = lvn_gguf_type_find(name);
+    LVN_CHECK(*is || !wanted, ARG, "'%s': --format=gguf writes a file, OUT.gguf; give such a name", out);
+    LVN_CHECK(*is || !c->given[LVN_FLAG_export_type], ARG,
+              "'%s': --type is the number type of a GGUF file; give a name that ends in .gguf, or leave it out", out);
+    LVN_CHECK(!*is || wanted || !c->given[LVN_FLAG_export_format], ARG,
+              "'%s': a GGUF file has no --format=%.40s; leave it out, or give a folder", out, format);
+    LVN_CHECK(*type && (!(*type)->read || (*type)->write), ARG, "--type is '%.40s'; expected f32, f16, bf16 or q8_0",
+              name);
+    return LVN_OK;
+}
+
+static enum lvn_status write_gguf(struct lvn_arena *a, const struct lvn_gguf_model *model, const char *out)
+{
+    const char *part;
+    LVN_TRY(begin_file(a, &out, &part));
+    LVN_TRY(lvn_gguf_model_write(part, model));
+    return lvn_file_rename(part, out);
+}
+
+static enum lvn_status export_gguf(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n,
+                                   const struct lvn_gguf_type *type)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *out = c->operand[1], *file = lvn_path_name(out);
+    char count[LVN_NUMBER_TEXT];
+    struct lvn_codec codec;
+    struct weights weights = {.pretrained = p};
+    const struct lvn_model_values values = {read_weights, &weights};
+    LVN_TRY(resize(c, p));
+    LVN_TRY(lvn_gguf_model_check(&p->config));
+    LVN_TRY(lvn_model_state_new(n, &p->config, &in_fp32));
+    LVN_TRY(lvn_codec_load(&codec, p->dir));
+    weights.scratch = lvn_malloc(sizeof *weights.scratch * (size_t)lvn_params_largest((*n)->params, false));
+    const struct lvn_gguf_model model = {.model_state = *n,
+                                         .values = &values,
+                                         .tokenizer = codec.tokenizer,
+                                         .type = type,
+                                         .name = lvn_arena_printf(&a, "%.*s", (int)lvn_path_stem(file), file)};
+    enum lvn_status status = weights.scratch && model.name ? LVN_OK : LVN_MEMORY;
+    if (status == LVN_OK) status = lvn_tokenizer_require(codec.tokenizer_error, "a GGUF file");
+    if (status == LVN_OK) status = write_gguf(&a, &model, out);
+    const int64_t total = lvn_params_total((*n)->params);
+    if (status == LVN_OK)
+        lvn_cli_print(c, "%s: %s parameters as gguf, %s\n", out, lvn_count_text(total, count), type->name);
+    if (status == LVN_OK && !codec.tokenizer)
+        lvn_cli_print(c, "it has no tokenizer, as %s: llama.cpp can be given ids only\n",
+                      codec.vocabulary ? "llama.cpp has none of single characters" : "the model has none");
+    lvn_cli_add(c, "path", json_string(out));
+    lvn_cli_add(c, "parameters", json_integer(total));
+    free(weights.scratch);
+    lvn_codec_release(&codec);
+    return status;
+}
+
 static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n)
 {
     const struct lvn_model *variant;
@@ -418,10 +491,15 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
 {
     struct lvn_pretrained p;
     struct lvn_model_state *n = NULL;
+    const struct lvn_gguf_type *type;
+    bool gguf;
     LVN_TRY(refuse_ranks());
+    LVN_TRY(is_gguf(c, &gguf, &type));
     LVN_TRY(lvn_pretrained_open_on(&p, c->operand[0], "best", c->flag[LVN_FLAG_export_base].t));
     bool adapters = strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
-    enum lvn_status status = adapters ? export_adapters(c, &p) : export_model(c, &p, &n);
+    enum lvn_status status = adapters ? export_adapters(c, &p)
+                             : gguf   ? export_gguf(c, &p, &n, type)
+                                      : export_model(c, &p, &n);
     lvn_model_state_free(n);
     lvn_pretrained_close(&p);
     return status;

@@ -1,4 +1,5 @@
-/* tokenizer.c - levin tokenizer train: makes a vocabulary from text files. tokenizers/bpe_trainer.h does the work. */
+/* tokenizer.c - levin tokenizer train: makes a vocabulary from text files. tokenizers/training/bpe_trainer.h does the
+ * work. */
 #include <string.h>
 
 #include "base/text.h"

@@ -10,11 +10,13 @@
 #include "formats/json.h"
 #include "formats/torch.h"
 
+enum kind { SAFETENSORS, TORCH, GGUF };
 struct lvn_weights_file {
     const char *name; /* its name in the index */
-    bool is_torch;
+    enum kind kind;
     struct lvn_safetensors safetensors;
     struct lvn_torch torch;
+    struct lvn_gguf gguf;
     struct lvn_weight *tensor; /* sorted by name */
     int n;
 };
@@ -26,7 +28,8 @@ static enum lvn_status list_safetensors(struct lvn_arena *a, struct lvn_weights_
     if (!file->tensor) return LVN_MEMORY;
     for (; file->n < safetensors->n; file->n++) {
         const struct lvn_safetensor *tensor = &safetensors->tensor[file->n];
-        file->tensor[file->n] = (struct lvn_weight){tensor->name, tensor->file, tensor->desc, tensor->data};
+        file->tensor[file->n] =
+            (struct lvn_weight){.name = tensor->name, .file = tensor->file, .desc = tensor->desc, .data = tensor->data};
     }
     return LVN_OK;
 }
@@ -55,13 +58,30 @@ static enum lvn_status list_torch(struct lvn_arena *a, struct lvn_weights_file *
         struct lvn_torch_tensor tensor;
         const struct lvn_pickle *key = dict->item[i];
         if (key->kind != LVN_PICKLE_TEXT || !lvn_torch_tensor(dict->item[i + 1], &tensor)) continue;
-        file->tensor[file->n++] = (struct lvn_weight){key->text, torch->path, tensor.desc, tensor.data};
+        file->tensor[file->n++] =
+            (struct lvn_weight){.name = key->text, .file = torch->path, .desc = tensor.desc, .data = tensor.data};
     }
     LVN_CHECK(file->n, FORMAT, "'%s' contains no tensors of a model", torch->path);
     qsort(file->tensor, (size_t)file->n, sizeof *file->tensor, lvn_by_text);
     for (int i = 1; i < file->n; i++)
         LVN_CHECK(strcmp(file->tensor[i].name, file->tensor[i - 1].name) != 0, FORMAT, "'%s' contains '%.100s' twice",
                   torch->path, file->tensor[i].name);
+    return LVN_OK;
+}
+
+static enum lvn_status list_gguf(struct lvn_arena *a, struct lvn_weights_file *file)
+{
+    const struct lvn_gguf *gguf = &file->gguf;
+    file->tensor = lvn_arena_alloc(a, sizeof *file->tensor * (size_t)(gguf->n + 1));
+    if (!file->tensor) return LVN_MEMORY;
+    for (; file->n < gguf->n; file->n++) {
+        const struct lvn_gguf_tensor *tensor = &gguf->tensor[file->n];
+        file->tensor[file->n] = (struct lvn_weight){.name = tensor->name,
+                                                    .file = gguf->path,
+                                                    .desc = tensor->desc,
+                                                    .data = tensor->data,
+                                                    .blocks = tensor->type->read ? tensor->type : NULL};
+    }
     return LVN_OK;
 }
 
@@ -73,21 +93,26 @@ static enum lvn_status alloc_files(struct lvn_weights *weights, size_t n)
     return weights->file ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status open_file(struct lvn_weights *weights, const char *path, bool is_torch)
+static enum lvn_status open_file(struct lvn_weights *weights, const char *path, enum kind kind)
 {
     struct lvn_weights_file *file = &weights->file[weights->n_files];
-    file->is_torch = is_torch;
-    LVN_TRY(is_torch ? lvn_torch_open(&file->torch, path) : lvn_safetensors_open(&file->safetensors, path));
+    file->kind = kind;
+    LVN_TRY(kind == TORCH  ? lvn_torch_open(&file->torch, path)
+            : kind == GGUF ? lvn_gguf_open(&file->gguf, path)
+                           : lvn_safetensors_open(&file->safetensors, path));
     weights->n_files++;
-    return is_torch ? list_torch(&weights->arena, file) : list_safetensors(&weights->arena, file);
+    return kind == TORCH  ? list_torch(&weights->arena, file)
+           : kind == GGUF ? list_gguf(&weights->arena, file)
+                          : list_safetensors(&weights->arena, file);
 }
 
-static enum lvn_status open_one(struct lvn_weights *weights, const char *path, bool is_torch)
+static enum lvn_status open_one(struct lvn_weights *weights, const char *path, enum kind kind)
 {
     LVN_TRY(alloc_files(weights, 1));
-    LVN_TRY(open_file(weights, path, is_torch));
-    const struct lvn_pickle *args = is_torch ? lvn_pickle_get(weights->file->torch.root, "model_args") : NULL;
+    LVN_TRY(open_file(weights, path, kind));
+    const struct lvn_pickle *args = kind == TORCH ? lvn_pickle_get(weights->file->torch.root, "model_args") : NULL;
     if (args && args->kind == LVN_PICKLE_DICT) weights->args = args;
+    if (kind == GGUF) weights->gguf = &weights->file->gguf;
     weights->tensor = weights->file->tensor;
     weights->n = weights->file->n;
     return LVN_OK;
@@ -95,7 +120,7 @@ static enum lvn_status open_one(struct lvn_weights *weights, const char *path, b
 
 /* --- several files and their index --- */
 
-static enum lvn_status find_file(struct lvn_weights *weights, const char *index, const char *name, bool is_torch,
+static enum lvn_status find_file(struct lvn_weights *weights, const char *index, const char *name, enum kind kind,
                                  const struct lvn_weights_file **out)
 {
     for (int i = 0; i < weights->n_files; i++) {
@@ -109,7 +134,7 @@ static enum lvn_status find_file(struct lvn_weights *weights, const char *index,
     *out = file;
     file->name = lvn_arena_strdup(&weights->arena, name);
     if (!path || !file->name) return LVN_MEMORY;
-    return open_file(weights, path, is_torch);
+    return open_file(weights, path, kind);
 }
 
 /* Refuses a tensor in two files: some programs use the copy in the last shard, others the one from the index; neither
@@ -131,7 +156,7 @@ static enum lvn_status refuse_duplicates(struct lvn_weights *weights, const char
     return LVN_OK;
 }
 
-static enum lvn_status read_index(struct lvn_weights *weights, const char *path, bool is_torch, const json_t *index)
+static enum lvn_status read_index(struct lvn_weights *weights, const char *path, enum kind kind, const json_t *index)
 {
     const json_t *map = json_object_get(index, "weight_map");
     LVN_CHECK(json_is_object(map), FORMAT, "'%s' has no 'weight_map': this is not an index of a model", path);
@@ -145,7 +170,7 @@ static enum lvn_status read_index(struct lvn_weights *weights, const char *path,
     {
         const struct lvn_weights_file *file = NULL;
         LVN_CHECK(json_is_string(value), FORMAT, "'%s', tensor '%.100s': its file is not a string", path, key);
-        LVN_TRY_WHILE(find_file(weights, path, json_string_value(value), is_torch, &file), "opening the files of '%s'",
+        LVN_TRY_WHILE(find_file(weights, path, json_string_value(value), kind, &file), "opening the files of '%s'",
                       path);
         struct lvn_weight name = {.name = key};
         const struct lvn_weight *weight =
@@ -158,11 +183,11 @@ static enum lvn_status read_index(struct lvn_weights *weights, const char *path,
     return refuse_duplicates(weights, path);
 }
 
-static enum lvn_status open_index(struct lvn_weights *weights, const char *path, bool is_torch)
+static enum lvn_status open_index(struct lvn_weights *weights, const char *path, enum kind kind)
 {
     json_t *index;
     LVN_TRY(lvn_json_read(path, &index));
-    enum lvn_status status = read_index(weights, path, is_torch, index);
+    enum lvn_status status = read_index(weights, path, kind, index);
     json_decref(index);
     return status;
 }
@@ -171,13 +196,13 @@ static enum lvn_status open_index(struct lvn_weights *weights, const char *path,
 
 static const struct {
     const char *name;
-    enum lvn_status (*open)(struct lvn_weights *weights, const char *path, bool is_torch);
-    bool is_torch;
+    enum lvn_status (*open)(struct lvn_weights *weights, const char *path, enum kind kind);
+    enum kind kind;
 } in_directory[] = {
-    {"model.safetensors", open_one, false},
-    {"model.safetensors.index.json", open_index, false},
-    {"pytorch_model.bin", open_one, true},
-    {"pytorch_model.bin.index.json", open_index, true},
+    {"model.safetensors", open_one, SAFETENSORS},
+    {"model.safetensors.index.json", open_index, SAFETENSORS},
+    {"pytorch_model.bin", open_one, TORCH},
+    {"pytorch_model.bin.index.json", open_index, TORCH},
 };
 
 bool lvn_weights_exist(const char *directory)
@@ -193,12 +218,13 @@ bool lvn_weights_exist(const char *directory)
 static enum lvn_status open_any(struct lvn_weights *weights, const char *path)
 {
     if (!lvn_path_is_dir(path) && lvn_ends_with(path, ".json"))
-        return open_index(weights, path, lvn_ends_with(path, ".bin.index.json"));
-    if (!lvn_path_is_dir(path)) return open_one(weights, path, lvn_torch_is_file(path));
+        return open_index(weights, path, lvn_ends_with(path, ".bin.index.json") ? TORCH : SAFETENSORS);
+    if (!lvn_path_is_dir(path))
+        return open_one(weights, path, lvn_gguf_is_file(path) ? GGUF : lvn_torch_is_file(path) ? TORCH : SAFETENSORS);
     for (size_t i = 0; i < sizeof in_directory / sizeof in_directory[0]; i++) {
         char *file = lvn_path_join(&weights->arena, path, in_directory[i].name);
         if (!file) return LVN_MEMORY;
-        if (lvn_path_exists(file)) return in_directory[i].open(weights, file, in_directory[i].is_torch);
+        if (lvn_path_exists(file)) return in_directory[i].open(weights, file, in_directory[i].kind);
     }
     LVN_FAIL(IO, "'%s' contains neither model.safetensors nor pytorch_model.bin nor an index of several files", path);
 }
@@ -215,8 +241,10 @@ enum lvn_status lvn_weights_open(struct lvn_weights *weights, const char *path)
 void lvn_weights_close(struct lvn_weights *weights)
 {
     for (int i = 0; i < weights->n_files; i++) {
-        if (weights->file[i].is_torch)
+        if (weights->file[i].kind == TORCH)
             lvn_torch_close(&weights->file[i].torch);
+        else if (weights->file[i].kind == GGUF)
+            lvn_gguf_close(&weights->file[i].gguf);
         else
             lvn_safetensors_close(&weights->file[i].safetensors);
     }
@@ -236,6 +264,10 @@ void lvn_weight_read(const struct lvn_weight *weight, int64_t first, int64_t n, 
     const char *data = weight->data;
     int64_t size = lvn_dtype_bytes(d->dtype);
     lvn_work_done(n);
+    if (weight->blocks) {
+        lvn_gguf_read(weight->blocks, data, first, n, to);
+        return;
+    }
     if (lvn_desc_contiguous(d)) {
         lvn_tensor_to_f32(d->dtype, data + (d->offset + first) * size, to, n);
         return;

@@ -3,12 +3,14 @@
  *     model.safetensors, or several files with model.safetensors.index.json
  *     pytorch_model.bin, or several files with pytorch_model.bin.index.json (torch.save of a state_dict)
  *     ckpt.pt etc. (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
+ *     NAME.gguf (llama.cpp)
  *
- * All are memory maps: opening reads headers only. Tensors may be unaligned, and those of torch.save() need not be
- * contiguous: read them with lvn_weight_read(). */
+ * All are memory maps: opening reads headers only. Tensors may be unaligned, those of torch.save() need not be
+ * contiguous, and those of GGUF may consist of packed blocks: read them with lvn_weight_read(). */
 #ifndef LVN_WEIGHTS_H
 #define LVN_WEIGHTS_H
 
+#include "formats/gguf.h"
 #include "formats/pickle.h"
 #include "formats/safetensors.h"
 
@@ -16,7 +18,8 @@ struct lvn_weight {
     const char *name;
     const char *file; /* path of its file */
     struct lvn_desc desc;
-    const void *data; /* desc.offset and strides count elements from here */
+    const void *data;                   /* desc.offset and strides count elements from here */
+    const struct lvn_gguf_type *blocks; /* not NULL: packed blocks, whose values are fp32 (desc.dtype) */
 };
 
 struct lvn_weights {
@@ -24,6 +27,7 @@ struct lvn_weights {
     struct lvn_weight *tensor; /* sorted by name */
     int n;
     const struct lvn_pickle *args; /* `model_args` of a training checkpoint: a dict; NULL: none */
+    struct lvn_gguf *gguf;         /* the file, if it is one of GGUF; else NULL */
     struct lvn_weights_file *file;
     int n_files;
 };

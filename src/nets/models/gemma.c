@@ -240,6 +240,57 @@ static const struct lvn_file files[] = {
     {NULL, NULL, 0},
 };
 
+// clang-format off
+static const struct lvn_file gguf_files[] = {
+    LVN_GGUF_LLAMA_FILES(0, LVN_FILE_PLUS_ONE),
+    {"blk.*.post_attention_norm.weight", "model.layers.*.post_attention_layernorm.weight", LVN_FILE_PLUS_ONE},
+    {"blk.*.ffn_norm.weight", "model.layers.*.pre_feedforward_layernorm.weight", LVN_FILE_PLUS_ONE},
+    {"blk.*.post_ffw_norm.weight", "model.layers.*.post_feedforward_layernorm.weight", LVN_FILE_PLUS_ONE},
+    {NULL, NULL, 0},
+};
+static const struct lvn_gguf_key gguf_keys[] = {
+    LVN_GGUF_LLAMA_KEYS,
+    {"attention.sliding_window", "sliding_window", LVN_GGUF_PLAIN},
+    {"attn_logit_softcapping", "attn_logit_softcapping", LVN_GGUF_PLAIN},
+    {"final_logit_softcapping", "final_logit_softcapping", LVN_GGUF_PLAIN},
+    {"rope.freq_base_swa", "rope_local_base_freq", LVN_GGUF_PLAIN},
+    {"attention.sliding_window_pattern", "layer_types", LVN_GGUF_LAYERS},
+    {NULL, NULL, LVN_GGUF_PLAIN},
+};
+// clang-format on
+
+/* llama.cpp scales scores by a head's size, but of the models with 27 billion parameters, which it knows by the number
+ * of their layers, by n_embd / n_head. */
+static void derive_gguf(void *fields)
+{
+    struct gemma *c = fields;
+    const bool largest = c->n_layer == (c->head_norms ? 62 : 46);
+    c->query_scalar = largest ? c->n_embd / c->n_head : 0;
+}
+
+static enum lvn_status check_gguf(const void *fields)
+{
+    const struct gemma *c = fields;
+    struct gemma theirs = *c;
+    derive_gguf(&theirs);
+    resolve_defaults(&theirs);
+    LVN_CHECK(theirs.query_scalar == c->query_scalar, UNSUPPORTED,
+              "query_pre_attn_scalar is %" PRId64 ", and llama.cpp uses %" PRId64 " for a model of these sizes",
+              c->query_scalar, theirs.query_scalar);
+    for (int64_t l = 0; l < c->n_layer; l++)
+        LVN_CHECK(slides(c, l) == ((l + 1) % (c->head_norms ? 6 : 2) != 0), UNSUPPORTED,
+                  "layer %" PRId64 " has %s window, unlike that of llama.cpp, where each %s layer has none", l,
+                  slides(c, l) ? "a" : "no", c->head_norms ? "sixth" : "second");
+    LVN_CHECK(!c->head_norms || cap_of(c->cap_scores) == 0, UNSUPPORTED,
+              "attn_logit_softcapping is %g, which llama.cpp does not have for this architecture", c->cap_scores);
+    LVN_CHECK(c->tied, UNSUPPORTED, "its head is not tied to the embedding, which llama.cpp does not support for %s",
+              "this architecture");
+    return LVN_OK;
+}
+
+static const struct lvn_gguf_family gguf_gemma2 = {"gemma2", gguf_keys, gguf_files, check_gguf, derive_gguf},
+                                    gguf_gemma3 = {"gemma3", gguf_keys, gguf_files, check_gguf, derive_gguf};
+
 /* --- the sizes; further values of published ones come with their config.json --- */
 
 static const struct lvn_key_value tiny[] = {{"n_layer", 3},     {"n_head", 4},      {"n_embd", 32},
@@ -262,6 +313,7 @@ const struct lvn_model lvn_model_gemma2 = {
     .name = "gemma2",
     .help = "as llama, with norms around each sublayer, GeGLU, soft caps, windows in every second layer",
     .keys = gemma2_keys,
+    .gguf = &gguf_gemma2,
     .heads = gemma2_heads,
     SHARED};
 const struct lvn_model lvn_model_gemma3 = {
@@ -270,5 +322,6 @@ const struct lvn_model lvn_model_gemma3 = {
     .whole = "gemma3",
     .help = "as gemma2, with norms of q and k instead of soft caps, windows in five of six layers",
     .keys = gemma3_keys,
+    .gguf = &gguf_gemma3,
     .heads = gemma3_heads,
     SHARED};

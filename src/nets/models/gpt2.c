@@ -196,6 +196,49 @@ static const struct lvn_file gpt2_files[] = {
     {NULL, NULL, 0},
 };
 
+/* GGUF: linear weights (out, in). */
+// clang-format off
+static const struct lvn_file gguf_files[] = {
+    {"token_embd.weight", "transformer.wte.weight", 0},
+    {"position_embd.weight", "transformer.wpe.weight", LVN_FILE_ROWS},
+    {"output_norm.*", "transformer.ln_f.*", 0},
+    {"output.weight", "lm_head.weight", LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {"blk.*.attn_norm.*", "transformer.h.*.ln_1.*", 0},
+    {"blk.*.ffn_norm.*", "transformer.h.*.ln_2.*", 0},
+    {"blk.*.attn_qkv.weight", "transformer.h.*.attn.c_attn.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.attn_output.weight", "transformer.h.*.attn.c_proj.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.ffn_up.weight", "transformer.h.*.mlp.c_fc.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.ffn_down.weight", "transformer.h.*.mlp.c_proj.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.attn_qkv.bias", "transformer.h.*.attn.c_attn.bias", 0},
+    {"blk.*.attn_output.bias", "transformer.h.*.attn.c_proj.bias", 0},
+    {"blk.*.ffn_up.bias", "transformer.h.*.mlp.c_fc.bias", 0},
+    {"blk.*.ffn_down.bias", "transformer.h.*.mlp.c_proj.bias", 0},
+    {NULL, NULL, 0},
+};
+static const struct lvn_gguf_key gguf_keys[] = {
+    {"context_length", "n_positions", LVN_GGUF_PLAIN},
+    {"embedding_length", "n_embd", LVN_GGUF_PLAIN},
+    {"block_count", "n_layer", LVN_GGUF_PLAIN},
+    {"feed_forward_length", "n_inner", LVN_GGUF_PLAIN},
+    {"attention.head_count", "n_head", LVN_GGUF_PLAIN},
+    {"attention.layer_norm_epsilon", "layer_norm_epsilon", LVN_GGUF_PLAIN},
+    {NULL, NULL, LVN_GGUF_PLAIN},
+};
+// clang-format on
+static enum lvn_status check_gguf(const void *fields)
+{
+    const struct gpt2 *c = fields;
+    LVN_CHECK(c->activation == LVN_GELU_TANH, UNSUPPORTED, "it has %s, and llama.cpp computes the tanh GELU in a gpt2",
+              lvn_gelu_words[c->activation].description);
+    return LVN_OK;
+}
+static void derive_gguf(void *fields)
+{
+    struct gpt2 *c = fields;
+    c->n_inner = 4 * c->n_embd;
+}
+static const struct lvn_gguf_family gguf_gpt2 = {"gpt2", gguf_keys, gguf_files, check_gguf, derive_gguf};
+
 /* State dicts of nanoGPT and minGPT: linear weights (out, in), a tied head stored twice. */
 static const struct lvn_file torch_files[] = {
     {"*.attn.bias", NULL, LVN_FILE_IGNORED},
@@ -246,7 +289,7 @@ extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingp
     .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
 
 const struct lvn_model lvn_model_gpt2 = {
-    .name = "gpt2", .help = "tied head, tanh GELU", .keys = gpt2_keys, .files = gpt2_files, SHARED};
+    .name = "gpt2", .help = "tied head, tanh GELU", .keys = gpt2_keys, .files = gpt2_files, .gguf = &gguf_gpt2, SHARED};
 const struct lvn_model lvn_model_nanogpt = {.name = "nanogpt",
                                             .help = "tied head, erf GELU",
                                             .keys = nanogpt_keys,

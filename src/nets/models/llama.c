@@ -183,7 +183,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
      .max = 0.999,                                                                                                     \
      .any_time = true, .help = "fraction of values that dropout sets to zero in training"},                            \
-    {N(head_size), .json = "head_dim", .default_value = 0, .min = 0, .max = 65536},                                    \
+    {N(head_size), .json = "head_dim", .default_value = 0, .min = 0, .max = 65536, .role = LVN_ROLE_HEAD_SIZE},        \
     {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30,      \
      .max = 1, .help = "epsilon of the norms, added to the variance"},                                                 \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
@@ -263,6 +263,46 @@ static const struct lvn_file files[] = {
     {NULL, NULL, 0},
 };
 
+/* In llama.cpp's files of the architecture llama, a head's rows of q and k are in the order of its rotation. */
+// clang-format off
+static const struct lvn_file gguf_files[] = {
+    LVN_GGUF_LLAMA_FILES(0, 0),
+    {"blk.*.ffn_norm.weight", "model.layers.*.post_attention_layernorm.weight", 0},
+    {NULL, NULL, 0},
+};
+static const struct lvn_file gguf_paired_files[] = {
+    LVN_GGUF_LLAMA_FILES(LVN_FILE_PAIRED, 0),
+    {"blk.*.ffn_norm.weight", "model.layers.*.post_attention_layernorm.weight", 0},
+    {NULL, NULL, 0},
+};
+static const struct lvn_gguf_key gguf_keys[] = {
+    LVN_GGUF_LLAMA_KEYS,
+    {"blk.0.attn_q.bias", "attention_bias", LVN_GGUF_TENSOR},
+    {"blk.0.ffn_gate.bias", "mlp_bias", LVN_GGUF_TENSOR},
+    {NULL, NULL, LVN_GGUF_PLAIN},
+};
+// clang-format on
+
+/* llama.cpp does not read the windows of these architectures. */
+static enum lvn_status check_gguf(const void *fields)
+{
+    const struct llama *c = fields;
+    for (int64_t l = 0; l < c->n_layer; l++)
+        LVN_CHECK(!window_of(c, l), UNSUPPORTED,
+                  "layer %" PRId64 " attends to the last %" PRId64
+                  " positions alone (sliding_window), which llama.cpp does not do for this architecture: cut the "
+                  "positions to the window with --block-size=%" PRId64,
+                  l, c->window, c->window);
+    return LVN_OK;
+}
+
+#define GGUF(architecture, files)                                                                                      \
+    {                                                                                                                  \
+        architecture, gguf_keys, files, check_gguf, NULL                                                               \
+    }
+static const struct lvn_gguf_family gguf_llama = GGUF("llama", gguf_paired_files),
+                                    gguf_qwen2 = GGUF("qwen2", gguf_files), gguf_qwen3 = GGUF("qwen3", gguf_files);
+
 /* --- the sizes; rope_scaling of published ones comes with their config.json --- */
 
 static const struct lvn_size sizes[] = {
@@ -295,6 +335,7 @@ const struct lvn_model lvn_model_llama = {
     .name = "llama",
     .help = "Llama 2 and 3: RMSNorm, SwiGLU, rotary embeddings",
     .keys = llama_keys,
+    .gguf = &gguf_llama,
     .sizes = sizes,
     .size_keys = {"n_layer", "n_head", "n_kv_head", "n_embd", "intermediate_size", "block_size", "vocab_size",
                   "rope_theta", "tied"},
@@ -305,18 +346,21 @@ const struct lvn_model lvn_model_llama = {
 const struct lvn_model lvn_model_mistral = {.name = "mistral",
                                             .help = "as llama, without biases; every layer may have a window",
                                             .keys = mistral_keys,
+                                            .gguf = &gguf_llama,
                                             .heads = mistral_heads,
                                             .tiny = tiny_windows,
                                             SHARED};
 const struct lvn_model lvn_model_qwen2 = {.name = "qwen2",
                                           .help = "Qwen 2 and 2.5: as llama, with biases of q, k and v",
                                           .keys = qwen2_keys,
+                                          .gguf = &gguf_qwen2,
                                           .heads = qwen2_heads,
                                           .tiny = tiny_windows,
                                           SHARED};
 const struct lvn_model lvn_model_qwen3 = {.name = "qwen3",
                                           .help = "as llama, with RMSNorm of q and k",
                                           .keys = qwen3_keys,
+                                          .gguf = &gguf_qwen3,
                                           .heads = qwen3_heads,
                                           .tiny = tiny_windows,
                                           SHARED};

@@ -82,6 +82,7 @@ enum lvn_role {
     LVN_ROLE_NOTHING,
     LVN_ROLE_LAYERS,
     LVN_ROLE_HEADS,
+    LVN_ROLE_HEAD_SIZE,  /* of families whose head's size is a key; 0 until defaults are resolved */
     LVN_ROLE_POSITIONS,  /* the longest sequence; a run's windows may be shorter */
     LVN_ROLE_VOCABULARY, /* tokens */
 };
@@ -143,6 +144,8 @@ enum lvn_file_flag {
     LVN_FILE_LEGACY = 128,         /* name in older files: read if the usual name is missing, never written */
     LVN_FILE_IGNORED = 64,         /* skipped when read, if the model has no parameter of this name */
     LVN_FILE_OTHER_PART = 256,     /* of a part that levin does not have (a vision model): skipped and reported */
+    LVN_FILE_PAIRED = 512,         /* rows of a head in the file: the first of both halves, then the second of both */
+    LVN_FILE_PLUS_ONE = 1024,      /* values in the file are those in memory plus 1 */
 };
 /* The first row that matches a name counts. In patterns `*` matches any text, the same on both sides. A name without a
  * matching row is the same in file and model. A NULL name ends the table. */
@@ -150,6 +153,30 @@ struct lvn_file {
     const char *name;  /* in files */
     const char *param; /* name of the parameter; NULL: the same */
     unsigned flags;    /* LVN_FILE_... or-ed */
+};
+
+/* --- GGUF --- */
+
+/* A value of config.json in the metadata of a GGUF file. */
+struct lvn_gguf_key {
+    const char *name; /* after the architecture's name and a point; NULL ends a table */
+    const char *json; /* key of config.json */
+    enum {
+        LVN_GGUF_PLAIN,
+        LVN_GGUF_PER_HEAD, /* in config.json divided by a head's size */
+        LVN_GGUF_TENSOR,   /* true if the file has the tensor `name` */
+        LVN_GGUF_LAYERS,   /* layer_types: a list with true for each layer with a window */
+    } how;
+};
+/* How llama.cpp's files describe models of a family. */
+struct lvn_gguf_family {
+    const char *architecture;        /* general.architecture; of two families, files are of the first in models.def */
+    const struct lvn_gguf_key *keys; /* further ones are the same in all families (model_io/gguf_model.c) */
+    const struct lvn_file *files;    /* names and layouts of all parameters */
+    /* UNSUPPORTED with a message if llama.cpp computes such a model (resolved fields) differently; NULL: never. */
+    enum lvn_status (*check)(const void *fields);
+    /* Sets what follows from other fields in llama.cpp; NULL: nothing. */
+    void (*derive)(void *fields);
 };
 
 /* --- sizes --- */
@@ -175,6 +202,7 @@ struct lvn_model {
     const char *help;                      /* how it differs from other models */
     const struct lvn_key *keys;            /* ended by LVN_KEY_END */
     const struct lvn_file *files;          /* NULL: names and layouts are those of the parameters */
+    const struct lvn_gguf_family *gguf;    /* NULL: llama.cpp does not have the family */
     const char *prefix;                    /* of names in files; some files leave it out; NULL: none */
     const struct lvn_model *saved_as;      /* the variant whose keys and files its directories have; NULL: itself */
     const char *checkpoint;                /* file of torch.save() with `model` and `model_args`; NULL: none */

@@ -179,6 +179,39 @@ static const struct lvn_file files[] = {
     {NULL, NULL, 0},
 };
 
+// clang-format off
+static const struct lvn_file gguf_files[] = {
+    {"token_embd.weight", "gpt_neox.embed_in.weight", 0},
+    {"output_norm.*", "gpt_neox.final_layer_norm.*", 0},
+    {"output.weight", "embed_out.weight", LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {"blk.*.attn_norm.*", "gpt_neox.layers.*.input_layernorm.*", 0},
+    {"blk.*.ffn_norm.*", "gpt_neox.layers.*.post_attention_layernorm.*", 0},
+    {"blk.*.attn_qkv.weight", "gpt_neox.layers.*.attention.query_key_value.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.attn_output.weight", "gpt_neox.layers.*.attention.dense.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.ffn_up.weight", "gpt_neox.layers.*.mlp.dense_h_to_4h.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.ffn_down.weight", "gpt_neox.layers.*.mlp.dense_4h_to_h.weight", LVN_FILE_TRANSPOSED},
+    {"blk.*.attn_qkv.bias", "gpt_neox.layers.*.attention.query_key_value.bias", 0},
+    {"blk.*.attn_output.bias", "gpt_neox.layers.*.attention.dense.bias", 0},
+    {"blk.*.ffn_up.bias", "gpt_neox.layers.*.mlp.dense_h_to_4h.bias", 0},
+    {"blk.*.ffn_down.bias", "gpt_neox.layers.*.mlp.dense_4h_to_h.bias", 0},
+    {NULL, NULL, 0},
+};
+static const struct lvn_gguf_key gguf_keys[] = {
+    {"context_length", "max_position_embeddings", LVN_GGUF_PLAIN},
+    {"embedding_length", "hidden_size", LVN_GGUF_PLAIN},
+    {"block_count", "num_hidden_layers", LVN_GGUF_PLAIN},
+    {"feed_forward_length", "intermediate_size", LVN_GGUF_PLAIN},
+    {"attention.head_count", "num_attention_heads", LVN_GGUF_PLAIN},
+    {"attention.layer_norm_epsilon", "layer_norm_eps", LVN_GGUF_PLAIN},
+    {"use_parallel_residual", "use_parallel_residual", LVN_GGUF_PLAIN},
+    {"rope.dimension_count", "rotary_pct", LVN_GGUF_PER_HEAD},
+    {"rope.freq_base", "rotary_emb_base", LVN_GGUF_PLAIN},
+    {"blk.0.attn_qkv.bias", "attention_bias", LVN_GGUF_TENSOR},
+    {NULL, NULL, LVN_GGUF_PLAIN},
+};
+// clang-format on
+static const struct lvn_gguf_family gguf_neox = {"gptneox", gguf_keys, gguf_files, NULL, NULL};
+
 /* --- the sizes --- */
 
 #define PYTHIA(size, L, H, C, V)                                                                                       \
@@ -220,6 +253,7 @@ const struct lvn_model lvn_model_neox = {
     .type = "gpt_neox",
     .help = "GPT-NeoX and Pythia: rotary embeddings, attention and MLP in parallel",
     .keys = keys,
+    .gguf = &gguf_neox,
     .files = files,
     .prefix = "gpt_neox.",
     .sizes = sizes,

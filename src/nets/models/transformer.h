@@ -46,6 +46,39 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
                    "mlp.up_proj, mlp.down_proj",                                                                       \
     .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
     .bounded = true, .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
+/* Rows of a table of metadata in GGUF files. */
+#define LVN_GGUF_LLAMA_KEYS                                                                                            \
+    {"context_length", "max_position_embeddings", LVN_GGUF_PLAIN},                                                     \
+    {"embedding_length", "hidden_size", LVN_GGUF_PLAIN},                                                               \
+    {"block_count", "num_hidden_layers", LVN_GGUF_PLAIN},                                                              \
+    {"feed_forward_length", "intermediate_size", LVN_GGUF_PLAIN},                                                      \
+    {"attention.head_count", "num_attention_heads", LVN_GGUF_PLAIN},                                                   \
+    {"attention.head_count_kv", "num_key_value_heads", LVN_GGUF_PLAIN},                                                \
+    {"attention.key_length", "head_dim", LVN_GGUF_PLAIN},                                                              \
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", LVN_GGUF_PLAIN},                                              \
+    {"rope.freq_base", "rope_theta", LVN_GGUF_PLAIN}
+/* Rows of a table of tensors in GGUF files. qk: flags of the projections to q and k; norms: of all norms. */
+#define LVN_GGUF_LLAMA_FILES(qk, norms)                                                                                \
+    {"token_embd.weight", "model.embed_tokens.weight", 0}, {"output_norm.weight", "model.norm.weight", norms},         \
+    {"output.weight", "lm_head.weight", LVN_FILE_ROWS | LVN_FILE_IGNORED},                                             \
+    {"rope_freqs.weight", NULL, LVN_FILE_IGNORED},                                                                     \
+    {"blk.*.attn_norm.weight", "model.layers.*.input_layernorm.weight", norms},                                        \
+    {"blk.*.attn_q.weight", "model.layers.*.self_attn.q_proj.weight", LVN_FILE_TRANSPOSED | (qk)},                     \
+    {"blk.*.attn_k.weight", "model.layers.*.self_attn.k_proj.weight", LVN_FILE_TRANSPOSED | (qk)},                     \
+    {"blk.*.attn_v.weight", "model.layers.*.self_attn.v_proj.weight", LVN_FILE_TRANSPOSED},                            \
+    {"blk.*.attn_output.weight", "model.layers.*.self_attn.o_proj.weight", LVN_FILE_TRANSPOSED},                       \
+    {"blk.*.attn_q.bias", "model.layers.*.self_attn.q_proj.bias", qk},                                                 \
+    {"blk.*.attn_k.bias", "model.layers.*.self_attn.k_proj.bias", qk},                                                 \
+    {"blk.*.attn_v.bias", "model.layers.*.self_attn.v_proj.bias", 0},                                                  \
+    {"blk.*.attn_output.bias", "model.layers.*.self_attn.o_proj.bias", 0},                                             \
+    {"blk.*.attn_q_norm.weight", "model.layers.*.self_attn.q_norm.weight", norms},                                     \
+    {"blk.*.attn_k_norm.weight", "model.layers.*.self_attn.k_norm.weight", norms},                                     \
+    {"blk.*.ffn_gate.weight", "model.layers.*.mlp.gate_proj.weight", LVN_FILE_TRANSPOSED},                             \
+    {"blk.*.ffn_up.weight", "model.layers.*.mlp.up_proj.weight", LVN_FILE_TRANSPOSED},                                 \
+    {"blk.*.ffn_down.weight", "model.layers.*.mlp.down_proj.weight", LVN_FILE_TRANSPOSED},                             \
+    {"blk.*.ffn_gate.bias", "model.layers.*.mlp.gate_proj.bias", 0},                                                   \
+    {"blk.*.ffn_up.bias", "model.layers.*.mlp.up_proj.bias", 0},                                                       \
+    {"blk.*.ffn_down.bias", "model.layers.*.mlp.down_proj.bias", 0}
 // clang-format on
 
 /* --- sliding windows --- */

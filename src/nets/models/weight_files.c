@@ -66,7 +66,7 @@ static const char *param_pattern(const struct lvn_file *r)
     return r->param ? r->param : r->name;
 }
 
-static void name_in_memory(const struct lvn_model *variant, const char *name, char out[LVN_FILE_NAME])
+void lvn_file_param_name(const struct lvn_model *variant, const char *name, char out[LVN_FILE_NAME])
 {
     for (const struct lvn_file *r = rows_of(variant); r->name; r++)
         if (!adds(r) && translate(r->name, param_pattern(r), name, out)) return;
@@ -77,7 +77,7 @@ static const struct lvn_param *param_of(const struct lvn_model *variant, const s
                                         const char *name)
 {
     char in_memory[LVN_FILE_NAME];
-    name_in_memory(variant, name, in_memory);
+    lvn_file_param_name(variant, name, in_memory);
     return lvn_params_find(params, in_memory);
 }
 
@@ -157,18 +157,27 @@ enum lvn_status lvn_file_layout(const struct lvn_model *variant, const struct lv
                   (long long)heads);
         out->head_size = out->desc.dim[0] / (3 * heads);
     }
+    if (out->flags & LVN_FILE_PAIRED) {
+        const struct lvn_model_config resolved = lvn_model_resolved(c);
+        out->head_size = lvn_model_value(&resolved, LVN_ROLE_HEAD_SIZE);
+        LVN_CHECK(out->head_size > 0 && out->head_size % 2 == 0 && out->desc.dim[0] % out->head_size == 0, INTERNAL,
+                  "'%s' has %lld rows, which heads of %lld channels cannot share", p->name, (long long)out->desc.dim[0],
+                  (long long)out->head_size);
+    }
     return LVN_OK;
 }
 
 bool lvn_layout_moves(const struct lvn_layout *l)
 {
-    return (l->flags & (LVN_FILE_TRANSPOSED | LVN_FILE_INTERLEAVED)) != 0;
+    return (l->flags & (LVN_FILE_TRANSPOSED | LVN_FILE_INTERLEAVED | LVN_FILE_PAIRED | LVN_FILE_PLUS_ONE)) != 0;
 }
 
-/* The row in memory (all q, all k, all v) of a row of the file (q, k, v head by head). */
-static inline int64_t row_in_memory(int64_t row, int64_t rows, int64_t head_size)
+/* The row in memory of a row of the file. INTERLEAVED: all q, all k, all v in memory; q, k, v head by head in the file.
+ * PAIRED: the two halves of a head in memory; alternately a row of each half in the file. */
+static inline int64_t row_in_memory(int64_t row, int64_t rows, int64_t head_size, bool paired)
 {
     if (!head_size) return row;
+    if (paired) return row - row % head_size + row % 2 * (head_size / 2) + row % head_size / 2;
     int64_t head = row / (3 * head_size), which = row / head_size % 3;
     return which * (rows / 3) + head * head_size + row % head_size;
 }
@@ -178,12 +187,12 @@ static inline int64_t row_in_memory(int64_t row, int64_t rows, int64_t head_size
 static inline void permute(const struct lvn_layout *l, size_t bytes, const char *from, char *to, bool to_file)
 {
     enum { TILE = 16 };
-    bool transposed = (l->flags & LVN_FILE_TRANSPOSED) != 0;
+    const bool transposed = (l->flags & LVN_FILE_TRANSPOSED) != 0, paired = (l->flags & LVN_FILE_PAIRED) != 0;
     int64_t rows = l->desc.dim[0], columns = l->desc.rank > 1 ? lvn_desc_count(&l->desc) / rows : 1;
     for (int64_t i = 0; i < rows; i += TILE)
         for (int64_t j = 0; j < columns; j += TILE)
             for (int64_t r = i; r < rows && r < i + TILE; r++) {
-                int64_t row = row_in_memory(r, rows, l->head_size);
+                int64_t row = row_in_memory(r, rows, l->head_size, paired);
                 for (int64_t c = j; c < columns && c < j + TILE; c++) {
                     int64_t file = r * columns + c, memory = transposed ? c * rows + row : row * columns + c;
                     memcpy(to + (size_t)(to_file ? file : memory) * bytes,
@@ -192,12 +201,19 @@ static inline void permute(const struct lvn_layout *l, size_t bytes, const char 
             }
 }
 
+static void add(const struct lvn_layout *l, float x, float *to)
+{
+    const int64_t n = lvn_desc_count(&l->desc);
+    for (int64_t i = 0; i < n && l->flags & LVN_FILE_PLUS_ONE; i++) to[i] += x;
+}
+
 void lvn_layout_to_file(const struct lvn_layout *l, int64_t bytes, const void *from, void *to)
 {
     if (bytes == 4)
         permute(l, 4, from, to, true);
     else
         permute(l, (size_t)bytes, from, to, true);
+    add(l, 1, to);
 }
 
 void lvn_layout_to_memory(const struct lvn_layout *l, int64_t bytes, const void *from, void *to)
@@ -206,4 +222,5 @@ void lvn_layout_to_memory(const struct lvn_layout *l, int64_t bytes, const void 
         permute(l, 4, from, to, false);
     else
         permute(l, (size_t)bytes, from, to, false);
+    add(l, -1, to);
 }

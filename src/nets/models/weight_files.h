@@ -15,7 +15,7 @@ enum { LVN_FILE_NAME = 512 };
 struct lvn_layout {
     char name[LVN_FILE_NAME]; /* with the prefix */
     unsigned flags;           /* LVN_FILE_... */
-    int64_t head_size;        /* INTERLEAVED: channels of a head; else 0 */
+    int64_t head_size;        /* INTERLEAVED, PAIRED: channels of a head; else 0 */
     struct lvn_desc desc;     /* fp32, of the file */
 };
 /* `variant`: the one whose files they are. INTERNAL if the table does not match the parameter's shape. */
@@ -23,12 +23,16 @@ enum lvn_status lvn_file_layout(const struct lvn_model *variant, const struct lv
                                 const struct lvn_param *p, struct lvn_layout *out) LVN_CHECKED;
 /* Does the order of elements in the file differ from that in memory? */
 bool lvn_layout_moves(const struct lvn_layout *l);
-/* Copy all elements of a parameter, `bytes` each (2, 4 or 8), from the order in memory to that in the file, or back. */
+/* Copy all elements of a parameter, `bytes` each (2, 4 or 8), from the order in memory to that in the file, or back.
+ * With LVN_FILE_PLUS_ONE elements are fp32. */
 void lvn_layout_to_file(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 void lvn_layout_to_memory(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 
 /* The n-th other name of this tensor, in older files or in those of a multimodal model; false: it has no more. */
 bool lvn_file_legacy_name(const struct lvn_model *variant, const char *name, int n, char old[LVN_FILE_NAME]);
+
+/* The name of the parameter that a tensor of a file is, whether the model has it or not. */
+void lvn_file_param_name(const struct lvn_model *variant, const char *name, char out[LVN_FILE_NAME]);
 
 /* What a tensor of a file is to the model, by its name, with or without the prefix. */
 enum lvn_file_role {

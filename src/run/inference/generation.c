@@ -19,9 +19,22 @@ static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
     return status;
 }
 
+/* Those of a model in a single file, which are kept in its configuration. */
+static enum lvn_status kept_ends(struct lvn_generator *g, const char *path)
+{
+    const char *kept = g->setup.pretrained.config.kept;
+    json_t *root;
+    if (!kept) return LVN_OK;
+    LVN_TRY(lvn_json_parse(path, kept, (int64_t)strlen(kept), &root));
+    enum lvn_status status = lvn_json_ints(path, root, "eos_token_id", INT32_MIN, INT32_MAX, &g->ends, &g->n_ends);
+    json_decref(root);
+    return status;
+}
+
 /* The end tokens of the first file that has some. A nanoGPT checkpoint is a single file without end tokens. */
 static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
 {
+    if (!lvn_path_is_dir(model)) return kept_ends(g, model);
     static const char *const files[] = {"generation_config.json", "config.json"};
     LVN_LOCAL_ARENA(a);
     enum lvn_status status = LVN_OK;

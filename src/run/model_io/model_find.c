@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/model_fetch.h"
+#include "formats/gguf.h"
 #include "formats/torch.h"
 #include "models/adapter_files.h"
 #include "stores/hub/hub_cache.h"
@@ -166,14 +167,14 @@ enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, 
     return model ? lvn_model_find_files(a, p.path, "best", out) : LVN_OK;
 }
 
-/* Is it a file: a checkpoint of torch.save(), or weights with config.json in the same folder? */
+/* Is it a file: a checkpoint of torch.save(), a GGUF file, or weights with config.json in the same folder? */
 static enum lvn_status find_file(struct lvn_arena *a, const char *path, const char **out)
 {
     if (!lvn_path_is_file(path)) return LVN_OK;
     char *dir = lvn_path_dir(a, path), *config = dir ? lvn_path_join(a, dir, "config.json") : NULL;
     if (!config) return LVN_MEMORY;
     bool torch = lvn_torch_is_file(path), weights = torch || lvn_ends_with(path, ".safetensors");
-    if (torch && lvn_ends_with(path, ".pt"))
+    if (lvn_gguf_is_file(path) || (torch && lvn_ends_with(path, ".pt")))
         *out = lvn_arena_strdup(a, path);
     else if (weights && lvn_path_is_file(config))
         *out = dir;

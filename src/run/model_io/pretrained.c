@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "model_io/gguf_model.h"
 #include "model_io/model_config.h"
 #include "model_io/model_find.h"
 
@@ -18,6 +19,7 @@ enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p)
     LVN_TRY(lvn_json_read(path, &root));
     enum lvn_status status = lvn_config_read(&p->config, &p->variant, path, root);
     json_decref(root);
+    p->files = p->variant;
     return status;
 }
 
@@ -59,10 +61,16 @@ static enum lvn_status load_args(struct lvn_pretrained *p)
     enum lvn_status status = name ? lvn_json_check(begun) : LVN_MEMORY;
     if (status == LVN_OK) status = lvn_config_read(&p->config, &p->variant, name, root);
     json_decref(root);
+    p->files = p->variant;
     return status;
 }
 
 /* --- opening --- */
+
+const char *lvn_pretrained_source(const struct lvn_pretrained *p)
+{
+    return p->weights.args ? "model_args" : p->weights.gguf ? "metadata" : "config.json";
+}
 
 /* Every layer has a tensor: refuse more layers than tensors before the model is built. */
 static enum lvn_status check_layers(const struct lvn_pretrained *p)
@@ -70,11 +78,11 @@ static enum lvn_status check_layers(const struct lvn_pretrained *p)
     int64_t layers = lvn_model_value(&p->config, LVN_ROLE_LAYERS);
     LVN_CHECK(layers <= p->weights.n, FORMAT,
               "'%s' does not match its %s: that has %lld layers, and %d tensors are there", p->path,
-              p->weights.args ? "model_args" : "config.json", (long long)layers, p->weights.n);
+              lvn_pretrained_source(p), (long long)layers, p->weights.n);
     return LVN_OK;
 }
 
-/* A directory's config.json is read before its weights; a checkpoint is one file. */
+/* A directory's config.json is read before its weights; a checkpoint and a GGUF file are one file. */
 static enum lvn_status open_files(struct lvn_pretrained *p, const char *base, int depth)
 {
     bool directory = lvn_path_is_dir(p->path);
@@ -84,7 +92,8 @@ static enum lvn_status open_files(struct lvn_pretrained *p, const char *base, in
     if (!p->dir) return LVN_MEMORY;
     if (directory) LVN_TRY(lvn_pretrained_config(p));
     LVN_TRY(lvn_weights_open(&p->weights, p->path));
-    if (!directory) LVN_TRY(load_args(p));
+    if (p->weights.gguf) p->dir = p->path;
+    if (!directory) LVN_TRY(p->weights.gguf ? lvn_gguf_model_read(p) : load_args(p));
     LVN_TRY(check_layers(p));
     return lvn_pretrained_check(p);
 }

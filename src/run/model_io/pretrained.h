@@ -1,9 +1,9 @@
-/* pretrained.h - reads model directories (config.json and weights) and checkpoints of torch.save().
+/* pretrained.h - reads model directories (config.json and weights), checkpoints of torch.save(), and GGUF files.
  *
  * model_setup.c, checkpoints and `levin export` call it. The names of config.json's keys and of tensors, and their
  * layout, come from the tables of the model that model_type names (models/model.h). A checkpoint of torch.save() has
- * the values of config.json in `model_args`. model_files.h writes models; model_find.h finds their
- * paths. */
+ * the values of config.json in `model_args`, a GGUF file in its metadata. model_files.h writes models; model_find.h
+ * finds their paths. */
 #ifndef LVN_PRETRAINED_H
 #define LVN_PRETRAINED_H
 
@@ -15,9 +15,10 @@
 
 struct lvn_pretrained {
     struct lvn_arena arena;
-    const char *path;                /* of the directory, or of the checkpoint of torch.save() */
-    const char *dir;                 /* path, or the directory of that file */
-    const struct lvn_model *variant; /* of the family: whose keys and files they are */
+    const char *path; /* of the directory, the checkpoint of torch.save() or the GGUF file */
+    const char *dir;  /* where the tokenizer is: path, or the directory of a checkpoint of torch.save() */
+    const struct lvn_model *variant; /* of the family: whose keys they are */
+    const struct lvn_model *files;   /* whose names and layouts the weights have: variant, or GGUF's */
     struct lvn_model_config config;
     struct lvn_weights weights;
     struct lvn_pretrained *base;       /* the base model of adapters; NULL: `weights` is the whole model */

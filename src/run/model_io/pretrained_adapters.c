@@ -153,7 +153,7 @@ enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const cha
     LVN_TRY(lvn_adapter_files_open(&p->adapters, dir));
     LVN_TRY(open_base(p, base, depth));
     p->config = p->base->config;
-    p->variant = p->base->variant;
+    p->files = p->variant = p->base->variant;
     LVN_TRY(lvn_path_is_file(config) ? lvn_pretrained_config(p) : find_head(p));
     LVN_TRY(lvn_pretrained_fit_tokens(p, lvn_path_is_file(config)));
     untie(p);
@@ -311,7 +311,7 @@ static void add_weight(struct lvn_checksum *c, const struct lvn_weight *t)
     float part[STEP];
     const int64_t count = lvn_desc_count(&t->desc), each = lvn_dtype_bytes(t->desc.dtype);
     add_tensor(c, t->name, &t->desc);
-    if (lvn_desc_contiguous(&t->desc)) {
+    if (!t->blocks && lvn_desc_contiguous(&t->desc)) {
         lvn_checksum_add(c, (const char *)t->data + t->desc.offset * each, count * each);
         return;
     }

@@ -11,6 +11,9 @@
 enum lvn_status lvn_pretrained_open_at(struct lvn_pretrained *p, const char *model, const char *prefer,
                                        const char *base, int depth) LVN_CHECKED;
 
+/* What describes the model, for messages: "config.json". */
+const char *lvn_pretrained_source(const struct lvn_pretrained *p);
+
 /* --- pretrained_weights.c --- */
 
 /* FORMAT unless the files hold the model of p->config. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "engine/ranks.h"
 #include "graph/names.h"
@@ -29,7 +30,7 @@ static const char *bare_name(const char *name)
 /* The tensor of this name, with or without the optional prefix. */
 static const struct lvn_weight *find_as(const struct lvn_pretrained *p, const char *name)
 {
-    const char *prefix = p->variant->prefix ? p->variant->prefix : "";
+    const char *prefix = p->files->prefix ? p->files->prefix : "";
     const char *without = strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : NULL;
     const struct lvn_weight *t = NULL;
     char full[LVN_NAME_TEXT + 64];
@@ -46,7 +47,7 @@ static const struct lvn_weight *find(const struct lvn_pretrained *p, const char 
 {
     char old[LVN_FILE_NAME];
     const struct lvn_weight *t = find_as(p, name);
-    for (int i = 0; !t && lvn_file_legacy_name(p->variant, name, i, old); i++) t = find_as(p, old);
+    for (int i = 0; !t && lvn_file_legacy_name(p->files, name, i, old); i++) t = find_as(p, old);
     return t;
 }
 
@@ -83,8 +84,10 @@ static bool is_fresh(const struct lvn_pretrained *p, const char *name)
 /* Is it a parameter of a head of the family that this model does not have? */
 static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
 {
-    char full[LVN_NAME_TEXT + 64];
-    snprintf(full, sizeof full, "%s%s", p->variant->prefix ? p->variant->prefix : "", name);
+    char full[LVN_FILE_NAME + 64], param[LVN_FILE_NAME];
+    lvn_file_param_name(p->files, name, param);
+    name = param;
+    snprintf(full, sizeof full, "%s%s", p->files->prefix ? p->files->prefix : "", name);
     for (const struct lvn_head *h = p->variant->heads; h && h->architecture; h++)
         if (h != p->config.head && h->params && (lvn_names_match(h->params, name) || lvn_names_match(h->params, full)))
             return true;
@@ -102,7 +105,7 @@ static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct 
 {
     struct lvn_layout l;
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
-    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
     const struct lvn_weight *t = find(p, l.name);
     if (is_fresh(p, q->name)) return LVN_OK;
     *seen += t != NULL;
@@ -133,7 +136,7 @@ static enum lvn_status compare_twice(const struct lvn_pretrained *p, const struc
                                      const struct lvn_weight *t, struct findings *f)
 {
     struct lvn_layout l;
-    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
     const struct lvn_weight *taken = find(p, l.name);
     if (!taken || taken == t || !is_real(t->desc.dtype) || !is_real(taken->desc.dtype)) return LVN_OK;
     if (!lvn_desc_same_shape(&t->desc, &taken->desc) || !same_values(t, taken))
@@ -149,7 +152,7 @@ static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const s
     bool found_same_shape = false, same = false;
     if (t->desc.rank < 1 || t->desc.rank > 2 || !is_real(t->desc.dtype)) return LVN_OK;
     for (int i = 0; i < params->n && !same; i++) {
-        LVN_TRY(lvn_file_layout(p->variant, &p->config, params->list[i], &l));
+        LVN_TRY(lvn_file_layout(p->files, &p->config, params->list[i], &l));
         const struct lvn_weight *e = l.flags & LVN_FILE_ROWS ? find(p, l.name) : NULL;
         if (!e || !is_real(e->desc.dtype) || !lvn_desc_same_shape(&e->desc, &t->desc)) continue;
         found_same_shape = true;
@@ -170,7 +173,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
-        const enum lvn_file_role role = lvn_file_role(p->variant, params, bare_name(name), &q);
+        const enum lvn_file_role role = lvn_file_role(p->files, params, bare_name(name), &q);
         if (is_of_other_head(p, bare_name(name))) continue;
         if (role == LVN_FILE_PARAMETER) LVN_TRY(compare_twice(p, q, &p->weights.tensor[i], f));
         if (role == LVN_FILE_EXTRA) LVN_TRY(compare_duplicate(p, params, &p->weights.tensor[i], f));
@@ -188,7 +191,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     char more[40] = "";
     if (f->n > LISTED) snprintf(more, sizeof more, ", and %d more", f->n - LISTED);
     LVN_FAIL(FORMAT, "'%s' does not match its %s: of %lld tensors %lld are there; %s%s", p->path,
-             p->weights.args ? "model_args" : "config.json", (long long)wanted, (long long)seen, list, more);
+             lvn_pretrained_source(p), (long long)wanted, (long long)seen, list, more);
 }
 
 /* The parameters of a config, to compare the file with. */
@@ -264,7 +267,7 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
     *there = is_fresh(p, q->name);
     if (*there) return LVN_OK;
     if (p->base) return lvn_pretrained_holds_adapters(p, q, there);
-    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
     *there = find(p, l.name) || (l.flags & LVN_FILE_ZEROS_IF_MISSING);
     return LVN_OK;
 }
@@ -298,7 +301,7 @@ enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const stru
         return LVN_OK;
     }
     if (p->base) return lvn_pretrained_adapted(p, q, to, scratch);
-    LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+    LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
     return load_one(p, q, &l, to, scratch);
 }
 
@@ -330,7 +333,7 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
     struct lvn_layout l;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
-        LVN_TRY(lvn_file_layout(p->variant, &p->config, q, &l));
+        LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
         if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
         if (q->count > rounded && type != LVN_F32) rounded = q->count;
     }
@@ -341,7 +344,7 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
     while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
         struct lvn_window to;
         if (w.param->adapter) continue;
-        status = lvn_file_layout(p->variant, &p->config, w.param, &l);
+        status = lvn_file_layout(p->files, &p->config, w.param, &l);
         const struct lvn_weight *plain = part == PART_ALL ? NULL : plain_tensor(p, w.param, &l);
         if (status != LVN_OK || !w.count || (part == PART_SHARDS && !plain) || (part == PART_OTHERS && plain)) continue;
         status = lvn_parameter_open(&w, &to, false);
@@ -364,7 +367,7 @@ enum lvn_status lvn_pretrained_load_on_ranks(const struct lvn_pretrained *p, con
                                              struct lvn_ranks *ranks)
 {
     LVN_LOCAL_ARENA(a);
-    const bool is_folder = strcmp(p->path, p->dir) == 0; /* or a file of torch.save() */
+    const bool is_folder = lvn_path_is_dir(p->path); /* or a file */
     const char *shared = NULL;
     enum lvn_status status = LVN_OK;
     if (lvn_parameters_sharded(n, LVN_PARAMETER_VALUES))

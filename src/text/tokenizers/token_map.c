@@ -111,10 +111,14 @@ enum lvn_status lvn_token_map_read(struct lvn_token_map *m, struct lvn_json_scan
     return make_index(m);
 }
 
+int32_t lvn_token_map_find_bytes(const struct lvn_token_map *m, const char *text, int64_t bytes)
+{
+    return find(m, hash_of(text, bytes), text, bytes);
+}
+
 int32_t lvn_token_map_find(const struct lvn_token_map *m, const char *text)
 {
-    int64_t n = (int64_t)strlen(text);
-    return find(m, hash_of(text, n), text, n);
+    return lvn_token_map_find_bytes(m, text, (int64_t)strlen(text));
 }
 
 void lvn_token_map_release(struct lvn_token_map *m)

@@ -31,6 +31,7 @@ enum { LVN_TOKENS_MAX = 1 << 24 };
 enum lvn_status lvn_token_map_read(struct lvn_token_map *m, struct lvn_json_scan *scan) LVN_CHECKED;
 /* The id of a token; -1: none. */
 int32_t lvn_token_map_find(const struct lvn_token_map *m, const char *text);
+int32_t lvn_token_map_find_bytes(const struct lvn_token_map *m, const char *text, int64_t bytes);
 void lvn_token_map_release(struct lvn_token_map *m);
 
 /* Adds merges to t->bpe in the order of their ranks. Tokens are looked up in groups with prefetching, since each lookup

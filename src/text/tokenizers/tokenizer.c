@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "stores/store.h"
 #include "tokenizers/encoder_private.h"
+#include "tokenizers/gguf_tokenizer.h"
 #include "tokenizers/load.h"
 #include "tokenizers/tokenizer_config.h"
 #include "tokenizers/unicode/unicode.h"
@@ -88,6 +89,7 @@ static enum lvn_status refuse_foreign(const char *path, int i)
 
 static enum lvn_status read_file(struct lvn_tokenizer *t, const char *path)
 {
+    if (lvn_gguf_is_file(path)) return lvn_gguf_tokenizer_read(t, path);
     for (int i = 0; i < N_PAIRS; i++) {
         bool vocab = lvn_ends_with(path, pairs[i].vocab), merges = lvn_ends_with(path, pairs[i].merges);
         if (!vocab && !merges) continue;
@@ -129,6 +131,7 @@ static enum lvn_status read_dir(struct lvn_tokenizer *t, const char *dir)
 bool lvn_tokenizer_exists(const char *dir)
 {
     LVN_LOCAL_ARENA(a);
+    if (!lvn_path_is_dir(dir)) return lvn_gguf_tokenizer_exists(dir);
     char *json = lvn_path_join(&a, dir, "tokenizer.json"), *words = lvn_path_join(&a, dir, "vocab.txt");
     bool exists = (json && lvn_path_is_file(json)) || (words && lvn_path_is_file(words));
     for (int i = 0; i < N_PAIRS && !exists; i++) {
@@ -199,13 +202,13 @@ static enum lvn_status read_any(struct lvn_tokenizer *t, const char *path)
     if (!t->path) return LVN_MEMORY;
     LVN_TRY(download(t, path, &path));
     LVN_CHECK(lvn_path_exists(path), ARG, "there is no tokenizer '%s'", path);
-    const bool folder = lvn_path_is_dir(path);
+    const bool folder = lvn_path_is_dir(path), whole = !folder && lvn_gguf_is_file(path);
     const char *dir = folder ? path : lvn_path_dir(&t->arena, path);
     if (!dir) return LVN_MEMORY;
     LVN_TRY(folder ? read_dir(t, path) : read_file(t, path));
     t->n_vocabulary = t->n;
     find_end(t);
-    LVN_TRY(read_companions(t, dir));
+    if (!whole) LVN_TRY(read_companions(t, dir)); /* else they are of another model */
     return lvn_tokenizer_config_apply(t, dir);
 }
 

@@ -7,8 +7,9 @@
  * same bytes back, except for bytes without a token in the vocabulary: these become the unknown token, or are dropped.
  * A byte that is not UTF-8 counts as one character.
  *
- * Files: tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt; and beside them
- * tokenizer_config.json, special_tokens_map.json and added_tokens.json (tokenizer_config.h). Added tokens
+ * Files: NAME.gguf (gguf_tokenizer.h); tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt;
+ * and beside these tokenizer_config.json, special_tokens_map.json and added_tokens.json (tokenizer_config.h). Added
+ * tokens
  * (<|endoftext|>, runs of spaces) are recognized in text; lvn_tokenizer_allow() adds further ones. Supported members of
  * tokenizer.json: see normalizer.h, pre_tokenizer.h, decoder.c and post_processor.c. Left out, and refused by name: all
  * others. Text is encoded by encoder.h, with added tokens by post_processor.h, and decoded by decoder.h. */
@@ -124,7 +125,7 @@ struct lvn_tokenizer {
  * that are left out here, LVN_ARG if there is no tokenizer. */
 enum lvn_status lvn_tokenizer_open(struct lvn_tokenizer **out, const char *path) LVN_CHECKED;
 void lvn_tokenizer_close(struct lvn_tokenizer *t); /* NULL: nothing */
-/* Does the directory have files of a tokenizer, be it one that cannot be opened? */
+/* Does the directory, or the GGUF file, have a tokenizer, be it one that cannot be opened? */
 bool lvn_tokenizer_exists(const char *dir);
 /* Makes encoders recognize this token of the vocabulary in text, as a special one. Call it before encoders are made.
  * LVN_ARG if there is no such token. */

@@ -250,7 +250,7 @@ static void put_file(const struct model *m, const char *without, const char *als
 
 static enum lvn_status read_file(const struct model *m, float *values)
 {
-    struct lvn_pretrained p = {.path = test_dir, .variant = &made_up, .config = m->config};
+    struct lvn_pretrained p = {.path = test_dir, .variant = &made_up, .files = &made_up, .config = m->config};
     struct lvn_memory memory = {.host = values};
     const struct lvn_model_state state = state_of(&m->config, m->params, &memory);
     ASSERT_OK(lvn_weights_open(&p.weights, test_dir));
@@ -296,7 +296,7 @@ static void rows_are_cut_and_made(void **state)
     open_made_up(&m);
     put_file(&m, NULL, NULL, false);
     for (int rows = ROWS - 2; rows <= ROWS + 2; rows += 4) {
-        struct lvn_pretrained p = {.path = test_dir, .variant = &made_up, .config = m.config};
+        struct lvn_pretrained p = {.path = test_dir, .variant = &made_up, .files = &made_up, .config = m.config};
         ASSERT_OK(lvn_weights_open(&p.weights, test_dir));
         ASSERT_OK(lvn_pretrained_check(&p));
         struct lvn_model_config c = m.config;

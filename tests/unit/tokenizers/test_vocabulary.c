@@ -1,5 +1,5 @@
-/* test_vocabulary.c - covers: src/text/tokenizers/bpe_trainer.c src/text/tokenizers/encoder.c
- * src/text/tokenizers/tokenizer.c src/text/tokenizers/bpe_trainer_save.c
+/* test_vocabulary.c - covers: src/text/tokenizers/training/bpe_trainer.c src/text/tokenizers/encoder.c
+ * src/text/tokenizers/tokenizer.c src/text/tokenizers/training/bpe_trainer_save.c
  *
  * Vocabularies trained on text, against those of Hugging Face's trainers (tests/golden/tokenizers/ trained, by
  * tools/make_tokens.py), and for any number of threads. */
@@ -7,9 +7,9 @@
 
 #include "base/files.h"
 #include "formats/json.h"
-#include "tokenizers/bpe_trainer.h"
 #include "tokenizers/encoder.h"
 #include "tokenizers/load.h"
+#include "tokenizers/training/bpe_trainer.h"
 #include "unit/io_test.h"
 
 #define GOLDEN "tests/golden/tokenizers/trained/"

@@ -5,8 +5,8 @@
 
 #include "data/dataset.h"
 #include "data/table.h"
-#include "tokenizers/bpe_trainer.h"
 #include "tokenizers/tokenizer.h"
+#include "tokenizers/training/bpe_trainer.h"
 
 struct lvn_vocabulary_text {
     struct lvn_vocabulary *v;  /* counts the words */

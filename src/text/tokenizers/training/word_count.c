@@ -1,5 +1,5 @@
 /* word_count.c - see word_count.h: a hash table of words, then counting by threads. */
-#include "tokenizers/word_count.h"
+#include "tokenizers/training/word_count.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "base/files.h"
 #include "base/target.h"
 #include "formats/json.h"
-#include "tokenizers/bpe_trainer.h"
 #include "tokenizers/load.h"
+#include "tokenizers/training/bpe_trainer.h"
 
 /* Writes a token in a file's notation: bytes in the alphabet, special tokens unchanged. */
 static void write_token(const struct lvn_vocabulary *v, int64_t id, struct lvn_text *out)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tokenizers/bpe.h"
-#include "tokenizers/bpe_trainer.h"
+#include "tokenizers/training/bpe_trainer.h"
 
 struct pair {
     uint64_t key; /* left << 32 | right; LVN_BPE_EMPTY: free */

@@ -8,7 +8,7 @@
 #ifndef LVN_BPE_TRAINER_H
 #define LVN_BPE_TRAINER_H
 
-#include "tokenizers/word_count.h"
+#include "tokenizers/training/word_count.h"
 
 struct lvn_vocabulary_options {
     bool wordpiece;         /* else byte-level BPE */

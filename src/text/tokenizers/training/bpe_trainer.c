@@ -1,5 +1,5 @@
 /* bpe_trainer.c - see bpe_trainer.h: tokens by text, the special tokens and the alphabet of a new vocabulary. */
-#include "tokenizers/bpe_trainer.h"
+#include "tokenizers/training/bpe_trainer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,141 @@
+# label: slow
+# GGUF: every family is written and read back with the same weights and the same text; the tokenizer and the chat template are in
+# the file; packed types; damaged and foreign files, and options that contradict each other, are refused.
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+golden=$LEVIN_SOURCE/tests/golden
+
+edit() { # edit FOLDER EXPRESSION: its config.json, c
+    python3 - "$1/config.json" "$2" <<'P'
+import json, sys
+c = json.load(open(sys.argv[1]))
+exec(sys.argv[2])
+json.dump(c, open(sys.argv[1], "w"))
+P
+}
+ids_of() { # ids_of MODEL: greedy ids
+    code 0 "$LEVIN" generate "$1" --prompt-ids=5,9,2,7 --max-new-tokens=8 --temperature=0 --ignore-eos --json
+    python3 -c 'import json; print(json.load(open("out"))["samples"][0]["ids"])'
+}
+
+# --- every family ---
+for family in gpt2 neox llama llama-yarn mistral qwen2 qwen3 gemma2 gemma3; do
+    cp -r "$golden/$family" model
+    case $family in # as llama.cpp computes them
+    gemma*) edit model 'c["query_pre_attn_scalar"] = c["head_dim"]' ;;
+    esac
+    if [ $family = gemma3 ]; then edit model 'c.pop("layer_types", 0); c.pop("sliding_window_pattern", 0)'; fi
+    code 0 "$LEVIN" export model hf
+    code 0 "$LEVIN" export model m.gguf
+    says "parameters as gguf, F32" out
+    says "it has no tokenizer, as the model has none" out
+    check [ ! -e m.gguf.part ]
+    code 0 "$LEVIN" export m.gguf back
+    case $family in gemma*) ;; *) same_file hf/model.safetensors back/model.safetensors ;; esac
+    check [ "$(ids_of hf)" = "$(ids_of m.gguf)" ]
+    code 2 "$LEVIN" export model m.gguf
+    says "'m.gguf' exists already" err
+    rm -rf model hf back m.gguf
+done
+for family in nanogpt mingpt; do
+    code 1 "$LEVIN" export "$golden/$family" m.gguf
+    one_error
+    says "a $family cannot be written as GGUF: llama.cpp does not have this family" err
+done
+code 1 "$LEVIN" export "$golden/mistral-window" m.gguf
+says "attends to the last 6 positions alone (sliding_window), which llama.cpp does not do for this architecture" err
+code 0 "$LEVIN" export "$golden/mistral-window" m.gguf --block-size=6
+code 1 "$LEVIN" export "$golden/gemma2" n.gguf
+says "query_pre_attn_scalar is 9, and llama.cpp uses 6" err
+code 1 "$LEVIN" export "$golden/bert/mlm" n.gguf
+says "a bert cannot be written as GGUF" err
+check [ ! -e n.gguf ]
+
+# --- a run with a tokenizer and a template; packed types ---
+make_text
+code 0 "$LEVIN" tokenizer train --input=text.txt --out=tokenizer --vocab-size=400
+code 0 "$LEVIN" train --data.path=text.txt --data.kind=documents --data.tokenizer=tokenizer --model.kind=llama --model.n_layer=1 \
+    --model.n_head=2 --model.n_embd=32 --model.intermediate_size=64 --model.block_size=32 --trainer.max_steps=3 --run_dir=run \
+    --trainer.batch_size=4
+code 0 "$LEVIN" export run base
+echo '{"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "{% for m in messages %}<{{ m.content }}>{% endfor %}"}' \
+    >base/tokenizer_config.json
+loss() { # loss MODEL
+    code 0 "$LEVIN" evaluate "$1" --data.path=text.txt --data.kind=documents --trainer.batch_size=4 --json
+    value loss
+}
+near() { python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); assert abs(a - b) <= c, (a, b)' "$@"; }
+want=$(loss base)
+for type in f32 f16 bf16 q8_0; do
+    code 0 "$LEVIN" export base m-$type.gguf --type=$type
+    silent_about "no tokenizer" out
+    case $type in f32) limit=0 ;; f16) limit=1e-4 ;; *) limit=5e-3 ;; esac
+    near "$want" "$(loss m-$type.gguf)" $limit
+done
+says "has packed tensors (9 of type Q8_0), which are widened to fp32" err
+check [ "$(stat -c %s m-q8_0.gguf)" -lt "$(stat -c %s m-f16.gguf)" ]
+for tokenizer in tokenizer m-q8_0.gguf; do
+    "$LEVIN" tokenize --tokenizer=$tokenizer <text.txt >ids-$tokenizer
+done
+same_file ids-tokenizer ids-m-q8_0.gguf
+echo '{"messages": [{"role": "user", "content": "some"}]}' >talk.jsonl
+code 0 "$LEVIN" tokenize --chat=talk.jsonl --tokenizer=m-f32.gguf --json
+says "<some>" out
+code 0 "$LEVIN" generate m-q8_0.gguf --prompt="the loss" --max-new-tokens=4
+code 0 "$LEVIN" plan --model.init=m-q8_0.gguf --data.path=text.txt --data.kind=documents
+
+# --- adapters on a packed base: merged when written ---
+code 0 "$LEVIN" train --data.path=text.txt --data.kind=documents --model.init=m-q8_0.gguf --lora.rank=2 --trainer.max_steps=2 \
+    --trainer.batch_size=4 --run_dir=adapted
+says "m-q8_0.gguf" adapted/checkpoints/last/adapter/adapter_config.json
+code 0 "$LEVIN" export adapted merged.gguf
+near "$(loss adapted)" "$(loss merged.gguf)" 1e-6
+
+# --- options ---
+code 2 "$LEVIN" export run m.gguf --type=q4_k
+says "--type is 'q4_k'; expected f32, f16, bf16 or q8_0" err
+code 2 "$LEVIN" export run folder --type=f16
+says "--type is the number type of a GGUF file" err
+code 2 "$LEVIN" export run folder --format=gguf
+says "--format=gguf writes a file, OUT.gguf" err
+code 2 "$LEVIN" export run n.gguf --format=peft
+says "a GGUF file has no --format=peft" err
+
+# --- damaged and foreign files ---
+refused() { # refused FILE TEXT
+    code 1 "$LEVIN" generate "$1" --prompt-ids=1
+    one_error
+    says "$2" err
+    says "$1" err
+}
+changed() { # changed OLD NEW: the bytes of m-f32.gguf in bad.gguf, of the same length
+    python3 - "$@" <<'P'
+import sys
+data = open("m-f32.gguf", "rb").read()
+old, new = (eval("b'" + t + "'") for t in sys.argv[1:])
+assert len(old) == len(new) and data.count(old) >= 1, data.count(old)
+open("bad.gguf", "wb").write(data.replace(old, new, 1))
+P
+}
+head -c 3000 m-f32.gguf >bad.gguf
+refused bad.gguf "it is truncated"
+head -c -5 m-f32.gguf >bad.gguf
+refused bad.gguf "tensor '"
+echo text >bad.gguf
+refused bad.gguf "is no GGUF file: it does not begin with GGUF"
+changed 'llama' 'lemma' # the architecture
+refused bad.gguf "is a model of the architecture 'lemma', which levin does not have; it has gpt2, gptneox, llama"
+changed 'block_count\x04\x00\x00\x00\x01' 'block_count\x04\x00\x00\x00\x02'
+refused bad.gguf "'blk.1.attn_norm.weight' is missing"
+changed 'feed_forward_length\x04\x00\x00\x00\x40' 'feed_forward_length\x04\x00\x00\x00\x60'
+refused bad.gguf "'blk.0.ffn_gate.weight' has shape (64, 32) and type fp32, expected (96, 32)"
+changed 'head_count_kv' 'head_count_xx'
+code 0 "$LEVIN" generate bad.gguf --prompt-ids=1 --max-new-tokens=1 # as many as heads
+changed 'block_count' 'block_cxunt'
+refused bad.gguf "has no 'llama.block_count' in its metadata"
+changed 'rope.dimension_count\x04\x00\x00\x00\x10' 'rope.dimension_count\x04\x00\x00\x00\x08'
+refused bad.gguf "'llama.rope.dimension_count' is 8, and a head has 16 channels"
+changed 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00model' 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00mmxxx'
+refused bad.gguf "holds no whole model, but: mmxxx (general.type)"
+changed 'gpt-2' 'gpt-9'
+code 1 "$LEVIN" tokenize --tokenizer=bad.gguf <text.txt
+says "its tokenizer splits text by the rules 'gpt-9' (tokenizer.ggml.pre), which levin does not have; it has gpt-2" err
