@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/sort.h"
+#include "base/list.h"
 #include "cluster/identity/identity.h"
 #include "cluster/rendezvous/mesh.h"
 #include "comm/comm_kind.h"
