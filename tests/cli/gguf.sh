@@ -57,7 +57,7 @@ code 0 "$LEVIN" train --data.path=text.txt --data.kind=documents --data.tokenize
     --model.n_head=2 --model.n_embd=32 --model.intermediate_size=64 --model.block_size=32 --trainer.max_steps=3 --run_dir=run \
     --trainer.batch_size=4
 code 0 "$LEVIN" export run base
-echo '{"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": "{% for m in messages %}<{{ m.content }}>{% endfor %}"}' \
+echo '{"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 1000000000000000019884624838656, "chat_template": "{% for m in messages %}<{{ m.content }}>{% endfor %}"}' \
     >base/tokenizer_config.json
 loss() { # loss MODEL
     code 0 "$LEVIN" evaluate "$1" --data.path=text.txt --data.kind=documents --trainer.batch_size=4 --json
