@@ -13,6 +13,13 @@ for i in $(seq 40); do
     echo "{\"messages\": [{\"role\": \"user\", \"content\": \"say $i\"}, {\"role\": \"assistant\", \"content\": \"yes, $((i * i))\"}, {\"role\": \"user\", \"content\": \"and?\"}, {\"role\": \"assistant\", \"content\": \"no\"}]}"
 done >rows.jsonl
 
+# the recipes, with this model
+for recipe in smollm2-135m-chat llama-3.2-1b-lora; do
+    code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/$recipe.yaml" --model.init=base --model.block_size=64 --data.path=rows.jsonl \
+        --trainer.max_steps=1 --trainer.precision=32-true
+    check [ -e "runs/$recipe/checkpoints/last" ]
+done
+
 # without a model there is no template
 code 2 "$LEVIN" train rows.jsonl --run_dir=new
 says "data.kind=chat has no tokenizer: give model.init=MODEL" err

@@ -38,6 +38,8 @@ for size in pythia-{70m,160m,410m,1b,1.4b,2.8b,6.9b,12b} transformer-{100b,175b}
         trainer.val_check_interval=1000 trainer.limit_val_batches=100 checkpoint.every_n_steps=1000
 done
 is llama-124m model.kind=llama model.n_layer=12 model.n_embd=768 model.tied=True model.intermediate_size=2048
+is smollm2-135m-chat model.init=smollm2-135m-instruct data.kind=chat data.pack=True model.block_size=1024
+is llama-3.2-1b-lora model.init=llama-3.2-1b-instruct data.kind=chat lora.rank=16 lora.targets=all-linear trainer.recompute=blocks
 is gpt2-eval model.init=gpt2 trainer.batch_size=8 trainer.limit_val_batches=500
 
 # They run, with a tiny model and other data in the place of GPT-2 and OpenWebText.

@@ -308,7 +308,11 @@ static const struct lvn_gguf_family gguf_llama = GGUF("llama", gguf_paired_files
 static const struct lvn_size sizes[] = {
     {"llama-124m", NULL, {12, 12, 12, 768, 2048, 1024, 50304, 10000, true}},
     {"tinyllama-1.1b", "TinyLlama/TinyLlama_v1.1", {22, 32, 4, 2048, 5632, 2048, 32000, 10000, false}},
+    {"smollm2-135m-instruct", "HuggingFaceTB/SmolLM2-135M-Instruct", {30, 9, 3, 576, 1536, 8192, 49152, 100000, true}},
     {"llama-3.2-1b", "meta-llama/Llama-3.2-1B", {16, 32, 8, 2048, 8192, 131072, 128256, 500000, true}},
+    {"llama-3.2-1b-instruct",
+     "meta-llama/Llama-3.2-1B-Instruct",
+     {16, 32, 8, 2048, 8192, 131072, 128256, 500000, true}},
     {"llama-2-7b", "meta-llama/Llama-2-7b-hf", {32, 32, 32, 4096, 11008, 4096, 32000, 10000, false}},
     {"llama-3-8b", "meta-llama/Meta-Llama-3-8B", {32, 32, 8, 4096, 14336, 8192, 128256, 500000, false}},
     {NULL, NULL, {0}},
