@@ -8,7 +8,6 @@
 import ast
 import json
 import os
-import subprocess
 import sys
 import unittest
 from pathlib import Path
