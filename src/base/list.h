@@ -18,5 +18,7 @@ LVN_CHECKED bool lvn_arena_list_reserve(struct lvn_arena *a, void *list, int64_t
 int lvn_by_text(const void *a, const void *b);
 /* Ascending. Elements are doubles, none of them NaN. */
 int lvn_by_number(const void *a, const void *b);
+/* Ascending. Elements are int32_t. */
+int lvn_by_id(const void *a, const void *b);
 
 #endif

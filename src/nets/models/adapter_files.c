@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/index.h"
+#include "base/list.h"
 #include "formats/json.h"
 #include "graph/names.h"
 #include "models/lora.h"
@@ -58,12 +59,6 @@ static enum lvn_status check_kind(const char *path, const json_t *root)
     return LVN_OK;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    const int32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* trainable_token_indices: ids, or an object with the ids of one module, whose name its tensor has too. */
 static enum lvn_status read_tokens(const char *path, const json_t *root, struct lvn_lora *out)
 {
@@ -83,7 +78,7 @@ static enum lvn_status read_tokens(const char *path, const json_t *root, struct 
                   "%s: trainable_token_indices must have ids of tokens", path);
         ids[i] = sorted[i] = (int32_t)id;
     }
-    if (n) qsort(sorted, n, sizeof *sorted, compare_ids);
+    if (n) qsort(sorted, n, sizeof *sorted, lvn_by_id);
     for (size_t i = 1; i < n; i++)
         LVN_CHECK(sorted[i] != sorted[i - 1], FORMAT, "%s: trainable_token_indices has %d twice", path, sorted[i]);
     out->n_tokens = (int)n;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "formats/json.h"
 #include "formats/sha256.h"
@@ -468,12 +469,6 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_s
     return lvn_model_padding(&m->config, &codec);
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    const int32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* The id of one name or id of lora.trainable_tokens. */
 static enum lvn_status token_id(const struct lvn_model_setup *m, const char *name, int n, int32_t *id)
 {
@@ -505,7 +500,7 @@ static enum lvn_status find_trainable(struct lvn_model_setup *m, const struct le
             LVN_CHECK(ids[i] != ids[n], ARG, "lora.trainable_tokens names '%.*s' twice", (int)k, list);
         n++;
     }
-    qsort(ids, (size_t)n, sizeof *ids, compare_ids);
+    qsort(ids, (size_t)n, sizeof *ids, lvn_by_id);
     m->config.lora.n_tokens = n;
     m->config.lora.tokens = n ? lvn_intern(ids, sizeof *ids * (size_t)n) : NULL;
     return m->config.lora.tokens || !n ? LVN_OK : LVN_MEMORY;
