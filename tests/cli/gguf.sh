@@ -134,6 +134,11 @@ changed 'block_count' 'block_cxunt'
 refused bad.gguf "has no 'llama.block_count' in its metadata"
 changed 'rope.dimension_count\x04\x00\x00\x00\x10' 'rope.dimension_count\x04\x00\x00\x00\x08'
 refused bad.gguf "'llama.rope.dimension_count' is 8, and a head has 16 channels"
+changed 'rope.dimension_count\x04\x00\x00\x00\x10\x00\x00\x00' 'rope.scaling.attnfac\x06\x00\x00\x00\x00\x00\x00\x40'
+code 0 "$LEVIN" generate bad.gguf --prompt-ids=1 --max-new-tokens=1
+says "warning: 'bad.gguf' has metadata that levin does not know, and that have no effect: llama.rope.scaling.attnfac" err
+changed 'rope.freq_base' 'residual_scale'
+refused bad.gguf "'llama.residual_scale' is 10000, a factor that levin does not have; it supports 1"
 changed 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00model' 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00mmxxx'
 refused bad.gguf "holds no whole model, but: mmxxx (general.type)"
 changed 'gpt-2' 'gpt-9'

@@ -243,6 +243,45 @@ static enum lvn_status read_divisors(struct reader *r, const struct lvn_pretrain
     return LVN_OK;
 }
 
+/* --- further metadata --- */
+
+static bool is_in(const struct lvn_gguf_key *k, const char *name)
+{
+    while (k->name && strcmp(k->name, name) != 0) k++;
+    return k->name != NULL;
+}
+
+/* Metadata of the architecture that nothing above reads: factors must be 1, and others are reported. */
+static enum lvn_status check_rest(const struct reader *r)
+{
+    static const char *const factors = " rope.scale_linear rope.scaling.attn_factor logit_scale embedding_scale "
+                                       "residual_scale ";
+    /* read elsewhere, equal to shapes of tensors, or without an effect on the model */
+    static const char *const known = " vocab_size tensor_data_layout attention.value_length rope.dimension_count "
+                                     "expert_count expert_used_count rope.scaling.type rope.scaling.finetuned ";
+    LVN_LOCAL_TEXT(rest);
+    const size_t prefix = strlen(r->architecture);
+    int n = 0;
+    for (int i = 0; i < r->file->n_values; i++) {
+        const struct lvn_gguf_value *v = &r->file->value[i];
+        char word[80];
+        if (strncmp(v->key, r->architecture, prefix) != 0 || v->key[prefix] != '.') continue;
+        const char *name = v->key + prefix + 1;
+        const bool fits = lvn_fit(word, sizeof word, " %s ", name);
+        if ((fits && strstr(known, word)) || is_in(r->model->gguf->keys, name) || is_in(lvn_gguf_scaling, name))
+            continue;
+        const double x = v->list ? NAN : lvn_gguf_number(v, 0);
+        LVN_CHECK(!fits || !strstr(factors, word) || x == 1, UNSUPPORTED,
+                  "'%s': '%s' is %g, a factor that levin does not have; it supports 1", r->file->path, v->key, x);
+        if (x != 1 || !fits || !strstr(factors, word)) lvn_text_printf(&rest, "%s%.60s", n++ ? ", " : "", v->key);
+    }
+    LVN_TRY(lvn_text_status(&rest));
+    if (n)
+        lvn_log_once(LVN_LOG_WARN, "'%s' has metadata that levin does not know, and that have no effect: %s",
+                     r->file->path, rest.p);
+    return LVN_OK;
+}
+
 /* --- the file --- */
 
 /* Tied: the file has no head, or one with the bytes of the embedding. */
@@ -315,6 +354,7 @@ static enum lvn_status fill(struct reader *r, const struct lvn_pretrained *p)
     LVN_TRY(check_values(r));
     LVN_TRY(put_tokens(r));
     LVN_TRY(read_scaling(r));
+    LVN_TRY(check_rest(r));
     return read_divisors(r, p);
 }
 
