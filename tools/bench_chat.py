@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-T, RANK, STEPS = 1024, 16, 6
+T, RANK, STEPS = 1024, 16, 12
 
 
 def conversations(n):

@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from bench_peers import ROOT, peers_python  # noqa: E402
 
-L, H, C, T, V, B, STEPS = 4, 6, 384, 1024, 4096, 4, 4
+L, H, C, T, V, B, STEPS = 4, 6, 384, 1024, 4096, 4, 10
 PEERS = {"SDPA": "padded rows, SDPA", "mask": "packed rows, SDPA with a block-diagonal mask", "flex": "packed rows, flex_attention"}
 
 
