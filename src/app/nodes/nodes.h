@@ -27,7 +27,7 @@ struct lvn_nodes_options {
     int port;
     const char *token;            /* LEVIN_TOKEN; "": none */
     double timeout;               /* trainer.rank_timeout, seconds */
-    const struct lvn_words *keys; /* key, value, ...: what each node must have alike */
+    const struct lvn_words *keys; /* key, value, ...: must be the same on all nodes */
     const char *const *name;      /* [nodes], for messages */
 };
 

@@ -114,7 +114,7 @@ struct lvn_gguf_writer {
 void lvn_gguf_put_int(struct lvn_gguf_writer *w, const char *key, enum lvn_gguf_kind kind, int64_t value);
 void lvn_gguf_put_real(struct lvn_gguf_writer *w, const char *key, double value);
 void lvn_gguf_put_string(struct lvn_gguf_writer *w, const char *key, const char *text, int64_t bytes);
-/* The caller adds the items with the functions below */
+/* The caller adds the n items with the functions below. */
 void lvn_gguf_put_list(struct lvn_gguf_writer *w, const char *key, enum lvn_gguf_kind kind, int64_t n);
 void lvn_gguf_item_string(struct lvn_gguf_writer *w, const char *text, int64_t bytes);
 void lvn_gguf_item_int(struct lvn_gguf_writer *w, int32_t value);
