@@ -21,6 +21,12 @@ enum lvn_label_kind {
     LVN_LABEL_VECTOR,      /* fp32 (N): values for the sample, never missing */
 };
 
+/* For each token id the bytes of its text in UTF-8; 0: a special token, or none. */
+struct lvn_token_bytes {
+    int64_t n; /* further ids have no text */
+    uint32_t bytes[];
+};
+
 struct lvn_field {
     const char *name; /* "pixels" */
     enum lvn_dtype dtype;
@@ -30,7 +36,8 @@ struct lvn_field {
     enum lvn_label_kind label;
     bool label_is_text; /* the label is text in a file: the task determines whether it is a class or a number */
     bool tokens;        /* token ids; `below` is the size of the vocabulary */
-    bool ragged;        /* samples vary in dim[0], the maximum; a batch uses one planned length */
+    const struct lvn_token_bytes *text; /* of token labels, for metrics of text; NULL: not known */
+    bool ragged;                        /* samples vary in dim[0], the maximum; a batch uses one planned length */
 };
 
 /* Name of the field of packed samples (data/packing/packing.h), int32 (T): for each token the position in the sample at

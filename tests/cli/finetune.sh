@@ -18,7 +18,7 @@ says "before the first step: validation loss" err
 python3 - "$start" <<'P'
 import json, sys
 rows = [json.loads(line) for line in open("good/metrics.jsonl")]
-assert set(rows[0]) == {"step", "val_loss", "val_perplexity"} and rows[0]["step"] == 0 and abs(rows[0]["val_loss"] - float(sys.argv[1])) < 1e-6, rows[0]
+assert set(rows[0]) == {"step", "val_loss", "val_perplexity", "val_bpb"} and rows[0]["step"] == 0 and abs(rows[0]["val_loss"] - float(sys.argv[1])) < 1e-6, rows[0]
 assert [r["step"] for r in rows if "val_loss" in r] == [0, 4, 8]
 assert open("good/metrics.csv").read().split("\n")[1].startswith("0,,,,,")
 P

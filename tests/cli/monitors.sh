@@ -39,7 +39,7 @@ check [ -L blind/checkpoints/best ]
 # --- refused before anything is written ---
 code 2 train none --checkpoint.monitor=val_acc
 one_error
-says "checkpoint.monitor is val_acc, which this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, val_loss, val_perplexity, train_loss and train_perplexity" err
+says "checkpoint.monitor is val_acc, which this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, val_loss, val_perplexity, val_bpb, train_loss and train_perplexity" err
 code 2 train none --checkpoint.monitor=val_perplexity --trainer.limit_val_batches=0
 says "this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, train_loss and train_perplexity" err
 code 2 train none --checkpoint.monitor=lr

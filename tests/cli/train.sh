@@ -28,11 +28,11 @@ for r in steps:
     assert r["lr"] == 3e-4 and r["grad_norm"] > 0 and r["tokens_per_s"] > 0
 validations = [r for r in rows if "val_loss" in r]
 assert [r["time"] for r in steps] == sorted(r["time"] for r in steps)
-assert [set(r) for r in validations] == [{"step", "val_loss", "val_perplexity"}] * 2 and [r["step"] for r in validations] == [4, 8]
+assert [set(r) for r in validations] == [{"step", "val_loss", "val_perplexity", "val_bpb"}] * 2 and [r["step"] for r in validations] == [4, 8]
 assert all(abs(math.log(r["val_perplexity"]) - r["val_loss"]) < 1e-6 for r in validations)
 assert abs(steps[0]["loss"] - math.log(json.load(open("runs/a/checkpoints/last/config.json"))["vocab_size"])) < 0.3
 table = list(csv.DictReader(open("runs/a/metrics.csv")))
-assert list(table[0]) == ["step", "loss", "grad_norm", "lr", "tokens_per_s", "epoch", "time", "memory_bytes", "val_loss", "val_perplexity"]
+assert list(table[0]) == ["step", "loss", "grad_norm", "lr", "tokens_per_s", "epoch", "time", "memory_bytes", "val_loss", "val_perplexity", "val_bpb"]
 assert [int(r["step"]) for r in table] == [1, 2, 3, 4, 4, 5, 6, 7, 8, 8]
 for r in steps:
     row = [t for t in table if int(t["step"]) == r["step"] and t["loss"]]

@@ -20,6 +20,12 @@ static double perplexity(const struct lvn_metric_sums *s)
     return exp(mean_loss(s));
 }
 
+/* The loss in bits for each byte of text: comparable between tokenizers. */
+static double bits_per_byte(const struct lvn_metric_sums *s)
+{
+    return s->text.bytes ? s->text.loss / (log(2.0) * (double)s->text.bytes) : NAN;
+}
+
 /* --- of classes, from the confusion matrix --- */
 
 static double accuracy(const struct lvn_metric_sums *s)
@@ -156,6 +162,7 @@ enum { VECTOR = 1U << LVN_LABEL_VECTOR };
 
 static const struct lvn_metric metrics[] = {
     {.name = "perplexity", .labels = TOKEN, .value = perplexity},
+    {.name = "bpb", .labels = TOKEN, .of_text = true, .value = bits_per_byte},
     {.name = "accuracy", .labels = CLASS, .higher_is_better = true, .counts = levin_confusion, .value = accuracy},
     {.name = "precision", .labels = CLASS, .higher_is_better = true, .counts = levin_confusion, .value = precision},
     {.name = "recall", .labels = CLASS, .higher_is_better = true, .counts = levin_confusion, .value = recall},

@@ -12,10 +12,17 @@
 #include "base/field.h"
 #include "graph/graph.h"
 
+/* Sums over the labels that are text, not special tokens: their losses in nats, and their bytes in UTF-8. */
+struct lvn_text_sums {
+    double loss;
+    int64_t bytes;
+};
+
 /* Sums over a batch or over a whole split of the data. */
 struct lvn_metric_sums {
     double loss;
     int64_t labels;               /* number of labels in the loss */
+    struct lvn_text_sums text;    /* for metrics of text */
     const double *counts;         /* NULL if the metric has none */
     const struct lvn_desc *shape; /* of `counts` */
 };
@@ -24,6 +31,7 @@ struct lvn_metric {
     const char *name; /* accuracy; val_accuracy and train_accuracy in logs */
     unsigned labels;  /* the kinds of labels that it is for: bit 1 << LVN_LABEL_CLASS for classes */
     bool higher_is_better;
+    bool of_text; /* needs the bytes of labels (text of struct lvn_field); computed in validations, not in steps */
     /* Adds the operation that counts, from prediction and label; metrics with the same function share its output. NULL:
      * the loss is enough. */
     struct levin_tensor *(*counts)(struct levin_graph *g, struct levin_tensor *prediction, struct levin_tensor *label);

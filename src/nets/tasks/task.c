@@ -161,11 +161,14 @@ static struct levin_tensor *input(struct levin_graph *g, const struct lvn_fields
     return k < 0 ? NULL : lvn_input(g, name, lvn_field_desc(&fields->field[k], B));
 }
 
-/* Adds the task's metrics and their counts; metrics with the same counting operation share its output. */
-static void add_metrics(struct lvn_task_graph *t, struct levin_graph *g, struct levin_tensor *label)
+/* Adds the task's metrics and their counts; metrics with the same counting operation share its output. text: of the
+ * labels; NULL: not known. */
+static void add_metrics(struct lvn_task_graph *t, struct levin_graph *g, struct levin_tensor *label,
+                        const struct lvn_token_bytes *text)
 {
     for (const struct lvn_metric *m = lvn_metrics(); m->name; m++) {
-        if (!lvn_metric_is_for(m, t->task->label.label)) continue;
+        if (!lvn_metric_is_for(m, t->task->label.label) || (m->of_text && !text)) continue;
+        if (m->of_text) t->text = text;
         if (t->n_metrics == LVN_TASK_METRICS) return;
         int index = -1;
         for (int i = 0; m->counts && i < t->n_metrics; i++)
@@ -206,7 +209,10 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct levin_graph *g
     out->prediction = lvn_model_build(g, c, in);
     if (task && !task->label.name && c->model->target) target = c->model->target(g, c, in);
     if (task) out->loss = task->loss(g, out->prediction, target);
-    if (task) add_metrics(out, g, target);
+    /* Masked tokens are a sample of a text, which has no bits per byte. */
+    const struct lvn_token_bytes *text =
+        task && !task->masks && out->label >= 0 ? fields->field[out->label].text : NULL;
+    if (task) add_metrics(out, g, target, text);
     LVN_TRY(lvn_graph_status(g));
     if (!task) return LVN_OK;
     out->losses = out->loss->node->out[1];
@@ -216,6 +222,11 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct levin_graph *g
 
 /* --- counting --- */
 
+static int64_t bytes_of(const struct lvn_token_bytes *text, int32_t id)
+{
+    return id < text->n ? text->bytes[id] : 0;
+}
+
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b)
 {
     if (t->label < 0 || !lvn_label_is_integer(t->task->label.label)) return b->n_valid * t->numbers;
@@ -223,6 +234,27 @@ int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples 
     int64_t valid = 0, n = b->rows * t->numbers;
     for (int64_t i = 0; i < n; i++) valid += labels[i] >= 0;
     return valid;
+}
+
+enum lvn_status lvn_task_text(const struct lvn_task_graph *t, const struct lvn_samples *b, double loss,
+                              const float *(*losses)(void *context), void *context, struct lvn_text_sums *out)
+{
+    const int32_t *labels = b->p[t->label];
+    const int64_t n = b->rows * t->numbers;
+    bool only_text = true;
+    *out = (struct lvn_text_sums){.loss = loss};
+    for (int64_t i = 0; i < n; i++) {
+        if (labels[i] < 0) continue;
+        out->bytes += bytes_of(t->text, labels[i]);
+        only_text = only_text && bytes_of(t->text, labels[i]);
+    }
+    if (only_text) return LVN_OK;
+    const float *x = losses(context);
+    if (!x) return LVN_MEMORY;
+    out->loss = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (labels[i] >= 0 && bytes_of(t->text, labels[i])) out->loss += (double)x[i];
+    return LVN_OK;
 }
 
 enum lvn_status lvn_task_check_shift(const struct lvn_task *t, const struct lvn_samples *b)
@@ -264,9 +296,8 @@ int64_t lvn_task_counts(const struct lvn_task_graph *t)
     return n;
 }
 
-double lvn_task_metric(const struct lvn_task_graph *t, int i, double loss, int64_t labels, const double *counts)
+double lvn_task_metric(const struct lvn_task_graph *t, int i, struct lvn_metric_sums s, const double *counts)
 {
-    struct lvn_metric_sums s = {.loss = loss, .labels = labels};
     int index = t->counts_of[i];
     for (int k = 0; k < index; k++) counts += lvn_desc_count(&t->counts[k]->desc);
     if (index >= 0) {

@@ -54,6 +54,7 @@ struct lvn_task_graph {
     int n_metrics;
     int64_t numbers; /* of a sample's target; the loss counts all of them if the label field has no invalid labels */
     int label;       /* index of the field with the labels; -1: none */
+    const struct lvn_token_bytes *text; /* of the labels, if a metric needs it; else NULL */
 };
 
 /* Builds the graph for B samples of these fields. task NULL: the prediction alone. Returns the graph's error, or ARG if
@@ -62,6 +63,11 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct levin_graph *g
                                const struct lvn_task *task, const struct lvn_fields *fields, int64_t B) LVN_CHECKED;
 /* Number of labels of a batch (without labels: of numbers) that the loss counts: its divisor. */
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b);
+/* The sums over the labels of a batch that are text. losses(context): those of each label, called only if some valid
+ * label is no text; otherwise the loss of text is `loss`, that of all labels. MEMORY if losses() returns NULL. */
+enum lvn_status lvn_task_text(const struct lvn_task_graph *t, const struct lvn_samples *b, double loss,
+                              const float *(*losses)(void *context), void *context,
+                              struct lvn_text_sums *out) LVN_CHECKED;
 /* ARG if the labels of a batch for language modeling are the ids at the same positions: predicting them teaches the
  * model nothing. Labels are next tokens; Hugging Face's trainers shift labels themselves. */
 enum lvn_status lvn_task_check_shift(const struct lvn_task *t, const struct lvn_samples *b) LVN_CHECKED;
@@ -71,7 +77,7 @@ int64_t lvn_task_length(const struct lvn_task *task, const struct lvn_fields *fi
 const char *lvn_task_unit(const struct lvn_task *task);
 /* Total number of elements of all counts. */
 int64_t lvn_task_counts(const struct lvn_task_graph *t);
-/* The value of metric i. loss: summed over `labels` labels; counts: all counts, concatenated. */
-double lvn_task_metric(const struct lvn_task_graph *t, int i, double loss, int64_t labels, const double *counts);
+/* The value of metric i. s: without `counts` and `shape`; counts: all counts, concatenated. */
+double lvn_task_metric(const struct lvn_task_graph *t, int i, struct lvn_metric_sums s, const double *counts);
 
 #endif

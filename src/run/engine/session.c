@@ -77,7 +77,9 @@ static enum lvn_status plan_session(struct lvn_session *session)
     if (!session->graph) return LVN_MEMORY;
     session->graph->cache_length = o->cache_length;
     session->graph->cache_tokens = o->cache_tokens;
-    LVN_TRY(lvn_task_build(&session->outputs, session->graph, &n->config, o->task, o->fields, o->B));
+    struct lvn_fields fields = *o->fields;
+    for (int k = 0; k < fields.n && o->train; k++) fields.field[k].text = NULL; /* steps report no metric of text */
+    LVN_TRY(lvn_task_build(&session->outputs, session->graph, &n->config, o->task, &fields, o->B));
     for (int k = 0; k < session->graph->n_inputs; k++)
         session->field[k] = lvn_fields_find(o->fields, session->graph->inputs[k]->name);
     struct levin_tensor *outputs[3 + LVN_TASK_COUNTS];
@@ -244,4 +246,14 @@ const float *lvn_session_prediction(struct lvn_session *session)
 const float *lvn_session_losses(struct lvn_session *session)
 {
     return output(session, session->outputs.losses, LVN_STAGING_LOSSES);
+}
+
+static const float *losses_of(void *session)
+{
+    return lvn_session_losses(session);
+}
+
+enum lvn_status lvn_session_text(struct lvn_session *session, const struct lvn_samples *b, struct lvn_text_sums *out)
+{
+    return lvn_task_text(&session->outputs, b, session->micro_losses[0], losses_of, session, out);
 }

@@ -85,6 +85,10 @@ const char *lvn_session_find_nonfinite(struct lvn_session *session, int64_t n_mi
 const float *lvn_session_prediction(struct lvn_session *session); /* shape: outputs.prediction->desc */
 const float *lvn_session_losses(struct lvn_session *session);     /* per label or per sample */
 
+/* If the session has a metric of text: its sums, after a run of one micro-batch on these samples. */
+enum lvn_status lvn_session_text(struct lvn_session *session, const struct lvn_samples *b,
+                                 struct lvn_text_sums *out) LVN_CHECKED;
+
 /* Sum of x[0..n-1] as a binary tree, split at the largest power of two below n. */
 double lvn_tree_sum(const double *x, int64_t n);
 

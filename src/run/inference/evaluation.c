@@ -19,6 +19,9 @@
 #include "model_io/model_setup.h"
 #include "settings/choices.h"
 
+/* Labels; bytes of those that are text; then counts of metrics. */
+enum { LABELS, TEXT_BYTES, COUNTS };
+
 struct part {
     struct lvn_loader loader;
     int64_t first;          /* index of its first sample among those of all splits */
@@ -41,7 +44,8 @@ struct evaluation {
     int64_t *number;    /* index of each sample of the batch among those of all splits */
     int64_t batches, B; /* batches of all splits */
     int64_t n_counts;   /* of the metrics */
-    double *sums;       /* [batches] losses, then counts over all batches: labels, and those of metrics */
+    double *sums;       /* [batches] losses, [batches] those of text, then counts over all batches, see below */
+    double *count;      /* in `sums` */
 };
 
 /* For gradients all batches are micro-batches of one run, of one length; otherwise each batch is a run. */
@@ -90,8 +94,9 @@ static enum lvn_status new_model_state(struct evaluation *e)
 static enum lvn_status allocate(struct evaluation *e)
 {
     e->n_counts = lvn_task_counts(&e->session->outputs);
-    e->sums = lvn_calloc((size_t)(e->batches + 1 + e->n_counts), sizeof *e->sums);
+    e->sums = lvn_calloc((size_t)(2 * e->batches + COUNTS + e->n_counts), sizeof *e->sums);
     if (!e->sums) return LVN_MEMORY;
+    e->count = e->sums + 2 * e->batches;
     e->number = lvn_malloc(sizeof *e->number * (size_t)e->B);
     if (!e->number) return LVN_MEMORY;
     return lvn_samples_init(&e->batch, &e->setup.fields, e->B);
@@ -189,7 +194,7 @@ static enum lvn_status feed(struct evaluation *e, int64_t i, int64_t at)
     for (int k = 0; k < e->n_sessions; k++)
         if (lvn_fields_length(&e->fields[k]) == lvn_fields_length(&e->batch.fields)) e->session = e->sessions[k];
     LVN_TRY(lvn_session_feed(e->session, at * e->B, &e->batch));
-    e->sums[e->batches] += (double)lvn_task_count(&e->session->outputs, &e->batch);
+    e->count[LABELS] += (double)lvn_task_count(&e->session->outputs, &e->batch);
     return LVN_OK;
 }
 
@@ -202,7 +207,16 @@ static enum lvn_status feed_padding(struct evaluation *e)
 
 static void add_counts(struct evaluation *e)
 {
-    for (int64_t k = 0; k < e->n_counts; k++) e->sums[e->batches + 1 + k] += e->session->counts[k];
+    for (int64_t k = 0; k < e->n_counts; k++) e->count[COUNTS + k] += e->session->counts[k];
+}
+
+static enum lvn_status add_text(struct evaluation *e, int64_t batch)
+{
+    struct lvn_text_sums text;
+    LVN_TRY(lvn_session_text(e->session, &e->batch, &text));
+    e->sums[e->batches + batch] = text.loss;
+    e->count[TEXT_BYTES] += (double)text.bytes;
+    return LVN_OK;
 }
 
 /* Batches are distributed over ranks round-robin. If ranks gather parameters, each runs equally often: one without a
@@ -225,6 +239,7 @@ static enum lvn_status pass(struct evaluation *e)
         LVN_TRY(session->status);
         if (!counts) continue;
         e->sums[i] = loss;
+        if (session->outputs.text) status = add_text(e, i);
         add_counts(e);
         report(e);
     }
@@ -265,7 +280,7 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
         LVN_TRY(lvn_interrupt_check());
         LVN_TRY(feed(e, i, i));
     }
-    double valid = e->sums[e->batches];
+    double valid = e->count[LABELS];
     session->step_args = (struct lvn_step){.grad_scale = valid > 0.0 ? 1.0 / valid : 0.0,
                                            .end_row = (e->batches - 1) * e->B + e->batch.n_valid};
     lvn_session_run(session, e->batches);
@@ -277,7 +292,7 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
         return LVN_OK;
     }
     /* Losses and predictions of each batch need another pass, whose gradients are not used. */
-    e->sums[e->batches] = 0.0;
+    e->count[LABELS] = 0.0;
     return pass(e);
 }
 
@@ -285,15 +300,18 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
 static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_result *r)
 {
     const struct lvn_task_graph *t = &e->session->outputs;
-    const double *counts = e->sums + e->batches + 1;
-    double loss = lvn_tree_sum(e->sums, e->batches);
-    int64_t labels = (int64_t)e->sums[e->batches];
+    const double *counts = e->count + COUNTS;
+    const int64_t labels = (int64_t)e->count[LABELS];
+    const struct lvn_metric_sums sums = {
+        .loss = lvn_tree_sum(e->sums, e->batches),
+        .labels = labels,
+        .text = {.loss = lvn_tree_sum(e->sums + e->batches, e->batches), .bytes = (int64_t)e->count[TEXT_BYTES]}};
     LVN_CHECK(labels > 0 || e->o->texts, ARG, /* new texts are predicted, not scored */
               "no label of '%s' counts, so there is no loss to compute; use more or other data, or a larger "
               "task.mask_fraction if tokens are masked",
               lvn_split_names[e->split]);
     *r = (struct lvn_evaluate_result){.task = t->task,
-                                      .loss = labels ? loss / (double)labels : NAN,
+                                      .loss = labels ? sums.loss / (double)labels : NAN,
                                       .labels = labels,
                                       .split = e->split,
                                       .n_metrics = t->n_metrics};
@@ -304,7 +322,7 @@ static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_
     for (int i = 0; i < e->n_parts; i++) r->samples += lvn_loader_eval_count(&e->part[i].loader, e->part[i].limit);
     for (int i = 0; i < t->n_metrics; i++) {
         r->metrics[i] = t->metrics[i];
-        r->value[i] = lvn_task_metric(t, i, loss, labels, counts);
+        r->value[i] = lvn_task_metric(t, i, sums, counts);
     }
     for (int k = 0; k < t->n_counts; k++) {
         int64_t n = lvn_desc_count(&t->counts[k]->desc);
@@ -334,7 +352,7 @@ enum lvn_status lvn_evaluate(const struct levin_settings *s, const struct lvn_ev
     *r = (struct lvn_evaluate_result){0};
     enum lvn_status status = open_model(&e);
     if (status == LVN_OK) status = lvn_ranks_agree(o->ranks, o->gradients ? pass_with_gradients(&e) : pass(&e));
-    if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, e.batches + 1 + e.n_counts);
+    if (status == LVN_OK) status = lvn_ranks_sum(o->ranks, e.sums, 2 * e.batches + COUNTS + e.n_counts);
     if (status == LVN_OK) status = conclude(&e, r);
     free(e.sums);
     free(e.number);

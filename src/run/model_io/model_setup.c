@@ -460,9 +460,12 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_s
     if (!data.vocab_size) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, m->data->vocab_size);
     if (m->has_pretrained && !evaluates) compare_sizes(m, lvn_codec_is_text(&of_data) ? &of_data : &m->codec);
     m->fields = m->data->fields;
+    struct lvn_codec codec = lvn_model_setup_codec(m);
+    LVN_TRY(lvn_codec_token_bytes(&codec, &m->token_bytes));
+    for (int k = 0; k < m->fields.n; k++)
+        if (m->fields.field[k].label == LVN_LABEL_TOKEN) m->fields.field[k].text = m->token_bytes;
     LVN_TRY(choose_head(m, s, evaluates));
     LVN_TRY(limit_fields(m, s));
-    struct lvn_codec codec = lvn_model_setup_codec(m);
     if (m->data->chat_template && !evaluates) /* a part of the model that is trained with it */
         LVN_TRY(lvn_tokenizer_put_file(codec.tokenizer, "chat_template.jinja", m->data->chat_template));
     end_of_codec(&m->config, &codec);
@@ -591,6 +594,7 @@ void lvn_model_setup_close(struct lvn_model_setup *m)
     lvn_dataset_close(m->data);
     if (m->has_pretrained) lvn_pretrained_close(&m->pretrained);
     lvn_codec_release(&m->codec);
+    free(m->token_bytes);
     free(m->downloaded);
     *m = (struct lvn_model_setup){0};
 }

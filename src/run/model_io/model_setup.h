@@ -28,7 +28,8 @@ struct lvn_model_setup {
     const struct lvn_task *task;
     bool has_pretrained; /* model.init */
     struct lvn_pretrained pretrained;
-    struct lvn_codec codec; /* of the pretrained model; empty: none */
+    struct lvn_codec codec;              /* of the pretrained model; empty: none */
+    struct lvn_token_bytes *token_bytes; /* of the codec; NULL: ids only */
     struct lvn_new_texts new_texts;
     char *downloaded;                       /* file or folder in the cache in place of data.path; NULL: none */
     bool no_download;                       /* data.url is not used */

@@ -15,7 +15,8 @@ struct lvn_validation {
     int64_t every;              /* steps between validations; 0: only at the end of the run */
     int64_t batches;            /* 0: all */
     struct lvn_samples samples; /* this rank's rows of a batch */
-    double *sums;               /* losses [batches][micro-batches of all ranks], then counts, of metrics last */
+    double *sums;               /* losses [batches][micro-batches of all ranks], the same of text if a metric
+                                   needs it, then counts, of metrics last */
     int64_t n_sums;
     int64_t labels;                 /* of the last run, over all ranks; 0: its loss and metrics are NaN */
     const double *counts;           /* of the last run, for metrics; in `sums`. NULL: none yet */

@@ -88,6 +88,33 @@ bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b)
            !memcmp(a->vocabulary->points, b->vocabulary->points, (size_t)a->vocabulary->n * sizeof(uint32_t));
 }
 
+static void count_bytes(const struct lvn_codec *c, struct lvn_token_bytes *out)
+{
+    const struct lvn_tokenizer *t = c->tokenizer;
+    char text[5];
+    for (int64_t id = 0; id < out->n; id++) {
+        int64_t n = 0;
+        if (t && !lvn_token_bytes(t, id, &n)) n = 0;
+        out->bytes[id] = (uint32_t)(t ? n : lvn_vocab_decode(c->vocabulary, id, text));
+    }
+    for (int i = 0; t && i < t->n_added; i++)
+        if (t->added[i].special) out->bytes[t->added[i].id] = 0;
+    if (t && t->unknown >= 0) out->bytes[t->unknown] = 0;
+    if (t && t->end_id >= 0) out->bytes[t->end_id] = 0;
+}
+
+enum lvn_status lvn_codec_token_bytes(const struct lvn_codec *c, struct lvn_token_bytes **out)
+{
+    *out = NULL;
+    if (!lvn_codec_is_text(c)) return LVN_OK;
+    const int64_t n = lvn_codec_size(c);
+    *out = lvn_malloc(sizeof **out + (size_t)n * sizeof *(*out)->bytes);
+    if (!*out) return LVN_MEMORY;
+    (*out)->n = n;
+    count_bytes(c, *out);
+    return LVN_OK;
+}
+
 /* With the tokens of the post-processor, as Hugging Face's tokenizers add them: also if the text begins with them. */
 static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *user, const char *text, int64_t bytes,
                                      int32_t **ids, int64_t *n)

@@ -4,6 +4,7 @@
 #ifndef LVN_CODEC_H
 #define LVN_CODEC_H
 
+#include "base/field.h"
 #include "base/text.h"
 #include "data/vocab.h"
 #include "tokenizers/tokenizer.h"
@@ -40,6 +41,10 @@ void lvn_codec_release(struct lvn_codec *c);
 enum lvn_status lvn_codec_load(struct lvn_codec *out, const char *model_dir) LVN_CHECKED;
 /* Do two codecs give the same ids? True when one of them is empty. */
 bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b);
+
+/* The bytes of each id's text, to be freed. NULL: ids only. Special tokens, the unknown token and the token that ends
+ * documents have none. */
+enum lvn_status lvn_codec_token_bytes(const struct lvn_codec *c, struct lvn_token_bytes **out) LVN_CHECKED;
 
 /* Text to ids, including the tokens that the tokenizer's post-processor adds; the caller frees them. `name`: of the
  * text, for messages. LVN_ARG for ids only, LVN_FORMAT if the tokenizer could not be read. */

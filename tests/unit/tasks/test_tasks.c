@@ -198,7 +198,8 @@ static enum lvn_status train(struct lvn_train_programs *programs, struct lvn_ran
         memcpy(x + 1, programs->step_session->counts, sizeof(double) * COUNTS);
         if (status == LVN_OK) status = lvn_ranks_sum(r, x, 1 + COUNTS);
         if (step == 0) out->first_loss = x[0];
-        out->train_accuracy = lvn_task_metric(&programs->step_session->outputs, 0, 0.0, 1, x + 1);
+        out->train_accuracy =
+            lvn_task_metric(&programs->step_session->outputs, 0, (struct lvn_metric_sums){.labels = 1}, x + 1);
     }
     lvn_samples_release(&b);
     return status;
@@ -398,8 +399,8 @@ static void reconstruction(void **state)
         }
     assert_true(fabs(got - want) < 1e-5 * want);
     for (int i = 0; i < FEATURES * FEATURES; i++) assert_true(fabs((double)slope[i] - gradient[i]) < 1e-5);
-    assert_true(lvn_task_metric(&session->outputs, 0, got, THERE * FEATURES, session->counts) ==
-                got / (THERE * FEATURES));
+    assert_true(lvn_task_metric(&session->outputs, 0, (struct lvn_metric_sums){.loss = got, .labels = THERE * FEATURES},
+                                session->counts) == got / (THERE * FEATURES));
     lvn_samples_release(&b);
     lvn_model_state_free(n);
 }

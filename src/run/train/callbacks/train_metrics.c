@@ -37,9 +37,10 @@ static void add(struct state *o, const struct lvn_callback_context *m)
 static void conclude(struct state *o, struct lvn_callback_context *m)
 {
     struct lvn_scalar *s = &m->event.scalar[m->train_metrics];
+    const struct lvn_metric_sums sums = {.loss = o->loss, .labels = o->labels};
     s->value = o->labels ? o->loss / (double)o->labels : NAN;
     for (int i = 0; i < m->task->n_metrics; i++)
-        s[1 + i].value = o->labels ? lvn_task_metric(m->task, i, o->loss, o->labels, o->counts) : (double)NAN;
+        s[1 + i].value = o->labels ? lvn_task_metric(m->task, i, sums, o->counts) : (double)NAN;
     o->loss = 0.0;
     o->labels = 0;
     memset(o->counts, 0, sizeof *o->counts * (size_t)o->n_counts);
