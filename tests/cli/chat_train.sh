@@ -14,7 +14,7 @@ for i in $(seq 40); do
 done >rows.jsonl
 
 # the recipes, with this model
-for recipe in smollm2-135m-chat llama-3.2-1b-lora; do
+for recipe in smollm2-135m-chat llama-3.2-1b-lora qwen3-0.6b-lora; do
     code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/$recipe.yaml" --model.init=base --model.block_size=64 --data.path=rows.jsonl \
         --trainer.max_steps=1 --trainer.precision=32-true
     check [ -e "runs/$recipe/checkpoints/last" ]

@@ -40,6 +40,7 @@ done
 is llama-124m model.kind=llama model.n_layer=12 model.n_embd=768 model.tied=True model.intermediate_size=2048
 is smollm2-135m-chat model.init=smollm2-135m-instruct data.kind=chat data.pack=True model.block_size=1024
 is llama-3.2-1b-lora model.init=llama-3.2-1b-instruct data.kind=chat lora.rank=16 lora.targets=all-linear trainer.recompute=blocks
+is qwen3-0.6b-lora model.init=qwen3-0.6b data.kind=chat lora.rank=16 lora.targets=all-linear trainer.recompute=blocks
 is gpt2-eval model.init=gpt2 trainer.batch_size=8 trainer.limit_val_batches=500
 
 # They run, with a tiny model and other data in the place of GPT-2 and OpenWebText.
@@ -99,9 +100,26 @@ llama tinyllama-1.1b 1100048384
 llama llama-3.2-1b 1235814400
 llama llama-2-7b 6738415616
 llama llama-3-8b 8030261248
+qwen3 qwen3-0.6b 596049920
+qwen3 qwen3-1.7b 1720574976
+qwen3 qwen3-4b 4022468096
+qwen3 qwen3-8b 8190735360
 E
 parameters 6857302016 --model.init=pythia-6.9b # as it was published
 parameters 1235814400 --model.init=meta-llama/Llama-3.2-1B --model.block_size=2048
+parameters 596049920 --model.init=Qwen/Qwen3-0.6B --model.block_size=2048
+# heads of any size: 2 layers of q and o (64 x 4 x 24), k and v (64 x 2 x 24), MLP (3 x 64 x 96), norms; embedding, last norm
+for kind in llama mistral qwen2 qwen3 gemma2 gemma3; do
+    case $kind in qwen2) more=8*24 ;; qwen3 | gemma3) more=2*24 ;; *) more=0 ;; esac
+    case $kind in gemma*) norms=4 ;; *) norms=2 ;; esac
+    parameters "2 * (2 * 64 * 4 * 24 + 2 * 64 * 2 * 24 + 3 * 64 * 96 + $norms * 64 + $more) + 100 * 64 + 64" --model.kind=$kind \
+        --model.n_layer=2 --model.n_head=4 --model.n_kv_head=2 --model.n_embd=64 --model.head_dim=24 --model.intermediate_size=96 \
+        --model.vocab_size=100 --model.tied=true --model.block_size=32
+done
+code 2 "$LEVIN" plan --model.kind=llama --model.n_embd=62 --model.n_head=4 --trainer.batch_size=1
+says "model.head_dim (head_dim in a config.json) does not say how many channels a head has; set it, or take 60" err
+code 2 "$LEVIN" plan --model.kind=gpt2 --model.head_dim=24 --trainer.batch_size=1
+says "model.head_dim: gpt2 has no such key" err
 texts=(--data.kind=labelled --data.path=none.tsv)
 parameters 109483778 --model.init=bert-base "${texts[@]}"
 parameters 335143938 --model.init=bert-large "${texts[@]}"

@@ -117,15 +117,8 @@ static void resolve_defaults(void *fields)
 static enum lvn_status check(const void *fields)
 {
     const struct gemma *c = fields;
-    LVN_CHECK(c->head_size, ARG,
-              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), and no head_dim in a config.json says how many channels a head has",
-              c->n_embd, c->n_head);
+    LVN_TRY(lvn_check_grouped_heads(c->n_embd, c->n_head, c->n_kv_head, c->head_size));
     LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
-    LVN_CHECK(c->n_head % c->n_kv_head == 0, ARG,
-              "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
-              "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
-              c->n_head, c->n_kv_head);
     LVN_TRY(lvn_check_windows(c->window, c->layers, c->n_layer));
     return lvn_rope_check(&c->rope, c->head_size);
 }
@@ -170,7 +163,7 @@ static const struct lvn_key_word scalings[] = {{"default", LVN_ROTARY_PLAIN, "un
      .help = "the head shares the embedding's weights"},                                                               \
     {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
      .max = 0.999, .any_time = true, .help = "fraction of values that dropout sets to zero in training"},              \
-    {N(head_size), .json = "head_dim", .default_value = 0, .absent = 256, .min = 0, .max = 65536},                     \
+    {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = 256},                                                   \
     {N(query_scalar), .json = "query_pre_attn_scalar", .default_value = 0, .absent = 256, .min = 0, .max = 65536},     \
     {X(eps), .json = "rms_norm_eps", .default_value = 1e-6, .recipe = "norm_eps", .min = 1e-30, .max = 1,              \
      .help = "epsilon of the norms, added to the variance"},                                                           \

@@ -1,9 +1,9 @@
 /* llama.c - Llama and models of the same architecture.
  *
  *   llama    Llama 2 and 3: biases optional
- *   mistral  no biases; config.json may have a head's size
+ *   mistral  no biases
  *   qwen2    Qwen 2 and 2.5: q, k and v have biases
- *   qwen3    q and k of each head are normalized; config.json has a head's size
+ *   qwen3    q and k of each head are normalized
  *
  * Pre-norm transformer without absolute positions: x += attention(norm(x)); x += down(silu(gate(norm x)) * up(norm x)),
  * with RMS norms, rotary positions on whole heads, and fewer heads of keys and values than of queries (Ainslie et al.:
@@ -121,17 +121,8 @@ static void resolve_defaults(void *fields)
 static enum lvn_status check(const void *fields)
 {
     const struct llama *c = fields;
-    const int64_t H = c->n_head, K = c->n_kv_head;
-    LVN_CHECK(c->head_size, ARG,
-              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), and no head_dim in a config.json says how many channels a head has; take %" PRId64
-              " or another multiple",
-              c->n_embd, H, c->n_embd > H ? c->n_embd / H * H : H);
+    LVN_TRY(lvn_check_grouped_heads(c->n_embd, c->n_head, c->n_kv_head, c->head_size));
     LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
-    LVN_CHECK(H % K == 0, ARG,
-              "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
-              "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
-              H, K);
     LVN_CHECK(c->full_layers != NO_WINDOWS || c->window < 0 || c->window >= c->n_positions, UNSUPPORTED,
               "sliding_window is %" PRId64 ", shorter than the %" PRId64
               " positions of the model, which is a llama: other programs ignore this window in training and use it to "
@@ -156,8 +147,8 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
 #define N(field) LVN_KEY_INT_OF(struct llama, field)
 #define X(field) LVN_KEY_REAL_OF(struct llama, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct llama, field)
-/* Keys of all variants. */
-#define SHARED_KEYS(class_name)                                                                                        \
+/* Keys of all variants. head_dim: if config.json lacks it, as in transformers; 0: hidden_size / heads. */
+#define SHARED_KEYS(class_name, head_dim)                                                                              \
     {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
     {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},                  \
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 2},                                                       \
@@ -183,7 +174,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
      .max = 0.999,                                                                                                     \
      .any_time = true, .help = "fraction of values that dropout sets to zero in training"},                            \
-    {N(head_size), .json = "head_dim", .default_value = 0, .min = 0, .max = 65536, .role = LVN_ROLE_HEAD_SIZE},        \
+    {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = head_dim, .role = LVN_ROLE_HEAD_SIZE},                    \
     {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30,      \
      .max = 1, .help = "epsilon of the norms, added to the variance"},                                                 \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
@@ -209,7 +200,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {N(new_window), .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX, .fixed = true}
 
 static const struct lvn_key llama_keys[] = {
-    SHARED_KEYS("LlamaForCausalLM"),
+    SHARED_KEYS("LlamaForCausalLM", 0),
     {N(window), .json = "sliding_window", .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX,
      .null = true, .read_only = true},
     NO_NEW_WINDOW,
@@ -222,7 +213,7 @@ static const struct lvn_key llama_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key mistral_keys[] = {
-    SHARED_KEYS("MistralForCausalLM"),
+    SHARED_KEYS("MistralForCausalLM", 0),
     WINDOW,
     NO_NEW_WINDOW,
     {N(full_layers), .default_value = ALL_WINDOWS, .min = ALL_WINDOWS, .max = ALL_WINDOWS, .fixed = true},
@@ -234,7 +225,7 @@ static const struct lvn_key mistral_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key qwen2_keys[] = {
-    SHARED_KEYS("Qwen2ForCausalLM"),
+    SHARED_KEYS("Qwen2ForCausalLM", 0),
     QWEN_WINDOW,
     ALWAYS(bias_in, true),
     {IS(bias_out), .fixed = true, BIAS},
@@ -243,7 +234,7 @@ static const struct lvn_key qwen2_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key qwen3_keys[] = {
-    SHARED_KEYS("Qwen3ForCausalLM"),
+    SHARED_KEYS("Qwen3ForCausalLM", 128),
     QWEN_WINDOW,
     {IS(bias_in), .json = "attention_bias", BIAS},
     {IS(bias_out), .json = "attention_bias", BIAS},
@@ -317,6 +308,16 @@ static const struct lvn_size sizes[] = {
     {"llama-3-8b", "meta-llama/Meta-Llama-3-8B", {32, 32, 8, 4096, 14336, 8192, 128256, 500000, false}},
     {NULL, NULL, {0}},
 };
+static const struct lvn_size qwen3_sizes[] = {
+    {"qwen3-0.6b", "Qwen/Qwen3-0.6B", {28, 16, 8, 1024, 3072, 40960, 151936, 1000000, true, 128}},
+    {"qwen3-1.7b", "Qwen/Qwen3-1.7B", {28, 16, 8, 2048, 6144, 40960, 151936, 1000000, true, 128}},
+    {"qwen3-4b", "Qwen/Qwen3-4B", {36, 32, 8, 2560, 9728, 40960, 151936, 1000000, true, 128}},
+    {"qwen3-8b", "Qwen/Qwen3-8B", {36, 32, 8, 4096, 12288, 40960, 151936, 1000000, false, 128}},
+    {NULL, NULL, {0}},
+};
+static const struct lvn_key_value qwen3_published[] = {{"norm_eps", 1e-6}, {NULL, 0}};
+#define SIZE_KEYS                                                                                                      \
+    "n_layer", "n_head", "n_kv_head", "n_embd", "intermediate_size", "block_size", "vocab_size", "rope_theta", "tied"
 // clang-format off
 #define TINY(...)                                                                                                      \
     {{"n_layer", 2}, {"n_head", 4}, {"n_embd", 32}, {"n_kv_head", 2}, {"block_size", 32}, {"intermediate_size", 48},   \
@@ -341,8 +342,7 @@ const struct lvn_model lvn_model_llama = {
     .keys = llama_keys,
     .gguf = &gguf_llama,
     .sizes = sizes,
-    .size_keys = {"n_layer", "n_head", "n_kv_head", "n_embd", "intermediate_size", "block_size", "vocab_size",
-                  "rope_theta", "tied"},
+    .size_keys = {SIZE_KEYS},
     .heads = llama_heads,
     .tiny = tiny,
     SHARED,
@@ -365,6 +365,9 @@ const struct lvn_model lvn_model_qwen3 = {.name = "qwen3",
                                           .help = "as llama, with RMSNorm of q and k",
                                           .keys = qwen3_keys,
                                           .gguf = &gguf_qwen3,
+                                          .sizes = qwen3_sizes,
+                                          .size_keys = {SIZE_KEYS, "head_dim"},
+                                          .published = qwen3_published,
                                           .heads = qwen3_heads,
                                           .tiny = tiny_windows,
                                           SHARED};

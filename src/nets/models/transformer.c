@@ -135,6 +135,20 @@ enum lvn_status lvn_check_heads(int64_t n_embd, int64_t n_head)
     return LVN_OK;
 }
 
+enum lvn_status lvn_check_grouped_heads(int64_t n_embd, int64_t n_head, int64_t n_kv_head, int64_t head_size)
+{
+    LVN_CHECK(head_size, ARG,
+              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+              "), and model.head_dim (head_dim in a config.json) does not say how many channels a head has; set it, "
+              "or take %" PRId64 " or another multiple",
+              n_embd, n_head, n_embd > n_head ? n_embd / n_head * n_head : n_head);
+    LVN_CHECK(n_head % n_kv_head == 0, ARG,
+              "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
+              "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
+              n_head, n_kv_head);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_check_size(int64_t n_layer, int64_t n_embd, double rows)
 {
     const double C = (double)n_embd, values = 12.0 * (double)n_layer * C * C + rows * C;

@@ -46,6 +46,9 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
                    "mlp.up_proj, mlp.down_proj",                                                                       \
     .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
     .bounded = true, .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
+/* The key of a head's size. */
+#define LVN_HEAD_DIM                                                                                                   \
+    .recipe = "head_dim", .default_value = 0, .min = 0, .max = 65536, .help = "channels of a head; 0: n_embd / n_head"
 /* Rows of a table of metadata in GGUF files. */
 #define LVN_GGUF_LLAMA_KEYS                                                                                            \
     {"context_length", "max_position_embeddings", LVN_GGUF_PLAIN},                                                     \
@@ -117,6 +120,9 @@ struct levin_tensor *lvn_gated_mlp(struct levin_graph *g, struct levin_tensor *x
 
 /* ARG if n_embd is not a multiple of n_head. */
 enum lvn_status lvn_check_heads(int64_t n_embd, int64_t n_head) LVN_CHECKED;
+/* ARG unless the size of a head is known (head_size is not 0) and n_kv_head divides n_head. */
+enum lvn_status lvn_check_grouped_heads(int64_t n_embd, int64_t n_head, int64_t n_kv_head,
+                                        int64_t head_size) LVN_CHECKED;
 /* ARG if the model would have 1e14 values or more. rows: of all tables of n_embd columns. */
 enum lvn_status lvn_check_size(int64_t n_layer, int64_t n_embd, double rows) LVN_CHECKED;
 

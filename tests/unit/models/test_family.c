@@ -499,6 +499,7 @@ static void dialects_of_config(void **state)
          "8}",
          "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8, \"rope_theta\": 50}, "
          "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 20}}"},
+        {"qwen3", "\"head_dim\": 128", ""}, /* transformers' own default */
         {"gemma3_text", "\"sliding_window_pattern\": 6, \"head_dim\": 256, \"num_key_value_heads\": 4", ""},
         {"gemma2", "\"attn_logit_softcapping\": 50.0, \"final_logit_softcapping\": 30, \"sliding_window\": 4096", ""},
         {"llama", "\"rope_theta\": 7", "\"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 7}"},
@@ -534,8 +535,8 @@ static void size_of_heads(void **state)
         lvn_graph_free(g);
         lvn_params_free(params);
         ASSERT_FAILS(FORMAT,
-                     "model.n_embd (32) is not a multiple of model.n_head (5), and no head_dim in a config.json says "
-                     "how many channels a head has; take 30 or another multiple",
+                     "model.n_embd (32) is not a multiple of model.n_head (5), and model.head_dim (head_dim in "
+                     "a config.json) does not say how many channels a head has; set it, or take 30 or another multiple",
                      read_heads(&one, rows[i][0], 5, rows[i][2]));
     }
 }
