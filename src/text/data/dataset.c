@@ -61,7 +61,10 @@ static enum lvn_status refuse_path(const char *path)
 
 enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kind **out)
 {
+    LVN_LOCAL_ARENA(a);
     *out = NULL;
+    if (lvn_store_is_url(path) && lvn_file_type(path, lvn_file_unpacked_name(path)) == LVN_FILE_TYPE_LINES)
+        LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &path)); /* its rows determine the kind */
     for (int i = 0; kinds[i] && !*out; i++)
         if (kinds[i]->matches && kinds[i]->matches(path)) *out = kinds[i];
     if (*out || (!lvn_path_exists(path) && lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_UNKNOWN))
@@ -215,6 +218,27 @@ static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_op
     return check_lengths(d, o);
 }
 
+/* Downloads the files of a kind that reads local ones only; *is_file: data.path is one file. */
+static enum lvn_status fetch(struct lvn_arena *a, const struct lvn_data_options *o, struct lvn_data_options *local,
+                             struct lvn_streaming_file **streaming, bool *is_file)
+{
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
+    if (!kind) return LVN_ARG;
+    if (kind->reads_stores && o->path && *o->path) {
+        enum lvn_store_kind what;
+        int64_t bytes;
+        LVN_TRY(lvn_store_stat(o->path, &what, &bytes));
+        *is_file = what != LVN_STORE_FOLDER;
+    }
+    if (kind->reads_stores) return LVN_OK;
+    LVN_TRY(o->stream ? lvn_data_stream(a, o->path, &local->path, streaming)
+                      : lvn_data_fetch(a, o->path, &local->path));
+    LVN_TRY(lvn_data_fetch(a, o->val_path, &local->val_path));
+    if (o->for_evaluation) LVN_TRY(lvn_data_fetch(a, o->test_path, &local->test_path));
+    *is_file = local->path && *local->path && !lvn_path_is_dir(local->path);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o)
 {
     *out = NULL;
@@ -222,16 +246,10 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     if (!d) return LVN_MEMORY;
     struct lvn_data_options local = *o;
     LVN_LOCAL_ARENA(a);
-    struct lvn_streaming_file *streaming = NULL;
-    enum lvn_status status =
-        o->stream ? lvn_data_stream(&a, o->path, &local.path, &streaming) : lvn_data_fetch(&a, o->path, &local.path);
-    if (status == LVN_OK) status = lvn_data_fetch(&a, o->val_path, &local.val_path);
-    if (status == LVN_OK && o->for_evaluation) status = lvn_data_fetch(&a, o->test_path, &local.test_path);
-    d->split[LVN_SPLIT_TRAIN].streaming = streaming;
+    enum lvn_status status = fetch(&a, o, &local, &d->split[LVN_SPLIT_TRAIN].streaming, &d->is_file);
     d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
     if (status == LVN_OK && !d->path) status = LVN_MEMORY;
     d->for_evaluation = o->for_evaluation;
-    d->is_file = status == LVN_OK && local.path && *local.path && !lvn_path_is_dir(local.path);
     if (status == LVN_OK) status = open_into(d, &local);
     if (status == LVN_OK)
         *out = d;

@@ -86,6 +86,7 @@ struct lvn_dataset_kind {
     const char *help;                  /* one line */
     int64_t typical_vocab;             /* tokens of typical data, for plans without data; 0: it has no tokens */
     bool fetches;                      /* downloads its files, one by one, from data.url */
+    bool reads_stores;                 /* downloads data.path and the other paths from stores itself */
     bool (*matches)(const char *path); /* does the path, by its contents or name, look like such data? NULL: never */
     /* The fields of its samples, as far as they are known before it is opened. */
     void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);

@@ -25,6 +25,7 @@ struct lvn_lease {
     struct lvn_lease_owner owner;
     struct lvn_text text;
     const char *path; /* owned by the place */
+    bool *has_owner;  /* `busy` of the options */
     pthread_t thread;
     bool running; /* the thread was started */
     int stop;     /* atomic: the thread ends, and so does its request */
@@ -58,6 +59,10 @@ static void sleep_for(double seconds)
 static enum lvn_status refuse(const struct lvn_lease *lease, const struct lvn_lease_owner *other)
 {
     char name[LVN_LEASE_TEXT];
+    if (lease->has_owner) {
+        *lease->has_owner = true;
+        return LVN_STOPPED;
+    }
     LVN_FAIL(IO,
              "another job is training in '%s', which belongs to %s: wait for it or stop it, or choose another run_dir",
              lease->path, lvn_lease_owner_name(other, name));
@@ -88,8 +93,12 @@ static enum lvn_status watch(struct lvn_lease *lease, const struct lvn_lease_own
     double begin = now();
     char *before = lvn_strdup(lease->place.last);
     if (!before) return LVN_MEMORY;
-    lvn_log(LVN_LOG_WARN, "'%s' belongs to %s; waiting %g s to see whether it is alive", lease->path,
-            lvn_lease_owner_name(other, name), seconds);
+    if (lease->has_owner)
+        lvn_log_once(LVN_LOG_INFO, "waiting for %s, whose work in '%s' this process uses",
+                     lvn_lease_owner_name(other, name), lease->path);
+    else
+        lvn_log(LVN_LOG_WARN, "'%s' belongs to %s; waiting %g s to see whether it is alive", lease->path,
+                lvn_lease_owner_name(other, name), seconds);
     enum lvn_status status = LVN_OK;
     for (*gone = false; status == LVN_OK && !*gone;) {
         sleep_for(seconds / LOOKS);
@@ -145,6 +154,8 @@ static enum lvn_status acquire(struct lvn_lease *lease, bool *waited)
         ours = strcmp(lease->place.last, lease->text.p) == 0;
         if (!ours && !is_over(lease, &other)) return refuse(lease, &other);
     }
+    if (!ours && lease->has_owner) *lease->has_owner = true;
+    if (!ours && lease->has_owner) return LVN_STOPPED;
     LVN_CHECK(ours, IO, "several jobs compete for '%s': choose another run_dir", lease->path);
     return LVN_OK;
 }
@@ -276,6 +287,7 @@ enum lvn_status lvn_lease_acquire(struct lvn_lease **out, const struct lvn_lease
     if (!lease) return LVN_MEMORY;
     lease->place.ops = lvn_store_is_remote(options->path) ? &lvn_lease_object : &lvn_lease_file;
     lease->place.race_seconds = options->seconds / RACE_PART;
+    lease->has_owner = options->busy;
     lvn_arena_init(&lease->place.arena);
     pthread_mutex_init(&lease->lock, NULL);
     lvn_condition_init(&lease->changed);
@@ -284,7 +296,7 @@ enum lvn_status lvn_lease_acquire(struct lvn_lease **out, const struct lvn_lease
         *out = lease;
     else
         free_lease(lease);
-    return status;
+    return status == LVN_STOPPED && options->busy && *options->busy ? LVN_OK : status;
 }
 
 static enum lvn_status fail_lost(struct lvn_lease *lease)

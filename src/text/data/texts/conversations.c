@@ -82,9 +82,11 @@ struct reading {
     const struct chat_data *c;
     struct lvn_encoded_output *out;
     struct lvn_chat_rows *rows;
-    const char *path;
-    const char *const *file; /* [n] */
-    int64_t n, other_files;
+    const char *path;         /* local */
+    const char *const *file;  /* [n] */
+    const char *const *shown; /* [n] their names for the user, and in the key: of other hosts the same */
+    int64_t n, at, other_files;
+    struct lvn_text name; /* of the file that is read */
 };
 
 static void add_record(struct lvn_text *out, struct record head, const void *bytes, int64_t n)
@@ -124,8 +126,11 @@ static enum lvn_status begin_file(void *context, const char *name, bool named, b
     *want = named || lvn_file_type(name, n) == LVN_FILE_TYPE_LINES;
     r->other_files += !*want;
     if (!*want) return LVN_OK;
-    add_record(r->out->text, (struct record){NAME, 0, 0, n}, name, n);
-    lvn_chat_rows_begin(r->rows, name);
+    lvn_text_clear(&r->name);
+    lvn_text_printf(&r->name, "%s%s", r->shown[r->at], name + strlen(r->file[r->at]));
+    LVN_TRY(lvn_text_status(&r->name));
+    add_record(r->out->text, (struct record){NAME, 0, 0, r->name.n}, r->name.p, r->name.n);
+    lvn_chat_rows_begin(r->rows, r->name.p);
     return lvn_encoded_flush(r->out);
 }
 
@@ -149,9 +154,10 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
     r->out = out;
     LVN_TRY(lvn_chat_rows_new(&r->rows, &options));
     enum lvn_status status = LVN_OK;
-    for (int64_t i = 0; i < r->n && status == LVN_OK; i++)
-        status = lvn_archive_read(r->file[i], !lvn_path_is_dir(r->path), &visitor, &bytes);
+    for (r->at = 0; r->at < r->n && status == LVN_OK; r->at++)
+        status = lvn_archive_read(r->file[r->at], !lvn_path_is_dir(r->path), &visitor, &bytes);
     lvn_chat_rows_free(r->rows);
+    lvn_text_release(&r->name);
     if (status == LVN_OK && r->other_files)
         lvn_log(LVN_LOG_INFO, "'%s': %" PRId64 " files are not read, because they are neither .jsonl nor .json",
                 r->path, r->other_files);
@@ -166,7 +172,7 @@ static void add_text(struct lvn_checksum *sum, const char *text)
 /* A checksum of all that determines the records: the files, template and tokenizer, and what has labels. */
 static enum lvn_status records_key(const struct reading *r, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 1 }; /* raise it when records, or what is written into them, change */
+    enum { FORMAT_NUMBER = 2 }; /* raise it when records, or what is written into them, change */
     const struct lvn_tokenizer *t = r->c->tokenizer;
     const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows, r->n, lvn_path_is_dir(r->path)};
     struct lvn_checksum sum;
@@ -180,12 +186,29 @@ static enum lvn_status records_key(const struct reading *r, uint64_t *key)
     }
     for (int64_t i = 0; i < r->n; i++) {
         struct lvn_mapping map;
-        add_text(&sum, r->file[i]);
+        add_text(&sum, r->shown[i]);
         LVN_TRY(lvn_file_map(&map, r->file[i]));
         lvn_checksum_add(&sum, map.data, map.bytes);
         lvn_file_unmap(&map);
     }
     *key = lvn_checksum_value(&sum);
+    return LVN_OK;
+}
+
+/* Names of the files as the user has given them, if they were downloaded from `path`. */
+static enum lvn_status show_names(struct reading *r, struct lvn_arena *a, const char *path)
+{
+    const size_t folder = strlen(r->path);
+    const char **shown;
+    r->shown = r->file;
+    if (!strcmp(path, r->path)) return LVN_OK;
+    if (!(shown = lvn_arena_alloc(a, sizeof *shown * (size_t)r->n))) return LVN_MEMORY;
+    for (int64_t i = 0; i < r->n; i++) {
+        const char *inside = r->file[i] + folder + strspn(r->file[i] + folder, "/");
+        shown[i] = *inside ? lvn_store_join(a, path, inside) : path;
+        if (!shown[i]) return LVN_MEMORY;
+    }
+    r->shown = shown;
     return LVN_OK;
 }
 
@@ -197,8 +220,9 @@ static enum lvn_status open_records(const struct chat_data *c, const struct lvn_
     uint64_t key;
     LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &r.path));
     LVN_TRY(lvn_archive_list(&a, r.path, &r.file, &r.n));
+    LVN_TRY(show_names(&r, &a, path));
     LVN_TRY(records_key(&r, &key));
-    return lvn_encoded_open(out, key, encode_files, &r);
+    return lvn_encoded_open(out, key, o->cache, encode_files, &r);
 }
 
 /* --- samples --- */
@@ -649,6 +673,7 @@ const struct lvn_dataset_kind lvn_dataset_chat = {
     .name = "chat",
     .help = "conversations, encoded with the model's chat template; the answers are learned",
     .typical_vocab = 50257,
+    .reads_stores = true,
     .matches = matches,
     .fields = fields,
     .open = open_chat,

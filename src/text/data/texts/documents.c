@@ -167,6 +167,7 @@ const struct lvn_dataset_kind lvn_dataset_documents = {
     .name = "documents",
     .help = "texts, tokenized when the run starts; the last tenth of the tokens validates",
     .typical_vocab = 50257,
+    .reads_stores = true,
     .matches = matches,
     .fields = lvn_stream_fields_of,
     .open = open_documents,

@@ -13,10 +13,12 @@
 #include "base/log.h"
 #include "host/cache_dir.h"
 #include "stores/cache.h"
+#include "stores/lease/lease.h"
 
 #define CANNOT_WRITE "cannot write '%s': %s; free some space, or set LEVIN_CACHE to another folder"
 
 enum { FLUSH_BYTES = 8 << 20 };
+static const double lease_seconds = 30; /* another host takes over after this time without a renewal */
 
 struct header {
     char magic[8];
@@ -27,6 +29,12 @@ struct place {
     uint64_t key;
     const char *folder, *path; /* of the file */
     const char *part, *lock;   /* that it is made under, with letters added, and its lock */
+    const char *shared;        /* the folder of the file in data.cache; NULL: none */
+};
+/* Who makes the data. */
+struct maker {
+    enum lvn_status (*make)(void *context, struct lvn_encoded_output *out);
+    void *context;
 };
 static const char magic[8] = {'L', 'V', 'N', 'E', 'N', 'C', '0', '1'};
 
@@ -110,12 +118,11 @@ static enum lvn_status finish(struct lvn_encoded_output *out, struct lvn_arena *
 }
 
 /* Makes the data, in the file if there is one. */
-static enum lvn_status fill(struct lvn_encoded *e, struct lvn_encoded_output *out,
-                            enum lvn_status (*make)(void *context, struct lvn_encoded_output *out), void *context)
+static enum lvn_status fill(struct lvn_encoded *e, struct lvn_encoded_output *out, struct maker m)
 {
     lvn_checksum_init(&out->sum);
     out->text = &e->text;
-    LVN_TRY(make(context, out));
+    LVN_TRY(m.make(m.context, out));
     LVN_TRY(lvn_text_status(&e->text));
     if (out->file) return LVN_OK;
     e->data = lvn_text_string(&e->text);
@@ -123,8 +130,7 @@ static enum lvn_status fill(struct lvn_encoded *e, struct lvn_encoded_output *ou
     return LVN_OK;
 }
 
-static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place,
-                                 enum lvn_status (*make)(void *context, struct lvn_encoded_output *out), void *context)
+static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place, struct maker m)
 {
     const struct header none = {{0}, 0, 0, 0};
     /* processes on several hosts, or in several containers, may share the folder and have the same number */
@@ -137,7 +143,7 @@ static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, con
         fclose(out.file);
         out.file = NULL;
     }
-    enum lvn_status status = fill(e, &out, make, context);
+    enum lvn_status status = fill(e, &out, m);
     if (!out.file) return status;
     if (status == LVN_OK) status = finish(&out, a, place);
     fclose(out.file);
@@ -147,32 +153,101 @@ static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, con
     return LVN_OK;
 }
 
-enum lvn_status lvn_encoded_open(struct lvn_encoded *e, uint64_t key,
+/* --- data.cache --- */
+
+/* Downloads the file; *found false: there is none, or it is damaged. */
+static enum lvn_status download(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place, const char *file,
+                                bool *found)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    LVN_TRY(lvn_store_stat(file, &kind, &bytes));
+    *found = kind == LVN_STORE_FILE;
+    if (!*found) return LVN_OK;
+    LVN_TRY(make_room(a, place->folder, bytes));
+    LVN_TRY(lvn_store_get(file, place->path, NULL, NULL, NULL));
+    *found = map_file(e, place);
+    lvn_log(*found ? LVN_LOG_INFO : LVN_LOG_WARN,
+            *found ? "the encoded data are those of '%s'" : "'%s' is damaged: the data are encoded again", file);
+    return LVN_OK;
+}
+
+/* Makes the file, and puts it into data.cache for other hosts. */
+static enum lvn_status make_shared(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place,
+                                   const char *file, struct maker m)
+{
+    bool found;
+    LVN_TRY(download(e, a, place, file, &found)); /* another host may have made it just now */
+    if (found) return LVN_OK;
+    LVN_TRY(make_file(e, a, place, m));
+    LVN_CHECK(e->map.data, IO, "cannot write the encoded data below '%s': set LEVIN_CACHE to another folder",
+              place->folder);
+    return lvn_store_put(place->path, file, NULL, NULL);
+}
+
+static enum lvn_status open_shared(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place,
+                                   struct maker m)
+{
+    const char *file = lvn_store_join(a, place->shared, "encoded");
+    bool found = false, busy = false, waited = false;
+    const struct lvn_lease_options options = {
+        .path = place->shared, .lock = "", .seconds = lease_seconds, .busy = &busy};
+    struct lvn_lease *lease = NULL;
+    if (!file) return LVN_MEMORY;
+    if (!lvn_store_is_remote(place->shared)) LVN_TRY(lvn_dir_make(place->shared));
+    do {
+        LVN_TRY(download(e, a, place, file, &found));
+        if (found) return LVN_OK;
+        busy = false;
+        LVN_TRY(lvn_lease_acquire(&lease, &options, &waited));
+    } while (busy);
+    enum lvn_status status = make_shared(e, a, place, file, m);
+    lvn_lease_release(lease);
+    return status;
+}
+
+static enum lvn_status open_or_make(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place,
+                                    struct maker m)
+{
+    if (map_file(e, place)) return LVN_OK;
+    if (!place->shared) return make_file(e, a, place, m);
+    LVN_TRY_WHILE(open_shared(e, a, place, m), "using data.cache");
+    return LVN_OK;
+}
+
+enum lvn_status lvn_encoded_open(struct lvn_encoded *e, uint64_t key, const char *shared,
                                  enum lvn_status (*make)(void *context, struct lvn_encoded_output *out), void *context)
 {
     LVN_LOCAL_ARENA(a);
     char name[LVN_CHECKSUM_TEXT];
     const char *folder, *parts;
+    const struct maker m = {make, context};
     *e = (struct lvn_encoded){0};
-    if (lvn_cache_folder(&a, "encoded", &folder) != LVN_OK || lvn_cache_folder(&a, "encoded-new", &parts) != LVN_OK) {
+    if (shared && *shared && !lvn_store_is_remote(shared))
+        LVN_TRY(lvn_store_download(&a, shared, LVN_WANT_ALL, &shared)); /* a path without its scheme */
+    enum lvn_status status = lvn_cache_folder(&a, "encoded", &folder);
+    if (status == LVN_OK) status = lvn_cache_folder(&a, "encoded-new", &parts);
+    if (status != LVN_OK) {
         struct lvn_encoded_output out = {0};
+        if (shared && *shared) LVN_TRY_WHILE(status, "using data.cache");
         lvn_log(LVN_LOG_INFO, "the encoded data stay in memory: %s", levin_error_text());
         lvn_error_clear();
-        return fill(e, &out, make, context);
+        return fill(e, &out, m);
     }
     lvn_checksum_text(key, name);
     const struct place place = {.key = key,
                                 .folder = folder,
                                 .path = lvn_path_join(&a, folder, name),
                                 .part = lvn_path_join(&a, parts, name),
-                                .lock = lvn_arena_printf(&a, "%s/%s.lock", parts, name)};
-    if (!place.path || !place.part || !place.lock) return LVN_MEMORY;
+                                .lock = lvn_arena_printf(&a, "%s/%s.lock", parts, name),
+                                .shared = shared && *shared ? lvn_store_join(&a, shared, name) : NULL};
+    if (!place.path || !place.part || !place.lock || (shared && *shared && !place.shared)) return LVN_MEMORY;
     if (map_file(e, &place)) return LVN_OK;
     LVN_TRY(clean(&a, parts));
     const int fd = open(place.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         (void)!flock(fd, LOCK_EX); /* without file locks, each process makes the file, with the same contents */
-    const enum lvn_status status = map_file(e, &place) ? LVN_OK : make_file(e, &a, &place, make, context);
+    status = open_or_make(e, &a, &place, m);
     if (fd >= 0) {
         (void)unlink(place.lock);
         close(fd);

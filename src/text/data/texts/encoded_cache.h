@@ -4,6 +4,9 @@
  * A file is named by a key: a checksum of everything that determines its contents. One process makes it while the
  * others wait for a file lock, writes it with bounded memory, and renames it. A file that is incomplete or damaged is
  * made again. LEVIN_CACHE_SIZE limits the folder (stores/cache.h). Without a usable cache the data stay in memory.
+ *
+ * With data.cache the file is also SHARED/KEY/encoded in a store or a folder that several hosts reach. The process that
+ * has the lease of SHARED/KEY makes it and puts it there, while those of other hosts wait; then they download it.
  * Called by kinds of data. */
 #ifndef LVN_ENCODED_CACHE_H
 #define LVN_ENCODED_CACHE_H
@@ -31,8 +34,8 @@ struct lvn_encoded_output {
 };
 enum lvn_status lvn_encoded_flush(struct lvn_encoded_output *out) LVN_CHECKED;
 
-/* Release it, even after a failure. */
-enum lvn_status lvn_encoded_open(struct lvn_encoded *e, uint64_t key,
+/* shared: data.cache, a path of any kind (stores/store.h); NULL or "": none. Release it, even after a failure. */
+enum lvn_status lvn_encoded_open(struct lvn_encoded *e, uint64_t key, const char *shared,
                                  enum lvn_status (*make)(void *context, struct lvn_encoded_output *out),
                                  void *context) LVN_CHECKED;
 void lvn_encoded_release(struct lvn_encoded *e); /* does nothing to a zeroed struct */
