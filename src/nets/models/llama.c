@@ -174,7 +174,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
      .max = 0.999,                                                                                                     \
      .any_time = true, .help = "fraction of values that dropout sets to zero in training"},                            \
-    {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = head_dim, .role = LVN_ROLE_HEAD_SIZE},                    \
+    {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = head_dim, .role = LVN_ROLE_HEAD_SIZE},                  \
     {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30,      \
      .max = 1, .help = "epsilon of the norms, added to the variance"},                                                 \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
