@@ -26,6 +26,9 @@ killed_after() { # killed_after SECONDS COMMAND...: its exit code, or 137; then 
     kill -KILL $! 2>/dev/null || true
     wait $!
 }
+decoders() { # the families that generate text
+    sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|^mnist_'
+}
 has() { grep -qF -- "$1" "$2"; }
 serve() { # serve FOLDER: its files are at $url, from the process $server, until the script ends; its log is the file server
     python3 -u -m http.server --bind 127.0.0.1 --directory "$1" 0 >server 2>&1 &

@@ -76,7 +76,7 @@ one_error
 says "holds a number that is not finite" err
 check [ ! -e new ]
 
-kinds=(neox llama mistral qwen2 qwen3 gemma2 gemma3 nanogpt mingpt gpt2)
+mapfile -t kinds < <(decoders)
 if [ -n "${LVN_SANITIZE:-}" ] || ! python3 -c 'import transformers, torch' 2>/dev/null; then
     echo "transformers is not installed, or sanitizers check levin alone: its reading of exported models is left out"
     kinds=()

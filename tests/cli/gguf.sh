@@ -18,7 +18,7 @@ ids_of() { # ids_of MODEL: greedy ids
 }
 
 # --- every family ---
-for family in gpt2 neox llama llama-yarn mistral qwen2 qwen3 gemma2 gemma3; do
+for family in $(decoders | grep -v '^nanogpt$\|^mingpt$') llama-yarn; do
     cp -r "$golden/$family" model
     case $family in # as llama.cpp computes them
     gemma*) edit model 'c["query_pre_attn_scalar"] = c["head_dim"]' ;;

@@ -1,5 +1,5 @@
-# kubernetes.sh - the chart agrees with the program: version, parts and keys of recipes. levin launch names what replaces its
-# --kubernetes.
+# kubernetes.sh - the chart agrees with the program: version, parts, keys and values of recipes. levin launch names what
+# replaces its --kubernetes.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 chart=$LEVIN_SOURCE/deploy/helm/levin
 
@@ -27,7 +27,22 @@ for indent, name, rest in re.findall(r"^( *)([A-Za-z_0-9]+): *(.*)", open(f"{cha
     if not indent: section = name
     if indent or rest and not rest.startswith("#"): values.add(f"{section}.{name}" if indent else name)
 equal("values.yaml", names(schema), {v for v in values if not v.startswith("recipe.")})
+
+# An option with a list of values has all of them in the schema; further words of the schema are written to the file `words`.
+with open("words", "w") as words:
+    lists = re.findall(r"^### (\S+)$(?:(?!^##).)*?^Values: (`[^;\n]*`)", keys, re.M | re.S)
+    assert len(lists) > 20, lists
+    for key, values in lists:
+        part, _, name = key.partition(".")
+        one = recipe[part]["properties"][name] if name else recipe[part]
+        enum = [word for each in (one, *one.get("anyOf", [])) for word in each.get("enum", [])]
+        missing = set(values.strip("`").split("`, `")) - set(enum)
+        assert not missing, f"values.schema.json, {key}: add {sorted(missing)} to the enum"
+        words.writelines(f"--{key}={word}\n" for word in enum if f"`{word}`" not in values)
 END
+while read -r word; do # 16-mixed is known, although this machine may be unable to train with it
+    "$LEVIN" config words.yaml --overwrite "$word" >out 2>err || silent_about " must be " err
+done <words
 
 for option in --kubernetes --values=values.yaml --image=levin:1; do
     code 2 "$LEVIN" launch $option recipe.yaml

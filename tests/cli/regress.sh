@@ -149,7 +149,7 @@ for type in single_label_classification multi_label_classification; do
 done
 
 # every family with the head
-for kind in gpt2 neox llama mistral qwen2 qwen3 gemma2 gemma3; do
+for kind in $(decoders | grep -v '^nanogpt$\|^mingpt$'); do
     train --model.kind=$kind --trainer.max_steps=4 --run_dir=$kind
     says '"val_pearson"' $kind/metrics.jsonl
     says '"problem_type": "regression"' $kind/checkpoints/last/config.json

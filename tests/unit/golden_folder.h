@@ -14,15 +14,11 @@
 #include "data/loader.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "golden_dialects.h"
 #include "model_io/pretrained.h"
 #include "models/keys.h"
 #include "models/weight_files.h"
 #include "tasks/task.h"
-
-static const char *const dialects[] = {"mingpt",          "nanogpt",        "nanogpt-bias", "gpt2",    "neox",
-                                       "neox-sequential", "llama",          "llama-yarn",   "mistral", "qwen2",
-                                       "qwen3",           "mistral-window", "qwen2-window", "gemma2",  "gemma3"};
-enum { N_DIALECTS = sizeof dialects / sizeof *dialects };
 
 struct golden {
     const char *name;

@@ -181,11 +181,11 @@ static enum lvn_status list_by_age(struct lvn_arena *a, const char *files, const
 enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const char *files, const char *facts, int64_t bytes,
                                       int64_t *excess)
 {
-    const int64_t max = lvn_size_variable("LEVIN_CACHE_SIZE");
-    int64_t total;
+    int64_t total, max;
     struct cached *cached;
     int n;
     *excess = 0;
+    LVN_TRY(lvn_size_variable("LEVIN_CACHE_SIZE", &max));
     if (max == INT64_MAX) return LVN_OK;
     pthread_once(&once, set_first_use);
     LVN_TRY(list_by_age(a, files, facts, &cached, &n, &total));
@@ -201,9 +201,9 @@ enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const char *files, co
 
 static enum lvn_status evict(struct lvn_arena *a, const struct lvn_location *location, int64_t bytes)
 {
-    const int64_t max = lvn_size_variable("LEVIN_CACHE_SIZE");
     const char *files, *facts;
-    int64_t excess;
+    int64_t excess, max;
+    LVN_TRY(lvn_size_variable("LEVIN_CACHE_SIZE", &max));
     LVN_CHECK(bytes <= max, IO, "'%s' has %lld bytes, more than the limit of the cache: increase LEVIN_CACHE_SIZE",
               location->url, (long long)bytes);
     LVN_TRY(lvn_cache_folder(a, "files", &files));

@@ -10,10 +10,10 @@
 
 #include "base/status.h"
 
-/* A size in an environment variable, "50G" (units of 1,024), in bytes; INT64_MAX: not set, or not a size. */
-int64_t lvn_size_variable(const char *name);
-/* bytes: size of the file at `url`, -1: unknown; present: number of them that the folder `dir` already has. LVN_IO if
- * the file cannot fit. *max: bytes that may be written. */
+/* *bytes: the size in an environment variable, "50G" (units of 1,024); INT64_MAX: not set. LVN_ARG if it is no size. */
+LVN_CHECKED enum lvn_status lvn_size_variable(const char *name, int64_t *bytes);
+/* bytes: size of the file at `url`, -1: unknown; present: how many of them the folder `dir` already has. LVN_IO if the
+ * file cannot fit, LVN_ARG if the variable is no size. *max: bytes that may be written. */
 LVN_CHECKED enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t present,
                                                  int64_t *max);
 /* Records that `url` sent more than `max` bytes; returns LVN_IO. */

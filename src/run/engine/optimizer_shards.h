@@ -1,4 +1,5 @@
-/* optimizer_shards.h - the optimizer's state in checkpoints: whole on every rank, or (zero1) one shard per rank.
+/* optimizer_shards.h - the optimizer's state in checkpoints: whole on every rank, or (zero1, zero2, fsdp) one shard per
+ * rank.
  *
  * snapshot.c saves and loads with it. Files contain whole tensors for any number of ranks; rank 0 reads and writes
  * them, or all ranks do (shared_files.h, shard_files.h). */
@@ -22,8 +23,8 @@ void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;
 void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m);
-/* All ranks: load the state from rank 0's file. Only rank 0 reads `path`. shared: if the state is sharded, each rank
- * reads its shard from the same file. */
+/* All ranks: load the state from `path`. Rank 0 reads it and sends each rank its part; if `shared` and the state is
+ * sharded, each rank reads its own shard. */
 enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path, bool shared) LVN_CHECKED;
 
 /* Find the tensor named `prefix` + the parameter's name; it must have the parameter's shape. */

@@ -16,28 +16,9 @@
 #include "base/files.h"
 #include "formats/json.h"
 #include "formats/weights.h"
+#include "golden_dialects.h"
 
-/* The folders, and the format that they are in. */
-static const struct {
-    const char *name, *format;
-} dialects[] = {
-    {"mingpt", "mingpt"},
-    {"nanogpt", "nanogpt"},
-    {"nanogpt-bias", "nanogpt"},
-    {"gpt2", "huggingface"},
-    {"neox", "huggingface"},
-    {"neox-sequential", "huggingface"},
-    {"llama", "huggingface"},
-    {"llama-yarn", "huggingface"},
-    {"mistral", "huggingface"},
-    {"qwen2", "huggingface"},
-    {"qwen3", "huggingface"},
-    {"mistral-window", "huggingface"},
-    {"qwen2-window", "huggingface"},
-    {"gemma2", "huggingface"},
-    {"gemma3", "huggingface"},
-};
-enum { N_DIALECTS = sizeof dialects / sizeof *dialects, T = 16, WINDOWS = 12, HEADS = 4 };
+enum { T = 16, WINDOWS = 12, HEADS = 4 };
 
 static char levin[4096], folder[64];
 

@@ -282,7 +282,7 @@ static void compare(struct setup w)
     w.updates = wide ? 1e-6 : 1e-3;
     for (int i = 0; i < N_DIALECTS; i++) {
         struct golden g;
-        golden_open(&g, dialects[i]);
+        golden_open(&g, dialects[i].name);
         if (w.precision != LVN_PRECISION_TRUE) allow_bf16(&w, &g);
         compare_forward(&g, &w);
         compare_gradients(&g, &w);

@@ -12,7 +12,9 @@
 
 #include <cmocka.h>
 
+#include "base/text.h"
 #include "faults.h"
+#include "models/model.h"
 #include "settings/device_list.h"
 #include "settings/settings.h"
 
@@ -71,10 +73,6 @@ static const struct {
     {NULL, {"optimizer.betas=.9,.9,.9"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '.9,.9,.9'"},
     {NULL, {"optimizer.betas=.9,x"}, "optimizer.betas must be two numbers like [0.9, 0.95], got '.9,x'"},
     {NULL, {"model.bias=perhaps"}, "model.bias must be true or false, got 'perhaps'"},
-    {NULL,
-     {"model.kind=vgg"},
-     "model.kind must be nanogpt, gpt2, mingpt, bert, mnist-cnn, mnist-mlp, mnist-autoencoder, neox, llama, mistral, "
-     "qwen2, qwen3, gemma2 or gemma3, got 'vgg'"},
     {NULL, {"optimizer.groups=wte"}, "optimizer.groups must be a list of maps, as [{match: wte, lr: 1e-4}]"},
     {NULL, {"optimizer.groups=[{match: wte}]"}, "optimizer.groups, entry 1 (wte): give lr, weight_decay or both"},
     {NULL,
@@ -234,6 +232,22 @@ static void refused_with_a_sentence(void **state)
         lvn_settings_release(&s);
     }
     assert_int_equal(wrong, 0);
+}
+
+/* The message for an unknown family lists all families of models.def. */
+static void unknown_family(void **state)
+{
+    (void)state;
+    const struct lvn_model *const *m = lvn_models();
+    struct levin_settings s;
+    char expected[1000] = "model.kind must be ";
+    for (int i = 0; m[i]; i++)
+        lvn_print_append(expected, sizeof expected, "%s%s", !i ? "" : m[i + 1] ? ", " : " or ", m[i]->name);
+    lvn_print_append(expected, sizeof expected, ", got 'vgg'");
+    assert_int_equal(make(&s, NULL, (const char *const[]){"model.kind=vgg", NULL}), LVN_ARG);
+    assert_string_equal(levin_error_text(), expected);
+    lvn_error_clear();
+    lvn_settings_release(&s);
 }
 
 /* Neutral values, and other ways to write a thing. */
@@ -787,6 +801,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refused_with_a_sentence),
+        cmocka_unit_test(unknown_family),
         cmocka_unit_test(neutral_values_pass),
         cmocka_unit_test(log_lines_by_time_or_steps),
         cmocka_unit_test(devices_are_counted_or_listed),
