@@ -285,6 +285,44 @@ for kind in square embedding head both; do
     code 0 "$LEVIN" generate got-$kind --prompt-ids=1,2,3 --max-new-tokens=6 --temperature=0 --ignore-eos --json
     python3 -c 'import json; a, b = (json.load(open(f))["samples"][0]["ids"] for f in ("first", "out")); assert a == b, (a, b)'
 done
+# every key of PEFT's file: what changes the model is refused by name
+cp -r peft-square key
+keys=$(python3 - <<'P'
+import json, os
+# values other than the defaults that do not change the model of the tensors, or only with another key
+HARMLESS = {"auto_mapping": {"base_model_class": "x"}, "base_model_name_or_path": "square", "corda_config": {"a": 1}, "ensure_weight_tying": True,
+            "eva_config": {"rho": 2}, "exclude_modules": ["k_proj"], "fan_in_fan_out": True, "inference_mode": False,
+            "init_lora_weights": "gaussian", "layers_pattern": "layers", "layers_to_transform": [0], "loftq_config": {"loftq_bits": 4},
+            "lora_alpha": 7, "lora_dropout": 0.5, "lora_ga_config": {"a": 1}, "megatron_core": "x", "modules_to_save": [],
+            "peft_type": "LORA", "peft_version": "9", "qalora_group_size": 32, "r": 2, "revision": "x",
+            "target_modules": "all-linear", "task_type": "CAUSAL_LM", "trainable_token_indices": [], "use_rslora": True}
+REFUSED = {"alora_invocation_tokens": [1], "alpha_pattern": {"q_proj": 4}, "arrow_config": {"top_k": 3}, "bias": "all",
+           "kasa_config": {"beta": 1}, "layer_replication": [[0, 1]], "lora_bias": True, "megatron_config": {"a": 1},
+           "monteclora_config": {"a": 1}, "rank_pattern": {"q_proj": 4}, "target_parameters": ["experts"], "use_bdlora": {"nblocks": 2},
+           "use_dora": True, "use_qalora": True, "velora_config": {"a": 1}}
+theirs = json.load(open(os.environ["LEVIN_SOURCE"] + "/tests/golden/peft/tokens/adapter_config.json"))
+assert set(theirs) == set(HARMLESS) | set(REFUSED), set(theirs) ^ (set(HARMLESS) | set(REFUSED))
+REFUSED["use_new_kind"], REFUSED["new_config"] = True, {"a": 1} # of a newer version
+theirs.update(base_model_name_or_path="square", target_modules=["lm_head"], trainable_token_indices=None)
+for kind in HARMLESS, REFUSED:
+    for key, value in kind.items():
+        json.dump({**theirs, key: value}, open(f"key-{key}.json", "w"))
+print(*REFUSED)
+P
+)
+for config in key-*.json; do
+    key=${config#key-}
+    key=${key%.json}
+    mv "$config" key/adapter_config.json
+    case " $keys " in
+    *" $key "*)
+        code 1 "$LEVIN" generate key --prompt-ids=1 --max-new-tokens=1
+        says "$key" err
+        one_error
+        ;;
+    *) code 0 "$LEVIN" generate key --prompt-ids=1 --max-new-tokens=1 ;;
+    esac
+done
 # the format of older versions
 cp -r peft-square old
 mv old/adapter_model.safetensors old/adapter_model.bin

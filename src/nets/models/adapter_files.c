@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/index.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "formats/json.h"
 #include "graph/names.h"
 #include "models/lora.h"
@@ -33,20 +34,58 @@ const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder)
     return NULL;
 }
 
-/* UNSUPPORTED for settings of PEFT with which the same tensors are a different model. */
+/* Keys of adapter_config.json that are read elsewhere, or that do not change the model of given tensors: they name the
+ * modules, choose initial values, or apply to PEFT alone. */
+static const char *const keys_that_may_be_set[] = {"peft_type",
+                                                   "r",
+                                                   "lora_alpha",
+                                                   "use_rslora",
+                                                   "lora_dropout",
+                                                   "trainable_token_indices",
+                                                   "ensure_weight_tying",
+                                                   "base_model_name_or_path",
+                                                   "bias",
+                                                   "init_lora_weights",
+                                                   "target_modules",
+                                                   "exclude_modules",
+                                                   "layers_to_transform",
+                                                   "layers_pattern",
+                                                   "modules_to_save",
+                                                   "fan_in_fan_out",
+                                                   "loftq_config",
+                                                   "eva_config",
+                                                   "corda_config",
+                                                   "lora_ga_config",
+                                                   "qalora_group_size",
+                                                   "megatron_core",
+                                                   "runtime_config",
+                                                   "task_type",
+                                                   "auto_mapping",
+                                                   "revision",
+                                                   "inference_mode",
+                                                   "peft_version"};
+
+static bool may_be_set(const char *key)
+{
+    for (size_t i = 0; i < sizeof keys_that_may_be_set / sizeof *keys_that_may_be_set; i++)
+        if (strcmp(key, keys_that_may_be_set[i]) == 0) return true;
+    return false;
+}
+
+/* UNSUPPORTED for settings of PEFT with which the same tensors are a different model, or are trained differently. A
+ * number or a text of a key that is unknown here may be the default of a newer version. */
 static enum lvn_status check_kind(const char *path, const json_t *root)
 {
-    static const char *const unsupported[] = {
-        "use_dora",          "use_qalora",        "alpha_pattern", "rank_pattern", "alora_invocation_tokens",
-        "layer_replication", "target_parameters", "arrow_config"};
     static const char *const changes_base[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
-    const json_t *init = json_object_get(root, "init_lora_weights");
-    const char *bias = "none";
-    for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
-        const json_t *v = json_object_get(root, unsupported[i]);
-        const bool none = !v || json_is_null(v) || json_is_false(v) ||
-                          ((json_is_object(v) || json_is_array(v)) && !json_object_size(v) && !json_array_size(v));
-        LVN_CHECK(none, UNSUPPORTED, "%s: it has %s, which levin's adapters have not", path, unsupported[i]);
+    const json_t *init = json_object_get(root, "init_lora_weights"), *v;
+    const char *bias = "none", *key;
+    json_object_foreach((json_t *)(uintptr_t)root, key, v)
+    {
+        const bool unknown = !may_be_set(key), sized = json_object_size(v) || json_array_size(v);
+        LVN_CHECK(!unknown || !(sized || json_is_true(v)), UNSUPPORTED,
+                  "%s: it has %.60s, which levin's adapters have not: merge them with PEFT", path, key);
+        if (unknown && (json_is_number(v) || json_is_string(v)))
+            lvn_log_once(LVN_LOG_WARN, "%s: levin does not know '%.60s', and ignores it", path, key);
     }
     for (size_t i = 0; json_is_string(init) && i < sizeof changes_base / sizeof changes_base[0]; i++)
         LVN_CHECK(strncmp(json_string_value(init), changes_base[i], strlen(changes_base[i])) != 0, UNSUPPORTED,
