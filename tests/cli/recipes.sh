@@ -108,6 +108,11 @@ E
 parameters 6857302016 --model.init=pythia-6.9b # as it was published
 parameters 1235814400 --model.init=meta-llama/Llama-3.2-1B --model.block_size=2048
 parameters 596049920 --model.init=Qwen/Qwen3-0.6B --model.block_size=2048
+# rows for data.add_tokens, where the tokenizer's tokens do not leave enough
+texts=(--data.kind=documents --data.path=none.txt --data.allow_special=true)
+parameters "134515008 + 2 * 576" --model.init=smollm2-135m-instruct --model.block_size=2048 --data.add_tokens='[<a>, <b>]' "${texts[@]}"
+parameters 596049920 --model.init=qwen3-0.6b --model.block_size=2048 --data.add_tokens='[<a>, <b>]' "${texts[@]}"
+parameters "134515008 + 64 * 576" --model.init=smollm2-135m-instruct --model.block_size=2048 --model.vocab_size=49216 --data.add_tokens='[<a>]' "${texts[@]}"
 # heads of any size: 2 layers of q and o (64 x 4 x 24), k and v (64 x 2 x 24), MLP (3 x 64 x 96), norms; embedding, last norm
 for kind in llama mistral qwen2 qwen3 gemma2 gemma3; do
     case $kind in qwen2) more=8*24 ;; qwen3 | gemma3) more=2*24 ;; *) more=0 ;; esac

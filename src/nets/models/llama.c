@@ -368,6 +368,7 @@ const struct lvn_model lvn_model_qwen3 = {.name = "qwen3",
                                           .sizes = qwen3_sizes,
                                           .size_keys = {SIZE_KEYS, "head_dim"},
                                           .published = qwen3_published,
+                                          .published_tokens = 151669,
                                           .heads = qwen3_heads,
                                           .tiny = tiny_windows,
                                           SHARED};

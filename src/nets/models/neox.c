@@ -258,6 +258,7 @@ const struct lvn_model lvn_model_neox = {
     .prefix = "gpt_neox.",
     .sizes = sizes,
     .size_keys = {"n_layer", "n_head", "n_embd", "block_size", "vocab_size"},
+    .published_tokens = 50277,
     .tiny = tiny,
     .linear_maps = "attention.query_key_value, attention.dense, mlp.dense_h_to_4h, mlp.dense_4h_to_h",
     .lora_targets = "attention.query_key_value",

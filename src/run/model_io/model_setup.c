@@ -120,14 +120,25 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     return settings_of_loaded(m, s, "in ", m->pretrained.path);
 }
 
+/* The vocabulary of a model without weights: that of the settings, else with rows for data.add_tokens. tokens: of its
+ * tokenizer; 0: as many as rows. */
+static void set_vocabulary(struct lvn_model_setup *m, const struct levin_settings *s, int64_t tokens)
+{
+    const int64_t vocab = lvn_settings_role(s, m->config.model, LVN_ROLE_VOCABULARY);
+    int64_t rows = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
+    if (!tokens) tokens = rows;
+    for (const char *p = s->data.add_tokens; *p; p += strcspn(p, ","), p += strspn(p, ", ")) tokens++;
+    if (*s->data.add_tokens && tokens > rows) rows = tokens;
+    lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, vocab ? vocab : rows);
+}
+
 /* A published model with its published sizes. */
 static enum lvn_status sizes_of_name(struct lvn_model_setup *m, const struct levin_settings *s,
                                      const struct lvn_model *model, const struct lvn_size *size)
 {
     lvn_model_config_init(&m->config, model);
     LVN_TRY(lvn_model_put_size(&m->config, size));
-    int64_t vocab = lvn_settings_role(s, model, LVN_ROLE_VOCABULARY);
-    if (vocab) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, vocab);
+    set_vocabulary(m, s, model->published_tokens);
     return settings_of_loaded(m, s, "", size->name);
 }
 
@@ -146,8 +157,10 @@ static enum lvn_status sizes_of_config(struct lvn_model_setup *m, const struct l
     lvn_arena_release(&p.arena);
     LVN_TRY(status);
     m->config = p.config;
-    const int64_t vocab = lvn_settings_role(s, m->config.model, LVN_ROLE_VOCABULARY);
-    if (vocab) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, vocab);
+    struct lvn_codec codec;
+    LVN_TRY(lvn_codec_load(&codec, s->model.init));
+    set_vocabulary(m, s, codec.tokenizer ? lvn_codec_size(&codec) : 0);
+    lvn_codec_release(&codec);
     lvn_log(LVN_LOG_INFO, "'%s' has no weights; its config.json describes the model", s->model.init);
     return settings_of_loaded(m, s, "in ", s->model.init);
 }
