@@ -102,7 +102,8 @@ def random_weights(seed, bias, tied):
 
 def decays(name, tensor, rule):
     """rule linear: weights of linear maps; matrices: two or more dimensions; all: everything."""
-    embedding = name.endswith(("wte.weight", "wpe.weight", "embed_in.weight", "embed_tokens.weight"))
+    embedding = (name.endswith(("wte.weight", "wpe.weight", "embed_in.weight", "embed_tokens.weight"))
+                 or name.startswith("value_embeds."))
     return rule == "all" or tensor.dim() >= 2 and (rule == "matrices" or not embedding)
 
 

@@ -16,6 +16,7 @@ compute in fp32, so these are replaced here. Continuations end when all position
     qwen2-window     a window from the second layer on
     gemma2           windows, soft caps of scores and logits
     gemma3           windows, two bases of rotary positions, the global one with linear scaling
+    nanochat-2025    norms without weights, after the rotation of q and k; a soft cap of the logits
 """
 
 import json
@@ -74,6 +75,11 @@ def gemma_norm(self, x):
     return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps) * (1 + self.weight)).to(x.dtype)
 
 
+def plain_norm(self, x):
+    wide = x if x.dtype == torch.float64 else x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype)
+
+
 def gemma3_rotary(self, x, position_ids, layer_type):
     p = self.config.rope_parameters[layer_type]
     f = p["rope_theta"] ** (-torch.arange(0, self.config.head_dim, 2, dtype=torch.float64) / self.config.head_dim)
@@ -98,7 +104,8 @@ def mend(model):
     for module in model.modules():
         kind = type(module)
         if kind.__name__.endswith("RMSNorm"):
-            kind.forward = gemma_norm if kind.__name__.startswith("Gemma") else rms_norm
+            kind.forward = (gemma_norm if kind.__name__.startswith("Gemma") else
+                            plain_norm if kind.__name__.startswith("NanoChat") else rms_norm)
         if kind.__name__.endswith("RotaryEmbedding"):
             kind.forward = torch.no_grad()(gemma3_rotary if kind.__name__.startswith("Gemma3") else rotary)
 
@@ -208,6 +215,9 @@ def main():
          t.Gemma3TextConfig(**gemma, rope_parameters={
              "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 200.0},
              "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}))
+    make(folder("nanochat-2025"), 16, t.NanoChatForCausalLM,
+         t.NanoChatConfig(**llama | {"pad_token_id": None}, final_logit_softcapping=1.5,
+                          rope_parameters={"rope_type": "default", "rope_theta": 100.0}))
     make(folder("qwen2"), 10, t.Qwen2ForCausalLM, t.Qwen2Config(**llama))
     make(folder("qwen3"), 11, t.Qwen3ForCausalLM, t.Qwen3Config(**llama, head_dim=6))
 

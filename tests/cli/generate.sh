@@ -207,7 +207,8 @@ P
 for precision in 32-true bf16-true; do
     OMP_NUM_THREADS=1 python3 together.py wild slides --trainer.precision=$precision 2>err || fail "gpt2 in $precision: $(cat err)"
 done
-for kind in 'neox --model.rotary_pct=0.5' 'llama --model.n_kv_head=2 --model.tied=true' 'qwen3 --model.n_kv_head=1'; do
+for kind in 'neox --model.rotary_pct=0.5' 'llama --model.n_kv_head=2 --model.tied=true' 'qwen3 --model.n_kv_head=1' \
+    'nanochat-2025 --model.n_kv_head=2' 'nanochat --model.n_kv_head=2'; do
     rm -rf turned large
     code 0 train turned --model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.block_size=48 \
         --trainer.max_steps=4 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0

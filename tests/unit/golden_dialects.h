@@ -20,6 +20,8 @@ static const struct {
     {"qwen2-window", "huggingface"},
     {"gemma2", "huggingface"},
     {"gemma3", "huggingface"},
+    {"nanochat-2025", "huggingface"},
+    {"nanochat", "huggingface"},
 };
 enum { N_DIALECTS = sizeof dialects / sizeof *dialects };
 

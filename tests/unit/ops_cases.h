@@ -290,9 +290,26 @@ static const struct op_case op_cases[] = {
     {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {AROUND(100, 1, 3, 150, 129), GAMMA(129)}, .large = true},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(1030, 33), GAMMA(33)}, .large = true},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(2, 9, 40), GAMMA(40)}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(2, 5, 15), NONE}},
+    {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-6}, .in = {REAL(3, 150, 4, 40), NONE}, .large = true},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-5, 1}, .in = {REAL(2, 9, 40), REAL(40)}},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {1e-6, 1}, .in = {REAL(3, 5, 4, 17), REAL(17)}},
     {LVN_OP_rmsnorm, .attr.rmsnorm = {.eps = 1e-5}, .in = {REAL(3, 2100), GAMMA(2100)}, .large = true},
+
+    {LVN_OP_weighted_sum, .attr.weighted_sum = {1}, .in = {REAL(3, 5), REAL(3, 5), REAL(1), REAL(1)}},
+    {LVN_OP_weighted_sum, .attr.weighted_sum = {-2}, .in = {REAL(2, 3, 17), REAL(2, 3, 17), NONE, REAL(1)}},
+    {LVN_OP_weighted_sum, .attr.weighted_sum = {1}, .in = {REAL(131, 67), REAL(131, 67), REAL(1), REAL(1)},
+        .large = true},
+
+    {LVN_OP_gated_add, .attr.gated_add = {3}, .in = {REAL(3, 6), REAL(3, 6), REAL(3, 2), NONE}},
+    {LVN_OP_gated_add, .attr.gated_add = {1}, .in = {REAL(2, 3, 17), REAL(2, 3, 17), REAL(2, 3, 1), REAL(1)}},
+    {LVN_OP_gated_add, .attr.gated_add = {3}, .in = {REAL(2, 43, 132), REAL(2, 43, 132), REAL(2, 43, 4), REAL(1)},
+        .large = true},
+
+    {LVN_OP_previous, .in = {REAL(1, 1, 3)}},
+    {LVN_OP_previous, .in = {REAL(2, 5, 7)}},
+    {LVN_OP_previous, .in = {REAL(3, 9, 17), NONE, SEGMENTS(4, 3, 9)}},
+    {LVN_OP_previous, .in = {REAL(2, 2, 6), CONSTANT(2, 3, 1, 6)}, .position = 7},
 
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 2, .theta = 10000, .magnitude = 1}, .in = {IDS(9, 1, 1)}},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 18, .theta = 500, .magnitude = 1.5},

@@ -195,10 +195,13 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
 
 void lvn_param_init(const struct lvn_param *q, uint64_t seed, int64_t first, int64_t count, float *values)
 {
-    if (q->init.kind == LVN_INIT_NORMAL)
-        lvn_random_normal(seed, q->hash, (float)q->init.value, first, count, values);
-    else if (q->init.kind == LVN_INIT_UNIFORM)
-        lvn_random_uniform(seed, q->hash, (float)q->init.value, first, count, values);
-    else
-        for (int64_t j = 0; j < count; j++) values[j] = (float)q->init.value;
+    const struct lvn_init *init = &q->init;
+    if (init->kind == LVN_INIT_NORMAL) {
+        lvn_random_normal(seed, q->hash, (float)init->value, first, count, values);
+    } else if (init->kind == LVN_INIT_UNIFORM) {
+        lvn_random_uniform(seed, q->hash, (float)init->value, first, count, values);
+        for (int64_t j = 0; init->center != 0 && j < count; j++) values[j] += (float)init->center;
+    } else {
+        for (int64_t j = 0; j < count; j++) values[j] = (float)(init->value + init->slope * (double)(first + j));
+    }
 }

@@ -19,11 +19,13 @@ enum lvn_param_kind {
 /* Distribution of a parameter's initial values. */
 struct lvn_init {
     enum { LVN_INIT_NORMAL, LVN_INIT_UNIFORM, LVN_INIT_CONSTANT } kind;
-    double value; /* NORMAL: standard deviation; UNIFORM: values are in [-value, value); CONSTANT: the value */
+    double value;  /* NORMAL: standard deviation; UNIFORM: values are in [-value, value); CONSTANT: the first value */
+    double center; /* UNIFORM: added to the values */
+    double slope;  /* CONSTANT: the difference between neighbors */
 };
-#define LVN_NORMAL(std) ((struct lvn_init){LVN_INIT_NORMAL, (std)})
-#define LVN_UNIFORM(bound) ((struct lvn_init){LVN_INIT_UNIFORM, (bound)})
-#define LVN_CONSTANT(x) ((struct lvn_init){LVN_INIT_CONSTANT, (x)})
+#define LVN_NORMAL(std) ((struct lvn_init){LVN_INIT_NORMAL, (std), 0, 0})
+#define LVN_UNIFORM(bound) ((struct lvn_init){LVN_INIT_UNIFORM, (bound), 0, 0})
+#define LVN_CONSTANT(x) ((struct lvn_init){LVN_INIT_CONSTANT, (x), 0, 0})
 
 enum { LVN_NAME_TEXT = 256 }; /* maximum bytes of a parameter's name, with its NUL */
 

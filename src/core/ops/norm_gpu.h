@@ -93,7 +93,7 @@ static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
     const struct lvn_gpu_arg args[] = {LVN_IN(0, x),
                                        NORM_IF(n->residual, LVN_IN(1, b)),
                                        NORM_IF(n->residual, LVN_OUT(0, s)),
-                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(g->call->in[gamma].desc, LVN_IN(gamma, gamma)),
                                        NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
                                        NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
@@ -114,7 +114,7 @@ static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
     const struct lvn_desc *d = g->call->out[y].desc;
     const int64_t C = d->dim[d->rank - 1], count = lvn_desc_count(d);
     const struct lvn_gpu_arg args[] = {norm_x(n),
-                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(g->call->in[gamma].desc, LVN_IN(gamma, gamma)),
                                        NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
                                        NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
@@ -154,7 +154,7 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
     const struct lvn_desc *d = lvn_gpu_desc(c, &x);
     const int64_t R = lvn_desc_rows(d), C = d->dim[d->rank - 1];
     const struct lvn_gpu_arg args[] = {x,
-                                       LVN_IN(gamma, gamma),
+                                       NORM_IF(g->call->in[gamma].desc, LVN_IN(gamma, gamma)),
                                        NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
                                        NORM_IF(n->residual, LVN_DOUT(0, ds)),

@@ -3,17 +3,22 @@
 
 #include "backend/cpu/cpu_kernels.h"
 
+static int64_t columns(const struct lvn_call *call)
+{
+    return call->in[0].desc->dim[call->in[0].desc->rank - 1];
+}
+
 static void results(int k, int64_t r, const struct lvn_call *call)
 {
     layernorm_results(k, r, call->in[0].p, NULL, call->out[1].p, call->in[1].p, (float)call->attr->rmsnorm.offset, NULL,
-                      call->in[1].desc->dim[0], &call->out[0]);
+                      columns(call), &call->out[0]);
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *x = call->in[0].p; /* (R,C) */
     float *rstd = call->out[1].p;   /* (R) */
-    int64_t C = call->in[1].desc->dim[0], r, end;
+    int64_t C = columns(call), r, end;
     lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r + ROWS <= end; r += ROWS) {
         layernorm_scales(ROWS, x + r * C, C, call->attr->rmsnorm.eps, NULL, rstd + r);
@@ -43,7 +48,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .da = call->din[0].p,
         .add_a = call->add[0],
         .R = lvn_desc_rows(call->dout[0].desc),
-        .C = call->in[1].desc->dim[0],
+        .C = columns(call),
         .sums = call->din[1].p ? call->scratch : NULL,
     };
     layernorm_backward_plain(&o, call->dout[0].desc->dtype == LVN_BF16, thread, n_threads);
@@ -55,7 +60,7 @@ static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     (void)n_threads;
     if (call->phase != LVN_BACKWARD) return 0;
-    return layernorm_scratch(lvn_desc_rows(call->dout[0].desc), call->in[1].desc->dim[0]);
+    return layernorm_scratch(lvn_desc_rows(call->dout[0].desc), columns(call));
 }
 
 LVN_CPU_OPERATION(rmsnorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);

@@ -146,6 +146,8 @@ enum lvn_file_flag {
     LVN_FILE_OTHER_PART = 256,     /* of a part that levin does not have (a vision model): skipped and reported */
     LVN_FILE_PAIRED = 512,         /* rows of a head in the file: the first of both halves, then the second of both */
     LVN_FILE_PLUS_ONE = 1024,      /* values in the file are those in memory plus 1 */
+    LVN_FILE_PADDED = 2048,        /* the file may have up to 63 further rows, which round a vocabulary up to a multiple
+                                      of 64; they are skipped */
 };
 /* The first row that matches a name counts. In patterns `*` matches any text, the same on both sides. A name without a
  * matching row is the same in file and model. A NULL name ends the table. */
