@@ -15,10 +15,10 @@ python3 text.py
 code 0 train run --model.n_layer=2 --model.n_embd=32 --model.block_size=48 --optimizer.lr=1e-2 --trainer.batch_size=16 \
     --trainer.max_steps=60 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0
 # A model with large weights, whose output depends on all previous tokens.
-wild() { # wild RUN MODEL
+wild() { # wild RUN MODEL [STD]
     cp -rL $1/checkpoints/last $2
     rm -r $2/state $2/tokenizer*.json
-    python3 - $2 <<'P'
+    python3 - $2 ${3-0.6} <<'P'
 import array, random, struct, sys
 random.seed(4)
 with open(sys.argv[1] + "/model.safetensors", "r+b") as f:
@@ -26,7 +26,7 @@ with open(sys.argv[1] + "/model.safetensors", "r+b") as f:
     f.seek(8 + n)
     values = array.array("f", f.read())
     f.seek(8 + n)
-    array.array("f", [random.gauss(0, 0.6) for _ in values]).tofile(f)
+    array.array("f", [random.gauss(0, float(sys.argv[2])) for _ in values]).tofile(f)
 P
 }
 wild run wild
@@ -208,11 +208,11 @@ for precision in 32-true bf16-true; do
     OMP_NUM_THREADS=1 python3 together.py wild slides --trainer.precision=$precision 2>err || fail "gpt2 in $precision: $(cat err)"
 done
 for kind in 'neox --model.rotary_pct=0.5' 'llama --model.n_kv_head=2 --model.tied=true' 'qwen3 --model.n_kv_head=1' \
-    'nanochat-2025 --model.n_kv_head=2' 'nanochat --model.n_kv_head=2'; do
+    'nanochat --model.n_kv_head=2'; do
     rm -rf turned large
     code 0 train turned --model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.block_size=48 \
         --trainer.max_steps=4 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0
-    wild turned large
+    [[ $kind = nanochat* ]] && wild turned large 0.2 || wild turned large
     python3 rotary.py large 2>err || fail "$kind: $(cat err)"
     cp turned/checkpoints/last/tokenizer*.json large
     [[ $kind = llama* ]] && precision=bf16-true || precision=32-true

@@ -19,6 +19,7 @@
 #include "model_io/gguf_model.h"
 #include "model_io/model_config.h"
 #include "model_io/model_files.h"
+#include "model_io/model_find.h"
 #include "model_io/model_setup.h"
 #include "model_io/pretrained.h"
 #include "models/keys.h"
@@ -234,6 +235,31 @@ static enum lvn_status begin_file(struct lvn_arena *a, const char **out, const c
     return *part ? LVN_OK : LVN_MEMORY;
 }
 
+/* A .pt file of tensors, and the JSON file that describes it. */
+static enum lvn_status write_tensors(struct lvn_arena *a, const struct lvn_model_files *f,
+                                     const struct lvn_model *variant, const struct lvn_model_config *c, const char *out)
+{
+    const char *part, *metadata = lvn_model_metadata_file(a, variant, out);
+    const int64_t rows = lvn_model_value(c, LVN_ROLE_VOCABULARY);
+    LVN_CHECK(metadata, ARG, "'%s': checkpoints of %s have the name %s, where * is the number of the step; take one",
+              out, variant->program, variant->checkpoint);
+    LVN_CHECK(rows % 64 == 0, ARG,
+              "'%s': tables of %s have a multiple of 64 rows, and the vocabulary has %lld; write a larger one with "
+              "--vocab-size=%lld",
+              out, variant->program, (long long)rows, (long long)((rows + 63) / 64 * 64));
+    LVN_CHECK(!lvn_path_exists(metadata), ARG, "'%s' exists already; choose another name or remove it", metadata);
+    LVN_TRY(begin_file(a, &out, &part));
+    const long begun = lvn_json_begin();
+    json_t *root = json_object();
+    json_object_set_new(root, "step", json_integer(strtoll(strrchr(lvn_path_name(out), '_') + 1, NULL, 10)));
+    json_object_set_new(root, "model_config", lvn_config_sizes(variant, c));
+    enum lvn_status status = lvn_json_write(metadata, begun, root);
+    json_decref(root);
+    LVN_TRY(status);
+    LVN_TRY(lvn_torch_write(part, &f->source, NULL, 0, NULL));
+    return lvn_file_rename(part, out);
+}
+
 /* A .pt file in the format of another program, which can sample from it and, if the training is known, resume it. */
 static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
                                    const struct lvn_model *variant, const struct lvn_model_config *c,
@@ -242,6 +268,7 @@ static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_f
     struct lvn_torch_arg args[LVN_CONFIG_ARGS];
     int n_args = lvn_config_args(variant, c, args);
     const char *part;
+    if (variant->metadata) return write_tensors(a, f, variant, c, out);
     LVN_TRY(begin_file(a, &out, &part));
     LVN_TRY(lvn_torch_write(part, &f->source, args, n_args, training->known ? &training->torch : NULL));
     return lvn_file_rename(part, out);
@@ -253,6 +280,11 @@ static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p,
 {
     struct lvn_codec codec;
     const bool grouped = t->settings.optimizer.groups && *t->settings.optimizer.groups;
+    if (variant->metadata) {
+        lvn_cli_print(c, "%s reads it, and the JSON file next to it, from a folder of its base_checkpoints\n",
+                      variant->program);
+        return;
+    }
     if (t->known)
         lvn_cli_print(c, "%s continues from step %lld if the file is in out_dir as ckpt.pt (--init_from=resume)\n",
                       variant->program, (long long)t->torch.step);

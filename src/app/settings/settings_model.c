@@ -105,12 +105,52 @@ static void derive(struct levin_settings *s, const struct lvn_option *o, double 
     s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
+/* A given option whose key has the same field under another name; NULL: none. */
+static const struct lvn_option *other_name(const struct levin_settings *s, const struct lvn_model *m,
+                                           const struct lvn_key *k)
+{
+    const struct lvn_option *o;
+    for (int i = 0; (o = lvn_option_family_key(i)); i++) {
+        const struct lvn_key *other = key_of(m, o);
+        if (other && other->offset == k->offset && strcmp(other->recipe, k->recipe) != 0 &&
+            lvn_settings_given(s, o->id))
+            return o;
+    }
+    return NULL;
+}
+
+static enum lvn_status check_names(const struct levin_settings *s, const struct lvn_model *m,
+                                   const struct lvn_option *o)
+{
+    const struct lvn_key *k = key_of(m, o);
+    const struct lvn_option *other = k ? other_name(s, m, k) : NULL;
+    LVN_CHECK(!other || value_of(s, other) == value_of(s, o), ARG,
+              "%s is %.15g and %s is %.15g, which are two names of one setting: give one of them", o->key,
+              value_of(s, o), other->key, value_of(s, other));
+    return LVN_OK;
+}
+
+/* The number of layers, as given or by default. */
+static double layers_of(const struct levin_settings *s, const struct lvn_model *m)
+{
+    const struct lvn_key *k = lvn_key_by_role(m, LVN_ROLE_LAYERS);
+    const struct lvn_option *o, *other = other_name(s, m, k);
+    for (int i = 0; (o = lvn_option_family_key(i)); i++)
+        if (key_of(m, o) == k && lvn_settings_given(s, o->id)) return value_of(s, o);
+    return other ? value_of(s, other) : k->default_value;
+}
+
 static void fill(struct levin_settings *s, const struct lvn_model *m, const struct lvn_option *o,
                  const struct lvn_size *size)
 {
     const struct lvn_key *k = key_of(m, o);
+    const struct lvn_option *other = k ? other_name(s, m, k) : NULL;
     double value = k ? k->default_value : 0.0;
-    if (!k) {
+    if (other) {
+        derive(s, o, value_of(s, other), other->key);
+    } else if (k && k->of_layers) {
+        derive(s, o, (double)k->of_layers((int64_t)layers_of(s, m)), "model.n_layer");
+    } else if (!k) {
         set_value(s, o, 0.0);
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DEFAULT};
     } else if (size_has(m, size, k->recipe, &value)) {
@@ -141,10 +181,12 @@ enum lvn_status lvn_settings_finish_family(struct levin_settings *s)
     LVN_CHECK(m, ARG, "model.kind '%.60s' is not known", s->model.kind);
     LVN_TRY(find_size(s, m, &size));
     for (int i = 0; (o = lvn_option_family_key(i)); i++) {
-        if (lvn_settings_given(s, o->id))
-            LVN_TRY(check_given(m, o, value_of(s, o)));
-        else
+        if (!lvn_settings_given(s, o->id)) {
             fill(s, m, o, size);
+            continue;
+        }
+        LVN_TRY(check_given(m, o, value_of(s, o)));
+        LVN_TRY(check_names(s, m, o));
     }
     LVN_TRY(lvn_settings_config(s, m, &c));
     LVN_TRY(lvn_model_check(&c, true));

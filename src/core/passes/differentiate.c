@@ -133,6 +133,27 @@ static bool regions_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
     return row_a == row_b && (end_a <= begin_b || end_b <= begin_a);
 }
 
+/* Is d contiguous elements of a vector? */
+static bool is_span(const struct lvn_desc *d)
+{
+    return d->rank == 1 && d->stride[0] == 1;
+}
+
+static bool span_contains(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    return is_span(a) && is_span(b) && a->offset <= b->offset && b->offset + b->dim[0] <= a->offset + a->dim[0];
+}
+
+/* Extends span a by its neighbor b, so that a vector whose elements are used one by one has one region. */
+static bool span_join(struct lvn_desc *a, const struct lvn_desc *b)
+{
+    const bool before = b->offset + b->dim[0] == a->offset, after = a->offset + a->dim[0] == b->offset;
+    if (!is_span(a) || !is_span(b) || (!before && !after)) return false;
+    if (before) a->offset = b->offset;
+    a->dim[0] += b->dim[0];
+    return true;
+}
+
 static bool same_region(const struct lvn_program *p, int v, const struct lvn_desc *a, const struct lvn_desc *b)
 {
     int64_t all = elements(p, v);
@@ -192,10 +213,13 @@ static enum lvn_status enter_region(struct tape *t, int v, const struct lvn_desc
     *add = true;
     for (int r = 0; r < g->n_regions; r++) {
         if (same_region(t->p, v, &g->region[r], d) || lvn_desc_count(&g->region[r]) == elements(t->p, v)) return LVN_OK;
+        if (span_contains(&g->region[r], d)) return LVN_OK;
         is_disjoint = is_disjoint && regions_disjoint(&g->region[r], d);
     }
     if (!is_disjoint) return fill(t, v);
     *add = false;
+    for (int r = 0; r < g->n_regions; r++)
+        if (span_join(&g->region[r], d)) return LVN_OK;
     g->region[g->n_regions++] = *d;
     return LVN_OK;
 }

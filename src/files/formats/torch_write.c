@@ -212,25 +212,26 @@ static enum lvn_status write_pickle(struct archive *archive, const struct lvn_sa
                                     const struct lvn_torch_training *training)
 {
     LVN_LOCAL_TEXT(t);
-    lvn_text_add(&t, "\x80\x02}(");
-    add_text(&t, "model");
+    lvn_text_add(&t, "\x80\x02");
+    if (args) lvn_text_add(&t, "}(");
+    if (args) add_text(&t, "model");
     lvn_text_add(&t, "ccollections\nOrderedDict\n)R(");
     for (int i = 0; i < model->n; i++) {
         add_text(&t, model->item[i].name);
         add_tensor(&t, &model->item[i].desc, i);
     }
     lvn_text_add(&t, "u");
-    add_text(&t, "model_args");
-    lvn_text_add(&t, "}(");
-    for (int i = 0; i < n_args; i++) {
+    if (args) add_text(&t, "model_args");
+    if (args) lvn_text_add(&t, "}(");
+    for (int i = 0; args && i < n_args; i++) {
         add_text(&t, args[i].name);
         if (args[i].kind == LVN_TORCH_BOOL) lvn_text_add(&t, args[i].integer ? "\x88" : "\x89");
         if (args[i].kind == LVN_TORCH_INT) add_int(&t, args[i].integer);
         if (args[i].kind == LVN_TORCH_REAL) add_real(&t, args[i].real);
     }
-    lvn_text_add(&t, "u");
+    if (args) lvn_text_add(&t, "u");
     if (training) add_training(&t, training, model->n);
-    lvn_text_add(&t, "u.");
+    lvn_text_add(&t, args ? "u." : ".");
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK) status = add_member(archive, "ckpt/data.pkl", t.p, t.n);
     return status;

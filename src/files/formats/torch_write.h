@@ -4,7 +4,8 @@
  * The value is {"model": {name: tensor, ...}, "model_args": {name: number, ...}}, the common layout of training
  * checkpoints, and, where known, the state to resume from: {"optimizer": the state_dict() of an AdamW with two groups,
  * of the parameters with two dimensions or more and of the rest, "iter_num", "best_val_loss", "config": {"dataset":
- * ...}}. Not supported: files beyond 4 GiB, types other than fp32, other values. */
+ * ...}}. Without model_args it is {name: tensor, ...}. Not supported: files beyond 4 GiB, types other than fp32, other
+ * values. */
 #ifndef LVN_TORCH_WRITE_H
 #define LVN_TORCH_WRITE_H
 
@@ -31,7 +32,7 @@ struct lvn_torch_training {
 
 /* Writes `path`, fsynced. Not atomic: rename it. A failure leaves no file. Items are fp32. */
 LVN_CHECKED enum lvn_status lvn_torch_write(const char *path, const struct lvn_safetensors_source *model,
-                                            const struct lvn_torch_arg *args, int n_args,
-                                            const struct lvn_torch_training *training); /* NULL: unknown */
+                                            const struct lvn_torch_arg *args, int n_args, /* args NULL: tensors alone */
+                                            const struct lvn_torch_training *training);   /* NULL: unknown */
 
 #endif

@@ -107,7 +107,8 @@ struct lvn_key {
     double null_value;          /* the value for JSON null, which is also written as null; 0: null is the default */
     size_t default_multiple_of; /* offset of an INT field: an INT of 0 means default_multiple times that field */
     int64_t default_multiple;   /* 0: an INT of 0 is 0 */
-    const char *help;           /* of the recipe's key */
+    int64_t (*of_layers)(int64_t n); /* INT: the default in a recipe, from the number of layers; NULL: default_value */
+    const char *help;                /* of the recipe's key */
     const struct lvn_key_word *words;
     const char *text;   /* NAME */
     enum lvn_role role; /* LVN_ROLE_NOTHING: none */
@@ -208,6 +209,8 @@ struct lvn_model {
     const char *prefix;                    /* of names in files; some files leave it out; NULL: none */
     const struct lvn_model *saved_as;      /* the variant whose keys and files its directories have; NULL: itself */
     const char *checkpoint;                /* file of torch.save() with `model` and `model_args`; NULL: none */
+    const char *metadata;                  /* not NULL: the checkpoint holds tensors alone, and a JSON file next to it
+                                              `model_config`. In both names `*` is the number of the step */
     const char *program;                   /* the program that writes such checkpoints */
     const struct lvn_size *sizes;          /* NULL: no named sizes */
     const char *size_keys[LVN_SIZE_KEYS];  /* keys of recipes that a size sets */

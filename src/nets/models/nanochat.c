@@ -12,8 +12,7 @@
  *   smear                x += gate(x) * the embedding of the previous token, after the embedding
  *   residual scalars     before block i, x = a_i x + b_i x0, where x0 is what the first block reads
  *   value embeddings     in every second block and the last one, v += 3 sigmoid(gate) * a table's row, for each head
- *   windows              attention over a quarter of the context in `short_layers` of short_layers + 1 layers, never in
- *                        the last one
+ *   windows              attention over a quarter of the context, but in each layer `window_period` and in the last one
  *   backout              the residual stream after the middle block is subtracted before the last norm
  *
  * Initial values of nanochat-2025 are N(0, 0.02), and N(0, 0.02 / sqrt(2 n_layer)) for projections back into the
@@ -25,7 +24,6 @@
 #include "models/transformer.h"
 
 struct nanochat {
-    int64_t depth; /* of nanochat: sets the next three if they are 0 */
     int64_t n_layer;
     int64_t n_head;
     int64_t n_embd;
@@ -34,17 +32,22 @@ struct nanochat {
     int64_t n_positions;
     int64_t n_inner; /* channels of the MLP; 0: 4 n_embd */
     int64_t vocab_size;
-    int64_t short_layers; /* number of layers with a window before each layer without one; of nanochat */
-    int64_t activation;   /* the squared ReLU alone */
-    int64_t bos;          /* token that begins a text; levin only copies it; -1: none */
-    bool bias;            /* in attention */
-    bool tied;            /* the head shares the embedding's weights */
-    double cap_logits;    /* soft cap of logits; HUGE_VAL: none */
+    int64_t window_period; /* one layer in this many has no window; of nanochat */
+    int64_t activation;    /* the squared ReLU alone */
+    int64_t bos;           /* token that begins a text; levin only copies it; -1: none */
+    bool bias;             /* in attention */
+    bool tied;             /* the head shares the embedding's weights */
+    double cap_logits;     /* soft cap of logits; HUGE_VAL: none */
     double dropout_attention;
     double eps; /* of RMS norms */
     struct lvn_rope rope;
 };
 _Static_assert(sizeof(struct nanochat) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
+
+static bool is_new(const struct nanochat *c)
+{
+    return c->window_period > 0;
+}
 
 static int64_t head_size(const struct nanochat *c)
 {
@@ -147,7 +150,7 @@ static bool has_values(const struct nanochat *c, int64_t l)
 static int64_t window_of(const struct nanochat *c, int64_t l)
 {
     const int64_t window = ((c->n_positions + 3) / 4 + 127) / 128 * 128 + 1;
-    const bool is_short = l + 1 < c->n_layer && (l + 1) % (c->short_layers + 1) != 0;
+    const bool is_short = l + 1 < c->n_layer && (l + 1) % c->window_period != 0;
     return is_short && window < c->n_positions ? window : 0;
 }
 
@@ -234,12 +237,8 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
 static void resolve_defaults(void *fields)
 {
     struct nanochat *c = fields;
-    /* As nanochat: 64 channels per layer, in heads of 128. */
-    if (!c->n_layer) c->n_layer = c->depth;
-    if (!c->n_embd) c->n_embd = (64 * c->depth + 127) / 128 * 128;
-    if (!c->n_head) c->n_head = c->n_embd > 128 ? c->n_embd / 128 : 1;
     if (!c->n_kv_head) c->n_kv_head = c->n_head;
-    if (c->depth) return; /* files of nanochat have neither of these */
+    if (is_new(c)) return; /* files of nanochat have neither of these */
     if (!c->head_size && c->n_embd % c->n_head == 0) c->head_size = c->n_embd / c->n_head; /* else refused by check() */
     if (!c->n_inner) c->n_inner = 4 * c->n_embd;
 }
@@ -256,7 +255,7 @@ static enum lvn_status check(const void *fields)
               "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
               "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
               c->n_head, c->n_kv_head);
-    LVN_CHECK(!c->depth || c->n_embd >= SMEAR_GATE_CHANNELS, ARG,
+    LVN_CHECK(!is_new(c) || c->n_embd >= SMEAR_GATE_CHANNELS, ARG,
               "model.n_embd is %" PRId64 "; a gate of nanochat reads the first %d channels: take more", c->n_embd,
               SMEAR_GATE_CHANNELS);
     return lvn_rope_check(&c->rope, head_size(c));
@@ -316,33 +315,44 @@ static const struct lvn_key nanochat_2025_keys[] = {
     {LVN_KEY_DTYPE, .json = "dtype"},
     {.kind = LVN_KEY_END},
 };
-/* Names of the patterns SL, SSL, ... of nanochat; one layer of the last letter, which is without a window, ends each. */
+/* nanochat's patterns: the last letter is the layer without a window. */
 static const struct lvn_key_word patterns[] = {
-    {"L", 0, "no windows"}, {"SL", 1, "windows in every second layer"}, {"SSL", 2, "windows in two of three layers"},
-    {"SSSL", 3, "windows in three of four layers"}, {"SSSSL", 4, "windows in four of five layers"},
-    {"SSSSSL", 5, "windows in five of six layers"}, {NULL, 0, NULL}};
+    {"L", 1, "no windows"}, {"SL", 2, "windows in every second layer"}, {"SSL", 3, "windows in two of three layers"},
+    {"SSSL", 4, "windows in three of four layers"}, {"SSSSL", 5, "windows in four of five layers"},
+    {"SSSSSL", 6, "windows in five of six layers"}, {NULL, 0, NULL}};
+
+/* nanochat's sizes: 64 channels per layer, rounded up to heads of 128. */
+static int64_t heads_by_depth(int64_t depth)
+{
+    return (64 * depth + 127) / 128;
+}
+static int64_t width_by_depth(int64_t depth)
+{
+    return 128 * heads_by_depth(depth);
+}
 
 static const struct lvn_key nanochat_keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPT"},
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = -1},
-    {N(depth), .recipe = "depth", .default_value = 4, .min = 1, .max = 100000,
-     .help = "nanochat's one dial: number of blocks, from which n_embd and n_head follow where they are 0"},
-    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .default_value = 0, .min = 0, .max = 100000,
+    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .default_value = 4, .min = 1, .max = 100000,
      .role = LVN_ROLE_LAYERS, .help = "number of blocks"},
-    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .default_value = 0, .min = 0, .max = 100000,
-     .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},
+    {N(n_layer), .recipe = "depth", .default_value = 4, .min = 1, .max = 100000,
+     .help = "another name of n_layer: the one dial of nanochat, from which n_embd and n_head follow"},
+    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .default_value = 2, .min = 1, .max = 100000,
+     .role = LVN_ROLE_HEADS, .of_layers = heads_by_depth, .help = "attention heads of a block"},
     {N(n_kv_head), .json = "n_kv_head", .recipe = "n_kv_head", .default_value = 0, .min = 0, .max = 100000,
      .help = "KV heads; each is shared by the same number of query heads; 0: n_head"},
-    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .default_value = 0, .min = 0, .max = 1048576,
-     .help = "embedding dimension; a multiple of n_head"},
+    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .default_value = 256, .min = 1, .max = 1048576,
+     .of_layers = width_by_depth, .help = "embedding dimension; a multiple of n_head"},
     {N(n_positions), .json = "sequence_len", .required = true, .recipe = "block_size", .default_value = 128, .min = 1,
      .max = 16777216, .role = LVN_ROLE_POSITIONS,
      .help = "context length in tokens; default: that of the loaded model, or what the task needs"},
     {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,
      .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"},
-    {N(short_layers), .recipe = "short_layers", .default_value = 3, .min = 0, .max = 5,
-     .help = "number of layers that attend to a quarter of the context, before each layer that attends to all of it"},
-    {LVN_KEY_WORD_OF(struct nanochat, short_layers), .json = "window_pattern", .default_value = 3, .words = patterns},
+    {N(window_period), .recipe = "window_period", .default_value = 4, .min = 1, .max = 6,
+     .help = "one layer in this many attends to the whole context, the others to a quarter of it; 1: all"},
+    {LVN_KEY_WORD_OF(struct nanochat, window_period), .json = "window_pattern", .default_value = 4, .absent = 1,
+     .words = patterns},
     {X(dropout_attention), .json = "levin.dropout", .omit_default = true, .recipe = "dropout", .default_value = 0,
      .min = 0, .max = 0.999, .any_time = true, .help = "fraction of values that dropout sets to zero in training"},
     {X(eps), .default_value = 0x1p-23, .min = 1e-30, .max = 1, .fixed = true}, /* torch's default in fp32 */
@@ -406,6 +416,9 @@ const struct lvn_model lvn_model_nanochat = {
     .keys = nanochat_keys,
     .prefix = "transformer.",
     .files = nanochat_files,
+    .checkpoint = "model_*.pt",
+    .metadata = "meta_*.json",
+    .program = "nanochat",
     .heads = heads,
     .tiny = tiny,
     .linear_maps = "attn.c_q, attn.c_k, attn.c_v, attn.c_proj, mlp.c_fc, mlp.c_proj",

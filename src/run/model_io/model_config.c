@@ -542,6 +542,16 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *var
     return LVN_OK;
 }
 
+json_t *lvn_config_sizes(const struct lvn_model *variant, const struct lvn_model_config *config)
+{
+    const struct lvn_model_config c = lvn_model_resolved(config);
+    json_t *sizes = json_object();
+    for (const struct lvn_key *k = variant->keys; k->kind; k++)
+        if (is_written(variant, &c, k) && k->kind <= LVN_KEY_WORD && !strchr(k->json, '.'))
+            json_object_set_new(sizes, k->json, value_of(k, &c, LVN_F32, NULL));
+    return sizes;
+}
+
 int lvn_config_args(const struct lvn_model *variant, const struct lvn_model_config *c,
                     struct lvn_torch_arg args[LVN_CONFIG_ARGS])
 {

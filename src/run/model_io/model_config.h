@@ -19,6 +19,8 @@ enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_
 /* The text of config.json. type: of the weights in the same folder. */
 enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *variant, const struct lvn_model_config *c,
                                  enum lvn_dtype type) LVN_CHECKED;
+/* The sizes and switches as an object, without the keys that say what kind of model it is. NULL: out of memory. */
+json_t *lvn_config_sizes(const struct lvn_model *variant, const struct lvn_model_config *c);
 /* The same as values of model_args, for a checkpoint of torch.save(); returns their number. */
 enum { LVN_CONFIG_ARGS = 32 };
 int lvn_config_args(const struct lvn_model *variant, const struct lvn_model_config *c,

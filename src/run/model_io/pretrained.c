@@ -43,13 +43,43 @@ static json_t *json_of(const struct lvn_pickle *dict)
 static const struct lvn_model *model_of_checkpoints(void)
 {
     const struct lvn_model *const *m = lvn_models();
-    while (*m && !(*m)->checkpoint) m++;
+    while (*m && (!(*m)->checkpoint || (*m)->metadata)) m++;
     return *m;
+}
+
+/* The model whose checkpoints have such a name, and their metadata. */
+static const struct lvn_model *model_by_metadata(struct lvn_pretrained *p, const char **metadata)
+{
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        *metadata = lvn_model_metadata_file(&p->arena, *m, p->path);
+        if (*metadata && lvn_path_is_file(*metadata)) return *m;
+    }
+    return NULL;
+}
+
+static enum lvn_status load_metadata(struct lvn_pretrained *p, const struct lvn_model *m, const char *path)
+{
+    json_t *root = NULL;
+    LVN_TRY(lvn_json_read(path, &root));
+    json_t *config = json_object_get(root, "model_config");
+    enum lvn_status status = LVN_OK;
+    if (!json_is_object(config)) {
+        status = lvn_fail(LVN_FORMAT, "%s: there is no object 'model_config', which says how large the model is", path);
+    } else {
+        json_object_set_new(config, "model_type", json_string(lvn_model_type(m)));
+        status = lvn_config_read(&p->config, &p->variant, path, config);
+    }
+    json_decref(root);
+    p->files = p->variant;
+    return status;
 }
 
 static enum lvn_status load_args(struct lvn_pretrained *p)
 {
-    const struct lvn_model *m = model_of_checkpoints();
+    const char *metadata;
+    const struct lvn_model *m = p->weights.args ? NULL : model_by_metadata(p, &metadata);
+    if (m) return load_metadata(p, m, metadata);
+    m = model_of_checkpoints();
     LVN_CHECK(p->weights.args, FORMAT,
               "'%s' is no checkpoint of %s: it has no 'model_args', which say how large the model is; put the "
               "weights into a directory with a config.json, as pytorch_model.bin",
