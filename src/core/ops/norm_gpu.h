@@ -64,6 +64,16 @@ static inline struct lvn_gpu_arg norm_x(const struct norm *n)
     return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
 }
 
+/* gamma, input k; a norm without it is one with zeros and the offset 1. */
+static inline struct lvn_gpu_arg norm_gamma(const struct lvn_gpu *g, int k)
+{
+    return norm_arg(g->call->in[k].desc, (struct lvn_gpu_arg)LVN_IN(k, gamma));
+}
+static inline double norm_offset(const struct lvn_gpu *g, int k, const struct norm *n)
+{
+    return g->call->in[k].desc ? n->offset : 1;
+}
+
 /* Number of items per row of C values: a warp, or the number that holds the row in registers. */
 static inline int64_t norm_row_items(int64_t C, int width)
 {
@@ -74,7 +84,7 @@ static inline int64_t norm_row_items(int64_t C, int width)
 }
 
 /* Define what the kernels for rows of C values need; returns the number of rows per group. */
-static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, const struct lvn_gpu_arg *args)
+static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, bool gamma, const struct lvn_gpu_arg *args)
 {
     const int width = lvn_gpu_width(g, C, args);
     const int64_t items = norm_row_items(C, width);
@@ -82,6 +92,7 @@ static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, const struct lvn
     if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
     lvn_gpu_define(g, "ROW_ITEMS", items);
     lvn_gpu_define(g, "COLUMNS", C);
+    if (!gamma) lvn_gpu_define(g, "NO_GAMMA", 1);
     return LVN_ITEMS / items;
 }
 
@@ -93,7 +104,7 @@ static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
     const struct lvn_gpu_arg args[] = {LVN_IN(0, x),
                                        NORM_IF(n->residual, LVN_IN(1, b)),
                                        NORM_IF(n->residual, LVN_OUT(0, s)),
-                                       NORM_IF(g->call->in[gamma].desc, LVN_IN(gamma, gamma)),
+                                       norm_gamma(g, gamma),
                                        NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
                                        NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
@@ -101,10 +112,10 @@ static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
                                        LVN_STEP,
                                        LVN_LONG(R),
                                        LVN_FLOAT(n->eps),
-                                       LVN_FLOAT(n->offset),
+                                       LVN_FLOAT(norm_offset(g, gamma, n)),
                                        LVN_DROPOUT(g, n->p, x),
                                        {.kind = LVN_GPU_END}};
-    const int64_t rows = norm_define(g, C, args);
+    const int64_t rows = norm_define(g, C, g->call->in[gamma].desc, args);
     lvn_gpu_launch(g, "norm_forward", (R + rows - 1) / rows, 1, 1, args);
 }
 
@@ -114,15 +125,15 @@ static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
     const struct lvn_desc *d = g->call->out[y].desc;
     const int64_t C = d->dim[d->rank - 1], count = lvn_desc_count(d);
     const struct lvn_gpu_arg args[] = {norm_x(n),
-                                       NORM_IF(g->call->in[gamma].desc, LVN_IN(gamma, gamma)),
+                                       norm_gamma(g, gamma),
                                        NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
                                        NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
                                        LVN_LONG(count),
-                                       LVN_FLOAT(n->offset),
+                                       LVN_FLOAT(norm_offset(g, gamma, n)),
                                        {.kind = LVN_GPU_END}};
-    (void)norm_define(g, C, args);
+    (void)norm_define(g, C, g->call->in[gamma].desc, args);
     lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
 }
 
@@ -154,7 +165,7 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
     const struct lvn_desc *d = lvn_gpu_desc(c, &x);
     const int64_t R = lvn_desc_rows(d), C = d->dim[d->rank - 1];
     const struct lvn_gpu_arg args[] = {x,
-                                       NORM_IF(g->call->in[gamma].desc, LVN_IN(gamma, gamma)),
+                                       norm_gamma(g, gamma),
                                        NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
                                        NORM_IF(n->residual, LVN_DOUT(0, ds)),
@@ -163,13 +174,13 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
                                        NORM_IF(n->residual, LVN_DIN(1, db)),
                                        LVN_STEP,
                                        LVN_LONG(R),
-                                       LVN_FLOAT(n->offset),
+                                       LVN_FLOAT(norm_offset(g, gamma, n)),
                                        LVN_ADDS(0),
                                        n->residual ? (struct lvn_gpu_arg)LVN_ADDS(1) : (struct lvn_gpu_arg)LVN_INT(0),
                                        LVN_DROPOUT(g, n->p, d),
                                        {.kind = LVN_GPU_END}};
     const char *constants = g->constants;
-    const int64_t rows = norm_define(g, C, args);
+    const int64_t rows = norm_define(g, C, g->call->in[gamma].desc, args);
     if (c->din[0].desc || (n->residual && c->din[1].desc))
         lvn_gpu_launch(g, "norm_backward", (R + rows - 1) / rows, 1, 1, args);
     norm_vectors(g, n, constants, R, C);

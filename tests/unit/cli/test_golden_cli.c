@@ -199,7 +199,8 @@ static void compare_metrics(const char *run, const json_t *meta)
     free(text);
 }
 
-/* What five steps add to the weights. Checkpoints are in the Hugging Face dialect: linear weights are (in, out). */
+/* What five steps add to the weights. Checkpoints are in the Hugging Face dialect: linear weights of
+ * GPT-2 are (in, out); nanochat has no such dialect. */
 static void compare_updates(const char *name, const char *run)
 {
     struct lvn_safetensors reference;
@@ -214,7 +215,8 @@ static void compare_updates(const char *name, const char *run)
         int64_t n = lvn_desc_count(&want->desc), columns = want->desc.dim[want->desc.rank - 1];
         float *old = read_weight(&before, parameter, n), *new = read_weight(&after, parameter, n);
         if (!old || !new) fail_msg("%s: '%s' is missing", name, parameter);
-        bool transposed = strcmp(name, "gpt2") != 0 && want->desc.rank == 2 && strstr(parameter, ".c_");
+        bool transposed = strcmp(name, "gpt2") != 0 && strcmp(name, "nanochat") != 0 && want->desc.rank == 2 &&
+                          strstr(parameter, ".c_");
         double norm = 0.0, distance = 0.0;
         for (int64_t k = 0; k < n; k++) {
             if (is_key_bias(parameter, k, n)) continue;
