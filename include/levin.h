@@ -153,9 +153,6 @@ struct levin_tensor *levin_kv_cache(struct levin_graph *g, const char *name, str
 struct levin_tensor *levin_relu(struct levin_graph *g, struct levin_tensor *x);
 /* a contiguous copy of a view; most operations require contiguous inputs */
 struct levin_tensor *levin_pack(struct levin_graph *g, struct levin_tensor *x);
-/* x / sqrt(mean(x^2) + eps) * (gamma + offset), over the last dimension C; gamma (C); offset: 1 in Gemma, else 0 */
-struct levin_tensor *levin_rmsnorm(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *gamma,
-                                   double eps, double offset);
 /* rotary position embedding of x (B,T,H,S); table: levin_rotary_angles() */
 struct levin_tensor *levin_rotary(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *table);
 /* a * b; of equal shape, or b has the shape of a's last dimensions */
@@ -172,6 +169,14 @@ struct levin_tensor *levin_softmax(struct levin_graph *g, struct levin_tensor *x
 struct levin_tensor *levin_concat(struct levin_graph *g, struct levin_tensor *a, struct levin_tensor *b, int dim);
 /* the mean over dimension `dim`, which the result does not have: (B,T,C) with 1 -> (B,C) */
 struct levin_tensor *levin_mean(struct levin_graph *g, struct levin_tensor *x, int dim);
+/* a * x + factor * b * z, of x and z of one shape and learned scalars a and b (1); NULL for a: 1 */
+struct levin_tensor *levin_weighted_sum(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *z,
+                                        struct levin_tensor *a, struct levin_tensor *b, double factor);
+/* x + factor * w * sigmoid(gate) * u: x, u (...,K*S), gate (...,K), one for S channels; w (1), or NULL: 1 */
+struct levin_tensor *levin_gated_add(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *u,
+                                     struct levin_tensor *gate, struct levin_tensor *w, double factor);
+/* x (B,T,C) -> (B,T,C): the row before each row, zeros where a document begins */
+struct levin_tensor *levin_previous(struct levin_graph *g, struct levin_tensor *x);
 
 /* --- training --- */
 /* The model's sizes, from settings and data. */
