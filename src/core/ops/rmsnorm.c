@@ -68,8 +68,7 @@ static void backward(const struct lvn_call *call)
         double mean = 0; /* of dy * weight * x * rstd */
         for (int64_t c = 0; c < C; c++) mean += dyr[c] * weight(call, c) * xr[c] * rstd[r] / (double)C;
         for (int64_t c = 0; c < C; c++)
-            lvn_put(&dx[r * C + c], call->add[0],
-                    rstd[r] * (dyr[c] * weight(call, c) - xr[c] * rstd[r] * mean));
+            lvn_put(&dx[r * C + c], call->add[0], rstd[r] * (dyr[c] * weight(call, c) - xr[c] * rstd[r] * mean));
     }
 }
 
