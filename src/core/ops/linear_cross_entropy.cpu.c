@@ -2,7 +2,7 @@
  *
  * The logits of a chunk are in scratch. The loss is computed from each row; in backward the row is then overwritten by
  * its gradient, from which the chunk's dx and its contributions to dw and db are computed. The chunks depend on shapes
- * alone. */
+ * alone. Forward computes no logits for rows whose label does not count. */
 #include "backend/cpu/cpu_kernels.h"
 #include "graph/loss_chunk.h"
 #include "ops/cross_entropy_cpu.h"
@@ -108,9 +108,85 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
     *(double *)call->out[0].p = total;
 }
 
+/* The rows whose label counts, listed by thread 0; returns their number. */
+static int64_t list_rows(const struct lvn_call *call, int64_t R, int32_t *list, int thread)
+{
+    const int32_t *labels = call->in[3].p;
+    float *loss = call->out[1].p;
+    int64_t n = 0;
+    for (int64_t r = 0; r < R; r++) {
+        const bool counts = !lvn_label_ignored(labels[r], call->attr->linear_cross_entropy.ignore);
+        if (thread == 0 && counts) list[n] = (int32_t)r;
+        if (thread == 0 && !counts) loss[r] = 0;
+        n += counts;
+    }
+    return n;
+}
+
+/* Bytes of a row of x; those of the list of rows and of the rows of a chunk. */
+static int64_t row_bytes(const struct linear *l)
+{
+    return l->size.K * (l->x_bf16 ? 2 : 4);
+}
+
+static int64_t list_bytes(int64_t R)
+{
+    return (R * (int64_t)sizeof(int32_t) + 63) / 64 * 64;
+}
+
+static int64_t gathered_bytes(const struct linear *l, int64_t R)
+{
+    return list_bytes(R) + (chunk_rows(&l->size) * row_bytes(l) + 63) / 64 * 64;
+}
+
+/* Rows whose label does not count have no logits: of the others, those of a chunk are copied to scratch. */
+static void forward_counted(const struct lvn_call *call, int thread, int n_threads)
+{
+    struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
+    struct lvn_matmul *m = &l.size;
+    const int64_t R = m->R, rows = chunk_rows(m), bytes = row_bytes(&l);
+    const float cap = (float)call->attr->linear_cross_entropy.softcap;
+    const int32_t *labels = call->in[3].p;
+    float *logits = call->scratch, *loss = call->out[1].p;
+    char *after = (char *)(logits + (rows * m->N + 15) / 16 * 16);
+    int32_t *list = (int32_t *)after;
+    char *x = after + list_bytes(R);
+    const int64_t n = list_rows(call, R, list, thread);
+    void *threads = after + gathered_bytes(&l, R);
+    lvn_team_barrier();
+    for (int64_t first = 0; first < n; first += rows) {
+        int64_t r, end;
+        m->R = rows < n - first ? rows : n - first;
+        lvn_thread_range(m->R, 1, thread, n_threads, &r, &end);
+        for (int64_t i = r; i < end; i++)
+            memcpy(x + i * bytes, (const char *)call->in[0].p + list[first + i] * bytes, (size_t)bytes);
+        lvn_team_barrier();
+        struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
+        linear_product(&l, &y, threads, thread, n_threads);
+        lvn_team_barrier();
+        for (int64_t i = r; i < end; i++) {
+            float *z = logits + i * m->N;
+            if (cap > 0) soft_cap(z, m->N, cap);
+            loss[list[first + i]] = logsumexp(z, m->N) - z[labels[list[first + i]]];
+        }
+        lvn_team_barrier();
+    }
+    if (thread) return;
+    double total = 0;
+    for (int64_t r = 0; r < R; r++) total += loss[r];
+    *(double *)call->out[0].p = total;
+}
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    run(call, false, thread, n_threads);
+    const int64_t R = lvn_desc_rows(call->in[0].desc);
+    const int32_t *labels = call->in[3].p;
+    bool all = true;
+    for (int64_t r = 0; r < R && all; r++) all = !lvn_label_ignored(labels[r], call->attr->linear_cross_entropy.ignore);
+    if (all)
+        run(call, false, thread, n_threads);
+    else
+        forward_counted(call, thread, n_threads);
 }
 
 static void backward(const struct lvn_call *call, int thread, int n_threads)
@@ -121,8 +197,10 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
+    const int64_t gathered = call->phase == LVN_FORWARD ? gathered_bytes(&l, l.size.R) : 0;
     l.size.R = chunk_rows(&l.size);
-    return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + linear_scratch(&l, call->phase, n_threads);
+    return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + gathered +
+           linear_scratch(&l, call->phase, n_threads);
 }
 
 static uint32_t rounds(const struct lvn_call *call)

@@ -22,6 +22,7 @@ struct reader {
     int key_line;
     int values, documents;
     struct lvn_yaml *top;
+    bool tagged; /* scalars may have tags */
 };
 
 /* Attaches a new value to the innermost open map or list. */
@@ -72,8 +73,9 @@ static enum lvn_status add_scalar(struct reader *reader, const yaml_event_t *e, 
 {
     const char *value = (const char *)e->data.scalar.value;
     size_t n = e->data.scalar.length;
-    LVN_CHECK(!e->data.scalar.tag, ARG, "%s:%d: the tag '%s' is not supported; remove it", reader->name, line,
-              (const char *)e->data.scalar.tag);
+    const char *tag = (const char *)e->data.scalar.tag;
+    LVN_CHECK(!tag || (reader->tagged && !is_key_next(reader)), ARG, "%s:%d: the tag '%s' is not supported; remove it",
+              reader->name, line, tag);
     LVN_CHECK(!memchr(value, '\0', n), ARG, "%s:%d: a value contains a NUL character", reader->name, line);
     char *text = lvn_arena_strdup(reader->arena, value);
     if (!text) return LVN_MEMORY;
@@ -88,6 +90,7 @@ static enum lvn_status add_scalar(struct reader *reader, const yaml_event_t *e, 
     struct lvn_yaml *node = NULL;
     LVN_TRY(new_node(reader, LVN_YAML_SCALAR, line, &node));
     node->text = text;
+    if (tag && !(node->tag = lvn_arena_strdup(reader->arena, tag))) return LVN_MEMORY;
     node->quoted = e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     return attach(reader, node);
 }
@@ -175,8 +178,8 @@ static enum lvn_status read_events(struct reader *reader, yaml_parser_t *parser,
     return LVN_OK;
 }
 
-enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
-                               const struct lvn_yaml **out)
+static enum lvn_status parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes, bool tagged,
+                             const struct lvn_yaml **out)
 {
     *out = NULL;
     LVN_CHECK(bytes <= LARGEST, ARG, "%s: more than 1 MiB; this is not a recipe", name);
@@ -191,12 +194,18 @@ enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     int64_t bom = lvn_utf8_bom(text, bytes);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text + bom, (size_t)(bytes - bom));
-    struct reader reader = {.arena = a, .name = name};
+    struct reader reader = {.arena = a, .name = name, .tagged = tagged};
     enum lvn_status status = read_events(&reader, &parser, text + bom, bytes - bom);
     yaml_parser_delete(&parser);
     if (status == LVN_OK && !reader.top) status = new_node(&reader, LVN_YAML_MAP, 1, &reader.top);
     if (status == LVN_OK) *out = reader.top;
     return status;
+}
+
+enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
+                               const struct lvn_yaml **out)
+{
+    return parse(a, name, text, bytes, false, out);
 }
 
 enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name, const char *text, const struct lvn_yaml **out)
@@ -211,7 +220,7 @@ enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name, const char
     return LVN_OK;
 }
 
-enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out)
+static enum lvn_status read_file(struct lvn_arena *a, const char *path, bool tagged, const struct lvn_yaml **out)
 {
     char *text;
     int64_t bytes;
@@ -220,9 +229,19 @@ enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struc
     LVN_CHECK(status != LVN_FORMAT, ARG, "%s: more than 1 MiB; this is not a recipe", path);
     if (status != LVN_OK) return status;
     const char *name = lvn_arena_strdup(a, path);
-    status = name ? lvn_yaml_parse(a, name, text, bytes, out) : LVN_MEMORY;
+    status = name ? parse(a, name, text, bytes, tagged, out) : LVN_MEMORY;
     free(text);
     return status;
+}
+
+enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out)
+{
+    return read_file(a, path, false, out);
+}
+
+enum lvn_status lvn_yaml_read_tagged(struct lvn_arena *a, const char *path, const struct lvn_yaml **out)
+{
+    return read_file(a, path, true, out);
 }
 
 const struct lvn_yaml *lvn_yaml_get(const struct lvn_yaml *map, const char *key)

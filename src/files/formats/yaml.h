@@ -20,6 +20,7 @@ struct lvn_yaml {
     int line;                     /* from 1; in a map, the line of the key */
     const char *key;              /* key of a map's entry; NULL elsewhere */
     const char *text;             /* scalar: its text, "" for an omitted value */
+    const char *tag;              /* scalar read by lvn_yaml_read_tagged(): its tag, "!function"; NULL: none */
     bool quoted;                  /* scalar: 'x', "x" or a block: a string even if it reads like a number or null */
     int n;                        /* number of children of a map or list */
     const struct lvn_yaml *child; /* the first child, in the order of the file */
@@ -32,6 +33,8 @@ struct lvn_yaml {
 LVN_CHECKED enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
                                            const struct lvn_yaml **out);
 LVN_CHECKED enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out);
+/* The same for a file of another program, whose scalars may have tags. */
+LVN_CHECKED enum lvn_status lvn_yaml_read_tagged(struct lvn_arena *a, const char *path, const struct lvn_yaml **out);
 /* The same for one value in flow style, for example [{a: b}, {a: c}]. */
 LVN_CHECKED enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name, const char *text,
                                            const struct lvn_yaml **out);

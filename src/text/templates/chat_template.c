@@ -42,8 +42,8 @@ void *lvn_tpl_alloc(struct lvn_tpl_run *r, int64_t bytes)
     return lvn_arena_alloc(r->a, (size_t)bytes);
 }
 
-enum lvn_status lvn_chat_template_parse(struct lvn_chat_template **out, const char *name, const char *text,
-                                        int64_t bytes)
+static enum lvn_status parse(struct lvn_chat_template **out, const char *name, const char *text, int64_t bytes,
+                             bool strict)
 {
     struct lvn_tpl_token *token;
     *out = NULL;
@@ -54,6 +54,7 @@ enum lvn_status lvn_chat_template_parse(struct lvn_chat_template **out, const ch
     lvn_unicode_init();
     struct lvn_chat_template *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
+    t->strict = strict;
     lvn_arena_init(&t->arena);
     enum lvn_status status = (t->name = lvn_arena_strdup(&t->arena, name)) ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) status = lvn_tpl_lex(t, text, bytes, &token);
@@ -63,6 +64,17 @@ enum lvn_status lvn_chat_template_parse(struct lvn_chat_template **out, const ch
     else
         lvn_chat_template_free(t);
     return status;
+}
+
+enum lvn_status lvn_chat_template_parse(struct lvn_chat_template **out, const char *name, const char *text,
+                                        int64_t bytes)
+{
+    return parse(out, name, text, bytes, false);
+}
+
+enum lvn_status lvn_template_parse(struct lvn_chat_template **out, const char *name, const char *text)
+{
+    return parse(out, name, text, (int64_t)strlen(text), true);
 }
 
 void lvn_chat_template_free(struct lvn_chat_template *t)

@@ -69,6 +69,9 @@ enum lvn_status lvn_tpl_value_of_messages(struct lvn_arena *a, const json_t *jso
 /* {% generation %} blocks do not mark what they write for message i of the list. */
 void lvn_tpl_exclude(struct lvn_tpl_value *messages, int64_t i);
 
+/* Is it white space for Python's strip()? */
+bool lvn_tpl_space(int32_t code);
+
 struct lvn_tpl_variable {
     const char *name;
     struct lvn_tpl_value value;
@@ -91,6 +94,9 @@ struct lvn_chat_template;
 /* name: of the file, for messages. LVN_FORMAT for invalid syntax, LVN_UNSUPPORTED for constructs that are left out. */
 enum lvn_status lvn_chat_template_parse(struct lvn_chat_template **out, const char *name, const char *text,
                                         int64_t bytes) LVN_CHECKED;
+/* A template of lm-evaluation-harness: white space around blocks and a newline at the end stay, an undefined name is an
+ * error where its value is used as text, and there is the filter regex_replace(pattern, replacement, count). */
+enum lvn_status lvn_template_parse(struct lvn_chat_template **out, const char *name, const char *text) LVN_CHECKED;
 void lvn_chat_template_free(struct lvn_chat_template *t); /* NULL: nothing */
 bool lvn_chat_template_has_generation(const struct lvn_chat_template *t);
 /* Renders into the arena. now: what strftime_now formats. limits: NULL for the defaults. LVN_FORMAT if the template

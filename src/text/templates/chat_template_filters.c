@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "templates/chat_template_private.h"
+#include "tokenizers/regex/regex.h"
 #include "tokenizers/unicode/unicode.h"
 
 #define FILTER(name)                                                                                                   \
@@ -144,6 +145,57 @@ FILTER(lvn_tpl_replace)
     struct lvn_tpl_value part = lvn_tpl_part(in, at, in->n);
     LVN_TRY(lvn_tpl_add(r, &text, &part));
     *out = at ? lvn_tpl_result(&text) : *in;
+    return LVN_OK;
+}
+
+/* The replacement of a match, with \\1 to \\9 for its groups. */
+static enum lvn_status add_replacement(struct lvn_tpl_run *r, struct lvn_tpl_output *o, const struct lvn_tpl_value *in,
+                                       const struct lvn_tpl_value *to, const int64_t *place, int groups)
+{
+    for (int64_t i = 0, begin = 0; i <= to->n; i++) {
+        if (i < to->n && to->p[i] != '\\') continue;
+        struct lvn_tpl_value part = lvn_tpl_part(to, begin, i);
+        LVN_TRY(lvn_tpl_add(r, o, &part));
+        if (i == to->n) break;
+        const int group = i + 1 < to->n ? to->p[i + 1] - '1' : -1;
+        if (group < 0 || group >= groups)
+            LVN_TPL_FAIL(r, UNSUPPORTED, "regex_replace: a backslash in '%.*s' must precede the number of a group",
+                         (int)to->n, to->p);
+        if (place[2 * group] >= 0) part = lvn_tpl_part(in, place[2 * group], place[2 * group + 1]);
+        if (place[2 * group] >= 0) LVN_TRY(lvn_tpl_add(r, o, &part));
+        begin = ++i + 1;
+    }
+    return LVN_OK;
+}
+
+/* As re.sub() of Python, for the expressions that tokenizers/regex/regex.h has. */
+static FILTER(regex_replace)
+{
+    struct lvn_tpl_output text = {0};
+    struct lvn_tpl_value pattern, to;
+    struct lvn_regex *e;
+    struct lvn_regex_scratch scratch = {0};
+    int64_t left = a[2] && a[2]->kind == LVN_TPL_INT && a[2]->i > 0 ? a[2]->i : INT64_MAX, at = 0, begin, end;
+    bool found = true;
+    LVN_TRY(lvn_tpl_str(r, a[0], &pattern));
+    LVN_TRY(lvn_tpl_str(r, a[1], &to));
+    const char *expression = lvn_arena_printf(r->a, "%.*s", (int)pattern.n, pattern.p);
+    if (!expression) return LVN_MEMORY;
+    LVN_TRY(lvn_regex_new(&e, r->a, r->t->name, expression));
+    enum lvn_status status = LVN_OK;
+    for (int64_t last = -1; left-- > 0 && status == LVN_OK; at = last = end) {
+        status = lvn_regex_find(e, &scratch, (const uint8_t *)in->p, in->n, last, &found, &begin, &end);
+        if (status != LVN_OK || !found) break;
+        struct lvn_tpl_value part = lvn_tpl_part(in, at, begin);
+        status = lvn_tpl_work(r, 1);
+        if (status == LVN_OK) status = lvn_tpl_add(r, &text, &part);
+        if (status == LVN_OK) status = add_replacement(r, &text, in, &to, scratch.place, lvn_regex_groups(e));
+    }
+    lvn_regex_scratch_release(&scratch);
+    LVN_TRY(status);
+    struct lvn_tpl_value part = lvn_tpl_part(in, at, in->n);
+    LVN_TRY(lvn_tpl_add(r, &text, &part));
+    *out = lvn_tpl_result(&text);
     return LVN_OK;
 }
 
@@ -531,6 +583,12 @@ const struct lvn_tpl_builtin *lvn_tpl_filter(const char *name, int64_t n)
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
         if ((int64_t)strlen(filters[i].name) == n && memcmp(filters[i].name, name, (size_t)n) == 0) return &filters[i];
     return NULL;
+}
+
+const struct lvn_tpl_builtin *lvn_tpl_strict_filter(const char *name, int64_t n)
+{
+    static const struct lvn_tpl_builtin row = {"regex_replace", "pattern,repl,count", 2, true, regex_replace};
+    return (int64_t)strlen(row.name) == n && memcmp(row.name, name, (size_t)n) == 0 ? &row : NULL;
 }
 
 /* --- map, select, reject, selectattr, rejectattr --- */

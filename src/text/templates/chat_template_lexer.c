@@ -2,7 +2,7 @@
  *
  * As Jinja with trim_blocks and lstrip_blocks: the newline after a block or a comment is removed, and so is white space
  * between the beginning of a line and a block; `-` removes all white space on its side, `+` keeps it. Line ends become
- * newlines, and a newline at the end of the template is removed. */
+ * newlines, and a newline at the end of the template is removed. In a strict template only `-` removes white space. */
 #include "templates/chat_template_private.h"
 
 struct lexer {
@@ -51,7 +51,7 @@ static void after_tag(struct lexer *x, char sign, bool trims)
 {
     if (sign == '-')
         skip_space(x);
-    else if (sign != '+' && trims && x->p < x->end && *x->p == '\n')
+    else if (sign != '+' && trims && !x->t->strict && x->p < x->end && *x->p == '\n')
         advance(x, x->p + 1);
     x->line_begins = x->p[-1] == '\n';
 }
@@ -229,7 +229,7 @@ static enum lvn_status lex_data(struct lexer *x, const char *tag, char sign, boo
     const char *to = tag;
     if (sign == '-') {
         while (to > x->p && is_space(to[-1])) to--;
-    } else if (sign != '+' && !output) {
+    } else if (sign != '+' && !output && !x->t->strict) {
         while (to > x->p && is_space(to[-1]) && to[-1] != '\n') to--;
         if (to == x->p ? !x->line_begins : to[-1] != '\n') to = tag;
     }
@@ -247,7 +247,7 @@ static char *with_newlines(struct lvn_chat_template *t, const char *text, int64_
         if (cr && i + 1 < bytes && text[i + 1] == '\n') i++;
         *to++ = cr ? '\n' : text[i];
     }
-    if (copy && to > copy && to[-1] == '\n') to--;
+    if (copy && to > copy && to[-1] == '\n' && !t->strict) to--;
     *n = to - copy;
     return copy;
 }

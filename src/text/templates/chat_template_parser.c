@@ -331,6 +331,7 @@ static enum lvn_status parse_filter(struct parser *p, struct lvn_tpl_node **out)
     made->a = *out;
     const struct lvn_tpl_builtin *row = lvn_tpl_filter(p->k->p, p->k->n);
     bool mapping = lvn_tpl_is_mapping_filter(p->k->p, p->k->n);
+    if (!row && p->t->strict) row = lvn_tpl_strict_filter(p->k->p, p->k->n);
     if (!row && !mapping && !p->ifs)
         REFUSE(p, UNSUPPORTED, "the filter '%.*s' is not supported", (int)p->k->n, p->k->p);
     LVN_TRY(name_index(p, p->k->p, p->k->n, &made->name));

@@ -216,6 +216,7 @@ static enum lvn_status add_repr(struct lvn_tpl_run *r, struct lvn_tpl_output *o,
 
 enum lvn_status lvn_tpl_add_str(struct lvn_tpl_run *r, struct lvn_tpl_output *o, const struct lvn_tpl_value *v)
 {
+    if (v->kind == LVN_TPL_UNDEFINED && r->t->strict) LVN_TPL_FAIL(r, FORMAT, "'%.60s' is undefined", v->p);
     if (v->kind == LVN_TPL_UNDEFINED) return LVN_OK;
     return v->kind == LVN_TPL_STRING ? lvn_tpl_add(r, o, v) : add_repr(r, o, v, 0);
 }

@@ -105,6 +105,7 @@ struct lvn_chat_template {
     const char **names;         /* variables; the first are the globals */
     int32_t n_names, loop_name; /* loop_name: of `loop`, -1 if the template does not read it */
     bool has_generation;
+    bool strict; /* lvn_template_parse() */
 };
 
 /* Globals have the first names. */
@@ -218,7 +219,6 @@ enum lvn_status lvn_tpl_contains(struct lvn_tpl_run *r, const struct lvn_tpl_val
 enum lvn_status lvn_tpl_binary(struct lvn_tpl_run *r, enum lvn_tpl_operator op, const struct lvn_tpl_value *x,
                                const struct lvn_tpl_value *y, struct lvn_tpl_value *out) LVN_CHECKED;
 int64_t lvn_tpl_search(const struct lvn_tpl_value *s, const struct lvn_tpl_value *part, int64_t from); /* -1: none */
-bool lvn_tpl_space(int32_t code); /* Python's white space */
 
 static inline struct lvn_tpl_value lvn_tpl_of(enum lvn_tpl_kind kind)
 {
@@ -322,6 +322,8 @@ enum lvn_status lvn_tpl_attribute(struct lvn_tpl_run *r, const struct lvn_tpl_va
 
 /* Tables: chat_template_filters.c, chat_template_tests.c, chat_template_methods.c. NULL: no such row. */
 const struct lvn_tpl_builtin *lvn_tpl_filter(const char *name, int64_t n);
+/* A filter that only templates of lvn_template_parse() have. */
+const struct lvn_tpl_builtin *lvn_tpl_strict_filter(const char *name, int64_t n);
 const struct lvn_tpl_builtin *lvn_tpl_test(const char *name, int64_t n);
 /* The method of a value; *known: Python has it, be it supported here or not. */
 const struct lvn_tpl_builtin *lvn_tpl_method(const struct lvn_tpl_value *v, const struct lvn_tpl_value *name,

@@ -1,4 +1,4 @@
-/* test_golden_cli.c - covers: src/app/cli/evaluate.c src/app/cli/export.c src/run/inference/evaluation.c
+/* test_golden_cli.c - covers: src/app/cli/evaluate/evaluate.c src/app/cli/export.c src/run/inference/evaluation.c
  *
  * The program against PyTorch: what test_golden.c compares within the library, through `levin evaluate` and `levin
  * train` as a user would. Tolerances and what is left out are explained there. */

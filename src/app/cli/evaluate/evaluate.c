@@ -1,5 +1,5 @@
 /* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients for comparison
- * with other programs. inference/evaluation.h does the work. */
+ * with other programs. inference/evaluation.h does the work; for --tasks see evaluate_tasks.h. */
 #include "cli/args.h"
 #include "inference/evaluation.h"
 
@@ -9,6 +9,7 @@
 
 #include "base/list.h"
 #include "cli/cli.h"
+#include "cli/evaluate/evaluate_tasks.h"
 #include "cli/model_arg.h"
 
 /* Prediction and losses of a sample. */
@@ -174,6 +175,8 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
 
 enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
 {
+    if (c->flag[LVN_FLAG_evaluate_tasks].texts.n) return lvn_evaluate_tasks(c);
+    LVN_TRY(lvn_evaluate_without_tasks(c));
     unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE;
     LVN_TRY(lvn_cli_join_ranks(c, lvn_cli_model_settings(c, c->operand[0], parts)));
     if (lvn_cli_shows_settings(c)) return LVN_OK;

@@ -1,0 +1,624 @@
+/* benchmark_harness.c - a task of lm-evaluation-harness: a .yaml file whose data are local .jsonl or .json files.
+ *
+ * Keys, templates, few-shot examples and requests are those of version 0.4 of that program. A field of a document
+ * becomes a value (harness_fields.h); values become a context and answers. Left out, and refused by name: other keys,
+ * tasks that generate text, other data sets than `json`, functions in Python, except those of hellaswag and winogrande,
+ * of which harness_fields.c has templates. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "benchmarks/benchmark_private.h"
+#include "benchmarks/harness_fields.h"
+#include "benchmarks/python_random.h"
+
+enum { EXAMPLES_SEED = 1234, INCLUDES = 8 };
+
+static const char *const splits[] = {"training_split", "validation_split", "test_split"};
+
+/* Keys of a task. READ: below; NONE: without effect on the result; REFUSED: it may change the result. */
+static const struct {
+    const char *name;
+    enum { READ, NONE, REFUSED } use;
+} keys[] = {
+    {"task", READ},
+    {"task_alias", NONE},
+    {"tag", NONE},
+    {"group", REFUSED},
+    {"include", READ},
+    {"dataset_path", READ},
+    {"dataset_name", NONE},
+    {"dataset_kwargs", READ},
+    {"training_split", READ},
+    {"validation_split", READ},
+    {"test_split", READ},
+    {"fewshot_split", READ},
+    {"fewshot_config", READ},
+    {"num_fewshot", READ},
+    {"process_docs", READ},
+    {"doc_to_text", READ},
+    {"doc_to_target", READ},
+    {"doc_to_choice", READ},
+    {"description", READ},
+    {"target_delimiter", READ},
+    {"fewshot_delimiter", READ},
+    {"output_type", READ},
+    {"metric_list", READ},
+    {"metadata", NONE},
+    {"should_decontaminate", NONE},
+    {"doc_to_decontamination_query", NONE},
+    {"repeats", NONE},
+    {"unsafe_code", REFUSED},
+    {"filter_list", REFUSED},
+    {"process_results", REFUSED},
+    {"generation_kwargs", REFUSED},
+    {"gen_prefix", REFUSED},
+    {"use_prompt", REFUSED},
+    {"custom_dataset", REFUSED},
+    {"doc_to_image", REFUSED},
+    {"doc_to_audio", REFUSED},
+};
+
+/* metric: with the aggregation that it has; kind: of the tasks that have it. by_default: without a metric_list. */
+static const struct {
+    const char *name, *aggregation;
+    enum lvn_benchmark_kind kind;
+    bool by_default;
+} metrics[] = {
+    {"acc", "mean", LVN_BENCHMARK_CHOICE, true},
+    {"acc_norm", "mean", LVN_BENCHMARK_CHOICE, true},
+    {"acc_bytes", "mean", LVN_BENCHMARK_CHOICE, false},
+    {"perplexity", "perplexity", LVN_BENCHMARK_LIKELIHOOD, true},
+    {"acc", "mean", LVN_BENCHMARK_LIKELIHOOD, true},
+    {"word_perplexity", "weighted_perplexity", LVN_BENCHMARK_ROLLING, true},
+    {"byte_perplexity", "weighted_perplexity", LVN_BENCHMARK_ROLLING, true},
+    {"bits_per_byte", "bits_per_byte", LVN_BENCHMARK_ROLLING, true},
+};
+enum { N_METRICS = sizeof metrics / sizeof *metrics };
+
+/* The fields of a task that are made from a document, for items and for examples. */
+struct parts {
+    struct lvn_harness_field text, target, choice;
+    const char *target_delimiter, *fewshot_delimiter;
+};
+
+struct task {
+    struct lvn_benchmarks *b;
+    struct lvn_prompts *p;
+    struct lvn_arena arena; /* of the files */
+    const char *path;
+    const struct lvn_yaml *map[INCLUDES]; /* the file, then those that it includes */
+    const char *map_path[INCLUDES];
+    int n_maps;
+    struct lvn_benchmark *out;
+    struct parts parts, example;
+    struct lvn_harness_field description;
+    struct lvn_rows rows, examples;
+    bool examples_are_rows;  /* of the same split: examples.row is empty */
+    bool excludes_item;      /* an example that equals the item is left out */
+    bool first_n;            /* fewshot_config.sampler */
+    bool options_are_inputs; /* doc_to_text gives a number: the choices are contexts, the target is the answer */
+    struct lvn_python_random random;
+    struct lvn_harness_run run;
+};
+
+/* --- keys --- */
+
+static const struct lvn_yaml *get(const struct task *t, const char *key)
+{
+    for (int i = 0; i < t->n_maps; i++) {
+        const struct lvn_yaml *node = lvn_yaml_get(t->map[i], key);
+        if (node) return lvn_harness_is_null(node) ? NULL : node;
+    }
+    return NULL;
+}
+
+/* A text, or `otherwise`. */
+static enum lvn_status text_of(const struct task *t, const struct lvn_yaml *node, const char *otherwise,
+                               const char **out)
+{
+    *out = node ? node->text : otherwise;
+    LVN_CHECK(!node || (node->kind == LVN_YAML_SCALAR && !node->tag), ARG, "%s:%d: '%s' must be a text", t->path,
+              node->line, node->key);
+    return LVN_OK;
+}
+
+static enum lvn_status number_of(const struct task *t, const struct lvn_yaml *node, int64_t otherwise, int64_t *out)
+{
+    char *end = NULL;
+    *out = otherwise;
+    if (!node) return LVN_OK;
+    const long n = node->kind == LVN_YAML_SCALAR ? strtol(node->text, &end, 10) : -1;
+    LVN_CHECK(end && *node->text && !*end && n >= 0 && n <= 1000, ARG, "%s:%d: '%s' must be a number from 0 to 1000",
+              t->path, node->line, node->key);
+    *out = n;
+    return LVN_OK;
+}
+
+static enum lvn_status check_keys(const struct task *t)
+{
+    for (int i = 0; i < t->n_maps; i++)
+        for (const struct lvn_yaml *node = t->map[i]->child; node; node = node->next) {
+            size_t k = 0;
+            while (k < sizeof keys / sizeof *keys && strcmp(keys[k].name, node->key)) k++;
+            LVN_CHECK(
+                k < sizeof keys / sizeof *keys, ARG,
+                "%s:%d: '%s' is no key of a task of lm-evaluation-harness that levin knows; remove it, or correct "
+                "its name",
+                t->map_path[i], node->line, node->key);
+            LVN_CHECK(keys[k].use != REFUSED || lvn_harness_is_null(node), UNSUPPORTED,
+                      "%s:%d: '%s' is not supported; remove it if the task does not need it", t->map_path[i],
+                      node->line, node->key);
+        }
+    return LVN_OK;
+}
+
+/* Reads the file and those that it includes. */
+static enum lvn_status read_maps(struct task *t, const char *path)
+{
+    for (;;) {
+        LVN_CHECK(t->n_maps < INCLUDES, ARG, "'%s': more than %d files include each other", path, INCLUDES);
+        t->map_path[t->n_maps] = path;
+        LVN_TRY(lvn_yaml_read_tagged(&t->arena, path, &t->map[t->n_maps++]));
+        const struct lvn_yaml *include = lvn_yaml_get(t->map[t->n_maps - 1], "include");
+        if (!include) return LVN_OK;
+        LVN_CHECK(include->kind == LVN_YAML_SCALAR, ARG, "%s:%d: 'include' must be the path of a file", path,
+                  include->line);
+        const char *dir = lvn_path_dir(&t->arena, path);
+        const char *next = dir ? lvn_path_join(&t->arena, dir, include->text) : NULL;
+        if (!next) return LVN_MEMORY;
+        LVN_CHECK(lvn_path_is_file(next), ARG, "%s:%d: the included file '%s' does not exist", path, include->line,
+                  next);
+        path = next;
+    }
+}
+
+static enum lvn_status read_kind(struct task *t)
+{
+    static const char *const names[] = {"multiple_choice", "loglikelihood", "loglikelihood_rolling"};
+    const struct lvn_yaml *node = get(t, "output_type");
+    const char *type;
+    LVN_TRY(text_of(t, node, "generate_until", &type));
+    for (int i = 0; i < 3; i++) {
+        t->out->kind = (enum lvn_benchmark_kind)i;
+        if (!strcmp(type, names[i])) return LVN_OK;
+    }
+    LVN_FAIL(UNSUPPORTED,
+             "%s:%d: the output_type is '%s'%s, and levin has multiple_choice, loglikelihood and loglikelihood_rolling",
+             t->path, node ? node->line : 1, type, node ? "" : " where none is given");
+}
+
+static enum lvn_status add_metric(struct task *t, const struct lvn_yaml *node)
+{
+    const struct lvn_yaml *name = lvn_yaml_get(node, "metric"), *aggregation = lvn_yaml_get(node, "aggregation");
+    int k = 0;
+    LVN_CHECK(name && name->kind == LVN_YAML_SCALAR, ARG, "%s:%d: an entry of metric_list needs 'metric', a name",
+              t->path, node->line);
+    while (k < N_METRICS && (metrics[k].kind != t->out->kind || strcmp(metrics[k].name, name->text))) k++;
+    LVN_CHECK(k < N_METRICS, UNSUPPORTED, "%s:%d: the metric '%s' is not supported for this output_type", t->path,
+              name->line, name->text);
+    LVN_CHECK(!aggregation || !strcmp(aggregation->text, metrics[k].aggregation), UNSUPPORTED,
+              "%s:%d: the metric '%s' is aggregated by '%s' here, not by '%s'", t->path, aggregation->line, name->text,
+              metrics[k].aggregation, aggregation->text);
+    for (const struct lvn_yaml *key = node->child; key; key = key->next)
+        LVN_CHECK(!strcmp(key->key, "metric") || !strcmp(key->key, "aggregation") ||
+                      !strcmp(key->key, "higher_is_better"),
+                  UNSUPPORTED, "%s:%d: '%s' of a metric is not supported", t->path, key->line, key->key);
+    LVN_CHECK(t->out->n_values < LVN_BENCHMARK_METRICS, ARG, "%s:%d: too many metrics", t->path, node->line);
+    t->out->value[t->out->n_values++].metric = metrics[k].name;
+    return LVN_OK;
+}
+
+static enum lvn_status read_metrics(struct task *t)
+{
+    const struct lvn_yaml *list = get(t, "metric_list");
+    for (int k = 0; k < N_METRICS && !list; k++)
+        if (metrics[k].by_default && metrics[k].kind == t->out->kind)
+            t->out->value[t->out->n_values++].metric = metrics[k].name;
+    LVN_CHECK(!list || (list->kind == LVN_YAML_LIST && list->n), ARG, "%s:%d: 'metric_list' must be a list", t->path,
+              list->line);
+    for (const struct lvn_yaml *node = list ? list->child : NULL; node; node = node->next) LVN_TRY(add_metric(t, node));
+    return LVN_OK;
+}
+
+/* --- data --- */
+
+/* A path as lm-evaluation-harness sees it, from the current folder, or else beside the task's file. */
+static enum lvn_status add_file(struct task *t, const struct lvn_yaml *node, struct lvn_rows *rows)
+{
+    LVN_CHECK(node->kind == LVN_YAML_SCALAR, ARG, "%s:%d: a file of data_files must be a path", t->path, node->line);
+    const char *path = lvn_path_home(&t->b->arena, node->text);
+    if (path && !lvn_path_exists(path)) {
+        const char *dir = lvn_path_dir(&t->arena, t->path);
+        const char *beside = dir ? lvn_path_join(&t->b->arena, dir, node->text) : NULL;
+        if (!beside) return LVN_MEMORY;
+        if (lvn_path_exists(beside)) path = beside;
+    }
+    if (!path) return LVN_MEMORY;
+    LVN_CHECK(lvn_path_exists(path), ARG,
+              "%s:%d: there is no file '%s', neither in the current folder nor beside the "
+              "task's file",
+              t->path, node->line, node->text);
+    t->out->path = path;
+    return lvn_rows_read(rows, path);
+}
+
+/* The files of a split: data_files is a map of splits, or a file or a list, which is the split `train`. */
+static enum lvn_status read_split(struct task *t, const char *split, const struct lvn_yaml *named,
+                                  struct lvn_rows *rows)
+{
+    const struct lvn_yaml *files = lvn_yaml_get(get(t, "dataset_kwargs"), "data_files");
+    LVN_CHECK(files, ARG, "%s:%d: 'dataset_kwargs' needs 'data_files', with the .jsonl files of the splits", t->path,
+              get(t, "dataset_kwargs") ? get(t, "dataset_kwargs")->line : 1);
+    const struct lvn_yaml *of_split = files->kind == LVN_YAML_MAP   ? lvn_yaml_get(files, split)
+                                      : strcmp(split, "train") == 0 ? files
+                                                                    : NULL;
+    LVN_CHECK(of_split, ARG, "%s:%d: '%s' is the split '%s', and data_files (line %d) has no file for it", t->path,
+              named->line, named->key, split, files->line);
+    if (of_split->kind != LVN_YAML_LIST) return add_file(t, of_split, rows);
+    for (const struct lvn_yaml *node = of_split->child; node; node = node->next) LVN_TRY(add_file(t, node, rows));
+    return LVN_OK;
+}
+
+static enum lvn_status check_dataset(const struct task *t)
+{
+    const struct lvn_yaml *node = get(t, "dataset_path"), *more = get(t, "dataset_kwargs");
+    LVN_CHECK(node && node->kind == LVN_YAML_SCALAR && !strcmp(node->text, "json"), UNSUPPORTED,
+              "%s:%d: dataset_path is '%s', and levin reads local files: write 'dataset_path: json' and "
+              "'dataset_kwargs: {data_files: {test: FILE.jsonl}}'",
+              t->path, node ? node->line : 1, node && node->text ? node->text : "");
+    for (const struct lvn_yaml *key = more && more->kind == LVN_YAML_MAP ? more->child : NULL; key; key = key->next)
+        LVN_CHECK(!strcmp(key->key, "data_files"), UNSUPPORTED, "%s:%d: '%s' of dataset_kwargs is not supported",
+                  t->path, key->line, key->key);
+    return LVN_OK;
+}
+
+/* Which split has the items, and which the examples. */
+static enum lvn_status read_data(struct task *t)
+{
+    const struct lvn_yaml *items = get(t, splits[2]) ? get(t, splits[2]) : get(t, splits[1]);
+    const struct lvn_yaml *config = get(t, "fewshot_config"), *examples = get(t, "fewshot_split");
+    const struct lvn_yaml *samples = lvn_yaml_get(config, "samples");
+    const char *of_items, *of_examples;
+    LVN_TRY(check_dataset(t));
+    LVN_CHECK(items, ARG, "%s:1: the task needs test_split or validation_split, the split with its items", t->path);
+    LVN_TRY(text_of(t, items, NULL, &of_items));
+    LVN_TRY(read_split(t, of_items, items, &t->rows));
+    const char *path = t->out->path;
+    if (lvn_yaml_get(config, "split")) examples = lvn_yaml_get(config, "split");
+    const struct lvn_yaml *test = get(t, splits[2]);
+    t->excludes_item = examples ? test && !strcmp(examples->text, test->text) : !test;
+    if (!t->out->n_fewshot) return LVN_OK;
+    if (samples && !examples) return lvn_harness_samples(&t->run, samples, &t->examples);
+    for (int i = 0; i < 3 && !examples; i++) examples = get(t, splits[i]);
+    LVN_TRY(text_of(t, examples, NULL, &of_examples));
+    t->examples_are_rows = !strcmp(of_examples, of_items);
+    if (!t->examples_are_rows) LVN_TRY(read_split(t, of_examples, examples, &t->examples));
+    t->out->path = path;
+    return LVN_OK;
+}
+
+/* --- fields --- */
+
+static enum lvn_status read_parts(struct task *t, const struct lvn_yaml *over, struct parts *out)
+{
+    static const char *const names[] = {"doc_to_text", "doc_to_target", "doc_to_choice", "target_delimiter",
+                                        "fewshot_delimiter"};
+    const struct lvn_yaml *node[5];
+    struct lvn_harness_field *const field[] = {&out->text, &out->target, &out->choice};
+    for (int i = 0; i < 5; i++) {
+        node[i] = lvn_yaml_get(over, names[i]);
+        if (!node[i] || lvn_harness_is_null(node[i])) node[i] = get(t, names[i]);
+    }
+    for (int i = 0; i < 3; i++) LVN_TRY(lvn_harness_field(&t->run, node[i], field[i]));
+    LVN_TRY(text_of(t, node[3], " ", &out->target_delimiter));
+    return text_of(t, node[4], "\n\n", &out->fewshot_delimiter);
+}
+
+static enum lvn_status read_fields(struct task *t)
+{
+    static const char *const known[] = {"sampler",       "split",         "samples",          "doc_to_text",
+                                        "doc_to_choice", "doc_to_target", "target_delimiter", "fewshot_delimiter"};
+    const struct lvn_yaml *config = get(t, "fewshot_config"), *sampler = lvn_yaml_get(config, "sampler");
+    const char *text;
+    for (const struct lvn_yaml *key = config ? config->child : NULL; key; key = key->next) {
+        bool found = false;
+        for (int i = 0; i < 8; i++) found |= !strcmp(key->key, known[i]);
+        LVN_CHECK(found, UNSUPPORTED, "%s:%d: '%s' of fewshot_config is not supported", t->path, key->line, key->key);
+    }
+    LVN_TRY(text_of(t, sampler, "default", &text));
+    t->first_n = !strcmp(text, "first_n");
+    LVN_CHECK(t->first_n || !strcmp(text, "default"), UNSUPPORTED,
+              "%s:%d: the sampler '%s' is not supported; levin has default and first_n", t->path, sampler->line, text);
+    LVN_CHECK(t->out->kind == LVN_BENCHMARK_ROLLING || get(t, "doc_to_text"), ARG,
+              "%s:1: the task needs doc_to_text, the context of an item", t->path);
+    LVN_CHECK(get(t, "doc_to_target"), ARG, "%s:1: the task needs doc_to_target, the answer of an item", t->path);
+    LVN_CHECK(t->out->kind != LVN_BENCHMARK_CHOICE || get(t, "doc_to_choice"), ARG,
+              "%s:1: a task of output_type multiple_choice needs doc_to_choice, the list of answers", t->path);
+    LVN_TRY(lvn_harness_process(&t->run, get(t, "process_docs")));
+    LVN_TRY(lvn_harness_field(&t->run, get(t, "description"), &t->description));
+    LVN_TRY(read_parts(t, NULL, &t->parts));
+    return read_parts(t, config, &t->example);
+}
+
+/* --- prompts --- */
+
+/* What the fields give for one document. */
+struct turn {
+    json_t *text, *target, *choice;
+};
+
+static void turn_release(struct turn *turn)
+{
+    json_decref(turn->text);
+    json_decref(turn->target);
+    json_decref(turn->choice);
+}
+
+static enum lvn_status check_choices(const struct task *t, const struct turn *turn)
+{
+    const size_t n = json_array_size(turn->choice);
+    LVN_CHECK(json_is_array(turn->choice), ARG, "%s:%lld: doc_to_choice gives no list", t->run.rows->path,
+              (long long)t->run.line);
+    LVN_CHECK(n >= 2, ARG, "%s:%lld: the item has %zu answers; it needs two or more, so that there is a choice",
+              t->run.rows->path, (long long)t->run.line, n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(turn->choice, i);
+        LVN_CHECK(json_is_string(one), ARG, "%s:%lld: answer %zu is no text", t->run.rows->path, (long long)t->run.line,
+                  i + 1);
+        LVN_CHECK(json_string_length(one) > 0, ARG, "%s:%lld: answer %zu is empty", t->run.rows->path,
+                  (long long)t->run.line, i + 1);
+    }
+    return LVN_OK;
+}
+
+/* A text of digits is a number where there are choices. */
+static enum lvn_status read_turn(struct task *t, const struct parts *parts, struct lvn_rows *rows, int64_t i,
+                                 struct turn *out)
+{
+    *out = (struct turn){0};
+    LVN_TRY(lvn_harness_document(&t->run, rows, i));
+    if (parts->choice.node) LVN_TRY(lvn_harness_value(&t->run, &parts->choice, LVN_HARNESS_LIST, &out->choice));
+    if (parts->choice.node && t->out->kind == LVN_BENCHMARK_CHOICE) LVN_TRY(check_choices(t, out));
+    const enum lvn_harness_use use = parts->choice.node ? LVN_HARNESS_NUMBER : LVN_HARNESS_TEXT;
+    if (parts->text.node) LVN_TRY(lvn_harness_value(&t->run, &parts->text, use, &out->text));
+    return lvn_harness_value(&t->run, &parts->target, use | LVN_HARNESS_TARGET, &out->target);
+}
+
+/* Choice i, or NULL. */
+static const char *choice_text(const struct turn *turn, const json_t *index)
+{
+    const json_int_t i = json_is_integer(index) ? json_integer_value(index) : -1;
+    return i < 0 ? NULL : json_string_value(json_array_get(turn->choice, (size_t)i));
+}
+
+static enum lvn_status add_example(struct task *t, struct lvn_rows *rows, int64_t i, struct lvn_text *to)
+{
+    struct turn turn;
+    enum lvn_status status = read_turn(t, &t->example, rows, i, &turn);
+    const char *text = t->options_are_inputs ? choice_text(&turn, turn.text) : json_string_value(turn.text);
+    const json_t *target = json_is_array(turn.target) ? json_array_get(turn.target, 0) : turn.target;
+    const char *answer = json_is_string(target) ? json_string_value(target) : choice_text(&turn, target);
+    if (status == LVN_OK && (!text || !answer))
+        status = lvn_fail(LVN_ARG, "%s:%lld: the example has no %s: doc_to_%s gives no text and no index of a choice",
+                          rows->path, (long long)rows->line[i], text ? "answer" : "context", text ? "target" : "text");
+    if (status == LVN_OK) {
+        lvn_text_add(to, text);
+        if (*answer) { /* an empty one has no delimiters either */
+            lvn_text_add(to, t->example.target_delimiter);
+            lvn_text_add(to, answer);
+            lvn_text_add(to, t->example.fewshot_delimiter);
+        }
+    }
+    turn_release(&turn);
+    return status;
+}
+
+/* The indices of the examples before item `at`. */
+static enum lvn_status choose_examples(struct task *t, const struct lvn_rows *pool, int64_t at, int64_t *out)
+{
+    const json_t *item = t->rows.row[at];
+    const int64_t n = t->out->n_fewshot, drawn = n + t->excludes_item;
+    int64_t kept = 0;
+    if (!t->first_n) {
+        LVN_CHECK(drawn <= pool->n, ARG, "'%s' has %lld items for examples, and %lld are drawn", pool->path,
+                  (long long)pool->n, (long long)drawn);
+        LVN_TRY(lvn_python_sample(&t->random, pool->n, drawn, out));
+    }
+    for (int64_t i = 0; i < (t->first_n ? pool->n : drawn) && kept < n; i++) {
+        const int64_t k = t->first_n ? i : out[i];
+        if (!t->excludes_item || !json_equal(pool->row[k], item)) out[kept++] = k;
+    }
+    LVN_CHECK(kept == n, ARG, "'%s' has too few items that differ from the item of line %lld for %lld examples",
+              pool->path, (long long)t->rows.line[at], (long long)n);
+    return LVN_OK;
+}
+
+static enum lvn_status add_examples(struct task *t, int64_t at, struct lvn_text *to)
+{
+    struct lvn_rows *pool = t->examples_are_rows ? &t->rows : &t->examples;
+    const int64_t n = t->out->n_fewshot;
+    if (!n) return LVN_OK;
+    int64_t *chosen = lvn_malloc(sizeof *chosen * (size_t)(n + 1));
+    if (!chosen) return LVN_MEMORY;
+    enum lvn_status status = choose_examples(t, pool, at, chosen);
+    for (int64_t k = 0; k < n && status == LVN_OK; k++) status = add_example(t, pool, chosen[k], to);
+    free(chosen);
+    return status;
+}
+
+/* Description and examples. */
+static enum lvn_status add_preamble(struct task *t, int64_t at, struct lvn_text *to)
+{
+    json_t *value = NULL;
+    LVN_TRY(lvn_harness_document(&t->run, &t->rows, at));
+    if (t->description.node && *t->description.node->text) {
+        LVN_TRY(lvn_harness_value(&t->run, &t->description, LVN_HARNESS_TEXT, &value));
+        lvn_text_add(to, json_is_string(value) ? json_string_value(value) : "");
+        json_decref(value);
+    }
+    return add_examples(t, at, to);
+}
+
+static enum lvn_status add_requests(struct task *t, const struct turn *turn, struct lvn_text *context)
+{
+    const int64_t before = context->n;
+    LVN_LOCAL_TEXT(answer);
+    const char *text = json_string_value(turn->text), *target = json_string_value(turn->target);
+    LVN_CHECK(t->options_are_inputs ? json_is_integer(turn->text) : text != NULL, ARG,
+              "%s:%lld: doc_to_text gives %s, as for the first item it did not", t->rows.path, (long long)t->run.line,
+              text ? "a text" : "no text");
+    if (!t->options_are_inputs) lvn_text_add(context, text);
+    if (t->out->kind == LVN_BENCHMARK_LIKELIHOOD) {
+        LVN_CHECK(target && *target, ARG, "%s:%lld: doc_to_target gives no text, or an empty one", t->rows.path,
+                  (long long)t->run.line);
+        LVN_TRY(lvn_text_status(context));
+        return lvn_prompts_pair(t->p, lvn_text_string(context), target);
+    }
+    LVN_CHECK(!t->options_are_inputs || target, ARG, "%s:%lld: doc_to_target gives no text", t->rows.path,
+              (long long)t->run.line);
+    for (size_t i = 0; i < json_array_size(turn->choice); i++) {
+        const char *choice = json_string_value(json_array_get(turn->choice, i));
+        if (t->options_are_inputs) context->n = before;
+        if (t->options_are_inputs) lvn_text_add(context, choice);
+        lvn_text_clear(&answer);
+        lvn_text_add(&answer, t->parts.target_delimiter);
+        lvn_text_add(&answer, t->options_are_inputs ? target : choice);
+        LVN_TRY(lvn_text_status(context));
+        LVN_TRY(lvn_text_status(&answer));
+        LVN_TRY(lvn_prompts_pair(t->p, lvn_text_string(context), lvn_text_string(&answer)));
+    }
+    return LVN_OK;
+}
+
+/* The indices of the correct choices, from a number, a text among the choices, or a list of numbers. */
+static enum lvn_status read_gold(struct task *t, const struct turn *turn, struct lvn_benchmark_item *item)
+{
+    const json_t *gold = t->options_are_inputs ? turn->text : turn->target;
+    const int n = json_is_array(gold) ? (int)json_array_size(gold) : 1;
+    int32_t *list = lvn_arena_alloc(&t->b->arena, sizeof *list * (size_t)(n + 1));
+    if (!list) return LVN_MEMORY;
+    bool found = n > 0;
+    for (int i = 0; i < n; i++) {
+        const json_t *one = json_is_array(gold) ? json_array_get(gold, (size_t)i) : gold;
+        const json_int_t index = json_integer_value(one);
+        list[i] = json_is_true(one) ? 1 : json_is_false(one) ? 0 : -1;
+        if (json_is_integer(one) && index >= 0 && index < item->n) list[i] = (int32_t)index;
+        for (int k = item->n - 1; k >= 0 && json_is_string(one); k--)
+            if (json_equal(one, json_array_get(turn->choice, (size_t)k))) list[i] = k;
+        found &= list[i] >= 0;
+    }
+    LVN_CHECK(found, ARG,
+              "%s:%lld: the correct answer is neither the number of one of the %d choices, from 0, nor the text of one",
+              t->rows.path, (long long)t->run.line, item->n);
+    item->gold = list;
+    item->n_gold = n;
+    return LVN_OK;
+}
+
+static enum lvn_status count_text(const char *text, struct lvn_benchmark_item *item)
+{
+    const int64_t n = (int64_t)strlen(text);
+    item->bytes = n;
+    item->words = 1; /* as re.split("\\s+", text): one more than the runs of white space */
+    for (int64_t at = 0; at < n;) {
+        const int64_t space = lvn_prompt_space(text + at, n - at);
+        item->words += space > 0;
+        at += space;
+        while (at < n && !lvn_prompt_space(text + at, n - at)) at++;
+    }
+    return LVN_OK;
+}
+
+static void count_answers(const struct turn *turn, struct lvn_benchmark_item *item)
+{
+    for (int i = 0; i < item->n; i++) {
+        const json_t *choice = json_array_get(turn->choice, (size_t)i);
+        const char *text = json_string_value(choice);
+        struct lvn_benchmark_sequence *sequence = &item->sequence[i];
+        sequence->bytes = text ? (int64_t)json_string_length(choice) : 0;
+        for (int64_t k = 0; k < sequence->bytes; k++) sequence->chars += ((unsigned char)text[k] & 0xc0) != 0x80;
+    }
+}
+
+static enum lvn_status make_item(struct task *t, int64_t i, const struct turn *turn, struct lvn_text *context,
+                                 struct lvn_benchmark_item *item)
+{
+    const bool rolling = t->out->kind == LVN_BENCHMARK_ROLLING;
+    const char *target = json_string_value(turn->target);
+    lvn_prompts_begin(t->p, t->rows.path, t->rows.line[i]);
+    LVN_CHECK(!rolling || target, ARG, "%s:%lld: doc_to_target gives no text", t->rows.path,
+              (long long)t->rows.line[i]);
+    if (rolling) LVN_TRY(count_text(target, item));
+    LVN_TRY(rolling ? lvn_prompts_windows(t->p, target) : add_requests(t, turn, context));
+    LVN_TRY(lvn_prompts_item(t->p, &t->b->arena, t->p->o->context + 1, item));
+    item->needs_greedy = t->out->kind == LVN_BENCHMARK_LIKELIHOOD;
+    if (t->out->kind != LVN_BENCHMARK_CHOICE) return LVN_OK;
+    count_answers(turn, item);
+    return read_gold(t, turn, item);
+}
+
+static enum lvn_status read_item(struct task *t, int64_t i, struct lvn_benchmark_item *item)
+{
+    LVN_LOCAL_TEXT(context);
+    struct turn turn = {0};
+    if (!i) { /* the first item decides for all */
+        enum lvn_status status = read_turn(t, &t->parts, &t->rows, i, &turn);
+        t->options_are_inputs = t->out->kind == LVN_BENCHMARK_CHOICE && json_is_integer(turn.text);
+        turn_release(&turn);
+        LVN_TRY(status);
+    }
+    if (t->out->kind != LVN_BENCHMARK_ROLLING) LVN_TRY(add_preamble(t, i, &context));
+    enum lvn_status status = read_turn(t, &t->parts, &t->rows, i, &turn);
+    if (status == LVN_OK) status = make_item(t, i, &turn, &context, item);
+    turn_release(&turn);
+    return status;
+}
+
+static enum lvn_status read_items(struct task *t)
+{
+    const struct lvn_benchmark_options *o = t->p->o;
+    t->out->n = o->limit && o->limit < t->rows.n ? o->limit : t->rows.n;
+    t->out->item = lvn_arena_alloc(&t->b->arena, sizeof *t->out->item * (size_t)(t->out->n + 1));
+    if (!t->out->item) return LVN_MEMORY;
+    lvn_python_random_init(&t->random, EXAMPLES_SEED);
+    for (int64_t i = 0; i < t->out->n; i++) {
+        LVN_TRY(read_item(t, i, &t->out->item[i]));
+        t->out->truncated += t->out->item[i].truncated;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_task(struct task *t)
+{
+    const char *name, *stem = lvn_path_name(t->path);
+    LVN_TRY(read_maps(t, t->path));
+    LVN_TRY(check_keys(t));
+    LVN_TRY(text_of(t, get(t, "task"), stem, &name));
+    t->run.task = name;
+    if (!(t->out->name = lvn_arena_strdup(&t->b->arena, name))) return LVN_MEMORY;
+    LVN_TRY(read_kind(t));
+    LVN_TRY(read_metrics(t));
+    LVN_TRY(number_of(t, get(t, "num_fewshot"), 0, &t->out->n_fewshot));
+    if (t->p->o->n_fewshot >= 0) t->out->n_fewshot = t->p->o->n_fewshot;
+    if (t->out->kind == LVN_BENCHMARK_ROLLING) t->out->n_fewshot = 0;
+    LVN_TRY(read_data(t));
+    LVN_TRY(read_fields(t));
+    return read_items(t);
+}
+
+enum lvn_status lvn_harness_read(struct lvn_benchmarks *b, struct lvn_prompts *p, const char *path)
+{
+    struct task *t = lvn_calloc(1, sizeof *t);
+    if (!t) return LVN_MEMORY;
+    *t = (struct task){.b = b, .p = p, .path = path};
+    lvn_harness_run_init(&t->run, path, &t->arena);
+    enum lvn_status status = lvn_benchmarks_add(b, &t->out);
+    if (status == LVN_OK) status = read_task(t);
+    lvn_harness_run_release(&t->run);
+    lvn_rows_release(&t->rows);
+    lvn_rows_release(&t->examples);
+    lvn_arena_release(&t->arena);
+    free(t);
+    return status;
+}
