@@ -79,8 +79,21 @@ static bool scan(struct lvn_json_scan *s, const json_t *value, int depth)
     return true;
 }
 
+/* Both readers accept the same texts, with the same values. */
+static void check_load(const char *text, int64_t bytes)
+{
+    json_t *one = NULL, *two = NULL;
+    json_error_t error;
+    if (lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES, &one, &error) != LVN_OK) return;
+    if (lvn_json_scan_load(text, bytes, &two, &error) != LVN_OK) abort();
+    if (!one != !two || (one && !json_equal(one, two))) abort();
+    json_decref(one);
+    json_decref(two);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    check_load((const char *)data, (int64_t)size);
     json_t *value;
     LVN_LOCAL_ARENA(a);
     bool good = lvn_json_parse("the input", (const char *)data, (int64_t)size, &value) == LVN_OK;

@@ -237,3 +237,94 @@ enum lvn_status lvn_json_scan_end(struct lvn_json_scan *scan)
 {
     return lvn_json_scan_peek(scan) || scan->at < scan->end ? fail(scan, "unexpected text after its end") : LVN_OK;
 }
+
+/* --- whole values --- */
+
+enum { BUILT_DEPTH = 32 };
+
+static enum lvn_status build(struct lvn_json_scan *scan, int depth, json_t **out);
+
+static enum lvn_status build_list(struct lvn_json_scan *scan, int depth, json_t *list)
+{
+    bool more;
+    for (int64_t i = 0;; i++) {
+        json_t *value;
+        LVN_TRY(lvn_json_scan_next(scan, ']', i, &more));
+        if (!more) return LVN_OK;
+        LVN_TRY(build(scan, depth, &value));
+        if (json_array_append_new(list, value)) return LVN_MEMORY;
+    }
+}
+
+static enum lvn_status build_object(struct lvn_json_scan *scan, int depth, json_t *object)
+{
+    bool more;
+    for (int64_t i = 0;; i++) {
+        const char *text, *key;
+        json_t *value;
+        int64_t n;
+        LVN_TRY(lvn_json_scan_next(scan, '}', i, &more));
+        if (!more) return LVN_OK;
+        LVN_TRY(lvn_json_scan_key(scan, &text, &n));
+        if (!(key = lvn_arena_printf(scan->arena, "%.*s", (int)n, text))) return LVN_MEMORY;
+        if ((int64_t)strlen(key) != n || json_object_get(object, key)) return fail(scan, "a key that jansson refuses");
+        LVN_TRY(build(scan, depth, &value));
+        if (json_object_set_new_nocheck(object, key, value)) return LVN_MEMORY;
+    }
+}
+
+static enum lvn_status build_word(struct lvn_json_scan *scan, json_t **out)
+{
+    const char *begin = scan->at;
+    json_error_t error;
+    int64_t n;
+    LVN_TRY(lvn_json_scan_index(scan, &n));
+    if (n >= 0) {
+        *out = json_integer(n);
+        return LVN_OK;
+    }
+    scan->at = word_end(begin, scan->end);
+    return lvn_json_load(begin, scan->at - begin, JSON_DECODE_ANY, out, &error);
+}
+
+/* Fails for everything that jansson may refuse; *out may be part of a value then. */
+static enum lvn_status build(struct lvn_json_scan *scan, int depth, json_t **out)
+{
+    const char c = lvn_json_scan_peek(scan), *text;
+    int64_t n;
+    *out = NULL;
+    if (depth > BUILT_DEPTH) return fail(scan, "too deep for this function");
+    if (c == '"') {
+        LVN_TRY(lvn_json_scan_string(scan, &text, &n));
+        if (!memchr(text, 0, (size_t)n)) *out = json_stringn_nocheck(text, (size_t)n);
+    } else if (c == '[' || c == '{') {
+        *out = c == '[' ? json_array() : json_object();
+        scan->at++;
+        const enum lvn_status status =
+            c == '[' ? build_list(scan, depth + 1, *out) : build_object(scan, depth + 1, *out);
+        if (status != LVN_OK) json_decref(*out);
+        LVN_TRY(status);
+    } else {
+        LVN_TRY(build_word(scan, out));
+    }
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_json_scan_load(const char *text, int64_t bytes, json_t **out, json_error_t *error)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_json_scan scan = {.name = "", .text = text, .at = text, .end = text + bytes, .arena = &a};
+    const long begun = lvn_json_begin();
+    json_t *value = NULL;
+    enum lvn_status status = build(&scan, 0, &value);
+    if (status == LVN_OK) {
+        status = lvn_json_scan_end(&scan);
+        if (status == LVN_OK && lvn_json_check(begun) == LVN_OK && (json_is_object(value) || json_is_array(value))) {
+            *out = value;
+            return LVN_OK;
+        }
+        json_decref(value);
+    }
+    lvn_error_clear();
+    return lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES, out, error); /* with its message */
+}

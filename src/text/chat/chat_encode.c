@@ -152,7 +152,10 @@ static enum lvn_status prefix_spans(struct variables *v, struct lvn_arena *a, co
         struct draft *d;
         if (!row->is_trained[i]) continue;
         LVN_TRY(render(v, a, i, true, &prompt));
-        LVN_TRY(render(v, a, i + 1, false, &with_answer));
+        if (i + 1 < row->n)
+            LVN_TRY(render(v, a, i + 1, false, &with_answer));
+        else
+            with_answer = drafts->text;
         LVN_CHECK(
             begins_with(&with_answer, &prompt), UNSUPPORTED,
             "message %lld: the template does not continue its prompt for an answer with the answer, so the answer "

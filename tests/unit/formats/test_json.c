@@ -1,4 +1,4 @@
-/* test_json.c - covers: src/files/formats/json.c
+/* test_json.c - covers: src/files/formats/json.c, src/files/formats/json_scan.c
  *
  * What the JSON reader refuses, members of objects, and that writing is stable. */
 #include "faults.h"
@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "formats/json.h"
+#include "formats/json_scan.h"
 
 static enum lvn_status parse(const char *text)
 {
@@ -219,6 +220,47 @@ static void tokens_without_memory(void **state)
     }
 }
 
+static uint32_t draw(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
+}
+
+/* The fast reader of rows accepts what lvn_json_load() accepts, with the same values: also for damaged texts. */
+static void rows_are_the_same(void **state)
+{
+    (void)state;
+    static const char row[] = " {\"messages\": [{\"role\": \"user\", \"content\": \"a\\n\\u00e9\\ud83d\\ude00 "
+                              "\xc3\xa9\"}, {\"weight\": 0, \"n\": "
+                              "-1.5e3}], \"ids\": [0, 12, 1000000000000000, 9223372036854775807, -3, 1e2], \"t\": "
+                              "[true, false, null], \"e\": "
+                              "{}, \"l\": [], \"u\": \"\\u0001\"} ";
+    static const char bytes[] = "\"\\{}[],: 0129eE-+.tfnu\xc3\xa9\x01\xff";
+    uint64_t seed = 1;
+    int accepted = 0;
+    for (int i = 0; i < 60000; i++) {
+        char text[sizeof row];
+        int64_t n = sizeof row - 1;
+        memcpy(text, row, sizeof row);
+        for (uint32_t edits = i ? 1 + draw(&seed) % 3 : 0; edits--;) {
+            const int64_t at = (int64_t)(draw(&seed) % (uint32_t)n);
+            if (draw(&seed) % 2)
+                text[at] = bytes[draw(&seed) % (sizeof bytes - 1)];
+            else
+                memmove(text + at, text + at + 1, (size_t)(--n - at));
+        }
+        json_t *one, *two;
+        json_error_t error, other;
+        ASSERT_OK(lvn_json_load(text, n, JSON_REJECT_DUPLICATES, &one, &error));
+        ASSERT_OK(lvn_json_scan_load(text, n, &two, &other));
+        assert_true(!one == !two && (!one || json_equal(one, two)));
+        accepted += one != NULL;
+        json_decref(one);
+        json_decref(two);
+    }
+    assert_true(accepted > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(refused),
@@ -227,6 +269,7 @@ int main(void)
                                        cmocka_unit_test(one_number_or_a_list),
                                        cmocka_unit_test(writes),
                                        cmocka_unit_test(memory_that_runs_out),
-                                       cmocka_unit_test(tokens_without_memory)};
+                                       cmocka_unit_test(tokens_without_memory),
+                                       cmocka_unit_test(rows_are_the_same)};
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

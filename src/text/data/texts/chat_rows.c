@@ -9,6 +9,7 @@
 
 #include "base/threads.h"
 #include "data/json_line.h"
+#include "formats/json_scan.h"
 
 enum { GROUP_ROWS = 1024, ERROR_BYTES = 600, PART_BYTES = 16 << 20 };
 
@@ -46,7 +47,7 @@ static enum lvn_status encode(const struct lvn_chat_rows *r, struct lvn_chat_enc
     struct lvn_chat_samples samples;
     json_error_t error;
     json_t *value = json_incref(row->value);
-    if (!value) LVN_TRY(lvn_json_load(row->p, row->n, JSON_REJECT_DUPLICATES, &value, &error));
+    if (!value) LVN_TRY(lvn_json_scan_load(row->p, row->n, &value, &error));
     const char *fault = lvn_json_line_fault(row->p ? row->p : "", row->n, value, &error);
     enum lvn_status status = fault ? lvn_fail(LVN_FORMAT, "%s", fault) : LVN_OK;
     if (status == LVN_OK) status = lvn_chat_encode(e, &a, value, &row->form, &samples);

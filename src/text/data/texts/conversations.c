@@ -102,7 +102,12 @@ static enum lvn_status write_row(struct lvn_text *out, int64_t line, const struc
     for (int64_t i = 0; i < samples->n; i++) {
         const struct lvn_chat_sample *s = &samples->p[i];
         add_record(out, (struct record){SAMPLE, (uint32_t)(samples->n - 1 - i), line, s->n}, NULL, 0);
-        for (int64_t k = 0; k < s->n; k++) lvn_text_add_bytes(out, (int32_t[2]){s->ids[k], s->labels[k]}, 8);
+        for (int64_t k = 0, some; k < s->n; k += some) {
+            int32_t pairs[256][2];
+            some = s->n - k < 256 ? s->n - k : 256;
+            for (int64_t j = 0; j < some; j++) pairs[j][0] = s->ids[k + j], pairs[j][1] = s->labels[k + j];
+            lvn_text_add_bytes(out, pairs, 8 * some);
+        }
     }
     return LVN_OK;
 }
