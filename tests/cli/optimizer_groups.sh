@@ -43,6 +43,32 @@ code 0 "$LEVIN" "${small[@]}" --run_dir=plain
 code 0 "$LEVIN" "${small[@]}" --run_dir=equal --optimizer.groups="[{match: 'h.*', lr: 1e-3}]"
 same plain equal
 
+# betas: those of the optimizer change no bit, others do, and only for what matches; kind takes matrices from muon
+code 0 "$LEVIN" "${small[@]}" --run_dir=same --optimizer.groups="[{match: 'h.0', betas: [0.9, 0.95]}]"
+same plain same
+for run in "betas [{match: h.0, betas: [0.5, 0.6]}]" "none []"; do
+    code 0 "$LEVIN" "${small[@]}" --run_dir=${run%% *} --trainer.max_steps=1 --optimizer.groups="${run#* }"
+done
+code 0 "$LEVIN" "${small[@]}" --run_dir=all --trainer.max_steps=1 --optimizer.betas=0.5,0.6
+for run in "mixed [{match: h.0.attn, kind: adamw, betas: [0.5, 0.6]}, {match: 'h.1.*.c_*.weight', kind: muon}]" "muon []"; do
+    code 0 "$LEVIN" "${small[@]}" --run_dir=${run%% *} --trainer.max_steps=1 --optimizer.kind=muon --optimizer.groups="${run#* }"
+done
+python3 - <<'P'
+import json, struct
+def moments(run):
+    data = open(f"{run}/checkpoints/last/state/optimizer.safetensors", "rb").read()
+    n = 8 + struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:n])
+    return {k: data[n + v["data_offsets"][0]:n + v["data_offsets"][1]] for k, v in head.items() if k != "__metadata__"}
+betas, everywhere, none, mixed, muon = map(moments, ("betas", "all", "none", "mixed", "muon"))
+for name in none:
+    assert betas[name] == (everywhere if ".h.0." in name else none)[name], name
+    assert everywhere[name] != none[name], name
+used = lambda found: {k for k, v in found.items() if any(v)}
+more = used(mixed) - used(muon)
+assert used(muon) <= used(mixed) and len(more) == 2 and all("h.0.attn.c_" in k for k in more), more
+P
+
 # ranks and shards have the bits of one rank; a run that goes on has those of one that was not stopped
 ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- "${small[@]}" --run_dir=ranks --trainer.strategy=zero1 \
     --optimizer.groups="$groups"
@@ -61,4 +87,10 @@ refuse "'h.7' matches no parameter" "[{match: h.7, lr: 0}]"
 refuse "did you mean 'wte'" "[{match: wtf, lr: 0}]"
 refuse "entries 1 and 2 both match" "[{match: h.0, lr: 0}, {match: 'h.*.mlp', lr: 1}]"
 refuse "matches only parameters that are not trained" "[{match: h.0, lr: 1}]" --model.freeze=h.0
+refuse "betas must be two numbers from 0 to below 1, as [0.8, 0.95], got '0.8'" "[{match: h.0, betas: 0.8}]"
+refuse "betas must be two numbers from 0 to below 1, as [0.8, 0.95], got '0.8, 1'" "[{match: h.0, betas: [0.8, 1]}]"
+refuse "kind is 'sgd', and with optimizer.kind adamw it may be adamw alone" "[{match: h.0, kind: sgd}]"
+refuse "kind is 'lion', and with optimizer.kind muon it may be muon or adamw" "[{match: h.0, kind: lion}]" --optimizer.kind=muon
+refuse "and 'transformer.wte.weight' is none: leave it out" "[{match: wte, kind: muon}]" --optimizer.kind=muon
+refuse "whose decay rate is optimizer.momentum: leave betas out, or give kind" "[{match: h.0, betas: [0.8, 0.9]}]" --optimizer.kind=muon
 refuse "which follows the schedule in proportion to optimizer.lr, but optimizer.lr is 0" "[{match: h.0, lr: 1}]" --optimizer.lr=0

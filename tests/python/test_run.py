@@ -107,7 +107,7 @@ class Failures(unittest.TestCase):
         self.fails(ValueError, "optimizer.lr", lambda: run("x", optimizer__lr="ten"))
         self.fails(levin.InputError, "optimizer.lr must be a number, a text, a bool or a list of these, not object",
                    lambda: run("x", optimizer__lr=object()))
-        self.fails(levin.InputError, "optimizer.groups, entry 2 (ln_f): give lr, weight_decay or both",
+        self.fails(levin.InputError, "optimizer.groups, entry 2 (ln_f): give lr, weight_decay, betas or kind",
                    lambda: run("x", optimizer={"groups": [{"match": ["wte", "wpe"], "lr": 0.0}, {"match": "ln_f"}]}))
         self.fails(levin.InputError, "there is no recipe 'none.yaml'", lambda: levin.Run("none.yaml"))
         self.fails(levin.InputError, "give only one of them", lambda: run("x", resume=True, overwrite=True))

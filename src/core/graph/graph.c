@@ -151,8 +151,7 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
                             .init = init,
                             .trainable = true,
                             .block = block,
-                            .lr_scale = 1.0,
-                            .weight_decay = -1.0,
+                            .rule = {.lr_scale = 1.0, .weight_decay = -1.0, .betas = {-1.0, -1.0}},
                             .count = lvn_desc_count(desc)};
     *out = p->list[p->n++] = q;
     return LVN_OK;

@@ -60,14 +60,22 @@ static bool decays(const struct lvn_param *p, enum lvn_decay rule)
     return true;
 }
 
+static int compare_rules(const struct lvn_update_rule *x, const struct lvn_update_rule *y)
+{
+    if (x->lr_scale != y->lr_scale) return x->lr_scale < y->lr_scale ? -1 : 1;
+    if (x->weight_decay != y->weight_decay) return x->weight_decay < y->weight_decay ? -1 : 1;
+    for (int k = 0; k < 2; k++)
+        if (x->betas[k] != y->betas[k]) return x->betas[k] < y->betas[k] ? -1 : 1;
+    return x->elementwise - y->elementwise;
+}
+
 static int by_block(const struct lvn_param *x, int x_block, const struct lvn_param *y, int y_block)
 {
     if (x->trainable != y->trainable) return x->trainable ? -1 : 1;
     if (x_block != y_block) return x_block < y_block ? -1 : 1;
     if (x->decay != y->decay) return x->decay ? -1 : 1;
-    if (x->lr_scale != y->lr_scale) return x->lr_scale < y->lr_scale ? -1 : 1;
-    if (x->weight_decay != y->weight_decay) return x->weight_decay < y->weight_decay ? -1 : 1;
-    return x->number - y->number;
+    const int order = compare_rules(&x->rule, &y->rule);
+    return order ? order : x->number - y->number;
 }
 
 static int by_layout(const void *a, const void *b)
@@ -116,8 +124,7 @@ static void add_to_block(struct lvn_params *p, const struct lvn_param *q, int64_
 
 static bool belongs(const struct lvn_param_group *g, const struct lvn_param *q)
 {
-    return g->block == q->block && g->decay == q->decay && g->lr_scale == q->lr_scale &&
-           g->weight_decay == q->weight_decay;
+    return g->block == q->block && g->decay == q->decay && compare_rules(&g->rule, &q->rule) == 0;
 }
 
 /* Append parameter q to the last group, or start a new group with it. number: as in lvn_param_group. */
@@ -126,12 +133,8 @@ static void add_to_group(struct lvn_params *p, const struct lvn_param *q, int64_
     struct lvn_param_group *g = p->n_groups ? &p->groups[p->n_groups - 1] : NULL;
     if (!g || !belongs(g, q)) {
         g = &p->groups[p->n_groups++];
-        *g = (struct lvn_param_group){.offset = q->offset,
-                                      .number = number,
-                                      .block = q->block,
-                                      .decay = q->decay,
-                                      .lr_scale = q->lr_scale,
-                                      .weight_decay = q->weight_decay};
+        *g = (struct lvn_param_group){
+            .offset = q->offset, .number = number, .block = q->block, .decay = q->decay, .rule = q->rule};
     }
     g->count += count;
 }
@@ -163,7 +166,7 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     p->n_blocks = 1;
     for (int i = 0; i < p->n; i++) {
         struct lvn_param *q = p->flat[i] = p->list[i];
-        q->decay = q->weight_decay < 0 ? decays(q, rule) : q->weight_decay > 0;
+        q->decay = q->rule.weight_decay < 0 ? decays(q, rule) : q->rule.weight_decay > 0;
         if (p->tied && q->block == LVN_BLOCK_HEAD) q->block = LVN_BLOCK_OUTSIDE;
         if (lvn_block_index(q->block) >= p->n_blocks) p->n_blocks = lvn_block_index(q->block) + 1;
     }

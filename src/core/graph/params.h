@@ -44,6 +44,14 @@ enum { LVN_BLOCK_TEXT = 32 };
 /* "block 3", "the head" or "the part outside of blocks". Returns text. */
 const char *lvn_block_text(int block, char text[LVN_BLOCK_TEXT]);
 
+/* How a parameter is updated, where it differs from the optimizer's settings. */
+struct lvn_update_rule {
+    double lr_scale;     /* factor of the learning rate */
+    double weight_decay; /* below 0: the optimizer's, for parameters that decay */
+    double betas[2];     /* below 0: the optimizer's */
+    bool elementwise;    /* element by element, although the optimizer updates such matrices as a whole */
+};
+
 struct lvn_param {
     int number;       /* index in lvn_params.list, in order of declaration */
     const char *name; /* as in Hugging Face's files: "h.0.attn.c_attn.weight" */
@@ -52,11 +60,10 @@ struct lvn_param {
     enum lvn_param_kind kind;
     struct lvn_init init;
     bool trainable;
-    bool adapter;        /* added by LoRA, absent from the files of the base model */
-    int block;           /* the block of its first declaration; below 0: see LVN_BLOCK_... */
-    bool decay;          /* has weight decay; set by lvn_params_layout() */
-    double lr_scale;     /* factor of the learning rate */
-    double weight_decay; /* specific to this parameter; below 0: the optimizer's, if it decays */
+    bool adapter; /* added by LoRA, absent from the files of the base model */
+    int block;    /* the block of its first declaration; below 0: see LVN_BLOCK_... */
+    bool decay;   /* has weight decay; set by lvn_params_layout() */
+    struct lvn_update_rule rule;
     int64_t
         offset; /* elements, in the flat buffers of values, gradients and optimizer state; set by lvn_params_layout() */
     int64_t count; /* elements */
@@ -76,8 +83,7 @@ struct lvn_param_group {
     int64_t number; /* its offset in a layout without gaps between blocks and with the head in LVN_BLOCK_OUTSIDE */
     int block;      /* lvn_param.block */
     bool decay;
-    double lr_scale;
-    double weight_decay; /* specific to the group; below 0: the optimizer's, if they decay */
+    struct lvn_update_rule rule;
 };
 enum { LVN_PARAM_ALIGN = 64 }; /* elements; every parameter starts at a multiple of it, gaps are zero */
 
@@ -123,10 +129,11 @@ const struct lvn_param_block *lvn_params_block_of(const struct lvn_params *p, co
 /* Initial values of a parameter's elements [first, first + count): a function of seed and name only. first: a multiple
  * of LVN_PARAM_ALIGN. */
 void lvn_param_init(const struct lvn_param *q, uint64_t seed, int64_t first, int64_t count, float *values);
-/* Is it the (inputs,outputs) weight matrix of a linear layer in a block of the model? */
+/* Is it the (inputs,outputs) weight matrix of a linear layer in a block of the model, which optimizers on matrices
+ * update as a whole? */
 static inline bool lvn_param_is_block_matrix(const struct lvn_param *q)
 {
-    return q->block >= 0 && q->kind == LVN_WEIGHT && q->desc.rank == 2;
+    return q->block >= 0 && q->kind == LVN_WEIGHT && q->desc.rank == 2 && !q->rule.elementwise;
 }
 
 #endif

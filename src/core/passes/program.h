@@ -218,6 +218,8 @@ struct lvn_optimizer {
     const char *name;    /* optimizer.kind, for messages */
     enum lvn_op_id op;   /* in[0]: the gradient; out[0]: the parameters, then the moments, updated in place */
     union lvn_attr attr; /* of op; of attr.update: weight_decay, for the groups that decay, and clip_value */
+    /* Set the decay rates of op, for groups that have their own; NULL: no group does. */
+    void (*set_betas)(union lvn_attr *attr, const double betas[2]);
     /* For the matrices of the model's blocks (lvn_param_is_block_matrix()); then op is for the other parameters. */
     struct lvn_matrix_steps matrices;
     double clip_norm; /* maximum 2-norm of the gradient; 0: off */

@@ -30,8 +30,8 @@ static enum lvn_status append_norm(struct lvn_program *p, double clip_norm)
 static void set_update(struct lvn_update *u, const struct lvn_optimizer *o, const struct lvn_param_group *g,
                        int64_t offset)
 {
-    u->weight_decay = !g->decay ? 0 : g->weight_decay < 0 ? o->attr.update.weight_decay : g->weight_decay;
-    u->lr_scale = g->lr_scale;
+    u->weight_decay = !g->decay ? 0 : g->rule.weight_decay < 0 ? o->attr.update.weight_decay : g->rule.weight_decay;
+    u->lr_scale = g->rule.lr_scale;
     u->first = offset;
     u->number = g->number + offset - g->offset;
 }
@@ -57,6 +57,7 @@ static enum lvn_status append_update(struct lvn_program *p, const struct lvn_opt
         after_backward(p, o->op, g->decay ? "update, decayed parameters" : "update, other parameters");
     if (!i) return LVN_MEMORY;
     i->attr = o->attr;
+    if (g->rule.betas[0] >= 0) o->set_betas(&i->attr, g->rule.betas);
     set_update(&i->attr.update, o, g, offset);
     i->attr.update.parameters = &p->graph->params->trainable;
     i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);

@@ -17,10 +17,14 @@ enum state { LVN_CHOICES_optimizer_state(LVN_X) };
 enum adjust_lr_fn { LVN_CHOICES_optimizer_adjust_lr_fn(LVN_X) };
 #undef LVN_X
 
+static void adamw_betas(union lvn_attr *attr, const double betas[2])
+{
+    attr->adamw.beta1 = betas[0];
+    attr->adamw.beta2 = betas[1];
+}
+
 static void adamw(const struct lvn_optimizer_options *o, union lvn_attr *attr)
 {
-    attr->adamw.beta1 = o->betas[0];
-    attr->adamw.beta2 = o->betas[1];
     attr->adamw.eps = o->eps;
 }
 
@@ -30,15 +34,15 @@ static void adam(const struct lvn_optimizer_options *o, union lvn_attr *attr)
     attr->adamw.coupled = true;
 }
 
-static void sgd(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+static void sgd_betas(union lvn_attr *attr, const double betas[2])
 {
-    attr->sgd.momentum = o->betas[0];
+    attr->sgd.momentum = betas[0];
 }
 
-static void lion(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+static void lion_betas(union lvn_attr *attr, const double betas[2])
 {
-    attr->lion.beta1 = o->betas[0];
-    attr->lion.beta2 = o->betas[1];
+    attr->lion.beta1 = betas[0];
+    attr->lion.beta2 = betas[1];
 }
 
 /* Muon: for each weight matrix of a model's blocks, momentum whose singular values are moved close to 1; AdamW for all
@@ -75,22 +79,26 @@ static const struct lvn_optimizer_kind optimizers[] = {
      .help = "weight decay apart from the gradient",
      .op = LVN_OP_adamw,
      .torch = "AdamW",
+     .set_betas = adamw_betas,
      .constants = adamw},
     {.name = "adam",
      .help = "weight decay added to the gradient",
      .op = LVN_OP_adamw,
      .torch = "Adam",
+     .set_betas = adamw_betas,
      .constants = adam},
-    {.name = "sgd", .help = "with momentum", .op = LVN_OP_sgd, .torch = "SGD", .constants = sgd},
+    {.name = "sgd", .help = "with momentum", .op = LVN_OP_sgd, .torch = "SGD", .set_betas = sgd_betas},
     {.name = "lion",
      .help =
          "steps of equal size, by the sign of a running mean; needs about a third of adamw's lr and three times its "
          "weight_decay",
      .op = LVN_OP_lion,
-     .constants = lion},
+     .set_betas = lion_betas},
     {.name = "muon",
      .help = "orthogonal steps for the matrices of a model's layers, adamw for all else",
      .op = LVN_OP_adamw,
+     .elements = "adamw",
+     .set_betas = adamw_betas,
      .constants = adamw,
      .matrices = muon},
     {0}};
@@ -135,7 +143,7 @@ enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o)
     list_in_bf16(kinds, sizeof kinds);
     LVN_CHECK((enum state)o->state == OPTIMIZER_STATE_FP32 || lvn_optimizer_in_bf16(k), ARG,
               "optimizer.state: bf16 is for %s, and optimizer.kind is %s; leave it out", kinds, k->name);
-    return lvn_optimizer_groups_read(&groups, &a, o->groups);
+    return lvn_optimizer_groups_read(&groups, &a, o->groups, k->name, k->elements);
 }
 
 void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_options *o)
@@ -146,6 +154,8 @@ void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_op
     out->op = k->op;
     out->clip_norm = o->clip_norm;
     out->bf16_state = (enum state)o->state == OPTIMIZER_STATE_BF16;
+    out->set_betas = k->set_betas;
+    k->set_betas(&out->attr, o->betas);
     if (k->constants) k->constants(o, &out->attr);
     out->attr.update.weight_decay = o->weight_decay;
     out->attr.update.clip_value = o->clip_value;

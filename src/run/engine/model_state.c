@@ -24,7 +24,7 @@ static enum lvn_status declare_params(struct lvn_model_state *n, const struct lv
     enum lvn_status status = lvn_graph_status(g);
     if (status == LVN_OK) status = lvn_lora_freeze(n->params, &n->config);
     if (status == LVN_OK && o->freeze && *o->freeze) status = lvn_params_freeze(n->params, "model.freeze", o->freeze);
-    if (status == LVN_OK && o->groups) status = lvn_optimizer_groups_apply(o->groups, o->lr, n->params);
+    if (status == LVN_OK && o->groups) status = lvn_optimizer_groups_apply(o->groups, o->optimizer, o->lr, n->params);
     if (status == LVN_OK) status = lvn_params_layout(n->params, o->decay);
     lvn_graph_free(g);
     return status;

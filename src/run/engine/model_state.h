@@ -55,6 +55,7 @@ struct lvn_model_state_options {
     enum lvn_decay decay;  /* which parameters decay */
     const char *freeze;    /* patterns of names of parameters that are not trained; NULL or "": none */
     const char *groups;    /* optimizer.groups; NULL or "": none */
+    const char *optimizer; /* optimizer.kind, for groups */
     double lr;             /* optimizer.lr, for groups */
     int processes;         /* that share the machine's memory equally; 0: one */
     int64_t machine_bytes; /* memory for them when planning for another machine; 0: what is free here */

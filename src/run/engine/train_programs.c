@@ -187,6 +187,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
                                             .decay = lvn_decay_of(s->optimizer.decay),
                                             .freeze = s->model.freeze,
                                             .groups = s->optimizer.groups,
+                                            .optimizer = s->optimizer.kind,
                                             .lr = s->optimizer.lr,
                                             .processes = processes,
                                             .machine_bytes = options->machine_bytes};
