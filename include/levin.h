@@ -153,7 +153,7 @@ struct levin_tensor *levin_kv_cache(struct levin_graph *g, const char *name, str
 struct levin_tensor *levin_relu(struct levin_graph *g, struct levin_tensor *x);
 /* a contiguous copy of a view; most operations require contiguous inputs */
 struct levin_tensor *levin_pack(struct levin_graph *g, struct levin_tensor *x);
-/* x / sqrt(mean(x^2) + eps) * (gamma + offset), over the last dimension; gamma (C) or NULL; offset: 1 in Gemma, else 0 */
+/* x / sqrt(mean(x^2) + eps) * (gamma + offset), over the last dimension; gamma (C) or NULL; offset: 1 in Gemma, or 0 */
 struct levin_tensor *levin_rmsnorm(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *gamma,
                                    double eps, double offset);
 /* rotary position embedding of x (B,T,H,S); table: levin_rotary_angles() */
