@@ -7,7 +7,7 @@
 
 int64_t lvn_dtype_bytes(enum lvn_dtype dtype)
 {
-    static const int64_t bytes[] = {
+    static const int64_t bytes[LVN_DTYPE_END] = {
 #define LVN_X(name, text, bytes, safetensors) [LVN_##name] = (bytes),
         LVN_DTYPE_MAP(LVN_X)
 #undef LVN_X
@@ -20,6 +20,9 @@ const char *lvn_dtype_name(enum lvn_dtype dtype)
     static const char *const name[] = {
 #define LVN_X(name, text, bytes, safetensors) [LVN_##name] = (text),
         LVN_DTYPE_MAP(LVN_X)
+#undef LVN_X
+#define LVN_X(name, text) [LVN_##name] = (text),
+            LVN_BLOCK_MAP(LVN_X)
 #undef LVN_X
     };
     return name[dtype];

@@ -22,15 +22,31 @@
     X(U8, "uint8", 1, "U8")                                                                                            \
     X(BOOL, "bool", 1, "BOOL")
 
+/* Types of matrices that are stored in packed blocks (packed/packed.h): X(name in C, name in messages). Only weights of
+ * linear layers have them. */
+#define LVN_BLOCK_MAP(X)                                                                                               \
+    X(NF4, "nf4")                                                                                                      \
+    X(INT8_ROWS, "int8")
+
 enum lvn_dtype {
 #define LVN_X(name, text, bytes, safetensors) LVN_##name,
     LVN_DTYPE_MAP(LVN_X)
 #undef LVN_X
-        LVN_DTYPE_COUNT
+        LVN_DTYPE_COUNT,
+#define LVN_X(name, text) LVN_##name,
+    LVN_BLOCK_MAP(LVN_X)
+#undef LVN_X
+        LVN_DTYPE_END
 };
 
+/* Bytes of an element; 0 if elements are packed in blocks. */
 int64_t lvn_dtype_bytes(enum lvn_dtype dtype);
 const char *lvn_dtype_name(enum lvn_dtype dtype);
+/* Are elements packed in blocks? */
+static inline bool lvn_dtype_is_packed(enum lvn_dtype dtype)
+{
+    return dtype > LVN_DTYPE_COUNT;
+}
 
 enum { LVN_MAX_RANK = 4 };
 

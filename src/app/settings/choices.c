@@ -27,6 +27,14 @@ enum lvn_recompute lvn_recompute_of(enum lvn_trainer_recompute word)
     return LVN_RECOMPUTE_AUTO;
 }
 
+enum lvn_dtype lvn_quantize_of(enum lvn_model_quantize word)
+{
+    static const enum lvn_dtype types[] = {[LVN_MODEL_QUANTIZE_NONE] = LVN_F32,
+                                           [LVN_MODEL_QUANTIZE_NF4] = LVN_NF4,
+                                           [LVN_MODEL_QUANTIZE_INT8] = LVN_INT8_ROWS};
+    return types[word];
+}
+
 enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word)
 {
     switch (word) {

@@ -15,6 +15,8 @@
 
 enum lvn_precision lvn_precision_of(enum lvn_trainer_precision word);
 enum lvn_recompute lvn_recompute_of(enum lvn_trainer_recompute word);
+/* F32 for none. */
+enum lvn_dtype lvn_quantize_of(enum lvn_model_quantize word);
 enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word);
 /* The options of the part `optimizer`, with those of clipping. Texts are those of s. */
 struct lvn_optimizer_options lvn_optimizer_options_of(const struct levin_settings *s);

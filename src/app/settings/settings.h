@@ -38,6 +38,8 @@
     X(DATA_SPLIT_VAL, "val")                                                                                           \
     X(DATA_SPLIT_TEST, "test")                                                                                         \
     X(DATA_SPLIT_ALL, "all")
+#define LVN_CHOICES_model_quantize(X)                                                                                  \
+    X(MODEL_QUANTIZE_NONE, "none") X(MODEL_QUANTIZE_NF4, "nf4") X(MODEL_QUANTIZE_INT8, "int8")
 #define LVN_CHOICES_trainer_gradient_clip_algorithm(X)                                                                 \
     X(TRAINER_CLIP_NORM, "norm")                                                                                       \
     X(TRAINER_CLIP_VALUE, "value")

@@ -81,6 +81,27 @@ static enum lvn_status take_scale(struct levin_settings *s)
     return lvn_adapter_files_targets(&s->arena, s->lora.init, &s->lora.targets);
 }
 
+/* model.quantize stores weights that no step changes. */
+static enum lvn_status check_quantize(const struct levin_settings *s, bool trains)
+{
+    char text[LVN_VALUE_TEXT];
+    if (s->model.quantize == LVN_MODEL_QUANTIZE_NONE) return LVN_OK;
+    const char *word = lvn_settings_value(s, LVN_OPT_model_quantize, text);
+    LVN_CHECK(!trains || s->lora.rank, ARG,
+              "model.quantize %s is for weights that are not trained, and without lora.rank all are; set lora.rank=16 "
+              "to train adapters, or leave model.quantize out",
+              word);
+    LVN_CHECK(!s->lora.merge_checkpoints, ARG,
+              "lora.merge_checkpoints=true would merge adapters into weights that model.quantize %s has rounded; leave "
+              "it out, and use `levin export RUN DIR`, which merges them into those of the base model's files",
+              word);
+    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_FSDP, ARG,
+              "trainer.strategy fsdp shards parameters, and those of model.quantize %s are whole on each rank; set "
+              "trainer.strategy to ddp, zero1, zero2 or auto",
+              word);
+    return LVN_OK;
+}
+
 static enum lvn_status finish_model(struct levin_settings *s, bool trains)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
@@ -95,6 +116,7 @@ static enum lvn_status finish_model(struct levin_settings *s, bool trains)
     LVN_CHECK(*s->model.init || !*s->lora.base, ARG,
               "lora.base ('%s') is the base model of loaded adapters, and model.init names none: leave it out",
               s->lora.base);
+    LVN_TRY(check_quantize(s, trains));
     return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
 }
 

@@ -118,6 +118,8 @@ struct lvn_op {
     unsigned in_place;
     /* Mask of the operands that fast kernels also accept in bf16, together with their gradients. */
     uint32_t low_precision_ok;
+    /* Mask of the inputs that fast kernels also accept in packed blocks (packed/packed.h), without a gradient. */
+    uint32_t packed_ok;
     /* Backward also computes the outputs (losses), so training drops forward. */
     bool gradient_in_forward;
     /* True: inputs 0 and 1 have the same gradient, which is written once, to din[0]. NULL: never. */

@@ -71,6 +71,7 @@ static int compare_rules(const struct lvn_update_rule *x, const struct lvn_updat
 
 static int by_block(const struct lvn_param *x, int x_block, const struct lvn_param *y, int y_block)
 {
+    if (lvn_param_is_packed(x) != lvn_param_is_packed(y)) return lvn_param_is_packed(y) ? -1 : 1;
     if (x->trainable != y->trainable) return x->trainable ? -1 : 1;
     if (x_block != y_block) return x_block < y_block ? -1 : 1;
     if (x->decay != y->decay) return x->decay ? -1 : 1;
@@ -177,12 +178,19 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     if (!p->groups || !p->blocks || !p->frozen || !start || !number) return LVN_MEMORY;
     p->n_groups = 0;
     p->trainable = (struct lvn_extents){0, start};
-    p->flat_count = p->trainable_count = 0;
+    p->flat_count = p->trainable_count = p->packed_bytes = 0;
     count_numbers(p, number);
     qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_layout);
     for (int i = 0; i < p->n; i++) {
         struct lvn_param *q = p->flat[i];
         const int64_t count = aligned(q->count);
+        if (lvn_param_is_packed(q)) {
+            const struct lvn_blocks blocks = lvn_param_blocks(q);
+            q->packed_offset = p->packed_bytes;
+            q->packed_bytes = lvn_blocks_bytes(&blocks);
+            p->packed_bytes += q->packed_bytes;
+            continue;
+        }
         if (begins_block(q, i ? p->flat[i - 1] : NULL)) p->flat_count = lvn_norm_blocks(p->flat_count) * LVN_NORM_BLOCK;
         q->offset = p->flat_count;
         p->flat_count += count;

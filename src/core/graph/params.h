@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/index.h"
 #include "graph/op.h"
+#include "packed/packed.h"
 
 enum lvn_param_kind {
     LVN_WEIGHT,    /* weight matrix of a linear layer, or kernel of a convolution */
@@ -67,7 +68,21 @@ struct lvn_param {
     int64_t
         offset; /* elements, in the flat buffers of values, gradients and optimizer state; set by lvn_params_layout() */
     int64_t count; /* elements */
+    /* A frozen weight in packed blocks (packed/packed.h), rows of which are outputs: it is in a buffer for all of them,
+     * and not in the flat buffers. dtype not packed: none, and the type is that of the flat buffer. */
+    enum lvn_dtype packed;
+    int64_t packed_offset, packed_bytes; /* in that buffer; set by lvn_params_layout() */
 };
+/* Is the parameter stored in packed blocks? */
+static inline bool lvn_param_is_packed(const struct lvn_param *q)
+{
+    return lvn_dtype_is_packed(q->packed);
+}
+/* The matrix of a packed parameter (inputs,outputs). */
+static inline struct lvn_blocks lvn_param_blocks(const struct lvn_param *q)
+{
+    return (struct lvn_blocks){q->packed, q->desc.dim[1], q->desc.dim[0]};
+}
 
 /* Parameters that have weight decay. */
 enum lvn_decay {
@@ -109,7 +124,8 @@ struct lvn_params {
     struct lvn_param_block *frozen; /* [n_blocks] the same for frozen parameters */
     int n_blocks;
     struct lvn_extents trainable; /* layout of the trainable parameters */
-    int64_t flat_count;           /* elements of a flat buffer of all parameters */
+    int64_t flat_count;           /* elements of a flat buffer of all parameters, without packed ones */
+    int64_t packed_bytes;         /* of the buffer of packed parameters */
     int64_t trainable_count;      /* elements of its first part, which holds the trainable parameters */
 };
 
@@ -122,7 +138,8 @@ int64_t lvn_params_total(const struct lvn_params *p);
 int64_t lvn_params_largest(const struct lvn_params *p, bool trainable_only);
 /* Set decay, offsets and groups. Order of the flat buffers: trainable before frozen; then by block, with parameters
  * outside of blocks first, then the head's (which are outside too if the model is tied); within a block those with
- * weight decay first. A block begins at a multiple of LVN_NORM_BLOCK; gaps are zero. MEMORY. */
+ * weight decay first; packed parameters are last. A block begins at a multiple of LVN_NORM_BLOCK; gaps are zero.
+ * MEMORY. */
 enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule) LVN_CHECKED;
 /* The range that contains a parameter. */
 const struct lvn_param_block *lvn_params_block_of(const struct lvn_params *p, const struct lvn_param *q);

@@ -17,6 +17,7 @@ struct lvn_matmul {
 static inline struct lvn_matmul lvn_matmul_make(int64_t R, const struct lvn_desc *w, bool in_out)
 {
     int64_t K = w->dim[in_out ? 0 : 1], N = w->dim[in_out ? 1 : 0];
+    if (lvn_dtype_is_packed(w->dtype)) in_out = false; /* rows of blocks are outputs, whatever the shape */
     return (struct lvn_matmul){.R = R, .K = K, .N = N, .wk = in_out ? N : 1, .wn = in_out ? 1 : K};
 }
 

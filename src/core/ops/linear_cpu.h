@@ -2,9 +2,10 @@
  * it.
  *
  * y = x w + b; dx = dy w^T; dw = x^T dy, in the layout of w. x (R,K), y (R,N), w as in struct lvn_matmul. x with dx, y
- * with dy, w and dw may each be bf16. If a result is bf16, it is computed in scratch, in fp32, and each tile is rounded
- * while it is in the cache; dw, which may be large, is computed some rows at a time. Callers insert barriers if a
- * multiplication reads data that other threads wrote. */
+ * with dy, w and dw may each be bf16; w may be in packed blocks (packed/packed.h), and has no gradient then. If a
+ * result is bf16, it is computed in scratch, in fp32, and each tile is rounded while it is in the cache; dw, which may
+ * be large, is computed some rows at a time. Callers insert barriers if a multiplication reads data that other threads
+ * wrote. */
 #ifndef LVN_LINEAR_CPU_H
 #define LVN_LINEAR_CPU_H
 
@@ -17,25 +18,29 @@
 /* Sizes and types of an instruction's linear layer. */
 struct linear {
     struct lvn_matmul size;
-    bool x_bf16;  /* x and dx are bf16 */
-    bool w_bf16;  /* w is bf16 */
-    bool y_bf16;  /* y and dy are bf16 */
-    bool dw_bf16; /* dw is bf16 */
-    bool bf16;    /* operands may be rounded to bf16 */
-    bool bias;    /* the gradient of b is needed */
+    bool x_bf16;                /* x and dx are bf16 */
+    bool w_bf16;                /* w is bf16 */
+    struct lvn_blocks w_blocks; /* w is in packed blocks, (N,K) */
+    bool y_bf16;                /* y and dy are bf16 */
+    bool dw_bf16;               /* dw is bf16 */
+    bool bf16;                  /* operands may be rounded to bf16 */
+    bool bias;                  /* the gradient of b is needed */
 };
 
 /* x and w are in[0] and in[1]; y: descriptor of the output or of its gradient. */
 LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct lvn_desc *y, bool in_out)
 {
-    return (struct linear){.size = lvn_matmul_make(lvn_desc_rows(y), call->in[1].desc, in_out),
-                           .x_bf16 = call->in[0].desc->dtype == LVN_BF16,
-                           .w_bf16 = call->in[1].desc->dtype == LVN_BF16,
-                           .y_bf16 = y->dtype == LVN_BF16,
-                           .bf16 = call->product_dtype == LVN_BF16,
-                           .dw_bf16 =
-                               call->phase == LVN_BACKWARD && call->din[1].desc && call->din[1].desc->dtype == LVN_BF16,
-                           .bias = call->phase == LVN_BACKWARD && call->din[2].desc};
+    const struct lvn_matmul size = lvn_matmul_make(lvn_desc_rows(y), call->in[1].desc, in_out);
+    const enum lvn_dtype w = call->in[1].desc->dtype;
+    return (struct linear){
+        .size = size,
+        .w_blocks = lvn_dtype_is_packed(w) ? (struct lvn_blocks){w, size.N, size.K} : (struct lvn_blocks){0},
+        .x_bf16 = call->in[0].desc->dtype == LVN_BF16,
+        .w_bf16 = w == LVN_BF16,
+        .y_bf16 = y->dtype == LVN_BF16,
+        .bf16 = call->product_dtype == LVN_BF16,
+        .dw_bf16 = call->phase == LVN_BACKWARD && call->din[1].desc && call->din[1].desc->dtype == LVN_BF16,
+        .bias = call->phase == LVN_BACKWARD && call->din[2].desc};
 }
 
 /* --- multiplications with fp32 results --- */
@@ -54,6 +59,7 @@ LVN_INLINE struct lvn_gemm product_y(const struct linear *l, const void *x, cons
                              .b_row = m->wk,
                              .b_col = m->wn,
                              .b_bf16 = l->w_bf16,
+                             .b_blocks = l->w_blocks,
                              .bf16 = l->bf16,
                              .c = y,
                              .c_row = m->N,
@@ -74,6 +80,7 @@ LVN_INLINE struct lvn_gemm product_dx(const struct linear *l, const void *dy, co
                              .b_row = m->wn,
                              .b_col = m->wk,
                              .b_bf16 = l->w_bf16,
+                             .b_blocks = l->w_blocks,
                              .bf16 = l->bf16,
                              .c = dx,
                              .c_row = m->K,

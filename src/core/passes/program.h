@@ -23,6 +23,7 @@ struct lvn_text;
 enum lvn_buffer {
     LVN_BUFFER_ARENA,  /* activations and scratch: valid during one run; laid out by memory_planning */
     LVN_BUFFER_PARAM,  /* flat values of the parameters */
+    LVN_BUFFER_PACKED, /* weights in packed blocks (packed/packed.h), which no run changes */
     LVN_BUFFER_GRAD,   /* n_grad_buffers flat gradients of the trainable parameters */
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* flat optimizer state: second moment */
@@ -46,7 +47,7 @@ struct lvn_value {
     bool in_place;           /* overwrites a dead value, whose lifetime includes this one's; set by memory_planning */
     bool keep;               /* the caller reads it after the run */
     int gradient_of;         /* the value whose gradient this is; -1: no gradient of a value */
-    struct lvn_param *param; /* PARAM, GRAD: the parameter; NULL: a range of the buffer */
+    struct lvn_param *param; /* PARAM, PACKED, GRAD: the parameter; NULL: a range of the buffer */
 };
 
 /* A view of a value. */

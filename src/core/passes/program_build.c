@@ -81,16 +81,19 @@ static int value_of(struct lvn_program *p, const struct levin_tensor *t)
     int cache = t->kind == LVN_TENSOR_OUTPUT ? t->node->cache : -1;
     if (cache >= 0) where = LVN_BUFFER_CACHE;
     /* Tensors of the same parameter share one value. */
+    const bool packed = t->kind == LVN_TENSOR_PARAM && lvn_param_is_packed(t->param);
     int *shared = where == LVN_BUFFER_PARAM ? &p->value_of_param[t->param->number] : NULL;
     if (shared && *shared >= 0) return p->value_of_tensor[t->id] = *shared;
-    v = lvn_program_add_value(p, t->name, where, t->desc.dtype, lvn_desc_count(&t->desc));
+    if (packed) where = LVN_BUFFER_PACKED;
+    v = lvn_program_add_value(p, t->name, where, packed ? t->param->packed : t->desc.dtype, lvn_desc_count(&t->desc));
     if (v < 0) return v;
     if (where == LVN_BUFFER_INPUT) p->values[v].slot = t->input;
     if (where == LVN_BUFFER_CACHE) p->values[v].slot = cache;
     if (shared) {
         *shared = v;
         p->values[v].param = t->param;
-        p->values[v].offset = t->param->offset * lvn_dtype_bytes(t->desc.dtype);
+        p->values[v].offset = packed ? t->param->packed_offset : t->param->offset * lvn_dtype_bytes(t->desc.dtype);
+        if (packed) p->values[v].bytes = t->param->packed_bytes;
     }
     return p->value_of_tensor[t->id] = v;
 }
@@ -102,6 +105,7 @@ static enum lvn_status operand_of(struct lvn_program *p, const struct levin_tens
     int v = value_of(p, t);
     if (v < 0) return LVN_MEMORY;
     *out = (struct lvn_operand){.value = v, .desc = t->desc};
+    if (lvn_dtype_is_packed(p->values[v].dtype)) out->desc.dtype = p->values[v].dtype;
     return LVN_OK;
 }
 

@@ -26,13 +26,16 @@ static enum lvn_status append_all(struct lvn_program *p, const struct lvn_shardi
     for (int n = 0; n < params->n; n++) {
         const struct lvn_param *q = params->list[n];
         int64_t at, count = part_of(params, q, sharding, &at);
-        if (!count) continue;
+        if (!count && !lvn_param_is_packed(q)) continue;
         struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_parameter_checksum, LVN_FORWARD);
         if (!i) return LVN_MEMORY;
         i->name = q->name;
         i->out[0] = (struct lvn_operand){.value = sums->value, .desc = LVN_DESC(LVN_I32, 4)};
         i->out[0].desc.offset = 4 * (int64_t)n;
-        i->in[0] = lvn_program_add_range(p, q->name, LVN_BUFFER_PARAM, p->weights, at, count);
+        i->in[0] = lvn_param_is_packed(q) /* its bytes as numbers */
+                       ? lvn_program_add_range(p, q->name, LVN_BUFFER_PACKED, LVN_F32, q->packed_offset / 4,
+                                               q->packed_bytes / 4)
+                       : lvn_program_add_range(p, q->name, LVN_BUFFER_PARAM, p->weights, at, count);
         if (i->in[0].value < 0) return LVN_MEMORY;
     }
     return LVN_OK;

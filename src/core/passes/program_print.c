@@ -59,14 +59,14 @@ static enum lvn_status print_costs(struct lvn_text *out, const struct lvn_progra
 static bool is_range(const struct lvn_value *v)
 {
     return !v->param &&
-           (v->buffer == LVN_BUFFER_PARAM || v->buffer == LVN_BUFFER_GRAD || v->buffer == LVN_BUFFER_STATE0 ||
-            v->buffer == LVN_BUFFER_STATE1 || v->buffer == LVN_BUFFER_SUMS);
+           (v->buffer == LVN_BUFFER_PARAM || v->buffer == LVN_BUFFER_PACKED || v->buffer == LVN_BUFFER_GRAD ||
+            v->buffer == LVN_BUFFER_STATE0 || v->buffer == LVN_BUFFER_STATE1 || v->buffer == LVN_BUFFER_SUMS);
 }
 
 static void print_value(struct lvn_text *out, const struct lvn_program *p, int number)
 {
     const struct lvn_value *v = &p->values[number];
-    const int64_t first = v->offset / lvn_dtype_bytes(v->dtype);
+    const int64_t first = is_range(v) ? v->offset / lvn_dtype_bytes(v->dtype) : 0;
     if (is_range(v))
         lvn_text_printf(out, "%s[%" PRId64 ":%" PRId64 "]", v->name, first,
                         first + v->bytes / lvn_dtype_bytes(v->dtype));

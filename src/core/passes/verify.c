@@ -8,14 +8,14 @@
  * Not here: rules for backward instructions, whose operands the differentiate pass copies from forward ones. */
 #include "passes/pass.h"
 
-/* Is type `have` accepted for operand `bit` if the shape rule expects `want`? It may be cast to 16 bits if the
- * operation accepts that. */
+/* Is type `have` accepted for operand `bit` if the shape rule expects `want`? It may be cast to 16 bits, or be packed
+ * in blocks, if the operation accepts that. */
 static bool type_is_accepted(const struct lvn_program *p, const struct lvn_instr *i, uint32_t bit, enum lvn_dtype have,
                              enum lvn_dtype want)
 {
     bool cast =
         (have == LVN_BF16 || have == LVN_F16) && want == LVN_F32 && p->real == LVN_F32 && i->op->low_precision_ok & bit;
-    return have == want || cast;
+    return have == want || cast || (lvn_dtype_is_packed(have) && want == LVN_F32 && i->op->packed_ok & bit);
 }
 
 /* Is the view within its value, and of the value's type? A U8 value has operands of any type. */
@@ -23,6 +23,7 @@ static bool within(const struct lvn_value *v, const struct lvn_desc *d)
 {
     int64_t last = d->offset;
     for (int k = 0; k < d->rank; k++) last += (d->dim[k] - 1) * d->stride[k];
+    if (lvn_dtype_is_packed(d->dtype)) return d->dtype == v->dtype && v->param && v->bytes == v->param->packed_bytes;
     return (d->dtype == v->dtype || v->dtype == LVN_U8) && (last + 1) * lvn_dtype_bytes(d->dtype) <= v->bytes;
 }
 

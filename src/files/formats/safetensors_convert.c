@@ -78,7 +78,7 @@ void lvn_tensor_to_f32(enum lvn_dtype dtype, const void *src, float *dst, int64_
         READ_EACH(uint8_t, x);
     case LVN_BOOL:
         READ_EACH(uint8_t, x != 0);
-    case LVN_DTYPE_COUNT:
+    default: /* packed blocks: packed/packed.h */
         break;
     }
 }

@@ -15,6 +15,26 @@
 #include "optimizers/groups.h"
 #include "passes/shard.h"
 
+/* Store the frozen linear layers of the model's blocks in packed blocks; without adapters nothing is trained, and all
+ * of them. */
+static enum lvn_status pack_weights(const struct lvn_model_state *n, enum lvn_dtype type)
+{
+    const struct lvn_model *m = n->config.model;
+    int packed = 0;
+    LVN_CHECK(m->linear_maps, ARG, "model.quantize: a %s has no linear layers that can be quantized", m->name);
+    for (int i = 0; i < n->params->n; i++) {
+        struct lvn_param *q = n->params->list[i];
+        const bool frozen = n->config.lora.rank <= 0 || !q->trainable;
+        if (!frozen || q->adapter || !lvn_param_is_block_matrix(q) || !lvn_names_match(m->linear_maps, q->name))
+            continue;
+        q->packed = type;
+        q->trainable = false;
+        packed++;
+    }
+    LVN_CHECK(packed, ARG, "model.quantize: no linear layer of this %s (%s) can be quantized", m->name, m->linear_maps);
+    return LVN_OK;
+}
+
 /* Build a graph to declare the parameters; its number of samples does not matter. */
 static enum lvn_status declare_params(struct lvn_model_state *n, const struct lvn_model_state_options *o)
 {
@@ -24,6 +44,7 @@ static enum lvn_status declare_params(struct lvn_model_state *n, const struct lv
     enum lvn_status status = lvn_graph_status(g);
     if (status == LVN_OK) status = lvn_lora_freeze(n->params, &n->config);
     if (status == LVN_OK && o->freeze && *o->freeze) status = lvn_params_freeze(n->params, "model.freeze", o->freeze);
+    if (status == LVN_OK && lvn_dtype_is_packed(o->quantize)) status = pack_weights(n, o->quantize);
     if (status == LVN_OK && o->groups) status = lvn_optimizer_groups_apply(o->groups, o->optimizer, o->lr, n->params);
     if (status == LVN_OK) status = lvn_params_layout(n->params, o->decay);
     lvn_graph_free(g);
@@ -39,6 +60,10 @@ enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct l
     LVN_CHECK(backend->fp16 || o->precision != LVN_PRECISION_16_MIXED, ARG,
               "trainer.precision 16-mixed requires a GPU, and trainer.accelerator %s has no fp16 kernels; set "
               "trainer.precision to bf16-mixed, which needs the same memory and no loss scale, or to 32-true",
+              backend->name);
+    LVN_CHECK(backend->packed || !lvn_dtype_is_packed(o->quantize), ARG,
+              "model.quantize requires trainer.accelerator cpu: %s has no kernels for weights in packed blocks; set "
+              "trainer.accelerator to cpu, or leave model.quantize out",
               backend->name);
     struct lvn_model_state *n = lvn_calloc(1, sizeof *n);
     if (!n) return LVN_MEMORY;
@@ -61,6 +86,7 @@ enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct l
         return status;
     }
     n->bytes[LVN_BUFFER_PARAM] = n->params->flat_count * lvn_dtype_bytes(n->weights);
+    n->bytes[LVN_BUFFER_PACKED] = n->params->packed_bytes;
     *out = n;
     return LVN_OK;
 }
@@ -229,7 +255,8 @@ enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const ch
     char text[6][LVN_NUMBER_TEXT];
     LVN_FAIL(MEMORY,
              "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s), but %s are free%s; %s",
-             lvn_bytes_text(lvn_model_state_bytes(n), text[0]), lvn_bytes_text(b[LVN_BUFFER_PARAM], text[1]),
+             lvn_bytes_text(lvn_model_state_bytes(n), text[0]),
+             lvn_bytes_text(b[LVN_BUFFER_PARAM] + b[LVN_BUFFER_PACKED], text[1]),
              lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
              lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
              lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(lvn_model_state_available(n), text[5]),

@@ -26,13 +26,13 @@ struct lvn_model_state {
     enum lvn_dtype real; /* F32, or F64 in tests */
     struct lvn_device *device;
     enum lvn_precision precision;
-    enum lvn_dtype weights;                      /* of parameters */
-    enum lvn_dtype gradients;                    /* of gradients; set by the first session that trains */
-    enum lvn_dtype state;                        /* of the optimizer's moments */
-    int threads;                                 /* size of the team */
-    int processes;                               /* number that share the machine's memory equally */
-    int64_t machine_bytes;                       /* memory of the machine; 0: what is free here */
-    int64_t bytes[LVN_BUFFER_COUNT];             /* planned: PARAM, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
+    enum lvn_dtype weights;          /* of parameters */
+    enum lvn_dtype gradients;        /* of gradients; set by the first session that trains */
+    enum lvn_dtype state;            /* of the optimizer's moments */
+    int threads;                     /* size of the team */
+    int processes;                   /* number that share the machine's memory equally */
+    int64_t machine_bytes;           /* memory of the machine; 0: what is free here */
+    int64_t bytes[LVN_BUFFER_COUNT]; /* planned: PARAM, PACKED, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
     int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
     int matrix_moments;                          /* of these, those of matrices (lvn_param_is_block_matrix()) */
@@ -51,14 +51,15 @@ struct lvn_model_state_options {
     bool tf32;                         /* fp32 matrix multiplications may use TF32 if the device supports it */
     enum lvn_dtype real;               /* F32; F64 if the backend supports it */
     enum lvn_precision precision;
-    int threads;           /* 0: lvn_threads_default() */
-    enum lvn_decay decay;  /* which parameters decay */
-    const char *freeze;    /* patterns of names of parameters that are not trained; NULL or "": none */
-    const char *groups;    /* optimizer.groups; NULL or "": none */
-    const char *optimizer; /* optimizer.kind, for groups */
-    double lr;             /* optimizer.lr, for groups */
-    int processes;         /* that share the machine's memory equally; 0: one */
-    int64_t machine_bytes; /* memory for them when planning for another machine; 0: what is free here */
+    enum lvn_dtype quantize; /* type of packed blocks in which frozen linear layers are stored; F32: none */
+    int threads;             /* 0: lvn_threads_default() */
+    enum lvn_decay decay;    /* which parameters decay */
+    const char *freeze;      /* patterns of names of parameters that are not trained; NULL or "": none */
+    const char *groups;      /* optimizer.groups; NULL or "": none */
+    const char *optimizer;   /* optimizer.kind, for groups */
+    double lr;               /* optimizer.lr, for groups */
+    int processes;           /* that share the machine's memory equally; 0: one */
+    int64_t machine_bytes;   /* memory for them when planning for another machine; 0: what is free here */
 };
 
 enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct lvn_model_config *c,

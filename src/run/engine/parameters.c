@@ -38,13 +38,18 @@ bool lvn_parameters_sharded(const struct lvn_model_state *n, enum lvn_parameters
     return s->size > 1 && (s->sharded & what);
 }
 
+static bool is_packed(enum lvn_parameters_of of, const struct lvn_param *p)
+{
+    return of == LVN_PARAMETER_VALUES && lvn_param_is_packed(p);
+}
+
 int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p,
                                int rank, int64_t *first)
 {
     const struct lvn_sharding *s = &n->sharding;
     *first = 0;
     if (!lvn_parameters_has(n, of, p)) return 0;
-    if (!lvn_parameters_sharded(n, of)) return p->count;
+    if (!lvn_parameters_sharded(n, of) || is_packed(of, p)) return p->count;
     const struct lvn_shard part = lvn_shard_within(lvn_params_block_of(n->params, p), lvn_sharding_owners(s),
                                                    lvn_sharding_owner(s, rank), p->offset, p->count);
     if (part.count) *first = part.first - p->offset;
@@ -54,24 +59,26 @@ int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_paramet
 struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n, enum lvn_parameters_of of,
                                                 const struct lvn_param *p)
 {
-    const bool sharded = lvn_parameters_sharded(n, of);
+    const bool packed = is_packed(of, p), sharded = lvn_parameters_sharded(n, of) && !packed;
     const int size = n->sharding.size > 0 ? n->sharding.size : 1, rank = n->sharding.rank;
     const int owners = sharded ? lvn_sharding_owners(&n->sharding) : size;
     struct lvn_parameter_window w = {.param = p, .desc = p->desc, .end_owner = size, .of_snapshot = n->of_snapshot};
-    w.desc.dtype = dtype_of(n, of);
-    w.memory = n->memory[buffer_of(of)];
+    w.desc.dtype = packed ? p->packed : dtype_of(n, of);
+    w.memory = n->memory[packed ? LVN_BUFFER_PACKED : buffer_of(of)];
     const int64_t each = lvn_dtype_bytes(w.desc.dtype);
     int64_t other;
     w.count = lvn_parameters_held_by(n, of, p, rank, &w.first);
-    w.bytes = w.count * each;
+    w.bytes = packed ? p->packed_bytes : w.count * each;
     if (sharded) {
         while (w.first_owner < owners && !lvn_parameters_held_by(n, of, p, w.first_owner, &other)) w.first_owner++;
         for (int r = w.first_owner; r < owners; r++)
             if (lvn_parameters_held_by(n, of, p, r, &other)) w.end_owner = r + 1;
     }
     const struct lvn_param_block *block = lvn_params_block_of(n->params, p);
-    w.at = each * (sharded ? lvn_shard_place(block, owners, lvn_sharding_owner(&n->sharding, rank), p->offset + w.first)
-                           : p->offset + w.first);
+    w.at = packed ? p->packed_offset
+                  : each * (sharded ? lvn_shard_place(block, owners, lvn_sharding_owner(&n->sharding, rank),
+                                                      p->offset + w.first)
+                                    : p->offset + w.first);
     if (w.memory && w.memory->host && w.count) w.host = (char *)w.memory->host + w.at;
     return w;
 }
@@ -80,7 +87,7 @@ struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, e
                                               const struct lvn_param *p)
 {
     struct lvn_parameter_window w = lvn_parameters_held(n, of, p);
-    if (!lvn_parameters_sharded(n, of) || !lvn_parameters_has(n, of, p)) return w;
+    if (!lvn_parameters_sharded(n, of) || is_packed(of, p) || !lvn_parameters_has(n, of, p)) return w;
     if (!n->exchange->gathering && !(n->exchange->collecting && n->sharding.rank == 0)) return w;
     w.first = 0;
     w.count = p->count;
@@ -102,13 +109,14 @@ bool lvn_parameters_next(struct lvn_parameters *i, struct lvn_parameter_window *
 
 int64_t lvn_parameters_bytes(const struct lvn_model_state *n, enum lvn_parameters_of of)
 {
+    if (of == LVN_PARAMETER_VALUES) return n->bytes[LVN_BUFFER_PARAM] + n->bytes[LVN_BUFFER_PACKED];
     if (of < LVN_PARAMETER_MOMENTS) return n->bytes[buffer_of(of)];
     return n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1];
 }
 
 bool lvn_parameters_allocated(const struct lvn_model_state *n)
 {
-    return n->memory[LVN_BUFFER_PARAM] != NULL;
+    return n->memory[LVN_BUFFER_PARAM] != NULL || n->memory[LVN_BUFFER_PACKED] != NULL;
 }
 
 bool lvn_parameters_any_sharded(const struct lvn_model_state *n)
@@ -273,6 +281,32 @@ enum lvn_status lvn_parameter_close(const struct lvn_parameter_window *w, struct
 
 /* --- values --- */
 
+/* (columns,rows) to (rows,columns), some rows and columns at a time. */
+static void transpose(const float *from, int64_t rows, int64_t columns, float *to)
+{
+    enum { SIDE = 32 };
+    for (int64_t i = 0; i < rows; i += SIDE)
+        for (int64_t j = 0; j < columns; j += SIDE)
+            for (int64_t r = i; r < rows && r < i + SIDE; r++)
+                for (int64_t c = j; c < columns && c < j + SIDE; c++) to[r * columns + c] = from[c * rows + r];
+}
+
+enum lvn_status lvn_parameter_store(const struct lvn_model_state *n, const struct lvn_parameter_window *w,
+                                    float *values, void *to)
+{
+    if (!lvn_dtype_is_packed(w->desc.dtype)) {
+        lvn_tensor_from_f32(w->desc.dtype, values, to, w->count);
+        return LVN_OK;
+    }
+    const struct lvn_blocks b = lvn_param_blocks(w->param);
+    float *rows = lvn_malloc(sizeof *rows * (size_t)w->count);
+    if (!rows) return LVN_MEMORY;
+    transpose(values, b.rows, b.columns, rows);
+    enum lvn_status status = lvn_blocks_write(&b, rows, to, n->device->threads);
+    free(rows);
+    return status;
+}
+
 /* Adjacent windows are sent in one message. */
 enum lvn_status lvn_parameters_broadcast(const struct lvn_model_state *n, struct lvn_ranks *ranks)
 {
@@ -313,18 +347,19 @@ static void init_part(void *argument, int thread, int n_threads)
 
 enum lvn_status lvn_parameters_init_values(const struct lvn_model_state *n, uint64_t seed, bool adapters_only)
 {
-    const bool direct = n->weights == LVN_F32;
+    const bool all_direct = n->weights == LVN_F32 && !n->params->packed_bytes;
     struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
     struct lvn_parameter_window w;
-    float *wide = lvn_malloc(sizeof *wide * (size_t)(direct ? 1 : lvn_params_largest(n->params, false) + 1));
+    float *wide = lvn_malloc(sizeof *wide * (size_t)(all_direct ? 1 : lvn_params_largest(n->params, false) + 1));
     enum lvn_status status = wide ? LVN_OK : LVN_MEMORY;
     while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
         struct lvn_window to;
+        const bool direct = w.desc.dtype == LVN_F32;
         if ((adapters_only && !w.param->adapter) || !w.count) continue;
         status = lvn_parameter_open(&w, &to, false);
         if (status == LVN_OK)
             lvn_team_run(n->device->threads, init_part, &(struct initial_values){&w, seed, direct ? to.p : wide});
-        if (status == LVN_OK && !direct) lvn_tensor_from_f32(n->weights, wide, to.p, w.count);
+        if (status == LVN_OK && !direct) status = lvn_parameter_store(n, &w, wide, to.p);
         enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
     }

@@ -23,7 +23,7 @@ struct lvn_parameter_window {
     const struct lvn_param *param; /* has the name in Hugging Face files, and the block that declares it first */
     struct lvn_desc desc;          /* shape of the whole tensor, and type of its elements here */
     int64_t first;                 /* index of the first element that this rank holds, in row-major order */
-    int64_t count;                 /* number of elements that this rank holds */
+    int64_t count;                 /* number of elements that this rank holds; in packed blocks: all */
     int64_t bytes;                 /* of these elements */
     /* Ranks [first_owner, end_owner) hold one part each, in order; with trainer.fsdp_size those of every other group as
      * well. Without shards it is [0, size), and each rank holds all. */
@@ -71,6 +71,11 @@ const void *lvn_parameter_view(const struct lvn_parameter_window *w, void *buffe
 enum lvn_status lvn_parameter_open(const struct lvn_parameter_window *w, struct lvn_window *out, bool fill) LVN_CHECKED;
 enum lvn_status lvn_parameter_close(const struct lvn_parameter_window *w, struct lvn_window *opened,
                                     bool write_back) LVN_CHECKED;
+
+/* Converts values in fp32 to the type of the window, at its opened memory `to`; packed blocks: quantizes the whole
+ * tensor, which takes memory for a second copy of the values. */
+enum lvn_status lvn_parameter_store(const struct lvn_model_state *n, const struct lvn_parameter_window *w,
+                                    float *values, void *to) LVN_CHECKED;
 
 /* --- whole tensors, if they are sharded --- */
 

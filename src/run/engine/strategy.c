@@ -19,8 +19,9 @@ enum { STRATEGIES = sizeof strategies / sizeof *strategies };
 /* The set of enum lvn_shards that the other settings allow. */
 static unsigned possible_shards(const struct levin_settings *s)
 {
+    const unsigned whole = s->model.quantize ? LVN_SHARDS_PARAMETERS : 0; /* packed parameters are not sharded */
     if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
-    return s->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u;
+    return (s->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u) & ~whole;
 }
 
 static unsigned shards_at(const struct levin_settings *s, int i)

@@ -186,6 +186,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
                                             .threads = threads,
                                             .decay = lvn_decay_of(s->optimizer.decay),
                                             .freeze = s->model.freeze,
+                                            .quantize = lvn_quantize_of(s->model.quantize),
                                             .groups = s->optimizer.groups,
                                             .optimizer = s->optimizer.kind,
                                             .lr = s->optimizer.lr,

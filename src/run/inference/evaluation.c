@@ -80,12 +80,14 @@ static enum lvn_status new_model_state(struct evaluation *e)
     const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
     int device;
     LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
+    LVN_TRY(lvn_model_setup_quantize(&e->setup, e->s));
     struct lvn_model_state_options options = {
         .backend = lvn_backend_find(e->s->trainer.accelerator),
         .device = device,
         .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
         .real = LVN_F32,
         .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
+        .quantize = lvn_quantize_of(e->s->model.quantize),
         .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
         .processes = e->o->ranks->local_size};
     return lvn_model_state_new(&e->model_state, &e->setup.config, &options);

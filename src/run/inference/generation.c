@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "inference/model_shards.h"
 #include "models/keys.h"
+#include "settings/choices.h"
 
 static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
 {
@@ -88,11 +89,13 @@ static enum lvn_status begin(struct lvn_generator *g)
         return LVN_OK;
     }
     LVN_TRY(lvn_ranks_device(g->ranks, s, &device));
+    LVN_TRY(lvn_model_setup_quantize(&g->setup, s));
     struct lvn_model_state_options options = {.backend = lvn_backend_find(s->trainer.accelerator),
                                               .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                               .device = device,
                                               .real = LVN_F32,
                                               .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
+                                              .quantize = lvn_quantize_of(s->model.quantize),
                                               .threads = lvn_ranks_threads(g->ranks, s->trainer.threads),
                                               .processes = g->ranks ? g->ranks->local_size : 1};
     return lvn_model_state_new(&g->model_state, &g->setup.config, &options);

@@ -44,7 +44,7 @@ enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_rank
     if (divided) LVN_TRY(divide(n, ranks, s));
     LVN_TRY(lvn_ranks_agree(ranks, make(context)));
     LVN_TRY(fits(n, ranks, &all));
-    if (!all && several && s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO) {
+    if (!all && several && s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && !n->params->packed_bytes) {
         if (!ranks->rank)
             lvn_log(LVN_LOG_INFO,
                     "the whole model needs %s on each rank, but %s are free on rank 0; its parameters are sharded over "

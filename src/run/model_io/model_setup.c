@@ -611,3 +611,8 @@ void lvn_model_setup_close(struct lvn_model_setup *m)
     free(m->downloaded);
     *m = (struct lvn_model_setup){0};
 }
+
+enum lvn_status lvn_model_setup_quantize(struct lvn_model_setup *m, const struct levin_settings *s)
+{
+    return s->model.quantize && m->has_pretrained ? lvn_pretrained_keep_adapters(&m->pretrained, &m->config) : LVN_OK;
+}

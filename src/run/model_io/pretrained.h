@@ -24,6 +24,7 @@ struct lvn_pretrained {
     struct lvn_pretrained *base;       /* the base model of adapters; NULL: `weights` is the whole model */
     struct lvn_adapter_files adapters; /* merged into the base's weights when loading */
     const char *was_tied; /* the embedding that the base ties its head to, if adapters untie it; NULL: they do not */
+    bool apart;           /* the adapters are loaded into those of the model instead */
     bool fresh_head;      /* the head starts with initial values */
     uint64_t seed;        /* of these values */
 };
@@ -47,6 +48,9 @@ enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab
  * file lacks any other tensor. */
 enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
                                         uint64_t seed) LVN_CHECKED;
+/* Adapters of p, if it has some, stay apart from their base's weights: *c gets them, and lvn_pretrained_load() loads
+ * both. For inference with model.quantize, which would round merged weights. */
+enum lvn_status lvn_pretrained_keep_adapters(struct lvn_pretrained *p, struct lvn_model_config *c) LVN_CHECKED;
 /* Copy the weights, with adapters merged, to the parameters of n, in their type (F32, or BF16: rounded to nearest). n
  * is an allocated model of p->config with perhaps fewer positions (the first rows are taken) and more or fewer tokens
  * (rows are dropped or added: see pretrained_weights.c). The adapters of n are not touched. NONFINITE with the name of

@@ -285,6 +285,7 @@ enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const str
     if (f.whole) return lvn_adapter_read(f.whole, &f.layout[0], to, scratch);
     const struct lvn_param base = base_of(p, q);
     LVN_TRY(lvn_pretrained_values(p->base, &base, to, scratch));
+    if (p->apart) return LVN_OK;
     if (f.rows) LVN_TRY(put_rows(p, q, &f, to));
     if (!f.a) return LVN_OK;
     const int64_t a = lvn_desc_count(&f.layout[1].desc), b = lvn_desc_count(&f.layout[2].desc);
@@ -292,6 +293,32 @@ enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const str
     enum lvn_status status = values ? merge(p, q, &f, to, values) : LVN_MEMORY;
     free(values);
     return status;
+}
+
+bool lvn_pretrained_adapts_whole(const struct lvn_pretrained *p, const struct lvn_param *q)
+{
+    struct found f;
+    const bool known = find(p, q, &f) == LVN_OK;
+    if (!known) lvn_error_clear(); /* loading reports it */
+    return !known || f.whole;
+}
+
+enum lvn_status lvn_pretrained_keep_adapters(struct lvn_pretrained *p, struct lvn_model_config *c)
+{
+    if (!p->base) return LVN_OK;
+    const int n = p->adapters.lora.n_tokens;
+    int32_t *tokens = lvn_arena_alloc(&p->arena, sizeof *tokens * (size_t)(n + 1));
+    if (!tokens) return LVN_MEMORY;
+    c->lora = p->adapters.lora;
+    c->lora.dropout = 0;
+    for (int i = 0; i < n; i++) { /* in rising order */
+        int at = i;
+        for (; at > 0 && tokens[at - 1] > p->adapters.lora.tokens[i]; at--) tokens[at] = tokens[at - 1];
+        tokens[at] = p->adapters.lora.tokens[i];
+    }
+    c->lora.tokens = tokens;
+    p->apart = true;
+    return lvn_adapter_files_targets(&p->arena, p->adapters.dir, &c->lora.targets);
 }
 
 /* --- the checksum --- */

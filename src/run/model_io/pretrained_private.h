@@ -33,6 +33,8 @@ enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p,
                                               const struct lvn_params *params) LVN_CHECKED;
 enum lvn_status lvn_pretrained_holds_adapters(const struct lvn_pretrained *p, const struct lvn_param *q,
                                               bool *there) LVN_CHECKED;
+/* Do the adapters have the whole parameter? */
+bool lvn_pretrained_adapts_whole(const struct lvn_pretrained *p, const struct lvn_param *q);
 enum lvn_status lvn_pretrained_adapted(const struct lvn_pretrained *p, const struct lvn_param *q, float *to,
                                        float *scratch) LVN_CHECKED;
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/ranks.h"
 #include "graph/names.h"
+#include "model_io/adapters.h"
 #include "model_io/pretrained_private.h"
 #include "model_io/shared_files.h"
 #include "models/keys.h"
@@ -318,6 +319,7 @@ enum lvn_status lvn_pretrained_values(const struct lvn_pretrained *p, const stru
 static const struct lvn_weight *plain_tensor(const struct lvn_pretrained *p, const struct lvn_param *q,
                                              const struct lvn_layout *l)
 {
+    if (p->base && p->apart && !p->was_tied && !lvn_pretrained_adapts_whole(p, q)) return plain_tensor(p->base, q, l);
     const struct lvn_weight *t = p->base || is_fresh(p, q->name) || lvn_layout_moves(l) ? NULL : find(p, l->name);
     return t && t->desc.dim[0] >= q->desc.dim[0] ? t : NULL;
 }
@@ -335,16 +337,40 @@ static enum lvn_status load_window(const struct lvn_pretrained *p, const struct 
  * reads the elements that it holds. OTHERS: the remaining parameters; rank 0 reads them for all ranks. ALL: both. */
 enum part { PART_SHARDS, PART_OTHERS, PART_ALL };
 
+enum { CHUNK = 1 << 20 }; /* elements that are converted at a time, if their order is that of the file */
+
+/* Load one parameter to its opened memory `to`. `wide` and `scratch` are those of load_part(). */
+static enum lvn_status load_parameter(const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                                      const struct lvn_parameter_window *w, const struct lvn_weight *plain, void *to,
+                                      float *wide, float *scratch)
+{
+    const enum lvn_dtype type = w->desc.dtype;
+    if (type == LVN_F32) return load_window(p, w, plain, to, scratch);
+    if (!plain || lvn_dtype_is_packed(type)) {
+        LVN_TRY(load_window(p, w, plain, wide, scratch));
+        return lvn_parameter_store(n, w, wide, to);
+    }
+    for (int64_t i = 0, count; i < w->count; i += count) {
+        struct lvn_parameter_window part = *w;
+        count = part.count = w->count - i < CHUNK ? w->count - i : CHUNK;
+        part.first += i;
+        LVN_TRY(load_window(p, &part, plain, wide, scratch));
+        lvn_tensor_from_f32(type, wide, (char *)to + i * lvn_dtype_bytes(type), count);
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lvn_model_state *n, enum part part)
 {
-    const enum lvn_dtype type = n->weights;
     int64_t moved = 1, rounded = 1;
     struct lvn_layout l;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
         LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
+        const bool whole = lvn_param_is_packed(q) || !plain_tensor(p, q, &l);
+        const int64_t at_once = whole || q->count < CHUNK ? q->count : CHUNK;
         if (q->count > moved && (p->base || lvn_layout_moves(&l))) moved = q->count;
-        if (q->count > rounded && type != LVN_F32) rounded = q->count;
+        if (at_once > rounded && (n->weights != LVN_F32 || lvn_param_is_packed(q))) rounded = at_once;
     }
     float *scratch = lvn_malloc(sizeof *scratch * (size_t)moved), *wide = lvn_malloc(sizeof *wide * (size_t)rounded);
     enum lvn_status status = scratch && wide ? LVN_OK : LVN_MEMORY;
@@ -354,11 +380,10 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
         struct lvn_window to;
         if (w.param->adapter) continue;
         status = lvn_file_layout(p->files, &p->config, w.param, &l);
-        const struct lvn_weight *plain = part == PART_ALL ? NULL : plain_tensor(p, w.param, &l);
+        const struct lvn_weight *plain = plain_tensor(p, w.param, &l);
         if (status != LVN_OK || !w.count || (part == PART_SHARDS && !plain) || (part == PART_OTHERS && plain)) continue;
         status = lvn_parameter_open(&w, &to, false);
-        if (status == LVN_OK) status = load_window(p, &w, plain, type == LVN_F32 ? to.p : wide, scratch);
-        if (status == LVN_OK && type != LVN_F32) lvn_tensor_from_f32(type, wide, to.p, w.count);
+        if (status == LVN_OK) status = load_parameter(p, n, &w, plain, to.p, wide, scratch);
         enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
     }
@@ -369,7 +394,8 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
 
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n)
 {
-    return load_part(p, n, PART_ALL);
+    LVN_TRY(load_part(p, n, PART_ALL));
+    return p->apart ? lvn_adapters_load(&p->adapters, n, false) : LVN_OK;
 }
 
 enum lvn_status lvn_pretrained_load_on_ranks(const struct lvn_pretrained *p, const struct lvn_model_state *n,

@@ -262,6 +262,45 @@ static void half_operands(void **state)
                           (layout + types) % 3, 1 + layout % 3, types);
 }
 
+/* B in packed blocks gives the bits of the same numbers in fp32, in the order in which they are packed. */
+static void check_blocks(int isa, enum lvn_dtype type, int64_t m, const int64_t size[2], bool columns, bool bf16)
+{
+    const struct lvn_blocks blocks = {type, size[0], size[1]};
+    const int64_t n = columns ? size[0] : size[1], k = columns ? size[1] : size[0], count = size[0] * size[1];
+    float *a = numbers(1, m * k), *wide = numbers(2, count), *c = numbers(3, m * n), *wanted = numbers(3, m * n);
+    void *packed = aligned_alloc(64, (size_t)lvn_blocks_bytes(&blocks));
+    assert_int_equal(lvn_blocks_write(&blocks, wide, packed, 1), LVN_OK);
+    for (int64_t r = 0; r < size[0]; r++) lvn_blocks_read(&blocks, packed, r, 0, size[1], wide + r * size[1]);
+    struct lvn_gemm g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = wide, .bf16 = bf16};
+    g.b_row = columns ? 1 : size[1];
+    g.b_col = columns ? size[1] : 1;
+    g.c = wanted;
+    g.c_row = n;
+    run(isa, &g, 1);
+    g.b = packed;
+    g.b_blocks = blocks;
+    g.c = c;
+    run(isa, &g, 3);
+    if (memcmp(c, wanted, (size_t)(m * n) * sizeof *c) != 0)
+        fail_msg("instruction set %d, %s: %lldx%lldx%lld columns %d bf16 %d differ", isa, lvn_dtype_name(type),
+                 (long long)m, (long long)n, (long long)k, columns, bf16);
+    free(a), free(wide), free(c), free(wanted), free(packed);
+}
+
+static void packed_blocks(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{70, 192}, {33, 100}, {97, 1088}, {600, 80}, {2, 7}, {50, 48}};
+    static const int64_t rows[] = {1, 3, 8, 9, 17, 61};
+    for (int isa = 0; isa <= TILES; isa++) {
+        if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
+        for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++)
+            for (int r = s % EVERY; r < (int)(sizeof rows / sizeof *rows); r += EVERY)
+                for (int which = 0; which < 8; which++)
+                    check_blocks(isa, which & 4 ? LVN_NF4 : LVN_INT8_ROWS, rows[r], sizes[s], which & 1, which & 2);
+    }
+}
+
 /* One thread's C is what everything else must equal, bit by bit. */
 static void same_bits_of(bool bf16)
 {
@@ -384,9 +423,9 @@ static void real_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes), cmocka_unit_test(many_blocks),  cmocka_unit_test(half_operands),
-        cmocka_unit_test(same_bits), cmocka_unit_test(real_threads), cmocka_unit_test(scratch_grows),
-        cmocka_unit_test(tiles),     cmocka_unit_test(long_sums),
+        cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks), cmocka_unit_test(half_operands),
+        cmocka_unit_test(packed_blocks), cmocka_unit_test(same_bits),   cmocka_unit_test(real_threads),
+        cmocka_unit_test(scratch_grows), cmocka_unit_test(tiles),       cmocka_unit_test(long_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

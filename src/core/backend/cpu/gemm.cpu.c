@@ -170,9 +170,14 @@ static enum from_a start_a(struct part *p, int64_t i, int64_t rows, struct tile 
 static enum from_b start_b(const struct part *p, int64_t rows, int64_t j, int64_t width, struct tile *t)
 {
     const struct lvn_gemm *g = p->g;
-    const void *b = vat(g->b, p->k0 * g->b_row + (p->j + j) * g->b_col, g->b_bf16);
+    const bool packed = lvn_dtype_is_packed(g->b_blocks.dtype);
+    const void *b = packed ? NULL : vat(g->b, p->k0 * g->b_row + (p->j + j) * g->b_col, g->b_bf16);
     t->b_step = g->b_row;
     t->b_packed = p->b + j * p->k;
+    if (packed) {
+        pack_blocks(g, p->k0, p->k, p->j + j, t->n, width, t->b_packed);
+        return B_PACKED;
+    }
     if (rows == MR && g->b_col == 1 && t->n == width && !g->b_bf16) {
         t->b = b;
         return B_PACK;
@@ -214,6 +219,25 @@ static void run_strip(struct part *p, int64_t block)
     }
 }
 
+/* The same for one block of k if B is in packed blocks: some columns of B at a time are widened. */
+static void run_few_blocks(const struct part *p, struct few *f)
+{
+    const struct lvn_gemm *g = p->g;
+    float wide[GL * LVN_GEMM_KC];
+    const struct few all = *f;
+    const bool columns = blocks_are_columns(g);
+    f->b = wide;
+    f->b_row = columns ? 1 : GL;
+    f->b_col = columns ? LVN_GEMM_KC : 1;
+    for (int64_t j = 0; j < all.n; j += GL) {
+        f->n = min(GL, all.n - j);
+        f->c = all.c + j;
+        f->start = all.start ? all.start + j : NULL;
+        blocks_widen_part(g, p->k0, p->k, p->j + j, f->n, columns ? LVN_GEMM_KC : GL, wide);
+        few_run(f, p->i1 - p->i0, false);
+    }
+}
+
 /* Compute all rows, at most FEW, of a strip. */
 static void run_few(struct part *p, int64_t block)
 {
@@ -222,23 +246,27 @@ static void run_few(struct part *p, int64_t block)
         bool first = p->k0 == 0 && !g->add;
         p->k = min(block, g->k - p->k0);
         float *c = g->c + p->i0 * g->c_row + p->j;
-        few_run(&(struct few){.k = p->k,
-                              .n = p->n,
-                              .a = (const float *)g->a + p->i0 * g->a_row + p->k0 * g->a_col,
-                              .a_row = g->a_row,
-                              .a_col = g->a_col,
-                              .b = vat(g->b, p->k0 * g->b_row + p->j * g->b_col, g->b_bf16),
-                              .b_row = g->b_row,
-                              .b_col = g->b_col,
-                              .c = c,
-                              .c_row = g->c_row,
-                              .start = !first    ? c
-                                       : g->bias ? g->bias + p->j
-                                                 : NULL,
-                              .start_row = first ? 0 : g->c_row,
-                              .sums = p->b,
-                              .width = few_columns(p->i1 - p->i0)},
-                p->i1 - p->i0, g->b_bf16);
+        struct few f = {.k = p->k,
+                        .n = p->n,
+                        .a = (const float *)g->a + p->i0 * g->a_row + p->k0 * g->a_col,
+                        .a_row = g->a_row,
+                        .a_col = g->a_col,
+                        .b_row = g->b_row,
+                        .b_col = g->b_col,
+                        .c = c,
+                        .c_row = g->c_row,
+                        .start = !first    ? c
+                                 : g->bias ? g->bias + p->j
+                                           : NULL,
+                        .start_row = first ? 0 : g->c_row,
+                        .sums = p->b,
+                        .width = few_columns(p->i1 - p->i0)};
+        if (lvn_dtype_is_packed(g->b_blocks.dtype)) {
+            run_few_blocks(p, &f);
+            continue;
+        }
+        f.b = vat(g->b, p->k0 * g->b_row + p->j * g->b_col, g->b_bf16);
+        few_run(&f, p->i1 - p->i0, g->b_bf16);
     }
     if (g->finish) g->finish(g, p->i0, p->i1 - p->i0, p->j, p->n);
 }
@@ -297,7 +325,7 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     lvn_thread_range(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
     lvn_thread_range(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
     if (p.i0 == p.i1 || j0 == j1) return;
-    if (g->k == 1 && g->b_col == 1 && !g->a_bf16 && !g->b_bf16) {
+    if (g->k == 1 && g->b_col == 1 && !g->a_bf16 && !g->b_bf16 && !lvn_dtype_is_packed(g->b_blocks.dtype)) {
         outer_run(g, p.i0, p.i1, j0, j1 - j0);
         if (g->finish) g->finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
         return;

@@ -11,8 +11,8 @@
  * bf16 on AVX512-BF16, and all on AMX, are computed differently (gemm_bf16.h), with the same accuracy; their bits
  * differ, and with less than 16 rows they equal those of AVX-512.
  *
- * C and all sums are fp32. A and B may be bf16. If `bf16` is set, a CPU that multiplies bf16 faster may round fp32
- * operands to bf16, once, to nearest; others compute in fp32. */
+ * C and all sums are fp32. A and B may be bf16, and B in packed blocks. If `bf16` is set, a CPU that multiplies bf16
+ * faster may round fp32 operands to bf16, once, to nearest; others compute in fp32. */
 #ifndef LVN_GEMM_H
 #define LVN_GEMM_H
 
@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "host/isa.h"
+#include "packed/packed.h"
 
 struct lvn_gemm {
     int64_t m, n, k;
@@ -28,8 +29,11 @@ struct lvn_gemm {
     const void *b; /* (K,N): element (k,j) at b[k * b_row + j * b_col] */
     int64_t b_row, b_col;
     bool a_bf16, b_bf16; /* elements are bf16, else fp32 */
-    bool bf16;           /* operands may be rounded to bf16 */
-    float *c;            /* (M,N): element (i,j) at c[i * c_row + j] */
+    /* B in packed blocks, as rows of columns of B (b_row is 1, b_col the length of a row) or of its rows (the reverse);
+     * it is widened part by part while it is packed. dtype not packed: none. */
+    struct lvn_blocks b_blocks;
+    bool bf16; /* operands may be rounded to bf16 */
+    float *c;  /* (M,N): element (i,j) at c[i * c_row + j] */
     int64_t c_row;
     bool add;          /* C += A B; otherwise C is overwritten and never read */
     const float *bias; /* (N), added to every row; NULL: none. Must be NULL if `add` is set. */

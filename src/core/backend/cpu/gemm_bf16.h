@@ -24,6 +24,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "backend/cpu/blocks_cpu.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_bf16_pack.h"
 #if defined(__AMX_BF16__)
@@ -102,6 +103,21 @@ static int64_t bf16_scratch(const struct lvn_gemm *g)
     return (blocks + 1) * steps * bf16_step(parts) + BF16_SIDE * BF16_SIDE * 4;
 }
 
+/* Pack BF16_SIDE columns of B that are in packed blocks, which are widened some steps at a time. */
+static void bf16_pack_blocks(const struct lvn_gemm *g, int64_t j, int64_t n, int64_t k0, int64_t k, char *out,
+                             int parts)
+{
+    enum { STEP = 64 };
+    float wide[BF16_SIDE * STEP];
+    const bool columns = blocks_are_columns(g);
+    const struct bf16_operand b = {wide, columns ? STEP : 1, columns ? 1 : BF16_SIDE, false, true};
+    for (int64_t i = 0, steps; i < k; i += steps, out += steps / BF16_K * bf16_step(parts)) {
+        steps = bf16_min(STEP, k - i);
+        blocks_widen_part(g, k0 + i, steps, j, n, columns ? STEP : BF16_SIDE, wide);
+        bf16_pack(&b, 0, n, 0, steps, out, parts);
+    }
+}
+
 static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, int64_t i, int64_t rows, int64_t j,
                       int64_t n, int64_t k0, int64_t k, float *buffer)
 {
@@ -155,8 +171,14 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
         int64_t n = bf16_min(strip, j1 - j);
         for (int64_t k0 = 0; k0 < g->k; k0 += block) {
             int64_t k = bf16_min(block, g->k - k0), bytes = (k + BF16_K - 1) / BF16_K * bf16_step(parts);
-            for (int64_t x = 0; x < n; x += BF16_SIDE)
-                bf16_pack(&b, j + x, bf16_min(BF16_SIDE, n - x), k0, k, packed_b + x / BF16_SIDE * bytes, parts);
+            for (int64_t x = 0; x < n; x += BF16_SIDE) {
+                const int64_t columns = bf16_min(BF16_SIDE, n - x);
+                char *to = packed_b + x / BF16_SIDE * bytes;
+                if (lvn_dtype_is_packed(g->b_blocks.dtype))
+                    bf16_pack_blocks(g, j + x, columns, k0, k, to, parts);
+                else
+                    bf16_pack(&b, j + x, columns, k0, k, to, parts);
+            }
             for (int64_t i = i0; i < i1; i += BF16_SIDE) {
                 int64_t rows = bf16_min(BF16_SIDE, i1 - i);
                 bf16_pack(&a, i, rows, k0, k, packed_a, parts);

@@ -7,6 +7,7 @@
 #ifndef LVN_GEMM_PACK_H
 #define LVN_GEMM_PACK_H
 
+#include "backend/cpu/blocks_cpu.h"
 #include "backend/cpu/gemm_tile.h"
 #include "backend/cpu/simd_bf16.h"
 
@@ -162,6 +163,25 @@ static void pack_b(int64_t k, int64_t n, const void *b, bool bf16, int64_t b_row
         pack_rows(k, n, b, b_row, width, out);
     else
         pack_columns(k, n, b, false, b_row, b_col, width, out);
+}
+
+/* The same from packed blocks: steps [k0, k0 + k) of columns [j, j + n). */
+static void pack_blocks(const struct lvn_gemm *g, int64_t k0, int64_t k, int64_t j, int64_t n, int64_t width,
+                        float *out)
+{
+    enum { STEP = 64 };
+    float wide[NR * STEP];
+    if (!blocks_are_columns(g)) {
+        blocks_widen_part(g, k0, k, j, n, width, out);
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t l = n; l < width; l++) out[i * width + l] = 0;
+        return;
+    }
+    for (int64_t i = 0, steps; i < k; i += steps) {
+        steps = k - i < STEP ? k - i : STEP;
+        blocks_widen_part(g, k0 + i, steps, j, n, STEP, wide);
+        pack_columns(steps, n, wide, false, 1, STEP, width, out + i * width);
+    }
 }
 
 /* A tile's rows of A, any strides, to out[k * rows]. */

@@ -67,6 +67,7 @@ const struct lvn_backend lvn_backend_trace = {
     .name = "trace",
     .description = "for levin plan: shows what would be launched on a device that this machine lacks",
     .fp16 = true,
+    .packed = true,
     .open = open_device,
     .close = close_device,
     .choose = choose,

@@ -1,0 +1,260 @@
+/* packed.c - see packed.h. */
+#include "packed/packed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/threads.h"
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t aligned(int64_t bytes)
+{
+    return ceil_div(bytes, 64) * 64;
+}
+
+/* --- nf4 --- */
+
+/* Quantiles of a normal distribution, scaled to [-1, 1], with an exact zero (QLoRA, appendix E). */
+static const float normal_floats[LVN_NF4_CODES] = {-1.0F,           -0x1.647362p-1F, -0x1.0cd66p-1F,  -0x1.946540p-2F,
+                                                   -0x1.23449ap-2F, -0x1.7a6a7ep-3F, -0x1.74f0e2p-4F, 0.0F,
+                                                   0x1.45f5fep-4F,  0x1.4995c6p-3F,  0x1.f809bap-3F,  0x1.5a0674p-2F,
+                                                   0x1.c3497p-2F,   0x1.200f56p-1F,  0x1.722766p-1F,  1.0F};
+
+/* bitsandbytes' numbers of 8 bits: 0, 1, and with both signs the middles of 2^i equal parts of [0.1, 1], times
+ * 10^(i - 6). */
+static void fill_map(float map[LVN_NF4_FACTORS])
+{
+    enum { EXPONENTS = 7, ZERO = 127 };
+    int at = ZERO;
+    map[ZERO] = 0;
+    map[LVN_NF4_FACTORS - 1] = 1;
+    for (int i = 0; i < EXPONENTS; i++) {
+        const int parts = 1 << i;
+        const float step = (1.0F - 0.1F) / (float)parts;
+        float edge[(1 << (EXPONENTS - 1)) + 1];
+        for (int k = 0; k <= parts; k++)
+            edge[k] = k < (parts + 1) / 2 ? (float)((double)0.1F + (double)step * k)
+                                          : (float)(1.0 - (double)step * (parts - k));
+        for (int k = 0; k < parts; k++) {
+            map[++at] = (edge[k] + edge[k + 1]) / 2 * (float)pow(10, i - (EXPONENTS - 1));
+            map[2 * ZERO - at] = -map[at];
+        }
+    }
+}
+
+static int64_t nf4_blocks(const struct lvn_blocks *b)
+{
+    return ceil_div(b->rows * b->columns, LVN_NF4_BLOCK);
+}
+
+enum { NF4_TABLES = (LVN_NF4_CODES + LVN_NF4_FACTORS + 16) * (int)sizeof(float) };
+
+struct lvn_nf4 lvn_nf4_of(const struct lvn_blocks *b, const void *p)
+{
+    char *at = (char *)(uintptr_t)p;
+    const int64_t blocks = nf4_blocks(b);
+    struct lvn_nf4 x = {.code = (float *)at};
+    x.map = x.code + LVN_NF4_CODES;
+    x.offset = x.map + LVN_NF4_FACTORS;
+    x.group = (float *)(at + NF4_TABLES);
+    x.factor = (uint8_t *)at + NF4_TABLES + aligned(ceil_div(blocks, LVN_NF4_GROUP) * (int64_t)sizeof(float));
+    x.value = x.factor + aligned(blocks);
+    return x;
+}
+
+static int64_t nf4_bytes(const struct lvn_blocks *b)
+{
+    const int64_t blocks = nf4_blocks(b);
+    return NF4_TABLES + aligned(ceil_div(blocks, LVN_NF4_GROUP) * (int64_t)sizeof(float)) + aligned(blocks) +
+           aligned(ceil_div(b->rows * b->columns, 2));
+}
+
+static void nf4_read(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to)
+{
+    const struct lvn_nf4 x = lvn_nf4_of(b, p);
+    for (int64_t i = row * b->columns + column, end = i + n; i < end; i++) {
+        const uint8_t two = x.value[i / 2];
+        *to++ = x.code[i % 2 ? two & 15 : two >> 4] * lvn_nf4_factor(&x, i / LVN_NF4_BLOCK);
+    }
+}
+
+/* The index of the nearest of the sorted numbers; of two that are equally near, the smaller. */
+static uint8_t nearest_factor(const float map[LVN_NF4_FACTORS], float x)
+{
+    int low = 0;
+    for (int end = LVN_NF4_FACTORS; end - low > 1;) { /* map[low] <= x < map[end] */
+        const int i = (low + end) / 2;
+        if (map[i] <= x)
+            low = i;
+        else
+            end = i;
+    }
+    const bool up = low + 1 < LVN_NF4_FACTORS && fabsf(map[low + 1] - x) < fabsf(x - map[low]);
+    return (uint8_t)(low + up);
+}
+
+static float largest(const float *x, int64_t n)
+{
+    float max = 0;
+    for (int64_t i = 0; i < n; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+    return max;
+}
+
+static float scaled(float x, float max)
+{
+    x *= 1.0F / (max > 1e-38F ? max : 1e-38F);
+    return x < -1 ? -1 : x > 1 ? 1 : x;
+}
+
+struct nf4_writer {
+    const struct lvn_blocks *b;
+    const float *values;
+    struct lvn_nf4 to;
+    float *factor; /* of each block, in fp32 */
+};
+
+/* The number of middles below x, which is the index of the nearest code. */
+static unsigned nearest_code(const float *middle, float x)
+{
+    unsigned n = 0;
+    for (int i = 0; i < LVN_NF4_CODES - 1; i++) n += x > middle[i];
+    return n;
+}
+
+/* Values of this thread's blocks. */
+static void write_values(void *argument, int thread, int n_threads)
+{
+    const struct nf4_writer *w = argument;
+    const int64_t count = w->b->rows * w->b->columns;
+    float middle[LVN_NF4_CODES];
+    int64_t block, end;
+    for (int i = 0; i + 1 < LVN_NF4_CODES; i++) middle[i] = (normal_floats[i] + normal_floats[i + 1]) / 2;
+    lvn_thread_range(nf4_blocks(w->b), 1, thread, n_threads, &block, &end);
+    for (; block < end; block++) {
+        const int64_t first = block * LVN_NF4_BLOCK, n = count - first < LVN_NF4_BLOCK ? count - first : LVN_NF4_BLOCK;
+        const float max = largest(w->values + first, n);
+        w->factor[block] = max;
+        for (int64_t i = 0; i < n; i += 2) {
+            const unsigned a = nearest_code(middle, scaled(w->values[first + i], max)),
+                           c = i + 1 < n ? nearest_code(middle, scaled(w->values[first + i + 1], max)) : 0;
+            w->to.value[(first + i) / 2] = (uint8_t)(a << 4 | c);
+        }
+    }
+}
+
+static void write_factors(const struct nf4_writer *w)
+{
+    const int64_t blocks = nf4_blocks(w->b);
+    double sum = 0;
+    for (int64_t i = 0; i < blocks; i++) sum += w->factor[i];
+    const float mean = (float)(sum / (double)blocks);
+    w->to.offset[0] = mean;
+    for (int64_t i = 0; i < blocks; i++) w->factor[i] -= mean;
+    for (int64_t i = 0; i < blocks; i += LVN_NF4_GROUP) {
+        const int64_t n = blocks - i < LVN_NF4_GROUP ? blocks - i : LVN_NF4_GROUP;
+        const float max = w->to.group[i / LVN_NF4_GROUP] = largest(w->factor + i, n);
+        for (int64_t k = i; k < i + n; k++)
+            w->to.factor[k] = nearest_factor(w->to.map, max > 0 ? w->factor[k] / max : 0);
+    }
+}
+
+static enum lvn_status nf4_write(const struct lvn_blocks *b, const float *values, void *p, int threads)
+{
+    struct nf4_writer w = {.b = b, .values = values, .to = lvn_nf4_of(b, p)};
+    w.factor = lvn_malloc(sizeof *w.factor * (size_t)nf4_blocks(b));
+    if (!w.factor) return LVN_MEMORY;
+    memcpy(w.to.code, normal_floats, sizeof normal_floats);
+    fill_map(w.to.map);
+    lvn_team_run(threads, write_values, &w);
+    write_factors(&w);
+    free(w.factor);
+    return LVN_OK;
+}
+
+/* --- int8 --- */
+
+static int64_t int8_bytes(const struct lvn_blocks *b)
+{
+    return aligned(b->rows * b->columns) + aligned(b->rows * (int64_t)sizeof(float));
+}
+
+const float *lvn_int8_factors(const struct lvn_blocks *b, const void *p)
+{
+    return (const float *)((const char *)p + aligned(b->rows * b->columns));
+}
+
+static void int8_read(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to)
+{
+    const int8_t *value = (const int8_t *)p + row * b->columns + column;
+    const float factor = lvn_int8_factors(b, p)[row];
+    for (int64_t i = 0; i < n; i++) to[i] = lvn_int8_value(value[i], factor);
+}
+
+struct int8_writer {
+    const struct lvn_blocks *b;
+    const float *values;
+    void *to;
+};
+
+static void write_rows(void *argument, int thread, int n_threads)
+{
+    const struct int8_writer *w = argument;
+    float *factor = (float *)(uintptr_t)lvn_int8_factors(w->b, w->to);
+    int64_t row, end;
+    lvn_thread_range(w->b->rows, 1, thread, n_threads, &row, &end);
+    for (; row < end; row++) {
+        const float *values = w->values + row * w->b->columns;
+        int8_t *to = (int8_t *)w->to + row * w->b->columns;
+        factor[row] = largest(values, w->b->columns);
+        const float scale = factor[row] > 0 ? 127.0F / factor[row] : 0;
+        for (int64_t i = 0; i < w->b->columns; i++) {
+            const float x = rintf(values[i] * scale); /* a factor below 1e-36 has an infinite scale */
+            to[i] = (int8_t)(x > 127 ? 127 : x < -127 ? -127 : x == x ? x : 0);
+        }
+    }
+}
+
+static enum lvn_status int8_write(const struct lvn_blocks *b, const float *values, void *p, int threads)
+{
+    struct int8_writer w = {b, values, p};
+    lvn_team_run(threads, write_rows, &w);
+    return LVN_OK;
+}
+
+/* --- all formats --- */
+
+static const struct format {
+    enum lvn_dtype dtype;
+    int64_t (*bytes)(const struct lvn_blocks *b);
+    void (*read)(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to);
+    enum lvn_status (*write)(const struct lvn_blocks *b, const float *values, void *p, int threads);
+} formats[] = {
+    {LVN_NF4, nf4_bytes, nf4_read, nf4_write},
+    {LVN_INT8_ROWS, int8_bytes, int8_read, int8_write},
+};
+
+static const struct format *format_of(enum lvn_dtype dtype)
+{
+    return &formats[dtype - LVN_DTYPE_COUNT - 1];
+}
+
+int64_t lvn_blocks_bytes(const struct lvn_blocks *b)
+{
+    return format_of(b->dtype)->bytes(b);
+}
+
+void lvn_blocks_read(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to)
+{
+    format_of(b->dtype)->read(b, p, row, column, n, to);
+}
+
+enum lvn_status lvn_blocks_write(const struct lvn_blocks *b, const float *values, void *p, int threads)
+{
+    return format_of(b->dtype)->write(b, values, p, threads);
+}
