@@ -1,4 +1,4 @@
-/* test_packed.c - covers: src/base/packed/packed.c
+/* test_packed_blocks.c - covers: src/base/packed/packed.c
  *
  * Matrices in packed blocks: their values are those of bitsandbytes 0.50.2 for the same stored state (its CPU backend,
  * as sums of bits); quantizing finds the nearest code, whatever the shape and the number of threads. */
