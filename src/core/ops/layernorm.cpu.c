@@ -5,28 +5,30 @@
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p; /* (R,C), (C), (C) */
-    float *mean = call->out[1].p, *rstd = call->out[2].p;                          /* (R), (R) */
+    const float *x = call->in[0].p, *beta = call->in[2].p; /* (R,C), (C) */
+    const struct layernorm_weights w = {call->in[1].p, 1, 0};
+    float *mean = call->out[1].p, *rstd = call->out[2].p; /* (R), (R) */
     int64_t C = call->in[1].desc->dim[0], r, end;
     double eps = call->attr->layernorm.eps;
     lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r + ROWS <= end; r += ROWS) {
         layernorm_moments(ROWS, x + r * C, C, eps, mean + r, rstd + r);
-        layernorm_results(ROWS, r, x, mean, rstd, gamma, 0, beta, C, &call->out[0]);
+        layernorm_results(ROWS, r, x, mean, rstd, &w, beta, C, &call->out[0]);
     }
     for (; r < end; r++) {
         layernorm_moments(1, x + r * C, C, eps, mean + r, rstd + r);
-        layernorm_results(1, r, x, mean, rstd, gamma, 0, beta, C, &call->out[0]);
+        layernorm_results(1, r, x, mean, rstd, &w, beta, C, &call->out[0]);
     }
 }
 
 static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
-    const float *x = call->in[0].p, *gamma = call->in[1].p, *beta = call->in[2].p;
+    const float *x = call->in[0].p, *beta = call->in[2].p;
+    const struct layernorm_weights w = {call->in[1].p, 1, 0};
     const float *mean = call->out[1].p, *rstd = call->out[2].p;
     int64_t C = call->in[1].desc->dim[0], r, end;
     lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
-    for (; r < end; r++) layernorm_results(1, r, x, mean, rstd, gamma, 0, beta, C, &call->out[0]);
+    for (; r < end; r++) layernorm_results(1, r, x, mean, rstd, &w, beta, C, &call->out[0]);
 }
 
 static void backward(const struct lvn_call *call, int thread, int n_threads)
@@ -36,7 +38,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .dy = call->dout[0].p,
         .mean = call->out[1].p,
         .rstd = call->out[2].p,
-        .gamma = call->in[1].p,
+        .w = {call->in[1].p, 1, 0},
         .da = call->din[0].p,
         .add_a = call->add[0],
         .R = lvn_desc_rows(call->dout[0].desc),

@@ -100,16 +100,24 @@ LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, 
     layernorm_scales(k, x, C, eps, mean, rstd);
 }
 
-/* Elements [c, c + n) of gamma + offset; the elements themselves if offset is 0, ones if gamma is NULL. */
-LVN_INLINE vf get_gamma(const float *gamma, int64_t c, int64_t n, float offset)
+/* The factors of columns: elements of gamma + offset, or of gamma if offset is 0. */
+struct layernorm_weights {
+    const float *gamma; /* (C); without one, layernorm_ones */
+    int64_t step;       /* 1; 0 for layernorm_ones, of which every vector of columns reads the same */
+    float offset;
+};
+static const float layernorm_ones[LVN_LANES] __attribute__((unused)) = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/* The factors of columns [c, c + n). */
+LVN_INLINE vf get_weights(const struct layernorm_weights *w, int64_t c, int64_t n)
 {
-    if (!gamma) return vset(1);
-    return offset != 0 ? get(gamma + c, n) + offset : get(gamma + c, n);
+    const vf gamma = get(w->gamma + c * w->step, n);
+    return w->offset != 0 ? gamma + w->offset : gamma;
 }
 
 /* y = (x - mean) * rstd * (gamma + offset) + beta for k rows from `row` on; forward and restore. y may be bf16. */
 LVN_INLINE void layernorm_results_as(int k, int64_t row, const float *x, const float *mean, const float *rstd,
-                                     const float *gamma, float offset, const float *beta, int64_t C, void *y,
+                                     const struct layernorm_weights *w, const float *beta, int64_t C, void *y,
                                      const bool bf16)
 {
     int64_t c = 0, rest = C % LVN_LANES, to = row * C;
@@ -117,45 +125,44 @@ LVN_INLINE void layernorm_results_as(int k, int64_t row, const float *x, const f
     x += to, rstd += row;
     for (int j = 0; j < k; j++) m[j] = mean ? mean[row + j] : 0;
     for (; beta && c + LVN_LANES <= C; c += LVN_LANES) {
-        vf g = get_gamma(gamma, c, LVN_LANES, offset), b = vload(beta + c);
+        vf g = get_weights(w, c, LVN_LANES), b = vload(beta + c);
         for (int j = 0; j < k; j++)
             vwrite(y, to + j * C + c, vfma((vload(x + j * C + c) - m[j]) * rstd[j], g, b), bf16);
     }
     for (; c + LVN_LANES <= C; c += LVN_LANES) {
-        vf g = get_gamma(gamma, c, LVN_LANES, offset);
+        vf g = get_weights(w, c, LVN_LANES);
         for (int j = 0; j < k; j++) vwrite(y, to + j * C + c, (vload(x + j * C + c) - m[j]) * rstd[j] * g, bf16);
     }
     if (!rest) return;
-    vf g = get_gamma(gamma, c, rest, offset), b = vset(0);
+    vf g = get_weights(w, c, rest), b = vset(0);
     if (beta) b = vload_n(beta + c, rest);
     for (int j = 0; j < k; j++)
         vwrite_n(y, to + j * C + c, vfma((vload_n(x + j * C + c, rest) - m[j]) * rstd[j], g, b), rest, bf16);
 }
 
 LVN_INLINE void layernorm_results(int k, int64_t row, const float *x, const float *mean, const float *rstd,
-                                  const float *gamma, float offset, const float *beta, int64_t C,
+                                  const struct layernorm_weights *w, const float *beta, int64_t C,
                                   const struct lvn_arg *y)
 {
     if (y->desc->dtype == LVN_BF16)
-        layernorm_results_as(k, row, x, mean, rstd, gamma, offset, beta, C, y->p, true);
+        layernorm_results_as(k, row, x, mean, rstd, w, beta, C, y->p, true);
     else
-        layernorm_results_as(k, row, x, mean, rstd, gamma, offset, beta, C, y->p, false);
+        layernorm_results_as(k, row, x, mean, rstd, w, beta, C, y->p, false);
 }
 
 /* --- backward --- */
 
 struct layernorm_backward {
-    const float *x;     /* (R,C) */
-    const void *dy;     /* (R,C), fp32 or bf16 */
-    const float *ds;    /* (R,C), a gradient that is added to the result; NULL: none */
-    const float *mean;  /* (R); NULL: 0 */
-    const float *rstd;  /* (R) */
-    const float *gamma; /* (C); NULL: ones */
-    float offset;       /* added to gamma */
-    float *da;          /* (R,C): the result; NULL: not needed */
-    void *db;           /* (R,C), fp32 or bf16: the result times the dropout mask; NULL: not needed */
-    bool add_a;         /* da += */
-    bool add_b;         /* db += */
+    const float *x;    /* (R,C) */
+    const void *dy;    /* (R,C), fp32 or bf16 */
+    const float *ds;   /* (R,C), a gradient that is added to the result; NULL: none */
+    const float *mean; /* (R); NULL: 0 */
+    const float *rstd; /* (R) */
+    struct layernorm_weights w;
+    float *da;  /* (R,C): the result; NULL: not needed */
+    void *db;   /* (R,C), fp32 or bf16: the result times the dropout mask; NULL: not needed */
+    bool add_a; /* da += */
+    bool add_b; /* db += */
     const struct dropout *dropout;
     int64_t R;
     int64_t C;
@@ -194,7 +201,7 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const 
         g[j] = gx[j] = vacc_set(vset(0));
     }
     for (; c + LVN_LANES <= C; c += LVN_LANES) {
-        vf gamma = get_gamma(o->gamma, c, LVN_LANES, o->offset);
+        vf gamma = get_weights(&o->w, c, LVN_LANES);
         for (int j = 0; j < k; j++) {
             vf t = vread(dy, j * C + c, bf16) * gamma;
             g[j] = vacc_add(g[j], t);
@@ -203,7 +210,7 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const 
     }
     for (int j = 0; j < k; j++) {
         if (rest) {
-            vf t = vread_n(dy, j * C + c, rest, bf16) * get_gamma(o->gamma, c, rest, o->offset);
+            vf t = vread_n(dy, j * C + c, rest, bf16) * get_weights(&o->w, c, rest);
             g[j] = vacc_add(g[j], t);
             gx[j] = vacc_fma(gx[j], t, vload_n(x + j * C + c, rest) - f[j].mean);
         }
@@ -218,7 +225,7 @@ LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct lay
                                   const struct layernorm_row *f, int64_t c, int64_t n, const uint64_t *bits,
                                   float *dgamma, float *dbeta)
 {
-    vf gamma = get_gamma(o->gamma, c, n, o->offset), sum_g = vset(0), sum_b = vset(0);
+    vf gamma = get_weights(&o->w, c, n), sum_g = vset(0), sum_b = vset(0);
     if (kind.vectors) sum_g = vload(dgamma + c), sum_b = vload(dbeta + c);
     for (int j = 0; j < k; j++) {
         int64_t i = (row + j) * o->C + c;

@@ -50,7 +50,8 @@ static void add_row(const struct dropout *d, const float *a, const struct lvn_ar
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const float *a = call->in[0].p, *gamma = call->in[2].p, *beta = call->in[3].p;
+    const float *a = call->in[0].p, *beta = call->in[3].p;
+    const struct layernorm_weights w = {call->in[2].p, 1, 0};
     float *s = call->out[0].p, *mean = call->out[2].p, *rstd = call->out[3].p;
     int64_t C = call->in[2].desc->dim[0], r, end;
     const struct dropout d = dropout_make(call, call->out[0].desc, call->attr->residual_layernorm.p);
@@ -61,11 +62,11 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         for (int j = 0; j < k; j++) add_row(&d, a, &call->in[1], s, r + j, C);
         if (k == ROWS) {
             layernorm_moments(ROWS, s + r * C, C, eps, mean + r, rstd + r);
-            layernorm_results(ROWS, r, s, mean, rstd, gamma, 0, beta, C, &call->out[1]);
+            layernorm_results(ROWS, r, s, mean, rstd, &w, beta, C, &call->out[1]);
         } else {
             for (int64_t i = r; i < end; i++) {
                 layernorm_moments(1, s + i * C, C, eps, mean + i, rstd + i);
-                layernorm_results(1, i, s, mean, rstd, gamma, 0, beta, C, &call->out[1]);
+                layernorm_results(1, i, s, mean, rstd, &w, beta, C, &call->out[1]);
             }
         }
     }
@@ -73,11 +74,12 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 
 static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
-    const float *s = call->out[0].p, *gamma = call->in[2].p, *beta = call->in[3].p;
+    const float *s = call->out[0].p, *beta = call->in[3].p;
+    const struct layernorm_weights w = {call->in[2].p, 1, 0};
     const float *mean = call->out[2].p, *rstd = call->out[3].p;
     int64_t C = call->in[2].desc->dim[0], r, end;
     lvn_thread_range(lvn_desc_rows(call->out[1].desc), ROWS, thread, n_threads, &r, &end);
-    for (; r < end; r++) layernorm_results(1, r, s, mean, rstd, gamma, 0, beta, C, &call->out[1]);
+    for (; r < end; r++) layernorm_results(1, r, s, mean, rstd, &w, beta, C, &call->out[1]);
 }
 
 /* Without a gradient of y, the result is the gradient of s. */
@@ -105,7 +107,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .ds = call->dout[0].p,
         .mean = call->out[2].p,
         .rstd = call->out[3].p,
-        .gamma = call->in[2].p,
+        .w = {call->in[2].p, 1, 0},
         .da = call->din[0].p,
         .db = call->din[1].p,
         .add_a = call->add[0],

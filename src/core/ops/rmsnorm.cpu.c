@@ -8,10 +8,17 @@ static int64_t columns(const struct lvn_call *call)
     return call->in[0].desc->dim[call->in[0].desc->rank - 1];
 }
 
+static struct layernorm_weights weights(const struct lvn_call *call)
+{
+    const float *gamma = call->in[1].p;
+    if (!gamma) return (struct layernorm_weights){layernorm_ones, 0, 0};
+    return (struct layernorm_weights){gamma, 1, (float)call->attr->rmsnorm.offset};
+}
+
 static void results(int k, int64_t r, const struct lvn_call *call)
 {
-    layernorm_results(k, r, call->in[0].p, NULL, call->out[1].p, call->in[1].p, (float)call->attr->rmsnorm.offset, NULL,
-                      columns(call), &call->out[0]);
+    const struct layernorm_weights w = weights(call);
+    layernorm_results(k, r, call->in[0].p, NULL, call->out[1].p, &w, NULL, columns(call), &call->out[0]);
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
@@ -43,8 +50,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .x = call->in[0].p,
         .dy = call->dout[0].p,
         .rstd = call->out[1].p,
-        .gamma = call->in[1].p,
-        .offset = (float)call->attr->rmsnorm.offset,
+        .w = weights(call),
         .da = call->din[0].p,
         .add_a = call->add[0],
         .R = lvn_desc_rows(call->dout[0].desc),
