@@ -1,7 +1,8 @@
 /* bench_decode.c - speed of generating tokens, compared with the rate of reading memory.
  *
- *     build/bench_decode [MODEL [THREADS [TOKENS]]]      MODEL: llama-124m, pythia-160m
+ *     build/bench_decode [MODEL [THREADS [TOKENS [PROMPT]]]]   MODEL: llama-124m, pythia-160m, smollm2-135m-instruct
  *
+ * With PROMPT, only the time to the first token after a prompt of that many tokens, in fp32: the best of three runs.
  * With weights in fp32 and in bf16, for one sample and for a batch of eight: the best step, tokens a second, and for
  * one sample the bytes of weights read a second relative to the measured rate of reading, which is measured before
  * each. Weights are random. */
@@ -18,7 +19,9 @@ static const struct workload {
     const char *size;
     const char *model;
     const char *only_rows; /* a parameter of which a token reads one row; NULL: none */
-} workloads[] = {{"llama-124m", "llama", NULL}, {"pythia-160m", "neox", "gpt_neox.embed_in.weight"}};
+} workloads[] = {{"llama-124m", "llama", NULL},
+                 {"pythia-160m", "neox", "gpt_neox.embed_in.weight"},
+                 {"smollm2-135m-instruct", "llama", NULL}};
 
 enum { FIRST = 8 }; /* tokens that are not timed */
 
@@ -52,23 +55,30 @@ static double weight_bytes(const struct lvn_model_state *n, const struct workloa
     return (double)(count * lvn_dtype_bytes(n->weights));
 }
 
+/* A model with random weights, and a sampler for `rows` samples of so many positions. */
+static enum lvn_status open_model(const struct workload *w, int threads, enum lvn_precision precision, int64_t rows,
+                                  int64_t tokens, struct lvn_model_state **n, struct lvn_sampler **s)
+{
+    struct lvn_model_config c;
+    lvn_model_config_init(&c, lvn_model_find(w->model));
+    LVN_TRY(lvn_model_put_size(&c, lvn_size_find(c.model, w->size)));
+    LVN_TRY(lvn_model_state_new(
+        n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .precision = precision, .threads = threads}));
+    LVN_TRY(lvn_sampler_new(s, *n, lvn_model_value(&c, LVN_ROLE_POSITIONS), rows, tokens));
+    LVN_TRY(lvn_model_state_allocate(*n));
+    return lvn_parameters_init_values(*n, 1, false);
+}
+
 static enum lvn_status run(const struct workload *w, int threads, int64_t tokens, enum lvn_precision precision,
                            int64_t rows, double *per_s)
 {
     static const int32_t prompt[] = {5, 6, 7};
-    struct lvn_model_config c;
     struct lvn_model_state *n;
     struct lvn_sampler *s;
     struct lvn_sample samples[LVN_DECODE_ROWS] = {0};
     struct watch watch = {.best = 1e9};
     double rate;
-    lvn_model_config_init(&c, lvn_model_find(w->model));
-    LVN_TRY(lvn_model_put_size(&c, lvn_size_find(c.model, w->size)));
-    LVN_TRY(lvn_model_state_new(
-        &n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .precision = precision, .threads = threads}));
-    LVN_TRY(lvn_sampler_new(&s, n, lvn_model_value(&c, LVN_ROLE_POSITIONS), rows, tokens + 3));
-    LVN_TRY(lvn_model_state_allocate(n));
-    LVN_TRY(lvn_parameters_init_values(n, 1, false));
+    LVN_TRY(open_model(w, threads, precision, rows, tokens + 3, &n, &s));
     LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &rate));
     for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .max = tokens};
     samples[0].on_token = timed;
@@ -79,6 +89,31 @@ static enum lvn_status run(const struct workload *w, int threads, int64_t tokens
            1e3 * watch.best, *per_s, rate / 1e9, 100 * weight_bytes(n, w) / watch.best / rate);
     fflush(stdout);
     for (int64_t i = 0; i < rows; i++) lvn_sample_release(&samples[i]);
+    lvn_sampler_free(s);
+    lvn_model_state_free(n);
+    return LVN_OK;
+}
+
+/* The time from the start of a run to its first token. */
+static enum lvn_status prefill(const struct workload *w, int threads, int64_t length)
+{
+    struct lvn_model_state *n;
+    struct lvn_sampler *s;
+    double best = 1e9;
+    int32_t *prompt = malloc(sizeof *prompt * (size_t)length);
+    if (!prompt) return LVN_MEMORY;
+    for (int64_t i = 0; i < length; i++) prompt[i] = (int32_t)(i * 7 % 30000);
+    LVN_TRY(open_model(w, threads, LVN_PRECISION_TRUE, 1, length + 2, &n, &s));
+    for (int i = 0; i < 3; i++) {
+        struct watch watch = {0};
+        struct lvn_sample sample = {.prompt = prompt, .n = length, .max = 1, .on_token = timed, .context = &watch};
+        const double begin = now();
+        LVN_TRY(lvn_sampler_run(s, &sample, 1, &(struct lvn_sampling_options){0}));
+        if (watch.last - begin < best) best = watch.last - begin;
+        lvn_sample_release(&sample);
+    }
+    printf("%-21s %lld tokens, first token after %.3f s\n", w->size, (long long)length, best);
+    free(prompt);
     lvn_sampler_free(s);
     lvn_model_state_free(n);
     return LVN_OK;
@@ -100,10 +135,13 @@ int main(int argc, char **argv)
 {
     const int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     const int64_t tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 100;
-    printf("%-12s %-5s %6s %9s %10s %9s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "reached");
+    const int64_t prompt = argc > 4 ? strtol(argv[4], NULL, 10) : 0;
+    if (!prompt) printf("%-12s %-5s %6s %9s %10s %9s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "reached");
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
         if (argc > 1 && strcmp(argv[1], workloads[i].size) != 0) continue;
-        if (run_all(&workloads[i], threads, tokens < 2 * FIRST ? 2 * FIRST : tokens) == LVN_OK) continue;
+        if ((prompt > 0 ? prefill(&workloads[i], threads, prompt)
+                        : run_all(&workloads[i], threads, tokens < 2 * FIRST ? 2 * FIRST : tokens)) == LVN_OK)
+            continue;
         fprintf(stderr, "bench_decode: %s\n%s", levin_error_text(), levin_error_trace());
         return 1;
     }

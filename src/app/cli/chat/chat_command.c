@@ -299,6 +299,19 @@ static enum lvn_status converse(struct talk *t)
 
 /* --- opening --- */
 
+/* Loads the weights and runs a few tokens, so that the first answer begins without this work. */
+static enum lvn_status warm_up(struct talk *t)
+{
+    const int32_t ids[64] = {0};
+    const int64_t n = sizeof ids / sizeof *ids, context = t->g.setup.block_size;
+    struct lvn_sampling_options o = t->sampling;
+    struct lvn_sample sample = {.prompt = ids, .n = n < context ? n : context - 1, .max = 1};
+    if (sample.n < 1) return LVN_OK;
+    const enum lvn_status status = lvn_generator_continue(&t->g, &sample, &o);
+    lvn_sample_release(&sample);
+    return status;
+}
+
 static enum lvn_status open_talk(struct talk *t)
 {
     struct lvn_cli *c = t->c;
@@ -315,7 +328,7 @@ static enum lvn_status open_talk(struct talk *t)
     LVN_TRY(lvn_generator_chat_choice(&t->g, &given, &t->sampling.choice));
     t->messages = json_array();
     t->system = lvn_strdup(c->flag[LVN_FLAG_chat_system].t);
-    return t->messages && t->system ? LVN_OK : LVN_MEMORY;
+    return t->messages && t->system ? warm_up(t) : LVN_MEMORY;
 }
 
 static void close_talk(struct talk *t)
