@@ -82,7 +82,7 @@ code 2 "$LEVIN" train model
 says "'model' is a folder, not a recipe, and no data to train on" err
 : >table.parquet
 code 1 "$LEVIN" train table.parquet
-says "'table.parquet' is a table, no text" err
+says "'table.parquet' cannot be read as a Parquet file" err
 code 2 "$LEVIN" train nothing.txt
 says "there is no file 'nothing.txt' to train on" err
 code 2 "$LEVIN" train nothing

@@ -18,7 +18,7 @@ refused() { # refused SENTENCE prepare-arguments: one sentence, nothing made
         check [ ! -e none ]
     done
 }
-for name in t.parquet t.PARQUET t.csv t.tsv t.xlsx t.feather; do
+for name in t.orc t.CSV t.csv t.tsv t.xlsx t.feather; do
     cp some.txt $name
     refused "'$name' is" $name
     says ".to_json('t.jsonl'" err
@@ -49,7 +49,7 @@ says "'late.txt' is a binary file, not text: it has a zero byte at offset 500000
 code 1 "$LEVIN" train --run_dir=run --data.path=zero.txt
 says "'zero.txt' is a binary file" err
 # in a folder they are skipped, counted and named; --bad-lines=refuse refuses there too
-mkdir mixed && cp some.txt t.parquet zero.txt mixed
+mkdir mixed && cp some.txt t.csv zero.txt mixed
 cp text.txt mixed/more.txt
 code 0 prepare text --input=mixed --out=passed --json
 json 'd["files_passed_over"] == 2 and d["train_documents"] + d["val_documents"] in (2, 3)'

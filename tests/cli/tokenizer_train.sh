@@ -85,7 +85,7 @@ printf 'document\n"a\nb\n' >open.csv
 code 0 "$LEVIN" tokenizer train --input=open.csv --out=open --vocab-size=300
 says "the first: open.csv:2: a quotation mark is never closed" out
 printf 'PAR1' >rows.parquet
-refuse_file "is a Parquet file" rows.parquet
+refuse_file "'rows.parquet' cannot be read as a Parquet file: it has fewer than 12 bytes" rows.parquet
 check [ ! -e new ]
 
 # a text in another encoding is refused, as levin train and levin prepare do

@@ -34,8 +34,12 @@ static enum lvn_status detect_kind(const struct levin_settings *s, const char **
     enum lvn_file_type type = lvn_file_type(path, lvn_file_unpacked_name(path));
     bool packed = path[lvn_file_unpacked_name(path)] != '\0';
     if (type == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
-    *kind = type == LVN_FILE_TYPE_LINES ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
-    *description = type == LVN_FILE_TYPE_LINES ? "lines of JSON" : packed ? "an archive" : "a folder of texts";
+    const bool rows = type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET;
+    *kind = rows ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
+    *description = type == LVN_FILE_TYPE_LINES     ? "lines of JSON"
+                   : type == LVN_FILE_TYPE_PARQUET ? "a Parquet file"
+                   : packed                        ? "an archive"
+                                                   : "a folder of texts";
     return LVN_OK;
 }
 

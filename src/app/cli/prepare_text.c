@@ -258,6 +258,7 @@ static struct lvn_text_options text_options(const struct lvn_cli *c, const struc
 {
     return (struct lvn_text_options){.corpus = {.tokenizer = t,
                                                 .field = c->flag[LVN_FLAG_prepare_field].t,
+                                                .field_option = "--field",
                                                 .separator = c->flag[LVN_FLAG_prepare_separator].t,
                                                 .allow_special = lvn_cli_on(c, LVN_FLAG_prepare_allow_special)},
                                      .input = input,

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "data/file_type.h"
 #include "data/json_line.h"
+#include "data/parquet_texts.h"
 #include "formats/checksum.h"
 #include "tokenizers/post_processor.h"
 
@@ -22,6 +23,8 @@ enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, b
     enum lvn_file_type type = lvn_file_type(name, (int64_t)strlen(name));
     bool lines = type == LVN_FILE_TYPE_LINES, text = type == LVN_FILE_TYPE_TEXT;
     if (named) LVN_TRY(lvn_file_refuse_name(name));
+    LVN_CHECK(!named || type != LVN_FILE_TYPE_PARQUET, FORMAT,
+              "'%s' is a Parquet file in an archive: unpack the archive first", name);
     *want = lines || text || named;
     if (!*want) {
         if (c->skipped++ < MAX_WARNINGS)
@@ -133,6 +136,46 @@ enum lvn_status lvn_chunker_end(void *chunker)
     struct lvn_chunker *c = chunker;
     if (!c->skipping) LVN_TRY(skip_file(c, lvn_text_decode_end(&c->decoder, c->name)));
     return c->skipping ? LVN_OK : emit_chunk(c, c->text.n, true);
+}
+
+/* Emits the rows so far. */
+static enum lvn_status emit_rows(struct lvn_chunker *c)
+{
+    c->current.bytes = c->text.n;
+    if (c->text.n) LVN_TRY(c->emit(c->context, &c->current, c->text.p));
+    lvn_text_clear(&c->text);
+    return LVN_OK;
+}
+
+static enum lvn_status add_row(void *chunker, int64_t group, int64_t row, const void *text, int64_t n)
+{
+    struct lvn_chunker *c = chunker;
+    const int64_t bytes = text ? n : -1;
+    if (c->text.n >= LVN_BATCH_BYTES || group != c->current.group) LVN_TRY(emit_rows(c));
+    if (!c->text.n) {
+        c->current.line = row;
+        c->current.group = group;
+    }
+    lvn_text_add_bytes(&c->text, &bytes, sizeof bytes);
+    if (n) lvn_text_add_bytes(&c->text, text, n);
+    return lvn_text_status(&c->text);
+}
+
+enum lvn_status lvn_chunker_read(struct lvn_chunker *c, const struct lvn_archive_visitor *v, const char *path,
+                                 bool named, int64_t *bytes_read)
+{
+    if (!lvn_is_parquet(path)) return lvn_archive_read(path, named, v, bytes_read);
+    const struct lvn_parquet_texts texts = {
+        .field = c->o->field, .option = c->o->field_option, .each = add_row, .context = c};
+    LVN_CHECK(c->o->encoding == LVN_TEXT_UTF_8, ARG,
+              "'%s' is a Parquet file, whose texts are UTF-8: leave --encoding out", path);
+    free(c->name);
+    c->name = lvn_strdup(path);
+    if (!c->name) return LVN_MEMORY;
+    c->current = (struct lvn_chunk){.kind = LVN_CHUNK_COLUMN, .name = c->name};
+    lvn_text_clear(&c->text);
+    LVN_TRY(lvn_parquet_texts_read(&texts, path, bytes_read));
+    return emit_rows(c);
 }
 
 void lvn_chunker_release(struct lvn_chunker *c)
@@ -288,6 +331,35 @@ static enum lvn_status lines(struct work *w, const struct lvn_chunk *p, const ch
     return LVN_OK;
 }
 
+/* --- the column of a Parquet file --- */
+
+static enum lvn_status bad_row(struct work *w, const struct lvn_chunk *p, int64_t row, const char *reason)
+{
+    LVN_CHECK(!w->o->refuse_bad, FORMAT, "'%s', row group %lld, row %lld, column '%s': %s", p->name,
+              (long long)p->group, (long long)row, w->o->field, reason);
+    if (w->b->bad++ < MAX_WARNINGS)
+        lvn_text_printf(&w->b->warnings, "'%s', row group %lld, row %lld, column '%s': %s\n", p->name,
+                        (long long)p->group, (long long)row, w->o->field, reason);
+    return LVN_OK;
+}
+
+static enum lvn_status column(struct work *w, const struct lvn_chunk *p, const char *at)
+{
+    int64_t row = p->line, n;
+    for (const char *end = at + p->bytes; at < end; row++) {
+        memcpy(&n, at, sizeof n);
+        at += sizeof n;
+        if (n < 0)
+            LVN_TRY(bad_row(w, p, row, "it is null, no text"));
+        else if (lvn_utf8_check(at, n) >= 0)
+            LVN_TRY(bad_row(w, p, row, "it is not UTF-8 text"));
+        else
+            LVN_TRY(add_document(w, at, n, true, true));
+        at += n > 0 ? n : 0;
+    }
+    return LVN_OK;
+}
+
 /* Documents with a separator after each but the last one. A line end next to a separator belongs to it, and one at the
  * end of the file to no document. */
 static enum lvn_status separated(struct work *w, const struct lvn_chunk *p, const char *at)
@@ -315,6 +387,7 @@ static enum lvn_status encode_chunk(void *context, const struct lvn_chunk *p, co
 {
     struct work *w = context;
     if (p->kind == LVN_CHUNK_LINES) return lines(w, p, bytes);
+    if (p->kind == LVN_CHUNK_COLUMN) return column(w, p, bytes);
     const int64_t bom = p->first ? lvn_utf8_bom(bytes, p->bytes) : 0;
     struct lvn_chunk text = *p;
     text.bytes -= bom;
@@ -360,11 +433,11 @@ enum lvn_status lvn_corpus_encode(struct lvn_batch *b, const struct lvn_corpus_o
         .context = &c, .begin = lvn_chunker_begin, .data = lvn_chunker_data, .end = lvn_chunker_end};
     const char *const *file;
     int64_t n, bytes_read;
-    LVN_TRY(lvn_archive_list(&a, path, &file, &n));
+    LVN_TRY(lvn_text_files(&a, path, &file, &n));
     w.e = lvn_encoder_new(o->tokenizer);
     enum lvn_status status = w.e ? LVN_OK : LVN_MEMORY;
     for (int64_t i = 0; i < n && status == LVN_OK; i++)
-        status = lvn_archive_read(file[i], n == 1 && !lvn_path_is_dir(path), &v, &bytes_read);
+        status = lvn_chunker_read(&c, &v, file[i], n == 1 && !lvn_path_is_dir(path), &bytes_read);
     if (w.e) b->special_texts = lvn_encoder_take_special_texts(w.e);
     b->skipped += c.skipped;
     lvn_chunker_take_warnings(&c, &b->warnings);

@@ -14,13 +14,15 @@
 
 enum { LVN_BATCH_BYTES = 2 << 20 };
 
-/* A text, or a part of one; whole lines of JSON; whole documents, each with the separator after it. */
-enum lvn_chunk_kind { LVN_CHUNK_TEXT, LVN_CHUNK_LINES, LVN_CHUNK_SEPARATED };
+/* A text, or a part of one; whole lines of JSON; whole documents, each with the separator after it; texts of a column,
+ * each after its length, int64_t (-1: the row has none). */
+enum lvn_chunk_kind { LVN_CHUNK_TEXT, LVN_CHUNK_LINES, LVN_CHUNK_SEPARATED, LVN_CHUNK_COLUMN };
 
 struct lvn_corpus_options {
     const struct lvn_tokenizer *tokenizer;
     enum lvn_chunk_kind kind; /* of files without a known extension */
-    const char *field;        /* member of a JSON line with the text */
+    const char *field;        /* member of a JSON line, or column of a Parquet file, with the text */
+    const char *field_option; /* that names another one, for messages: "--field" */
     const char *separator;    /* text between the documents of a text file; NULL or empty: a file is a document */
     enum lvn_text_encoding encoding; /* of all files; they are converted to UTF-8 */
     bool allow_special;              /* the text of a special token is encoded as the token */
@@ -33,9 +35,10 @@ struct lvn_chunk {
     const char *name; /* of the file */
     int64_t at;       /* offset in the batch's text */
     int64_t bytes;
-    int64_t line; /* number of its first line in the file, from 1 */
-    bool first;   /* the file begins with it */
-    bool last;    /* the file ends with it */
+    int64_t line;  /* number of its first line in the file, from 1; COLUMN: row in the row group, from 0 */
+    int64_t group; /* COLUMN: row group */
+    bool first;    /* the file begins with it */
+    bool last;     /* the file ends with it */
 };
 
 /* A document, or the part of a long document in one batch. */
@@ -101,6 +104,10 @@ struct lvn_chunker {
     int64_t skipped;          /* files skipped so far */
     struct lvn_text warnings; /* about the first files that are no texts, a line each */
 };
+/* Reads a file with the visitor, whose functions end in those of the chunker; a Parquet file without it. *bytes_read:
+ * of the file, so far. */
+enum lvn_status lvn_chunker_read(struct lvn_chunker *c, const struct lvn_archive_visitor *v, const char *path,
+                                 bool named, int64_t *bytes_read) LVN_CHECKED;
 enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, bool *want) LVN_CHECKED;
 enum lvn_status lvn_chunker_data(void *chunker, const void *p, int64_t n) LVN_CHECKED;
 enum lvn_status lvn_chunker_end(void *chunker) LVN_CHECKED;

@@ -55,7 +55,8 @@ enum lvn_status lvn_file_refuse_name(const char *name)
 {
     const int64_t unpacked = lvn_file_unpacked_name(name);
     const struct extension_type *f = find(name, unpacked);
-    if (!f || f->type != LVN_FILE_TYPE_REFUSED) return LVN_OK;
+    const bool packed = f && f->type == LVN_FILE_TYPE_PARQUET && name[unpacked];
+    if (!f || (f->type != LVN_FILE_TYPE_REFUSED && !packed)) return LVN_OK;
     LVN_CHECK(!name[unpacked], FORMAT,
               "'%s' is %s that is compressed: unpack it first, with gunzip, unxz, unzstd or bunzip2", name,
               f->description);
@@ -67,7 +68,7 @@ enum lvn_status lvn_file_refuse_name(const char *name)
               name, f->description, f->reader, name, stem, name);
     LVN_FAIL(FORMAT,
              "'%s' is %s, no text: levin prepares texts (.txt and names without a known ending), lines of JSON "
-             "(.jsonl), and folders, .tar, .gz, .bz2, .xz and .zst of these",
+             "(.jsonl), .parquet, and folders, .tar, .gz, .bz2, .xz and .zst of these",
              name, f->description);
 }
 

@@ -11,7 +11,8 @@
 enum lvn_file_type {
     LVN_FILE_TYPE_UNKNOWN, /* no known extension */
     LVN_FILE_TYPE_TEXT,
-    LVN_FILE_TYPE_LINES, /* of JSON */
+    LVN_FILE_TYPE_LINES,   /* of JSON */
+    LVN_FILE_TYPE_PARQUET, /* texts in a column */
     LVN_FILE_TYPE_ARCHIVE,
     LVN_FILE_TYPE_REFUSED, /* no text, and levin cannot extract text from it */
 };

@@ -118,7 +118,8 @@ static enum lvn_status begin(struct lvn_table *t, const char *path)
                 : !strcasecmp(e, ".jsonl") ? LVN_TABLE_JSONL
                                            : LVN_TABLE_LINES;
     LVN_CHECK(strcasecmp(e, ".parquet"), UNSUPPORTED,
-              "'%s' is a Parquet file, which levin does not read; convert it: python3 -c \"import pandas; "
+              "'%s' is a Parquet file, and rows with labels are read from .csv, .tsv and .jsonl; convert it: python3 "
+              "-c \"import pandas; "
               "pandas.read_parquet('%s').to_csv('%.*s.csv', index=False)\"",
               path, path, (int)(strlen(path) - strlen(e)), path);
     return LVN_OK;

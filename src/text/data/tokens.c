@@ -291,7 +291,7 @@ static enum lvn_status refuse_formats(const char *path, const char *p, int64_t n
               "'%s' is %s, and data.kind=tokens reads token ids: `levin prepare %s --tokenizer=TOKENIZER` makes token "
               "files of it, and prints the keys to train on them",
               path, type == LVN_FILE_TYPE_ARCHIVE ? "an archive" : "a text", path);
-    LVN_CHECK(type != LVN_FILE_TYPE_REFUSED || lvn_ends_with(path, ".bin"), FORMAT,
+    LVN_CHECK((type != LVN_FILE_TYPE_REFUSED && type != LVN_FILE_TYPE_PARQUET) || lvn_ends_with(path, ".bin"), FORMAT,
               "'%s' has the name of another format; data.kind=tokens reads files that hold only uint16 or uint32 token "
               "ids, named .bin",
               path);

@@ -16,6 +16,7 @@
 #include "base/target.h"
 #include "base/threads.h"
 #include "data/file_type.h"
+#include "data/parquet_texts.h"
 #include "data/prepare/text_write.h"
 #include "tokenizers/parallel.h"
 #include "tokenizers/post_processor.h"
@@ -264,7 +265,7 @@ static enum lvn_status read_all(struct pipeline *l)
     l->resumed_at = l->bytes_before;
     for (int64_t i = l->writer.file; i < l->n_files; i++) {
         bool named = l->n_files == 1 && !lvn_path_is_dir(l->o->input);
-        LVN_TRY(lvn_archive_read(l->file[i], named, &v, &l->bytes_in_file));
+        LVN_TRY(lvn_chunker_read(&l->chunker, &v, l->file[i], named, &l->bytes_in_file));
         l->bytes_before += l->size[i];
         l->bytes_in_file = 0;
         if (l->filling && l->filling->text.n >= LVN_BATCH_BYTES / 2) LVN_TRY(submit(l, i + 1));
@@ -312,7 +313,7 @@ static uint64_t hash_settings(const struct pipeline *l)
 
 static enum lvn_status list_input(struct pipeline *l)
 {
-    LVN_TRY(lvn_archive_list(&l->arena, l->o->input, &l->file, &l->n_files));
+    LVN_TRY(lvn_text_files(&l->arena, l->o->input, &l->file, &l->n_files));
     LVN_CHECK(l->n_files, ARG, "'%s' is a folder without files", l->o->input);
     l->size = lvn_arena_alloc(&l->arena, sizeof *l->size * (size_t)l->n_files);
     if (!l->size) return LVN_MEMORY;
@@ -342,7 +343,7 @@ static enum lvn_status run(struct pipeline *l)
     const struct lvn_text_counts *c = &l->writer.counts;
     LVN_CHECK(c->tokens[LVN_SPLIT_TRAIN] + c->tokens[LVN_SPLIT_VAL], FORMAT,
               "there are no documents in '%s' (%lld files skipped, %lld empty documents, %lld bad lines); texts are "
-              "files named .txt, and .jsonl with the text in \"%s\" (another one: --field)",
+              "files named .txt, and .jsonl and .parquet with the text in \"%s\" (another one: --field)",
               l->o->input, (long long)c->skipped, (long long)c->empty, (long long)c->bad, l->o->corpus.field);
     LVN_TRY_WHILE(lvn_text_writer_balance(&l->writer), "writing to '%s'", l->o->out);
     return lvn_text_writer_finish(&l->writer);

@@ -1,6 +1,7 @@
 /* conversations.c - data.kind=chat: conversations, of which the answers are learned.
  *
- * data.path is a .jsonl file of rows, a .json file that is one list of them, or a folder or an archive of these; the
+ * data.path is a .jsonl or .parquet file of rows, a .json file that is one list of them, or a folder or an archive of
+ * these; the
  * forms of rows are in chat/chat_row.h. Opening it encodes all conversations with the chat template, by all threads
  * (chat_rows.h). A sample is a conversation, or a part of one that the template shows differently at inference
  * (chat/chat_encode.h). It has the ids, and for each token the next one as its label if that is trained
@@ -24,6 +25,7 @@
 #include "base/random.h"
 #include "data/dataset.h"
 #include "data/file_type.h"
+#include "data/parquet_texts.h"
 #include "data/texts/chat_rows.h"
 #include "data/texts/encoded_cache.h"
 #include "data/texts/text_tokenizer.h"
@@ -149,6 +151,24 @@ static enum lvn_status end_file(void *context)
     return lvn_chat_rows_end(((struct reading *)context)->rows);
 }
 
+static enum lvn_status row_line(void *context, const char *line, int64_t bytes)
+{
+    return file_bytes(context, line, bytes);
+}
+
+/* The rows of a Parquet file as lines of JSON. */
+static enum lvn_status encode_parquet(struct reading *r, const char *path)
+{
+    struct lvn_parquet *p;
+    bool want;
+    LVN_TRY(lvn_parquet_open(&p, path));
+    enum lvn_status status = begin_file(r, path, true, &want);
+    for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
+        status = lvn_parquet_read_lines(p, i, row_line, r);
+    lvn_parquet_close(p);
+    return status == LVN_OK ? end_file(r) : status;
+}
+
 static enum lvn_status encode_files(void *context, struct lvn_encoded_output *out)
 {
     struct reading *r = context;
@@ -159,13 +179,17 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
     r->out = out;
     LVN_TRY(lvn_chat_rows_new(&r->rows, &options));
     enum lvn_status status = LVN_OK;
-    for (r->at = 0; r->at < r->n && status == LVN_OK; r->at++)
-        status = lvn_archive_read(r->file[r->at], !lvn_path_is_dir(r->path), &visitor, &bytes);
+    for (r->at = 0; r->at < r->n && status == LVN_OK; r->at++) {
+        const char *file = r->file[r->at];
+        status = lvn_is_parquet(file) ? encode_parquet(r, file)
+                                      : lvn_archive_read(file, !lvn_path_is_dir(r->path), &visitor, &bytes);
+    }
     lvn_chat_rows_free(r->rows);
     lvn_text_release(&r->name);
     if (status == LVN_OK && r->other_files)
-        lvn_log(LVN_LOG_INFO, "'%s': %" PRId64 " files are not read, because they are neither .jsonl nor .json",
-                r->path, r->other_files);
+        lvn_log(LVN_LOG_INFO,
+                "'%s': %" PRId64 " files are not read, because they are neither .jsonl, .json nor .parquet", r->path,
+                r->other_files);
     return status;
 }
 
@@ -224,7 +248,7 @@ static enum lvn_status open_records(const struct chat_data *c, const struct lvn_
     struct reading r = {.o = o, .c = c};
     uint64_t key;
     LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &r.path));
-    LVN_TRY(lvn_archive_list(&a, r.path, &r.file, &r.n));
+    LVN_TRY(lvn_text_files(&a, r.path, &r.file, &r.n));
     LVN_TRY(show_names(&r, &a, path));
     LVN_TRY(records_key(&r, &key));
     return lvn_encoded_open(out, key, o->cache, encode_files, &r);
@@ -638,6 +662,22 @@ static enum lvn_status look_end(void *context)
     return LVN_STOPPED;
 }
 
+static enum lvn_status look_line(void *context, const char *line, int64_t bytes)
+{
+    (void)look_bytes(context, line, bytes);
+    return LVN_STOPPED;
+}
+
+/* Keeps the first row. */
+static enum lvn_status look_row(struct look *l, const char *path)
+{
+    struct lvn_parquet *p;
+    LVN_TRY(lvn_parquet_open(&p, path));
+    const enum lvn_status status = lvn_parquet_groups(p) ? lvn_parquet_read_lines(p, 0, look_line, l) : LVN_OK;
+    lvn_parquet_close(p);
+    return status;
+}
+
 /* Are there members of a conversation in the beginning of the file? A row may be longer than it. */
 static bool has_conversation(const char *p)
 {
@@ -662,11 +702,15 @@ static bool matches(const char *path)
     const char *const *file;
     int64_t n = 0, bytes;
     if (!lvn_path_exists(path)) return false;
-    if (!lvn_path_is_dir(path) && lvn_file_type(path, lvn_file_unpacked_name(path)) != LVN_FILE_TYPE_LINES)
+    if (!lvn_path_is_dir(path) && !lvn_is_parquet(path) &&
+        lvn_file_type(path, lvn_file_unpacked_name(path)) != LVN_FILE_TYPE_LINES)
         return false;
     if (lvn_archive_list(&a, path, &file, &n) == LVN_OK)
         for (int64_t i = 0; i < n && !l.text.n; i++)
-            if (lvn_archive_read(file[i], !lvn_path_is_dir(path), &visitor, &bytes) != LVN_OK) break;
+            if ((lvn_is_parquet(file[i])
+                     ? look_row(&l, file[i])
+                     : lvn_archive_read(file[i], !lvn_path_is_dir(path), &visitor, &bytes)) != LVN_OK)
+                break;
     lvn_error_clear();
     const bool found = l.text.n && has_conversation(lvn_text_string(&l.text) + lvn_utf8_bom(l.text.p, l.text.n));
     lvn_text_release(&l.text);

@@ -15,6 +15,7 @@
 #include "data/corpus.h"
 #include "data/dataset.h"
 #include "data/file_type.h"
+#include "data/parquet_texts.h"
 #include "data/texts/text_tokenizer.h"
 #include "stores/store.h"
 
@@ -79,6 +80,7 @@ static enum lvn_status read_texts(struct documents *s, const struct lvn_data_opt
     const struct lvn_corpus_options corpus = {.tokenizer = s->tokenizer,
                                               .kind = LVN_CHUNK_TEXT,
                                               .field = o->text_column && *o->text_column ? o->text_column : "text",
+                                              .field_option = "data.text_column",
                                               .allow_special = o->allow_special};
     LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &here));
     struct lvn_batch *b = lvn_batch_new(0);
@@ -87,8 +89,8 @@ static enum lvn_status read_texts(struct documents *s, const struct lvn_data_opt
     if (status == LVN_OK && !b->ids.n)
         status = lvn_fail(LVN_FORMAT,
                           "there is no text in '%s' (%" PRId64 " files skipped, %" PRId64 " empty documents, %" PRId64
-                          " bad lines%s%.*s); texts are files named .txt, .md, .py and similar, and .jsonl with the "
-                          "text in \"%s\" (another one: data.kind=documents and data.text_column)",
+                          " bad lines%s%.*s); texts are files named .txt, .md, .py and similar, and .jsonl and "
+                          ".parquet with the text in \"%s\" (another one: data.kind=documents and data.text_column)",
                           path, b->skipped, b->empty, b->bad, b->warnings.n ? ": " : "",
                           b->warnings.n ? (int)strcspn(b->warnings.p, "\n") : 0, b->warnings.n ? b->warnings.p : "",
                           corpus.field);
@@ -150,14 +152,15 @@ static bool matches(const char *path)
     if (!lvn_path_is_dir(path)) {
         const int64_t unpacked = lvn_file_unpacked_name(path);
         if (path[unpacked]) return lvn_file_type(path, unpacked) != LVN_FILE_TYPE_REFUSED;
-        return lvn_file_type(path, unpacked) == LVN_FILE_TYPE_LINES && !lvn_file_begins_array(path);
+        return lvn_is_parquet(path) ||
+               (lvn_file_type(path, unpacked) == LVN_FILE_TYPE_LINES && !lvn_file_begins_array(path));
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (has(&a, path, others[i])) return false;
     if (lvn_archive_list(&a, path, &file, &n) != LVN_OK) lvn_error_clear();
     for (int64_t i = 0; i < n && !texts; i++) {
         const enum lvn_file_type type = lvn_file_type(file[i], (int64_t)strlen(file[i]));
-        texts = type == LVN_FILE_TYPE_TEXT || type == LVN_FILE_TYPE_LINES;
+        texts = type == LVN_FILE_TYPE_TEXT || type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET;
     }
     return texts;
 }

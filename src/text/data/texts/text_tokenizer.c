@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "data/file_type.h"
+#include "data/parquet_texts.h"
 #include "formats/archive_reader.h"
 #include "host/machine.h"
 #include "stores/store.h"
@@ -62,8 +63,8 @@ static enum lvn_status begin(void *context, const char *name, bool named, bool *
     r->begun = false;
     r->name = name;
     r->offset = 0;
-    LVN_CHECK(!lvn_ends_with(name, ".parquet"), UNSUPPORTED,
-              "'%s' is a Parquet file, which levin does not read; write it as .csv, .tsv or .jsonl", name);
+    LVN_CHECK(!named || !lvn_is_parquet(name), FORMAT, "'%s' is a Parquet file in an archive: unpack the archive first",
+              name);
     *want = named || r->is_table || lvn_file_type(name, (int64_t)strlen(name)) == LVN_FILE_TYPE_TEXT;
     r->passed_over += !*want;
     return LVN_OK;
@@ -120,17 +121,42 @@ static enum lvn_status end(void *context)
     return status == LVN_OK ? count(r) : status;
 }
 
+/* A text of a Parquet file. */
+static enum lvn_status add_row(void *context, int64_t group, int64_t row, const void *text, int64_t n)
+{
+    struct lvn_vocabulary_text *r = context;
+    const bool good = text && lvn_utf8_check(text, n) < 0;
+    if (!good && !r->bad++)
+        lvn_text_printf(&r->first_bad, "'%s', row group %lld, row %lld: %s", r->name, (long long)group, (long long)row,
+                        text ? "not UTF-8 text" : "null");
+    if (!good) return LVN_OK;
+    if (n) lvn_text_add_bytes(&r->text, text, n);
+    lvn_text_add(&r->text, "\n");
+    return r->text.n >= CHUNK_BYTES ? count(r) : lvn_text_status(&r->text);
+}
+
+static enum lvn_status read_file(struct lvn_vocabulary_text *r, const char *path, bool named)
+{
+    const struct lvn_archive_visitor v = {.context = r, .begin = begin, .data = data, .end = end};
+    const struct lvn_parquet_texts texts = {
+        .field = r->field, .option = r->column_option, .each = add_row, .context = r};
+    int64_t bytes;
+    if (!lvn_is_parquet(path)) return lvn_archive_read(path, named, &v, &bytes);
+    r->name = path;
+    LVN_TRY(lvn_parquet_texts_read(&texts, path, &bytes));
+    return count(r);
+}
+
 enum lvn_status lvn_vocabulary_text_read(struct lvn_vocabulary_text *r, struct lvn_arena *a, const char *input)
 {
-    struct lvn_archive_visitor v = {.context = r, .begin = begin, .data = data, .end = end};
     const char *const *file;
-    int64_t n, bytes;
+    int64_t n;
     LVN_TRY(lvn_store_download(a, input, LVN_WANT_ALL, &input));
-    LVN_TRY(lvn_archive_list(a, input, &file, &n));
-    for (int64_t i = 0; i < n; i++) LVN_TRY(lvn_archive_read(file[i], n == 1 && !lvn_path_is_dir(input), &v, &bytes));
+    LVN_TRY(lvn_text_files(a, input, &file, &n));
+    for (int64_t i = 0; i < n; i++) LVN_TRY(read_file(r, file[i], n == 1 && !lvn_path_is_dir(input)));
     LVN_CHECK(r->bytes, FORMAT,
               "there is no text in '%s' (%lld files skipped, %lld rows that cannot be used%s%s); texts are files named "
-              ".txt, .md, .py and similar, and .jsonl, .tsv and .csv with the text in '%s' (another one: %s)",
+              ".txt, .md, .py and similar, and .jsonl, .parquet, .tsv and .csv with the text in '%s' (another one: %s)",
               input, (long long)r->passed_over, (long long)r->bad, r->bad ? ", the first: " : "",
               r->bad ? r->first_bad.p : "", r->field, r->column_option);
     return LVN_OK;

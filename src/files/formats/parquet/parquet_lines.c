@@ -1,0 +1,210 @@
+/* parquet_lines.c - rows of Parquet files as lines of JSON; see parquet.h.
+ *
+ * The columns that are texts are read side by side. A value has a definition level, which says how many of the optional
+ * and repeated parts of its path exist, and a repetition level, which says which list continues. A row is written along
+ * the schema, and each list or struct looks at the levels of the first text in it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/parquet/parquet_private.h"
+
+/* A column, with the place in its batch. */
+struct cursor {
+    struct lvn_parquet_reader reader;
+    int64_t at, value;
+    bool ended;
+};
+
+struct assembly {
+    struct lvn_parquet *file;
+    struct cursor **column; /* [leaves]; NULL: no text */
+    struct lvn_text line;
+};
+
+static enum lvn_status fill(struct cursor *c)
+{
+    if (c->at < c->reader.n) return LVN_OK;
+    LVN_TRY(lvn_parquet_reader_next(&c->reader));
+    c->at = c->value = 0;
+    c->ended = !c->reader.n;
+    return lvn_parquet_deliver(&c->reader);
+}
+
+static struct cursor *cursor_of(const struct assembly *a, const struct lvn_parquet_node *node)
+{
+    return a->column[a->file->node[node->first_text].leaf];
+}
+
+/* The levels of the next value of a column. */
+static enum lvn_status peek(struct cursor *c, int *rep, int *def)
+{
+    LVN_TRY(fill(c));
+    if (c->ended) return lvn_parquet_damaged(&c->reader, "it has fewer values than rows");
+    *rep = c->reader.rep_level[c->at];
+    *def = c->reader.def_level[c->at];
+    return LVN_OK;
+}
+
+/* Drops a level of every column below a node that does not exist. */
+static enum lvn_status skip(struct assembly *a, const struct lvn_parquet_node *node)
+{
+    for (const struct lvn_parquet_node *n = node; n < a->file->node + node->end; n++) {
+        struct cursor *c = n->leaf >= 0 ? a->column[n->leaf] : NULL;
+        int rep = 0, def = 0;
+        if (!c) continue;
+        LVN_TRY(peek(c, &rep, &def));
+        if (def >= node->max_def) return lvn_parquet_damaged(&c->reader, "its levels differ from those of its struct");
+        c->at++;
+    }
+    return LVN_OK;
+}
+
+static void add_string(struct lvn_text *t, const unsigned char *p, int64_t n)
+{
+    char code[8];
+    lvn_text_add(t, "\"");
+    for (int64_t from = 0, i = 0; i <= n; i++) {
+        if (i < n && p[i] >= ' ' && p[i] != '"' && p[i] != '\\') continue;
+        if (i > from) lvn_text_add_bytes(t, p + from, i - from);
+        if (i == n) break;
+        from = i + 1;
+        const char letter = p[i] == '\n' ? 'n' : p[i] == '\t' ? 't' : p[i] == '\r' ? 'r' : (char)p[i];
+        snprintf(code, sizeof code, letter < ' ' ? "\\u%04x" : "\\%c", letter);
+        lvn_text_add(t, code);
+    }
+    lvn_text_add(t, "\"");
+}
+
+static enum lvn_status add_text(struct assembly *a, const struct lvn_parquet_node *node)
+{
+    struct cursor *c = a->column[node->leaf];
+    int rep = 0, def = 0;
+    LVN_TRY(peek(c, &rep, &def));
+    c->at++;
+    if (def != node->max_def) return lvn_parquet_damaged(&c->reader, "its levels differ from those of its struct");
+    add_string(&a->line, c->reader.value[c->value].p, c->reader.value[c->value].n);
+    c->value++;
+    return LVN_OK;
+}
+
+static enum lvn_status add_node(struct assembly *a, const struct lvn_parquet_node *node);
+
+static enum lvn_status add_members(struct assembly *a, const struct lvn_parquet_node *node)
+{
+    const char *comma = "";
+    lvn_text_add(&a->line, "{");
+    for (const struct lvn_parquet_node *n = node + 1; n < a->file->node + node->end; n = a->file->node + n->end) {
+        if (n->first_text < 0) continue;
+        lvn_text_add(&a->line, comma);
+        add_string(&a->line, (const unsigned char *)n->name, (int64_t)strlen(n->name));
+        lvn_text_add(&a->line, ":");
+        LVN_TRY(add_node(a, n));
+        comma = ",";
+    }
+    lvn_text_add(&a->line, "}");
+    return LVN_OK;
+}
+
+/* The value of a node that exists; of a list, of an element. The repeated part of an annotated list is a struct around
+ * its only member, unless older writers left this struct out. */
+static enum lvn_status add_value(struct assembly *a, const struct lvn_parquet_node *node,
+                                 const struct lvn_parquet_node *list)
+{
+    if (node->leaf >= 0) return add_text(a, node);
+    const struct lvn_parquet_node *member = node + 1;
+    const bool around = list && list->is_list && member->end == node->end && strcmp(node->name, "array") != 0;
+    if (around) return add_node(a, member);
+    if (node->is_list && member->repetition == LVN_PARQUET_REPEATED && member->end == node->end)
+        return add_node(a, member);
+    return add_members(a, node);
+}
+
+static enum lvn_status add_node(struct assembly *a, const struct lvn_parquet_node *node)
+{
+    struct cursor *c = cursor_of(a, node);
+    int rep = 0, def = 0;
+    LVN_TRY(peek(c, &rep, &def));
+    if (node->repetition != LVN_PARQUET_REPEATED) {
+        if (def >= node->max_def) return add_value(a, node, NULL);
+        lvn_text_add(&a->line, "null");
+        return skip(a, node);
+    }
+    lvn_text_add(&a->line, "[");
+    if (def < node->max_def) {
+        lvn_text_add(&a->line, "]");
+        return skip(a, node);
+    }
+    const struct lvn_parquet_node *list = node - 1; /* the group of a list precedes its only member */
+    for (const char *comma = "";; comma = ",") {
+        lvn_text_add(&a->line, comma);
+        LVN_TRY(add_value(a, node, list->end == node->end ? list : NULL));
+        LVN_TRY(lvn_text_status(&a->line));
+        LVN_TRY(fill(c));
+        if (c->ended || c->reader.rep_level[c->at] != node->max_rep) break;
+    }
+    lvn_text_add(&a->line, "]");
+    return LVN_OK;
+}
+
+/* All columns begin a new row, or have ended. */
+static enum lvn_status check_row(struct assembly *a, bool more)
+{
+    for (int i = 0; i < a->file->n_leaves; i++) {
+        struct cursor *c = a->column[i];
+        if (!c) continue;
+        LVN_TRY(fill(c));
+        if (c->ended == more || (more && c->reader.rep_level[c->at]))
+            return lvn_parquet_damaged(&c->reader, "its lists do not fit its rows");
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status open_columns(struct assembly *a, int64_t group)
+{
+    bool some = false;
+    for (int i = 0; i < a->file->n_leaves; i++) {
+        const struct lvn_parquet_node *leaf = a->file->leaf[i], *in = leaf;
+        for (const struct lvn_parquet_node *n = a->file->node; n < leaf; n++)
+            if (n->is_map && n->end > leaf - a->file->node) in = NULL;
+        if (!in || leaf->first_text < 0) continue;
+        a->column[i] = lvn_calloc(1, sizeof *a->column[i]);
+        if (!a->column[i]) return LVN_MEMORY;
+        LVN_TRY(lvn_parquet_reader_open(&a->column[i]->reader, a->file, group, i));
+        some = true;
+    }
+    LVN_CHECK(some, FORMAT, "'%s' has no column of texts", a->file->name);
+    return LVN_OK;
+}
+
+static enum lvn_status write_rows(struct assembly *a, int64_t group,
+                                  enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
+                                  void *context)
+{
+    LVN_TRY(open_columns(a, group));
+    for (int64_t i = 0; i < a->file->rows[group]; i++) {
+        LVN_TRY(check_row(a, true));
+        lvn_text_clear(&a->line);
+        LVN_TRY(add_members(a, a->file->node));
+        lvn_text_add(&a->line, "\n");
+        LVN_TRY(lvn_text_status(&a->line));
+        LVN_TRY(each(context, a->line.p, a->line.n));
+    }
+    return check_row(a, false);
+}
+
+enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group,
+                                       enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
+                                       void *context)
+{
+    struct assembly a = {.file = p, .column = lvn_calloc((size_t)p->n_leaves, sizeof *a.column)};
+    if (!a.column) return LVN_MEMORY;
+    enum lvn_status status = write_rows(&a, group, each, context);
+    for (int i = 0; i < p->n_leaves; i++) {
+        if (a.column[i]) lvn_parquet_reader_close(&a.column[i]->reader);
+        free(a.column[i]);
+    }
+    free(a.column);
+    lvn_text_release(&a.line);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* parquet_texts.h - Parquet files among the files with texts: which files of a folder are read, and the texts of a
+ * column. Called by everything that reads texts from files (corpus.h, texts/). Left out: the format
+ * (formats/parquet/parquet.h). */
+#ifndef LVN_PARQUET_TEXTS_H
+#define LVN_PARQUET_TEXTS_H
+
+#include "base/arena.h"
+#include "formats/parquet/parquet.h"
+
+/* Like lvn_archive_list(), for texts. Of a folder with Parquet files only these and lines of JSON are read, and of
+ * shards named SPLIT-00000-of-00002.parquet those of `train`, if there are some: the folder of a dataset also has a
+ * description and tests. Files that are left out are logged. */
+enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names,
+                               int64_t *n) LVN_CHECKED;
+bool lvn_is_parquet(const char *name);
+
+struct lvn_parquet_texts {
+    const char *field;  /* the column with the text; "text|document": the first of these that exists */
+    const char *option; /* that names another one, for messages: "--field" */
+    /* A text, or NULL for a row without one. row: counted from 0 in its row group. */
+    enum lvn_status (*each)(void *context, int64_t group, int64_t row, const void *text, int64_t bytes);
+    void *context;
+};
+/* Reads all texts of a file. *bytes_read: of the file, so far. */
+enum lvn_status lvn_parquet_texts_read(const struct lvn_parquet_texts *t, const char *path,
+                                       int64_t *bytes_read) LVN_CHECKED;
+
+#endif

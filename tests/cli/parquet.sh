@@ -1,0 +1,103 @@
+# Parquet files: levin prepare, tokenizer train, documents and conversations read them as lines of JSON with the same rows;
+# folders, also of the hub; what is refused. With pyarrow (LEVIN_PEERS) 200 files of random settings.
+# label: user
+. "$LEVIN_SOURCE/tests/cli/common.bash"
+golden=$LEVIN_SOURCE/tests/golden/parquet
+gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
+prepare() { "$LEVIN" prepare "$@" --tokenizer="$gpt2" --val-fraction=0; }
+
+# --- the same rows as lines of JSON ---
+for name in snappy-dictionary gzip-delta_length_byte_array zstd-plain; do
+    cp "$golden/$name.parquet" rows.parquet
+    grep "^$name.parquet" "$golden/rows.jsonl" | cut -f2 >rows.jsonl
+    code 0 prepare rows.jsonl --out=lines --overwrite --json
+    bad=$(value bad_lines)
+    code 0 prepare rows.parquet --out=tokens --overwrite --json
+    json "d['bad_lines'] == $bad and d['train_documents'] > 9"
+    same_file lines/train.bin tokens/train.bin
+    python3 -c 'import json; [print(json.dumps({"text": json.loads(line)["text"]})) for line in open("rows.jsonl")]' >texts.jsonl
+    code 0 "$LEVIN" tokenizer train --input=texts.jsonl --vocab-size=300 --out=bpe-$name-lines --json
+    [ "$(value bad_lines)" = "$bad" ] || continue # a zero byte, which tables refuse
+    code 0 "$LEVIN" tokenizer train --input=rows.parquet --vocab-size=300 --out=bpe-$name --json
+    json "d['bad_lines'] == $bad"
+    same_file bpe-$name/tokenizer.json bpe-$name-lines/tokenizer.json
+    compared=$name
+done
+check [ -n "${compared:-}" ]
+cp "$golden/none-plain.parquet" null.parquet
+code 0 prepare null.parquet --out=of-null
+says "warning: 'null.parquet', row group 0, row " err
+says "column 'text': it is null, no text" err
+code 0 prepare null.parquet --out=deep --field=s.a.b
+tiny=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.batch_size=2 --trainer.max_steps=2
+    --trainer.val_check_interval=2)
+code 0 "$LEVIN" train rows.parquet "${tiny[@]}" --data.kind=documents --data.tokenizer="$gpt2" --run_dir=of-rows
+code 0 "$LEVIN" train rows.jsonl "${tiny[@]}" --data.kind=documents --data.tokenizer="$gpt2" --run_dir=of-lines
+same_weights of-rows of-lines
+
+# --- folders: shards of train, no description ---
+mkdir -p hub/data
+cp "$golden/snappy-plain.parquet" hub/data/train-00000-of-00002.parquet
+cp "$golden/zstd-plain.parquet" hub/data/train-00001-of-00002.parquet
+cp "$golden/none-plain.parquet" hub/data/test-00000-of-00001.parquet
+echo "A description." >hub/README.md
+grep -E "^(snappy|zstd)-plain.parquet" "$golden/rows.jsonl" | cut -f2 >both.jsonl
+code 0 prepare hub --out=of-hub
+says "2 files are not read, such as 'test-00000-of-00001.parquet'" err
+code 0 prepare both.jsonl --out=of-both
+same_file of-both/train.bin of-hub/train.bin
+
+# --- refused: one sentence, and nothing is made ---
+refused() { # refused SENTENCE prepare-arguments
+    local sentence=$1
+    shift
+    code 1 prepare "$@" --out=none
+    one_error
+    says "$sentence" err
+    check [ ! -e none ]
+}
+refused "'null.parquet', row group 0, row " null.parquet --bad-lines=refuse
+refused "'null.parquet' has no column 'body'; it has id, text, messages, tags, map, s: choose the one with the text (--field=NAME)" \
+    null.parquet --field=body
+refused "the column 'id' has the type INT64, no text" null.parquet --field=id
+refused "the column 'messages' is a list, no text" null.parquet --field=messages
+head -c 2000 rows.parquet >cut.parquet
+refused "'cut.parquet' cannot be read as a Parquet file: it does not end with PAR1; it is damaged or cut" cut.parquet
+: >empty.parquet
+refused "'empty.parquet' cannot be read as a Parquet file: it has fewer than 12 bytes" empty.parquet
+code 2 prepare rows.parquet --out=none --encoding=latin-1
+says "'rows.parquet' is a Parquet file, whose texts are UTF-8: leave --encoding out" err
+gzip -k rows.parquet
+refused "'rows.parquet.gz' is a Parquet file that is compressed" rows.parquet.gz
+mkdir two && cp rows.parquet two/a.parquet
+python3 - "$golden/none-plain.parquet" <<'P'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+open("two/b.parquet", "wb").write(data.replace(b"text", b"body")) # the same length: another schema
+first = data.index(b"the") # in a page: it has a checksum
+data[first] ^= 1
+open("damaged.parquet", "wb").write(data)
+P
+refused "'two/b.parquet' has no column 'text'; it has id, body" two
+code 1 prepare damaged.parquet --out=none
+
+# --- pyarrow itself ---
+peers=${LEVIN_PEERS:+$LEVIN_PEERS/bin/}python3
+"$peers" -c 'import pyarrow' 2>/dev/null || { echo "pyarrow is not here: its part is left out"; exit 0; }
+"$peers" "$LEVIN_SOURCE/tools/make_parquet.py" 200 1 wide
+for ((i = 0; i < 200; i++)); do
+    [ -s wide/$i.jsonl ] || continue
+    "$LEVIN" prepare wide/$i.jsonl --tokenizer="$gpt2" --val-fraction=0 --out=lines --overwrite >of-lines.out 2>&1 || { has "no documents" of-lines.out && continue; }
+    code 0 prepare wide/$i.parquet --out=tokens --overwrite
+    same_file lines/train.bin tokens/train.bin
+done
+for codec in brotli none; do
+    "$peers" - $codec <<'P'
+import sys, pyarrow as pa, pyarrow.parquet as pq
+kw = {} if sys.argv[1] == "brotli" else {"use_dictionary": False, "column_encoding": {"text": "BYTE_STREAM_SPLIT"}}
+ty = pa.string() if sys.argv[1] == "brotli" else pa.float32()
+pq.write_table(pa.table({"text": pa.array(["a"] if sys.argv[1] == "brotli" else [1.0], ty)}), f"{sys.argv[1]}.parquet", compression=sys.argv[1], **kw)
+P
+done
+refused "'brotli.parquet', row group 0, column 'text': it is packed with BROTLI" brotli.parquet
+refused "the column 'text' has the type FLOAT, no text" none.parquet

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""make_parquet.py - writes Parquet files of all settings that levin reads, and their rows, with pyarrow.
+
+    make_parquet.py                      writes tests/golden/parquet: small files NAME.parquet, and rows.jsonl for all of them
+    make_parquet.py N SEED OUT           N files of random settings and sizes: OUT/I.parquet, OUT/I.jsonl
+
+The rows contain the columns that are read: texts, also in lists and structs. Needs pyarrow.
+"""
+import json
+import random
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = "the of na\u00efve \u6771\u4eac model step loss token \U0001f600 and a or quick\nline tab\t quote\" back\\ nul\0 x".split(" ")
+SCHEMA = pa.schema([
+    ("id", pa.int64()), ("text", pa.string()),
+    ("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("weight", pa.float64())]))),
+    ("tags", pa.list_(pa.list_(pa.string()))), ("map", pa.map_(pa.string(), pa.string())),
+    ("s", pa.struct([("a", pa.struct([("b", pa.string())])), ("n", pa.int32())]))])
+
+
+def words(r, most):
+    return " ".join(r.choice(WORDS) for _ in range(r.randrange(most + 1)))
+
+
+def texts(r, style, n):
+    if style == "few": return [r.choice(["alpha beta", "gamma", "", "delta " * 20]) for _ in range(n)]
+    if style == "sorted": return [f"http://example.org/{i:06}/" + words(r, 2) for i in range(n)]
+    if style == "null": return [None if r.random() < 0.4 else words(r, 8) for _ in range(n)]
+    if style == "long": return [words(r, 9000) for _ in range(n)]
+    return [words(r, 12) for _ in range(n)]
+
+
+def table(r, style, n):
+    rare = lambda value: None if r.random() < 0.1 else value
+    rows = [{"id": i, "text": text, "map": [("k", "v")],
+             "messages": rare([{"role": r.choice(["user", "assistant"]), "content": r.choice([None, "", words(r, 4)]), "weight": 1.5}
+                               for _ in range(r.randrange(4))]),
+             "tags": rare([rare([r.choice([None, "x", "y y"]) for _ in range(r.randrange(3))]) for _ in range(r.randrange(3))]),
+             "s": r.choice([None, {"a": None, "n": 1}, {"a": {"b": None}, "n": 2}, {"a": {"b": "deep"}, "n": None}])}
+            for i, text in enumerate(texts(r, style, n))]
+    return rows, pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def line(row):
+    messages = row["messages"] and [{k: m[k] for k in ("role", "content")} for m in row["messages"]]
+    seen = {"text": row["text"], "messages": messages, "tags": row["tags"], "s": row["s"] and {"a": row["s"]["a"]}}
+    return json.dumps(seen, ensure_ascii=False, separators=(",", ":"))
+
+
+def write(path, r, style, n, encoding, **settings):
+    rows, t = table(r, style, n)
+    if encoding: settings |= {"use_dictionary": False, "column_encoding": {"text": encoding}}
+    pq.write_table(t, path, store_schema=False, **settings)
+    return [line(row) for row in rows]
+
+
+def golden():
+    out = ROOT / "tests/golden/parquet"
+    out.mkdir(exist_ok=True)
+    r = random.Random(7)
+    with open(out / "rows.jsonl", "w") as f:
+        for codec in ("none", "snappy", "gzip", "zstd", "lz4"):
+            for encoding in (None, "PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"):
+                if codec in ("gzip", "lz4") and encoding in ("PLAIN", "DELTA_BYTE_ARRAY"): continue
+                name = f"{codec}-{encoding or 'dictionary'}".lower()
+                v2 = r.random() < 0.5
+                style = {"DELTA_BYTE_ARRAY": "sorted", None: "few"}.get(encoding, "null")
+                lines = write(out / f"{name}.parquet", r, style, 24, encoding, compression=codec, row_group_size=15,
+                              data_page_size=100, write_batch_size=6, data_page_version="2.0" if v2 else "1.0",
+                              write_page_checksum=v2, write_statistics=False)
+                for text in lines: f.write(f"{name}.parquet\t{text}\n")
+
+
+def wide(n, seed, out):
+    out.mkdir(parents=True, exist_ok=True)
+    r = random.Random(seed)
+    for i in range(n):
+        style = ["few", "sorted", "null", "long", "plain"][i % 5]
+        rows = r.choice([1, 20, 60] if style == "long" else [0, 1, 7, 300, 3000])
+        encoding = r.choice([None, "PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+        settings = {"compression": r.choice(["none", "snappy", "gzip", "zstd", "lz4"]), "data_page_version": r.choice(["1.0", "2.0"]),
+                    "row_group_size": r.choice([50, 1000, 100000]), "data_page_size": r.choice([200, 4096, 1 << 20]),
+                    "write_page_checksum": r.random() < 0.5, "version": r.choice(["1.0", "2.4", "2.6"]),
+                    "write_statistics": r.random() < 0.5, "dictionary_pagesize_limit": r.choice([300, 1 << 20])}
+        lines = write(out / f"{i}.parquet", r, style, rows, encoding, **settings)
+        (out / f"{i}.jsonl").write_text("".join(text + "\n" for text in lines))
+
+
+if len(sys.argv) == 4:
+    wide(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+else:
+    golden()
