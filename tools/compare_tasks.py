@@ -2,7 +2,7 @@
 """Compares `levin evaluate --tasks` with lm-evaluation-harness, and with nanochat's core_eval.py, item by item.
 
     python3 tools/compare_tasks.py MODEL --text FILE... [--count N] [--core-eval FILE] [--levin PROGRAM] [--dtype bfloat16]
-                                   [--fewshot N] [--batch-size N] [--folder DIR] [--rounds N]
+                                   [--fewshot N] [--core-shots N] [--only-core] [--batch-size N] [--folder DIR] [--rounds N]
 
 Needs torch, transformers and lm-eval. MODEL is a model directory of Hugging Face. Tasks in the forms of hellaswag, arc, piqa,
 winogrande, lambada and wikitext are made from the texts, N items each, and with --core-eval (the path of nanochat's
@@ -110,7 +110,7 @@ def documents(found, name, n, rng):
         elif name == "winogrande":
             sentence = context.replace("_", "-") + " _ " + ending.replace("_", "-")
             gold = rng.randrange(2)
-            options = [rng.choice(rng.choice(found))]
+            options = [rng.choice([w for w in rng.choice(found) if w != words[at]])]
             options.insert(gold, words[at])
             rows.append({"sentence": sentence, "option1": options[0], "option2": options[1], "answer": str(gold + 1)})
         elif name == "lambada":
@@ -140,10 +140,10 @@ def make_tasks(folder, found, count, fewshot):
             + ("fewshot_split: test\n" if name == "piqa" else "") + yaml)
 
 
-def make_bundle(folder, found, count):
+def make_bundle(folder, found, count, most_shots):
     rng, tasks = random.Random(7), []
     data = folder / "eval_data"
-    for name, kind, shots in (("choice", "multiple_choice", 0), ("choice_ten", "multiple_choice", 10), ("schema", "schema", 0), ("words", "language_modeling", 3)):
+    for name, kind, shots in (("choice", "multiple_choice", 0), ("choice_shots", "multiple_choice", most_shots), ("schema", "schema", 0), ("words", "language_modeling", 3)):
         rows = []
         for d in documents(found, "arc" if kind == "multiple_choice" else "winogrande" if kind == "schema" else "lambada", count, rng):
             if kind == "multiple_choice":
@@ -156,10 +156,10 @@ def make_bundle(folder, found, count):
                 rows.append({"context": context + (" " if rng.random() < 0.3 else ""), "continuation": word})
         write_lines(data / f"{name}.jsonl", rows)
         tasks.append(f"-\n  label: {name}\n  dataset_uri: {name}.jsonl\n  num_fewshot: [{shots}]\n  icl_task_type: {kind}\n"
-                     + ('  continuation_delimiter: "\\nAnswer: "\n' if name == "choice_ten" else ""))
+                     + ('  continuation_delimiter: "\\nAnswer: "\n' if name == "choice_shots" else ""))
     (folder / "core.yaml").write_text("icl_tasks:\n" + "".join(tasks))
     (folder / "eval_meta_data.csv").write_text("Eval Task,Task Category,Random baseline,Description\n"
-                                               'choice,reading,25,"one, two"\nchoice_ten,reading,25.5,x\nschema,reading,50,x\nwords,reading,0,x\n')
+                                               'choice,reading,25,"one, two"\nchoice_shots,reading,25.5,x\nschema,reading,50,x\nwords,reading,0,x\n')
 
 
 def run_levin(args, tasks, items):
@@ -287,6 +287,7 @@ def main():
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--fewshot", type=int, default=0)
     parser.add_argument("--core-eval")
+    parser.add_argument("--core-shots", type=int, default=10)
     parser.add_argument("--only-core", action="store_true")
     parser.add_argument("--levin", default=str(ROOT / "build/levin"))
     parser.add_argument("--dtype", default="float32")
@@ -302,7 +303,7 @@ def main():
         make_tasks(folder, found, args.count, args.fewshot)
         compare_harness(args, folder, report)
     if args.core_eval:
-        make_bundle(folder / "bundle", found, args.count)
+        make_bundle(folder / "bundle", found, args.count, args.core_shots)
         compare_core(args, folder / "bundle", report)
     return int(report.failed)
 

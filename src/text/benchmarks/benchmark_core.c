@@ -179,6 +179,12 @@ static enum lvn_status options_item(const struct bundle *c, int64_t i, struct lv
         LVN_TRY(lvn_prompts_whole(p, text->p, text->n));
     }
     const int64_t common = common_tokens(p, c->type == SCHEMA);
+    for (int k = 0; k < p->n; k++)
+        LVN_CHECK(
+            c->type != SCHEMA || common < p->ids[k].n, ARG,
+            "%s:%lld: the last tokens of 'context_options' are all those of text %d, so nothing comes before what is "
+            "scored: two of the texts are the same",
+            c->rows.path, (long long)c->rows.line[i], k + 1);
     for (int k = 0; k < p->n; k++) p->scored[k] = c->type == SCHEMA ? common : p->ids[k].n - common;
     int32_t *index = lvn_arena_alloc(&c->b->arena, sizeof *index);
     if (!index) return LVN_MEMORY;
