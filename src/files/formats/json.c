@@ -155,6 +155,9 @@ enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, jso
     }
     end_reading();
     LVN_CHECK(whole, MEMORY, "not enough memory for %lld bytes of JSON", (long long)bytes);
+    if (!*out && strstr(error->text, "JSON_ALLOW_NUL"))
+        snprintf(error->text, sizeof error->text,
+                 "a string has the character U+0000 (\\u0000), which is not supported");
     return LVN_OK;
 }
 

@@ -24,6 +24,7 @@ static void refused(void **state)
     ASSERT_FAILS(FORMAT, "x.json:2: ", parse("{\n\"a\": 1,}"));
     ASSERT_FAILS(FORMAT, "duplicate object key", parse("{\"a\": 1,\n \"a\": 2}"));
     ASSERT_FAILS(FORMAT, "x.json:1: ", parse(""));
+    ASSERT_FAILS(FORMAT, "a string has the character U+0000 (\\u0000)", parse("[\"a\\u0000\"]"));
     ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{} {}"));
     ASSERT_FAILS(FORMAT, "unable to decode byte 0xff", parse("{\"a\": \"\xff\"}"));
     ASSERT_FAILS(FORMAT, "x.json:1: ", parse("{\"a\": \"\\ud800\"}"));
