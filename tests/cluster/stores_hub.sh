@@ -76,3 +76,17 @@ mkdir -p web/hub/openai-community
 cp -r web/hub/org/tiny web/hub/openai-community/gpt2
 code 0 "$LEVIN" evaluate gpt2 --json --data.path=text.txt
 same_loss
+# a dataset of Parquet files: the shards of train
+golden=$LEVIN_SOURCE/tests/golden/parquet gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
+mkdir -p web/hub/org/texts/data here/data
+for part in train-00000-of-00002:snappy-plain train-00001-of-00002:zstd-plain test-00000-of-00001:none-plain; do
+    cp "$golden/${part#*:}.parquet" web/hub/org/texts/data/${part%%:*}.parquet
+    cp "$golden/${part#*:}.parquet" here/data/${part%%:*}.parquet
+done
+echo "A description." >web/hub/org/texts/README.md
+code 0 "$LEVIN" prepare here --tokenizer="$gpt2" --out=of-here --val-fraction=0
+code 0 "$LEVIN" prepare hf://datasets/org/texts --tokenizer="$gpt2" --out=of-hub --val-fraction=0
+same_file of-here/train.bin of-hub/train.bin
+code 0 "$LEVIN" prepare hf://datasets/org/texts/data/test-00000-of-00001.parquet --tokenizer="$gpt2" --out=of-test --val-fraction=0
+code 0 "$LEVIN" prepare hf://datasets/org/texts/data --tokenizer="$gpt2" --out=of-data --val-fraction=0
+same_file of-here/train.bin of-data/train.bin
