@@ -8,7 +8,7 @@ Needs torch, transformers and lm-eval. MODEL is a model directory of Hugging Fac
 winogrande, lambada and wikitext are made from the texts, N items each, and with --core-eval (the path of nanochat's
 nanochat/core_eval.py) a bundle in the form of CORE. Choices, whether items are correct, and metrics must be equal, except where
 two answers are closer than rounding; log-likelihoods may differ by rounding. The times are those of whole evaluations without the
-start of Python, in turns. The exit status is 1 if something differs.
+start of Python, in turns; CPU is of all threads, for machines that others use, too. The exit status is 1 if something differs.
 """
 import argparse
 import importlib.util
@@ -17,6 +17,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -166,16 +167,17 @@ def run_levin(args, tasks, items):
     command = ["nice", "-n", "19", args.levin, "evaluate", args.model, "--json", f"--items={items}", *[f"--tasks={t}" for t in tasks]]
     if args.dtype == "bfloat16":
         command.append("--trainer.precision=bf16-true")
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     out = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if out.returncode:
         sys.exit(f"levin failed: {out.stdout.decode()}")
-    seconds = time.perf_counter() - begin
+    seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     found = {}
     for line in items.read_text().splitlines():
         row = json.loads(line)
         found.setdefault(row["task"], []).append(row)
-    return {t["task"]: t for t in json.loads(out.stdout)["tasks"]}, found, seconds
+    return {t["task"]: t for t in json.loads(out.stdout)["tasks"]}, found, (seconds, cpu)
 
 
 class Report:
@@ -184,6 +186,10 @@ class Report:
     def line(self, text, bad=False):
         self.failed |= bad
         print(("DIFFERENT  " if bad else "") + text, flush=True)
+
+    def times(self, name, levin, other):
+        self.line(f"time: levin {levin[0]:.1f} s, {name} {other[0]:.1f} s: {other[0] / levin[0]:.2f}; "
+                  f"CPU: {levin[1]:.1f} s, {other[1]:.1f} s: {other[1] / levin[1]:.2f}")
 
 
 def margin(values):
@@ -201,10 +207,9 @@ def compare_harness(args, folder, report):
     model.tokenizer("warm")
     for _ in range(args.rounds):
         scores, items, seconds = run_levin(args, tasks, folder / "items.jsonl")
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), time.process_time()
         theirs = lm_eval.simple_evaluate(model=model, tasks=[f"{n}_local" for n in YAML], task_manager=manager, log_samples=True, bootstrap_iters=0)
-        other = time.perf_counter() - begin
-        report.line(f"time: levin {seconds:.1f} s, lm-eval {other:.1f} s: {other / seconds:.2f}")
+        report.times("lm-eval", seconds, (time.perf_counter() - begin, time.process_time() - before))
     for name in YAML:
         name += "_local"
         samples, mine = sorted(theirs["samples"][name], key=lambda s: s["doc_id"]), items[name]
@@ -265,15 +270,16 @@ def compare_core(args, folder, report):
     import yaml
     for _ in range(args.rounds):
         scores, items, seconds = run_levin(args, [str(folder)], folder / "items.jsonl")
-        other, results = 0.0, {}
+        other, results = [0.0, 0.0], {}
         for task in yaml.safe_load((folder / "core.yaml").read_text())["icl_tasks"]:
             data = [json.loads(line) for line in (folder / "eval_data" / task["dataset_uri"]).read_text().splitlines()]
             random.Random(1337).shuffle(data)
             meta = {"task_type": task["icl_task_type"], "num_fewshot": task["num_fewshot"][0], "continuation_delimiter": task.get("continuation_delimiter", " ")}
-            begin = time.perf_counter()
+            begin, before = time.perf_counter(), time.process_time()
             results[task["label"]] = [core_eval.evaluate_example(i, model, tokenizer, data, "cpu", meta) for i in range(len(data))]
-            other += time.perf_counter() - begin
-        report.line(f"time: levin {seconds:.1f} s, core_eval.py {other:.1f} s: {other / seconds:.2f}")
+            other[0] += time.perf_counter() - begin
+            other[1] += time.process_time() - before
+        report.times("core_eval.py", seconds, other)
     for name, correct in results.items():
         wrong = [i for i, (a, item) in enumerate(zip(correct, items[name], strict=True)) if a != item["correct"]]
         report.line(f"CORE {name}: {len(correct)} items, {len(wrong)} different {wrong[:5]}; accuracy {scores[name]['acc']:.4f} "
