@@ -23,7 +23,7 @@ asked "levin calls it -n" --num_processes=2 launch
 asked "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_processes=2 train
 asked "levin calls it --nodes; with --node-rank" --nnodes=2 launch
 asked "levin calls it --trainer.num_nodes; it is only checked" --nnodes=2 train
-asked "levin export takes it without an option: levin export MODEL OUT" --out=x export model
+asked "levin export expects it as an operand: levin export MODEL OUT" --out=x export model
 asked "levin generate prints its results: append \`> FILE\` to the command to save them" --out=x generate model
 code 2 "$LEVIN" launch -np 2 -- train
 says "unknown option '-np'; did you mean '-n'?" err

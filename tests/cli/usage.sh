@@ -39,7 +39,7 @@ says "error: unknown option '--jsn'; did you mean '--json'?" err
 code 2 "$LEVIN" doctor -x
 says "options start with two dashes" err
 code 2 "$LEVIN" doctor more
-says "error: levin doctor takes no operands" err
+says "error: levin doctor accepts no operands" err
 code 2 "$LEVIN" doctor --trainer.sed=1
 says "error: unknown key 'trainer.sed'; did you mean 'trainer.seed'?" err
 code 2 "$LEVIN" doctor --lr=1

@@ -140,7 +140,7 @@ class Classes(unittest.TestCase):
                 ("sample 24 of train has the label 3, but others have names", good + self.rows((3, 3), 1), None),
                 ("all samples of train have the label 'pos'", self.rows(("pos", "pos")), None),
                 ("the label is 'pos', but the classes are 'neg'", good, ["neg"]),
-                ("holds up to 2, and the program names 2 classes", self.rows((0, 2)), ["neg", "pos"]),
+                ("has values up to 2, but the program names 2 classes", self.rows((0, 2)), ["neg", "pos"]),
                 ("the class 'a' is empty, contains a line end or a control character, or is listed twice", good, ["a", "a"]),
                 ("classes must be a list of names", good, "ab"),
                 ("no data were given", None, ["neg", "pos"])):

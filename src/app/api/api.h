@@ -1,4 +1,5 @@
-/* api.h - what the files of this folder share: the functions of include/levin.h, a file for each subject.
+/* api.h - declarations that the files of this folder share. Each file implements the functions of include/levin.h for
+ * one subject:
  *
  *   api.c            version, meaning of a status, locale, texts
  *   api_settings.c   settings by key
@@ -42,18 +43,18 @@ enum lvn_status lvn_api_write(void *out, const void *filled, size_t known, size_
 #define LVN_API_WRITE(out, filled, last, name)                                                                         \
     lvn_api_write(out, filled, sizeof *(out), offsetof(struct name, last) + sizeof(out)->last, #name)
 
-/* What a program may misuse: a run or a loaded model, which accept one call at a time. The first member of its struct.
- * All that are open are in a list, so that one that was closed is recognized by its address alone. */
+/* The handle of a run or a loaded model, which accepts one call at a time; it is the first member of their structs. All
+ * open handles are in a list, so that a closed one is detected without reading it. */
 struct lvn_api_handle {
     struct lvn_api_handle *next;
     const char *kind; /* "run", "model" */
-    const char *call; /* that is in progress, a verb; NULL: none */
-    pthread_t thread; /* that makes it */
-    pid_t process;    /* that opened the handle: threads do not survive a fork */
-    int readers;      /* calls in progress that may run next to others */
+    const char *call; /* the call in progress, a verb; NULL: none */
+    pthread_t thread; /* the thread in that call */
+    pid_t process;    /* the process that opened the handle; threads do not survive a fork */
+    int readers;      /* number of concurrent read-only calls */
     char name[200];   /* of a run: its folder */
 };
-/* Add a handle, in the call "open". ARG for a second run. */
+/* Add a handle, with the call "open" in progress. ARG: a run is already open. */
 enum lvn_status lvn_api_add(struct lvn_api_handle *h, const char *kind, const char *name) LVN_CHECKED;
 void lvn_api_remove(struct lvn_api_handle *h); /* in the call "open" or "close" */
 /* The handle of a run or a model, its first member. NULL stays NULL, which the functions below refuse. */
@@ -64,13 +65,13 @@ static inline struct lvn_api_handle *lvn_api_handle_of(const void *object)
 /* Begin a call; ARG if the handle is closed, of another process, or in a call. Ended by lvn_api_leave(). */
 enum lvn_status lvn_api_enter(struct lvn_api_handle *h, const char *kind, const char *call) LVN_CHECKED;
 void lvn_api_leave(struct lvn_api_handle *h);
-/* The same for a call that only reads: next to other calls, but not to "close". */
+/* The same for a read-only call, which may run concurrently with any call but "close". */
 enum lvn_status lvn_api_enter_reader(struct lvn_api_handle *h, const char *kind) LVN_CHECKED;
 void lvn_api_leave_reader(struct lvn_api_handle *h);
-/* This thread calls the program, in its function `name` ("on_event"); NULL: it has returned. Returns the name before.
- */
+/* Record that this thread calls the program's function `name` ("on_event"); NULL: the function has returned. Returns
+ * the previous name. */
 const char *lvn_api_call_back(const char *name);
-/* Is the call within on_event() of this run, which may then log? */
+/* True if this thread is in on_event() of this run, where levin_run_log() is allowed. */
 bool lvn_api_in_event(const struct lvn_api_handle *h);
 
 /* --- api_own_model.c --- */
@@ -89,19 +90,19 @@ enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s
 struct levin_run {
     struct lvn_api_handle handle;
     struct trainer trainer;
-    struct levin_run_options asked; /* the program's, completed */
+    struct levin_run_options given_options; /* the program's, completed */
     struct lvn_train_options options;
-    struct lvn_api_model own;
+    struct lvn_api_model own_model;
     struct lvn_program_data data; /* if the program gives samples */
     const char *end_reason;       /* reason of the end; NULL: it has not ended */
     enum lvn_status status;       /* of the call that failed */
-    char part[16];                /* split of the last evaluation, "test"; "": none. Its results: */
+    char evaluated_split[16];     /* of the last evaluation, "test"; "": none. Its results: */
     const struct lvn_task_graph *task;
     double loss, value[LVN_TASK_METRICS];
     char result_name[1 + LVN_TASK_METRICS][48]; /* "test_loss", and those of the metrics */
     char *logged[LVN_SCALARS];                  /* [n_logged] names of the program's scalars */
     int n_logged;
-    bool ended;   /* its last checkpoint and END are made */
+    bool ended;   /* the last checkpoint is saved, and the event END was sent */
     bool stopped; /* ended because of levin_run_stop() */
     bool logging; /* in levin_run_log(), whose event LOG the program receives, too */
 };

@@ -1,4 +1,4 @@
-/* api_data.c - samples that a program gives, as data.kind=program (data/program/program_data.h). */
+/* api_data.c - samples from a user program, as data.kind=program (data/program/program_data.h). */
 #include <stddef.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool read_sample(void *context, enum lvn_split_id split, int64_t i, void 
     return done;
 }
 
-/* Of a field whose name says that it is a label. */
+/* The label kind of a field named `label` or `labels`. */
 static enum lvn_label_kind label_kind(const struct levin_run_field *f)
 {
     const bool reals = f->dtype == 1;
@@ -42,11 +42,10 @@ static enum lvn_status convert_field(const struct levin_run_field *f, struct lvn
         f->name, (long long)f->below);
     int64_t count = 1;
     for (int k = 0; k < out->rank; k++) {
-        LVN_CHECK(
-            f->dim[k] > 0 && f->dim[k] <= INT32_MAX / count, ARG,
-            "the field '%s' of the program's data has the size %lld in dimension %d: give sizes from 1 on, and at "
-            "most 2147483647 elements a sample",
-            f->name, (long long)f->dim[k], k);
+        LVN_CHECK(f->dim[k] > 0 && f->dim[k] <= INT32_MAX / count, ARG,
+                  "the field '%s' of the program's data has size %lld in dimension %d; sizes must be at least 1, and a "
+                  "sample may have at most 2147483647 elements",
+                  f->name, (long long)f->dim[k], k);
         count *= out->dim[k] = f->dim[k];
     }
     return LVN_OK;
@@ -57,10 +56,10 @@ static enum lvn_status set_classes(struct lvn_program_data *out, const struct le
     const int k = lvn_fields_find(&out->fields, "label");
     struct lvn_field *f = k < 0 ? NULL : &out->fields.field[k];
     LVN_CHECK(f && f->label == LVN_LABEL_CLASS, ARG,
-              "the program names %lld classes, and its samples have no field 'label' of one whole number",
+              "the program names %lld classes, but its samples have no integer field 'label' of rank 0",
               (long long)d->n_classes);
     LVN_CHECK(f->below <= d->n_classes, ARG,
-              "the field 'label' of the program's data holds up to %lld, and the program names %lld classes",
+              "the field 'label' of the program's data has values up to %lld, but the program names %lld classes",
               (long long)f->below - 1, (long long)d->n_classes);
     for (int64_t i = 0; i < d->n_classes; i++)
         LVN_CHECK(d->classes && d->classes[i] && *d->classes[i], ARG, "class %lld of the program's data has no name",
@@ -75,14 +74,14 @@ enum lvn_status lvn_api_data(struct lvn_program_data *out, const struct levin_ru
     struct levin_run_data known;
     LVN_TRY(LVN_API_READ(&known, given, classes, levin_run_data));
     const struct levin_run_data *d = &known;
-    LVN_CHECK(d->field && d->sample, ARG, "levin_run_data lacks its %s", d->field ? "function sample()" : "fields");
+    LVN_CHECK(d->field && d->sample, ARG, "levin_run_data.%s is NULL; set it", d->field ? "sample" : "field");
     LVN_CHECK(d->n_fields >= 1 && d->n_fields <= LVN_MAX_FIELDS, ARG,
               "samples of the program's data have %lld fields: give 1 to %d", (long long)d->n_fields, LVN_MAX_FIELDS);
     LVN_CHECK(d->samples[0] > 0, ARG, "the program's data have no training samples");
     LVN_CHECK(
         d->samples[1] >= 0 && d->samples[2] >= 0 && d->vocab_size >= 0 && d->vocab_size <= INT32_MAX, ARG,
-        "the program's data have %lld samples of val, %lld of test and a vocabulary of %lld: give numbers from 0 on, "
-        "and a vocabulary below 2147483648",
+        "the program's data have %lld samples of val, %lld of test and a vocabulary of %lld: the numbers must be at "
+        "least 0, and the vocabulary below 2147483648",
         (long long)d->samples[1], (long long)d->samples[2], (long long)d->vocab_size);
     *out = (struct lvn_program_data){.fields = {.n = (int)d->n_fields},
                                      .vocab_size = d->vocab_size,

@@ -49,7 +49,7 @@ int levin_inference_open(struct levin_inference **out, struct levin_settings *s)
     if (!m) return lvn_api_return(before, LVN_MEMORY);
     enum lvn_status status = lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DEVICE);
     if (status == LVN_OK) status = lvn_generator_open_any(&m->generator, s);
-    if (status == LVN_OK) status = lvn_api_add(&m->handle, kind, "");
+    if (status == LVN_OK && (status = lvn_api_add(&m->handle, kind, "")) != LVN_OK) lvn_generator_close(&m->generator);
     if (status == LVN_OK) {
         lvn_api_leave(&m->handle);
     } else {
@@ -72,7 +72,7 @@ int levin_inference_close(struct levin_inference *m)
     return lvn_api_return(before, LVN_OK);
 }
 
-/* Calls that read what is fixed may run next to others. */
+/* Begin a call that reads only constant data; it may run concurrently with other calls. NULL: the handle is closed. */
 static struct levin_inference *begin_reading(const struct levin_inference *m)
 {
     struct levin_inference *open = (struct levin_inference *)(uintptr_t)m;
@@ -152,19 +152,19 @@ int levin_inference_decode(const struct levin_inference *model, const int32_t *i
 /* --- generation --- */
 
 struct stream {
-    struct levin_generation *asked;
+    struct levin_generation *generation;
     struct lvn_continuation text;
-    int64_t displayed; /* bytes of it that the program has */
+    int64_t displayed; /* bytes of `text` that on_token() has received */
 };
 
-/* The text that became complete since the last call, for the program. Returns false to end the sample. */
+/* Pass the text that has become complete since the last call to the program's on_token(). False: end the sample. */
 static bool send(struct stream *s, int32_t id)
 {
     LVN_LOCAL_TEXT(part);
     lvn_text_add_bytes(&part, s->text.text.p ? s->text.text.p + s->displayed : "", s->text.ready - s->displayed);
     s->displayed = s->text.ready;
     const char *text = lvn_text_string(&part), *before = lvn_api_call_back("on_token");
-    const bool more = !text || s->asked->on_token(s->asked->context, id, text) != 0;
+    const bool more = !text || s->generation->on_token(s->generation->context, id, text) != 0;
     lvn_api_call_back(before);
     return more;
 }
@@ -173,10 +173,10 @@ static bool on_token(void *context, int32_t id)
 {
     struct stream *s = context;
     bool more = lvn_continuation_add(&s->text, id);
-    return (!s->asked->on_token || send(s, id)) && more;
+    return (!s->generation->on_token || send(s, id)) && more;
 }
 
-/* A conversation that is answered. */
+/* A conversation whose next answer is generated. */
 struct conversation {
     struct lvn_arena arena;
     struct lvn_chat *chat;
@@ -187,17 +187,18 @@ struct conversation {
 };
 
 static enum lvn_status open_conversation(struct conversation *t, struct lvn_generator *g,
-                                         const struct levin_generation *asked)
+                                         const struct levin_generation *generation)
 {
-    const struct lvn_chat_options o = {.chat_template = asked->chat_template, .now = true};
+    const struct lvn_chat_options o = {.chat_template = generation->chat_template, .now = true};
     const int64_t context = g->setup.block_size;
     json_t *row;
     int64_t end;
-    LVN_CHECK(!asked->prompt, ARG, "both a prompt and a conversation are given: give one of them");
+    LVN_CHECK(!generation->prompt, ARG, "both a prompt and a conversation are given: give one of them");
     LVN_TRY(lvn_generator_open_chat(g, &o, &t->chat, &t->encoder));
     LVN_TRY(lvn_chat_end(t->encoder, &t->arena, &end, &t->stop));
     LVN_TRY(lvn_generator_add_end(g, end));
-    LVN_TRY(lvn_json_parse("the conversation", asked->conversation, (int64_t)strlen(asked->conversation), &row));
+    LVN_TRY(
+        lvn_json_parse("the conversation", generation->conversation, (int64_t)strlen(generation->conversation), &row));
     const enum lvn_status status = lvn_chat_prompt(t->encoder, &t->arena, row, &t->ids, &t->n);
     json_decref(row);
     if (status == LVN_FORMAT) LVN_FAIL(ARG, "the conversation: %s", levin_error_text());
@@ -216,7 +217,7 @@ static void close_conversation(struct conversation *t)
     lvn_arena_release(&t->arena);
 }
 
-/* Runs the sample and copies the results. */
+/* Run the sample and copy the results. */
 static enum lvn_status run_sample(struct levin_inference *m, struct levin_generation *g, struct stream *s,
                                   struct lvn_sample *sample, const struct lvn_choice *choice)
 {
@@ -236,13 +237,32 @@ static enum lvn_status run_sample(struct levin_inference *m, struct levin_genera
     if (status == LVN_OK && sample->n_generated)
         memcpy(g->ids, sample->generated, sizeof *g->ids * (size_t)sample->n_generated);
     g->n_ids = sample->n_generated;
-    if (status == LVN_OK && g->on_token && s->text.ready > s->displayed) (void)send(s, -1); /* what was held back */
+    if (status == LVN_OK && g->on_token && s->text.ready > s->displayed)
+        (void)send(s, -1); /* text that on_token() has not received yet */
     return status;
+}
+
+/* Set the prompt and the text that ends the answer, from the conversation. */
+static enum lvn_status prepare_conversation(struct levin_inference *m, struct levin_generation *g,
+                                            struct conversation *conversation, struct stream *s,
+                                            struct lvn_sample *sample, struct lvn_choice *choice)
+{
+    const struct lvn_choice given = *choice;
+    LVN_TRY(open_conversation(conversation, &m->generator, g));
+    LVN_TRY(lvn_generator_chat_choice(&m->generator, &given, choice));
+    const int64_t max_new = lvn_generator_capacity(&m->generator, conversation->n);
+    sample->prompt = conversation->ids;
+    sample->n = conversation->n;
+    if (sample->max > max_new) sample->max = max_new;
+    s->text.stops = &conversation->stop;
+    s->text.n_stops = *conversation->stop != 0;
+    s->text.decoding.started = true;
+    return LVN_OK;
 }
 
 static enum lvn_status generate(struct levin_inference *m, struct levin_generation *g)
 {
-    struct stream s = {.asked = g, .text = {.codec = &m->generator.setup.codec}};
+    struct stream s = {.generation = g, .text = {.codec = &m->generator.setup.codec}};
     struct lvn_choice choice = {.temperature = g->temperature,
                                 .top_k = g->top_k,
                                 .top_p = g->top_p,
@@ -253,21 +273,12 @@ static enum lvn_status generate(struct levin_inference *m, struct levin_generati
                                 .max = g->max_new_tokens,
                                 .on_token = on_token,
                                 .context = &s};
-    struct conversation talk = {0};
+    struct conversation conversation = {0};
     const int n_ends = m->generator.n_ends;
     enum lvn_status status = LVN_OK;
-    lvn_arena_init(&talk.arena);
+    lvn_arena_init(&conversation.arena);
     if (g->conversation) {
-        const struct lvn_choice given = choice;
-        status = open_conversation(&talk, &m->generator, g);
-        if (status == LVN_OK) status = lvn_generator_chat_choice(&m->generator, &given, &choice);
-        const int64_t capacity = status == LVN_OK ? lvn_generator_capacity(&m->generator, talk.n) : 0;
-        sample.prompt = talk.ids;
-        sample.n = talk.n;
-        if (sample.max > capacity) sample.max = capacity;
-        s.text.stops = &talk.stop;
-        s.text.n_stops = status == LVN_OK && *talk.stop;
-        s.text.decoding.started = true;
+        status = prepare_conversation(m, g, &conversation, &s, &sample, &choice);
     } else if (!g->prompt || g->n_prompt <= 0) {
         status = lvn_fail(LVN_ARG, "the prompt is empty: give at least one token to continue");
     } else if (g->chat_template) {
@@ -279,7 +290,7 @@ static enum lvn_status generate(struct levin_inference *m, struct levin_generati
     m->generator.n_ends = n_ends;
     lvn_continuation_release(&s.text);
     lvn_sample_release(&sample);
-    close_conversation(&talk);
+    close_conversation(&conversation);
     return status;
 }
 
@@ -343,8 +354,8 @@ int levin_inference_parameters(struct levin_inference *m, int64_t *n)
 static enum lvn_status item_at(struct levin_inference *m, int64_t i, const struct lvn_safetensors_item **item)
 {
     LVN_TRY(list_parameters(m));
-    LVN_CHECK(i >= 0 && i < m->files.source.n, ARG, "there is no parameter number %lld: there are %d, counted from 0",
-              (long long)i, m->files.source.n);
+    LVN_CHECK(i >= 0 && i < m->files.source.n, ARG, "parameter %lld does not exist: indices are 0 to %d", (long long)i,
+              m->files.source.n - 1);
     *item = &m->files.source.item[i];
     return LVN_OK;
 }
@@ -372,8 +383,8 @@ static enum lvn_status copy(struct levin_inference *m, int64_t i, void *to, int6
     const void *data;
     LVN_TRY(item_at(m, i, &item));
     const int64_t all = lvn_desc_count(&item->desc) * lvn_dtype_bytes(item->desc.dtype);
-    LVN_CHECK(bytes == all, ARG, "'%s' has %lld bytes, and there is room for %lld", item->name, (long long)all,
-              (long long)bytes);
+    LVN_CHECK(bytes == all, ARG, "'%s' has %lld bytes, but the buffer has %lld; give a buffer of the tensor's size",
+              item->name, (long long)all, (long long)bytes);
     data = item->data;
     if (!data) LVN_TRY(m->files.source.fetch(m->files.source.context, (int)i, &data));
     memcpy(to, data, (size_t)bytes);

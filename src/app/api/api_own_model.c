@@ -35,8 +35,8 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
 enum lvn_status lvn_api_own_model(struct lvn_api_model *out, const struct levin_own_model *source)
 {
     LVN_TRY(LVN_API_READ(&out->source, source, context, levin_own_model));
-    LVN_CHECK(out->source.name && out->source.logits, ARG, "levin_own_model lacks its %s",
-              out->source.name ? "function logits()" : "name");
+    LVN_CHECK(out->source.name && out->source.logits, ARG, "levin_own_model.%s is NULL; set it",
+              out->source.name ? "logits" : "name");
     out->model = (struct lvn_model){.name = out->source.name,
                                     .keys = keys,
                                     .inputs = lvn_language_inputs,

@@ -90,10 +90,10 @@ static unsigned notify(struct lvn_callback_context *m)
     enum { KNOWN = LEVIN_REQUEST_STOP | LEVIN_REQUEST_SAVE | LEVIN_REQUEST_VALIDATE };
     struct levin_run_scalar scalar[LVN_SCALARS];
     const struct levin_run *r = open_run;
-    if (!r || !r->asked.on_event) return 0;
+    if (!r || !r->given_options.on_event) return 0;
     const struct levin_run_event event = convert(m, scalar);
     const char *before = lvn_api_call_back("on_event");
-    const unsigned requests = (unsigned)r->asked.on_event(r->asked.context, &event) & KNOWN;
+    const unsigned requests = (unsigned)r->given_options.on_event(r->given_options.context, &event) & KNOWN;
     lvn_api_call_back(before);
     return requests;
 }
@@ -246,13 +246,13 @@ int levin_run_open_with(struct levin_run **out, struct levin_settings *s, const 
         free(r);
         return lvn_api_return(before, status);
     }
-    r->asked = o;
+    r->given_options = o;
     first_process = getpid();
     r->trainer.settings = s;
     stop = LVN_STOP_NONE;
     open_run = *out = r; /* a signal handler may stop the run while it is opened */
-    if (o.model) r->status = lvn_api_own_model(&r->own, o.model);
-    r->options = (struct lvn_train_options){.model = o.model ? &r->own.model : NULL,
+    if (o.model) r->status = lvn_api_own_model(&r->own_model, o.model);
+    r->options = (struct lvn_train_options){.model = o.model ? &r->own_model.model : NULL,
                                             .mode = (enum lvn_run_mode)o.mode,
                                             .callback = &program_callback,
                                             .stop = &stop};
@@ -319,7 +319,7 @@ int levin_run_step(struct levin_run *r, bool *over)
     *over = true;
     if (status != LVN_OK) return lvn_api_return(before, status);
     if (r->end_reason) return leave(r, before, lvn_fail(LVN_ARG, "the run is over: %s", r->end_reason));
-    *r->part = '\0';                           /* the last evaluation is of older weights */
+    *r->evaluated_split = '\0';                /* the last evaluation is of older weights */
     if (stop && r->options.ranks->size == 1) { /* several ranks agree on it with a step */
         r->trainer.requested.stop = true;
         r->end_reason = "stopped on request";
@@ -343,7 +343,7 @@ int levin_run_validate(struct levin_run *r)
     locale_t before = lvn_api_begin();
     enum lvn_status status = enter(r, "validate");
     if (status != LVN_OK) return lvn_api_return(before, status);
-    *r->part = '\0'; /* val_loss is now that of this validation */
+    *r->evaluated_split = '\0'; /* val_loss is now that of this validation */
     return leave(r, before, validate(r));
 }
 
@@ -362,9 +362,9 @@ static enum lvn_status score(struct levin_run *r, struct lvn_model_setup *setup,
               lvn_split_names[part]);
     r->task = &t->planned.programs.eval_session->outputs;
     memcpy(r->value, v->value, sizeof r->value);
-    snprintf(r->part, sizeof r->part, "%s", lvn_split_names[part]);
+    snprintf(r->evaluated_split, sizeof r->evaluated_split, "%s", lvn_split_names[part]);
     for (int i = 0; i <= r->task->n_metrics; i++)
-        snprintf(r->result_name[i], sizeof r->result_name[i], "%s_%s", r->part,
+        snprintf(r->result_name[i], sizeof r->result_name[i], "%s_%s", r->evaluated_split,
                  i ? r->task->metrics[i - 1]->name : "loss");
     return LVN_OK;
 }
@@ -469,7 +469,7 @@ double levin_run_value(const struct levin_run *run, const char *name)
     struct levin_run *r = (struct levin_run *)(uintptr_t)run;
     if (lvn_api_enter_reader(lvn_api_handle_of(r), kind) != LVN_OK) return NAN;
     double value = lvn_event_value(&r->trainer.context.event, name);
-    for (int i = 0; *r->part && i <= r->task->n_metrics; i++)
+    for (int i = 0; *r->evaluated_split && i <= r->task->n_metrics; i++)
         if (!strcmp(name, r->result_name[i])) value = i ? r->value[i - 1] : r->loss;
     lvn_api_leave_reader(&r->handle);
     return value;
@@ -479,7 +479,7 @@ int64_t levin_run_results(const struct levin_run *run, struct levin_run_scalar *
 {
     struct levin_run *r = (struct levin_run *)(uintptr_t)run;
     if (lvn_api_enter_reader(lvn_api_handle_of(r), kind) != LVN_OK) return 0;
-    int64_t n = *r->part ? 1 + r->task->n_metrics : 0;
+    int64_t n = *r->evaluated_split ? 1 + r->task->n_metrics : 0;
     const int64_t size = n && capacity > 0 ? out->size : 0;
     for (int64_t i = 0; i < n && i < capacity; i++) {
         const struct levin_run_scalar filled = {

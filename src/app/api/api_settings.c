@@ -1,5 +1,4 @@
-/* api_settings.c - settings by key, for programs: include/levin.h has the declarations, settings/settings.h the work.
- */
+/* api_settings.c - settings by key, for programs: the functions of include/levin.h, which call settings/settings.h. */
 #include <stdlib.h>
 
 #include "api/api.h"
@@ -67,8 +66,8 @@ int levin_settings_describe(int64_t i, struct levin_setting *out)
         [LVN_KIND_MAPS] = "maps",
     };
     static _Thread_local char help[LVN_HELP_TEXT];
-    LVN_CHECK(i >= 0 && i < lvn_option_count(), ARG, "there is no setting number %lld: there are %d, counted from 0",
-              (long long)i, lvn_option_count());
+    LVN_CHECK(i >= 0 && i < lvn_option_count(), ARG, "setting %lld does not exist: indices are 0 to %d", (long long)i,
+              lvn_option_count() - 1);
     const struct lvn_option *o = lvn_option_at((int)i);
     const struct levin_setting filled = {.key = o->key,
                                          .type = types[o->kind],
@@ -81,7 +80,7 @@ int levin_settings_describe(int64_t i, struct levin_setting *out)
     return LVN_API_WRITE(out, &filled, fixed, levin_setting);
 }
 
-/* The option of a key; NULL, with a sentence, if there is none. */
+/* The option of a key. NULL, with an error message, if the key does not exist. */
 static const struct lvn_option *find(const char *key)
 {
     const struct lvn_option *o = lvn_option_find(key);

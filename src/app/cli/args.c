@@ -1,7 +1,7 @@
 /* args.c - parses the command line (operands, flags of the command, keys of recipes), reads the settings of a recipe, a
  * run or data, and joins the other ranks. main.c calls lvn_cli_parse(), commands call the rest.
  *
- * --key=value, --key value, and --flag alone for true; a flag of one letter takes one dash, -n 4. A name with a dot,
+ * --key=value, --key value, and --flag alone for true; a flag of one letter has one dash, -n 4. A name with a dot,
  * name and run_dir are keys of a recipe; all others are flags of the command. `--` ends them: operands follow, or, for
  * a command that runs others, the command line of the other. */
 #include "cli/args.h"
@@ -82,7 +82,7 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
     const struct lvn_synonym *synonym = lvn_synonym_find(word, has_flag, command);
     const bool names_output = synonym && !strcmp(synonym->target, "run_dir"); /* of a training, if it is one */
     LVN_CHECK(!names_output || !strstr(command->operands, " OUT"), ARG,
-              "unknown option '%.60s'; levin %s takes it without an option: levin %s %s", arg, command->name,
+              "unknown option '%.60s'; levin %s expects it as an operand: levin %s %s", arg, command->name,
               command->name, command->operands);
     LVN_CHECK(!names_output || !command->collective || !strcmp(command->name, "train"), ARG,
               "unknown option '%.60s'; levin %s prints its results: append `> FILE` to the command to save them", arg,
@@ -186,7 +186,7 @@ static bool is_letter(const struct lvn_command *command, const char *arg)
     return word[0] && (!arg[2] || arg[2] == '=') && find_flag(command, word);
 }
 
-/* Is an operand optimizer.lr=1e-3, a key without its dashes? */
+/* Refuse an operand such as optimizer.lr=1e-3, which is a key without its two dashes. */
 static enum lvn_status check_operand(const char *operand)
 {
     char key[128];
@@ -212,7 +212,7 @@ static enum lvn_status count_operands(const struct lvn_cli *c)
     LVN_CHECK(!k->runs_others || c->rest || c->n_operands <= k->max, ARG,
               "put -- before the command that levin %s runs: levin %s -- %s%s%s", k->name, k->name, c->operand[0],
               c->n_operands > 1 ? " " : "", c->n_operands > 1 ? c->operand[1] : "");
-    LVN_CHECK(c->n_operands <= k->max, ARG, "levin %s takes %s operand%s, but '%.100s' was given as well%s", k->name,
+    LVN_CHECK(c->n_operands <= k->max, ARG, "levin %s accepts %s operand%s, but '%.100s' was also given%s", k->name,
               k->max == 0   ? "no"
               : k->max == 1 ? "one"
                             : "two",
@@ -267,8 +267,7 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
 }
 
 /* The path of a recipe. If recipes/NAME is not in the current folder, it may be one of levin's own recipes, which are
- * in
- * ../share/levin relative to the program's folder, or in the checkout whose build folder contains the program. */
+ * in ../share/levin relative to the program's folder, or in the checkout whose build folder contains the program. */
 static const char *find_recipe(struct lvn_cli *c, const char *path)
 {
     static const char *const places[] = {"../share/levin", ".."};
@@ -295,7 +294,7 @@ static void log_recipe(const char *named, const char *found)
             found);
 }
 
-/* Is it data by its name, whether it exists or not? */
+/* True if the name is that of a data file, which need not exist. */
 static bool is_data_name(const char *path)
 {
     return !lvn_cli_is_recipe(path) && lvn_file_type(path, (int64_t)strlen(path)) != LVN_FILE_TYPE_UNKNOWN;

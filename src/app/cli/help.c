@@ -411,7 +411,7 @@ static void size_rows(struct lvn_text *t)
     }
 }
 
-/* The linear maps that may get LoRA adapters. */
+/* The linear layers that may get LoRA adapters. */
 static void target_rows(struct lvn_text *t)
 {
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {

@@ -1,5 +1,5 @@
 /* main.c - main(): finds the command, runs it, prints its error and turns its status into an exit code. Arguments are
- * parsed in args.c; how levin is process 1 of a container: process_as_init.c. */
+ * parsed in args.c; process_as_init.c handles levin as process 1 of a container. */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ static int finish(struct lvn_cli *c, enum lvn_status status)
     int code = !status && c->code ? c->code : exit_code(status);
     lvn_cli_release(c);
     code = flush_stdout(code);
-    if (getenv("LEVIN_LAUNCH")) /* the launcher between may change exit codes: report it to levin launch as text */
+    if (getenv("LEVIN_LAUNCH")) /* an mpirun in between may change the exit code: report it as text, too */
         fprintf(stderr, "%c%d%s\n", LVN_EXIT_MARK, code, reporter || !status ? " " LVN_EXIT_EXPLAINED : "");
     return code;
 }
@@ -159,8 +159,8 @@ int main(int argc, char **argv)
     struct rlimit stack;
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < MIN_STACK) {
         fprintf(stderr,
-                "error: the stack is limited to %llu KiB (ulimit -s), and levin needs at least %d: give it more, as "
-                "`ulimit -s 8192` does\n",
+                "error: the stack limit is %llu KiB (ulimit -s), but levin needs at least %d KiB; raise it with "
+                "`ulimit -s 8192`\n",
                 (unsigned long long)stack.rlim_cur >> 10, MIN_STACK >> 10);
         return LVN_EXIT_FAILED;
     }
@@ -173,6 +173,6 @@ int main(int argc, char **argv)
     if (!strcmp(first, "--help") || !strcmp(first, "-h")) first = "help";
     code = run(first, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
     if (argc > 1) return code;
-    fprintf(stderr, "error: no command is given; `levin help COMMAND` explains each of those above\n");
+    fprintf(stderr, "error: no command was given; `levin help COMMAND` explains the commands listed above\n");
     return LVN_EXIT_USAGE;
 }

@@ -92,7 +92,7 @@ static void collect_summary(void *context, const struct lvn_event *e)
     m->peak_bytes = e->peak_bytes;
 }
 
-/* After `levin train DATA`, which says nothing of what can be done with a run. */
+/* Printed after `levin train DATA`, whose user may not know what to do with a run. */
 static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r)
 {
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.data.kind);

@@ -446,7 +446,7 @@ static void samples_are_checked(void **state)
     ASSERT_FAILS(ARG, "-1 samples of val", (enum lvn_status)levin_run_open_with(&r, s, &o));
     d.samples[1] = 0;
     d.sample = NULL;
-    ASSERT_FAILS(ARG, "lacks its function sample()", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    ASSERT_FAILS(ARG, "levin_run_data.sample is NULL; set it", (enum lvn_status)levin_run_open_with(&r, s, &o));
     d.sample = bad_sample;
     fields[0].size = FIELD + 8;
     ASSERT_FAILS(ARG, "levin_run_field.size is", (enum lvn_status)levin_run_open_with(&r, s, &o));
@@ -474,7 +474,7 @@ static void sizes_are_checked(void **state)
     ASSERT_FAILS(ARG, "levin_own_model.size is 0", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
     mine.size = sizeof mine;
     mine.logits = NULL;
-    ASSERT_FAILS(ARG, "lacks its function logits()", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
+    ASSERT_FAILS(ARG, "levin_own_model.logits is NULL; set it", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
     o.size = 0;
     ASSERT_FAILS(ARG, "levin_run_options.size is 0", (enum lvn_status)levin_run_open_with(&r, s, &o));
     levin_settings_free(s);
