@@ -93,7 +93,7 @@ code 2 train never --lora.rank=2
 says "its adapters have the rank 4, and lora.rank is 2; set lora.rank: 4, or leave it out" err
 code 2 train never --lora.alpha=16
 says "its lora_alpha is 8, and lora.alpha is 16; set lora.alpha: 8, or leave it out" err
-# other linear maps than the family's default
+# other linear layers than the family's default
 tiny=("${keep[@]}")
 code 0 train mlps --trainer.max_steps=1 --lora.targets="mlp.c_fc, attn.c_proj"
 tiny=("${tiny[@]/--lora.rank=4/--lora.init=mlps/checkpoints/last/adapter}")
@@ -103,7 +103,7 @@ same_file {,started-}mlps/checkpoints/last/adapter/adapter_model.safetensors
 says "mlp.c_fc" started-mlps/settings.yaml
 code 0 train started-mlps --optimizer.kind=sgd --optimizer.lr=1e-30 --resume
 code 1 train never --lora.targets=attn.c_attn
-says "lora.targets must name the linear maps that it has adapters for" err
+says "lora.targets must name the linear layers that it has adapters for" err
 rm -rf never
 code 2 train never --lora.init=plain
 one_error
@@ -160,7 +160,7 @@ same_file told now
 code 0 "$LEVIN" cp --recursive named copy --json
 json 'd["base_models"] == ["some-lab/some-model"]'
 
-# --- adapters that fit no linear map, or name none ---
+# --- adapters that fit no linear layer, or name none ---
 cp -r foreign bad
 sed -i 's|"plain"|null|' bad/adapter_config.json
 code 1 "$LEVIN" generate bad --prompt="int "

@@ -89,7 +89,7 @@ LEVIN_CACHE=$PWD/no-folder code 0 "$LEVIN" train rows.jsonl "${short[@]}" --run_
 says "the encoded data stay in memory" err
 same_weights whole same
 
-# adapters of all linear maps
+# adapters of all linear layers
 code 0 "$LEVIN" train rows.jsonl "${short[@]}" --lora.rank=2 --lora.targets=all-linear --run_dir=lora-all --trainer.max_steps=2
 code 0 "$LEVIN" train rows.jsonl "${short[@]}" --lora.rank=2 --run_dir=lora-named --trainer.max_steps=2 \
     --lora.targets="attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj"

@@ -116,7 +116,7 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
         same_weights half run
     done
     rm -r half
-    # adapters with the family's default targets; merging them changes their linear maps, and no other parameter
+    # adapters with the family's default targets; merging them changes their linear layers, and no other parameter
     tune=(--model.init=trained "${data[@]}" --trainer.max_steps=4 --optimizer.lr=1e-2 --trainer.limit_val_batches=2)
     code 0 "$LEVIN" train --run_dir=run-lora "${tune[@]}" --lora.rank=2
     code 0 "$LEVIN" export run-lora merged

@@ -167,7 +167,7 @@ code 2 "$LEVIN" evaluate mlm --data.path=test.tsv --task.kind=classify
 says "is a BertForMaskedLM, which has no head for task.kind=classify" err
 code 0 "$LEVIN" train --model.init=mlm --task.kind=classify --data.path=train.tsv --trainer.batch_size=16 --trainer.max_steps=4 --run_dir=fine --verbose
 says "is replaced by a new one, BertForSequenceClassification" err
-# a resumed run has the bits of an undisturbed one, although its linear maps are transposed in files; adapters are trained with the head
+# a resumed run has the bits of an undisturbed one, although its linear layers are transposed in files; adapters are trained with the head
 half=("${bert[@]}" --data.path=train.tsv --trainer.max_epochs=2)
 code 0 "$LEVIN" train "${half[@]}" --run_dir=whole
 code 0 "$LEVIN" train "${half[@]}" --run_dir=half --trainer.max_epochs=1

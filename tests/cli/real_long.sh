@@ -1,5 +1,5 @@
 # label: soak
-# Published models and data, trained to the end: MNIST by linear maps and by convolutions, film reviews by a MiniLM.
+# Published models and data, trained to the end: MNIST by linear layers and by convolutions, film reviews by a MiniLM.
 . "$LEVIN_SOURCE/tests/cli/real.bash"
 real_has mnist
 for model in mlp:0.94 cnn:0.985; do

@@ -1,5 +1,5 @@
 # label: long
-# MNIST's own files: an epoch of three linear maps.
+# MNIST's own files: an epoch of three linear layers.
 . "$LEVIN_SOURCE/tests/cli/real.bash"
 real_has mnist
 code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path="$real/mnist" --trainer.max_epochs=1 --run_dir=mlp

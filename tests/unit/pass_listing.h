@@ -40,7 +40,7 @@ static inline void model_build(struct model *m, struct levin_tensor *output)
     must(lvn_program_build(&m->program, m->graph, &output, 1));
 }
 
-/* A classifier of two samples of 4 features into 3 classes, by two linear maps: y = w2 (act(w1 x + b)); its loss. */
+/* A classifier of two samples of 4 features into 3 classes, by two linear layers: y = w2 (act(w1 x + b)); its loss. */
 static inline struct levin_tensor *classifier_loss(struct levin_graph *g)
 {
     struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));

@@ -1,8 +1,8 @@
 /* bert.c - BERT: a bidirectional encoder, with a head for each of three tasks.
  *
- *   classify   the first token through a linear map and tanh (the pooler), then a linear map to the classes
+ *   classify   the first token through a linear layer and tanh (the pooler), then a linear layer to the classes
  *   regress    the same with one class, whose logit is the number
- *   mlm        each token through a linear map, GELU and layer norm, then the embedding's weights and a bias
+ *   mlm        each token through a linear layer, GELU and layer norm, then the embedding's weights and a bias
  *
  * Post-norm transformer: x = norm(x + attention(x)); x = norm(x + mlp(x)). Queries attend to the text's tokens, not to
  * padding. Names are those of Hugging Face's files; linear weights are (in, out) in memory and (out, in) in files.

@@ -25,7 +25,7 @@ struct gpt2 {
     int64_t n_inner;     /* channels of the MLP; 0: 4 n_embd, the only width supported */
     int64_t vocab_size;
     int64_t activation; /* LVN_GELU_... */
-    bool bias;          /* in linear maps and layer norms */
+    bool bias;          /* in linear layers and layer norms */
     bool tied;          /* the head shares the embedding's weights */
     double dropout_embedding;
     double dropout_residual;

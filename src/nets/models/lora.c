@@ -1,4 +1,4 @@
-/* lora.c - see lora.h. graph/graph.h calls adapt() for each linear map that a model adds. */
+/* lora.c - see lora.h. graph/graph.h calls adapt() for each linear layer that a model adds. */
 #include "models/lora.h"
 
 #include <math.h>
@@ -121,16 +121,16 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
     struct lvn_pattern one;
     char near[LVN_WORD_TEXT];
     if (c->lora.rank <= 0) return LVN_OK;
-    LVN_CHECK(c->model->linear_maps, ARG, "lora.rank: a %s has no linear maps that adapters can be added to",
+    LVN_CHECK(c->model->linear_maps, ARG, "lora.rank: a %s has no linear layers that adapters can be added to",
               c->model->name);
     LVN_CHECK(rest && *rest, ARG,
-              "lora.rank is %lld and lora.targets names no linear map: name some of those that a %s has, %s",
+              "lora.rank is %lld and lora.targets names no linear layer: name some of those that a %s has, %s",
               (long long)c->lora.rank, c->model->name, c->model->linear_maps);
     while (lvn_pattern_next(&rest, &one)) {
         if (adapts(&one, p)) continue;
         lvn_pattern_nearest(&one, p, near);
         bool no_hint = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
-        LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear map of a block; those of a %s are %s%s%s%s", one.n,
+        LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear layer of a block; those of a %s are %s%s%s%s", one.n,
                  one.text, c->model->name, c->model->linear_maps, no_hint ? "" : "; did you mean '",
                  no_hint ? "" : near, no_hint ? "" : "'?");
     }

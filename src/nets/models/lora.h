@@ -1,4 +1,4 @@
-/* lora.h - low-rank adapters (LoRA) for the linear maps of any model.
+/* lora.h - low-rank adapters (LoRA) for the linear layers of any model.
  *
  * A targeted map y = x W + b becomes y = x W + b + scale * (dropout(x) A) B, with A (in, rank) and B (rank, out). W and
  * all other parameters are frozen; only A and B have gradients and optimizer state. B is initially 0, so the first
@@ -18,7 +18,7 @@
 /* PEFT's name of the trained rows of an embedding, in place of ".weight". */
 #define LVN_LORA_ROWS ".token_adapter.trainable_tokens_delta"
 
-/* The targets given; if "", the family's default; if "all-linear", all linear maps but the head. */
+/* The targets given; if "", the family's default; if "all-linear", all linear layers but the head. */
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
 /* Linear layers that are added to g after this call get adapters if c->lora names them. No effect if its rank is 0. */
 void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c);

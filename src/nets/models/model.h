@@ -9,14 +9,15 @@
  *   sizes   names of published and other well-known models of the family, and where they are published
  *
  * Callers read and write model directories, check, list and explain settings through these tables (models/keys.h,
- * models/weight_files.h, model_io/pretrained.h): no other folder names a family. Left out: parameter values, files. */
+ * models/weight_files.h, model_io/pretrained.h): no other folder names a family. Not here: the values of parameters, and
+ * reading and writing files. */
 #ifndef LVN_MODEL_H
 #define LVN_MODEL_H
 
 #include "base/field.h"
 #include "graph/graph.h"
 
-/* Low-rank adapters of linear maps (models/lora.h). */
+/* Low-rank adapters of linear layers (models/lora.h). */
 struct lvn_lora {
     int64_t rank; /* 0: none */
     double alpha;
@@ -217,7 +218,7 @@ struct lvn_model {
     const struct lvn_key_value *published; /* further values of published sizes */
     int64_t published_tokens;              /* of their tokenizer; 0: as many as their vocabulary has rows */
     const struct lvn_key_value *tiny;      /* sizes for tests */
-    const char *linear_maps;               /* names of the linear maps that may have adapters; NULL: none */
+    const char *linear_maps;               /* names of the linear layers that may have adapters; NULL: none */
     const char *lora_targets;              /* the maps that have adapters by default */
     const char *freeze_example;            /* patterns for the setting that freezes parameters, an example */
     bool generates;                        /* has a cache of keys and values, so that it can generate text */

@@ -15,8 +15,8 @@ const struct lvn_key_word lvn_rope_words[] = {
 enum lvn_status lvn_rope_check(const struct lvn_rope *r, int64_t dims)
 {
     LVN_CHECK(dims > 0 && dims % 2 == 0, ARG,
-              "rotary positions rotate %" PRId64
-              " channels of each head, in pairs: take sizes that give an even number above 0",
+              "rotary embeddings rotate %" PRId64
+              " channels of each head in pairs; choose sizes for which this number is even and above 0",
               dims);
     LVN_CHECK(r->scaling == LVN_ROTARY_PLAIN || r->factor >= 1, ARG, "rope_scaling.factor is %g; it must be at least 1",
               r->factor);

@@ -226,7 +226,7 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
     const struct lvn_safetensor *t = lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l);
     if (!t && !which) return LVN_OK; /* it is as the model has it */
     LVN_CHECK(t, FORMAT, "'%s' has no '%s'%s", f->file.path, l.name,
-              which == 'R' ? "" : "; lora.targets must name the linear maps that it has adapters for");
+              which == 'R' ? "" : "; lora.targets must name the linear layers that it has adapters for");
     *seen += 1;
     return read_values(f, t, &l, n, to, which == 'R');
 }

@@ -580,7 +580,7 @@ static void other_dialects(void **state)
     ASSERT_FAILS(UNSUPPORTED, "rope_parameters.partial_rotary_factor is 0.25",
                  read_family(&one, "llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.25}"));
     ASSERT_FAILS(UNSUPPORTED, "problem_type is 'ranking'", read_family(&one, "llama", "\"problem_type\": \"ranking\""));
-    ASSERT_FAILS(FORMAT, "rotary positions rotate 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
+    ASSERT_FAILS(FORMAT, "rotary embeddings rotate 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
     ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
 }
 

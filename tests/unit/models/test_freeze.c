@@ -256,7 +256,7 @@ static void adapters(void **state)
         lvn_model_state_free(f.network);
     }
     if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "wte"}, true) != LVN_ARG ||
-        !strstr(levin_error_text(), "lora.targets: 'wte' names no linear map of a block"))
+        !strstr(levin_error_text(), "lora.targets: 'wte' names no linear layer of a block"))
         fail_msg("%s", levin_error_text());
     /* each pattern must match, even if the others do */
     static const char *const wrong[] = {"c_attn, wte", "nothing, c_attn", "c_attn, h.0.ln_1", "h.2.attn, mlp",
@@ -270,7 +270,7 @@ static void adapters(void **state)
                 fail_msg("%s: %s", wrong[i], levin_error_text());
     assert_int_equal(
         set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "c_attn, c_fk"}, true), LVN_ARG);
-    assert_non_null(strstr(levin_error_text(), "lora.targets: 'c_fk' names no linear map of a block"));
+    assert_non_null(strstr(levin_error_text(), "lora.targets: 'c_fk' names no linear layer of a block"));
     assert_non_null(strstr(levin_error_text(), "did you mean 'c_fc'?"));
     assert_int_equal(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = ""}, true), LVN_ARG);
 }
