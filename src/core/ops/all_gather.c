@@ -2,7 +2,7 @@
  *
  * in[0]: this rank's shard, at its position in out[0]; absent: it has none. out[0] (n), any type: the trainable or,
  * with attr.frozen, the frozen parameters of attr.block, divided by lvn_shard_at(); with attr.ranges it is bytes, with
- * parameters at the offsets given by lvn_shard_travels(). */
+ * parameters at the offsets given by lvn_gathered_offset(). */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

@@ -14,12 +14,12 @@
 
 struct fusing {
     struct lvn_program *p;
-    int *maker; /* value -> instruction that writes it; -1: none */
-    int *uses;  /* value -> number of operands that read it; being an output of the program counts as a read */
-    bool *dead; /* instruction -> a fused operation replaces it */
+    int *maker;     /* value -> instruction that writes it; -1: none */
+    int *uses;      /* value -> number of operands that read it; being an output of the program counts as a read */
+    bool *replaced; /* instruction -> a fused operation replaces it */
 };
 
-static void count(struct fusing *f)
+static void count_uses(struct fusing *f)
 {
     struct lvn_program *p = f->p;
     for (int v = 0; v < p->n_values; v++) {
@@ -39,7 +39,7 @@ static struct lvn_instr *made_by(struct fusing *f, const struct lvn_operand *o, 
 {
     if (o->value < 0 || f->maker[o->value] < 0 || o->desc.offset != 0 || !lvn_desc_contiguous(&o->desc)) return NULL;
     struct lvn_instr *i = &f->p->instrs[f->maker[o->value]];
-    return i->id == id && !f->dead[f->maker[o->value]] ? i : NULL;
+    return i->id == id && !f->replaced[f->maker[o->value]] ? i : NULL;
 }
 
 static bool read_once(const struct fusing *f, const struct lvn_operand *o)
@@ -53,13 +53,13 @@ static bool read_between(const struct fusing *f, const struct lvn_instr *maker, 
 {
     for (const struct lvn_instr *i = maker + 1; i < last; i++)
         for (int k = 0; k < LVN_MAX_IN; k++)
-            if (i->in[k].value == o->value && !f->dead[i - f->p->instrs]) return true;
+            if (i->in[k].value == o->value && !f->replaced[i - f->p->instrs]) return true;
     return false;
 }
 
-static void kill(struct fusing *f, const struct lvn_instr *i)
+static void mark_replaced(struct fusing *f, const struct lvn_instr *i)
 {
-    f->dead[i - f->p->instrs] = true;
+    f->replaced[i - f->p->instrs] = true;
 }
 
 /* Change instruction i into operation `id`. The caller then sets attributes, inputs and outputs. */
@@ -96,7 +96,7 @@ static bool fuse_gelu(struct fusing *f, struct lvn_instr *gelu)
     memcpy(gelu->in, linear->in, sizeof gelu->in);
     gelu->out[0] = y;
     gelu->out[1] = before;
-    kill(f, linear);
+    mark_replaced(f, linear);
     return true;
 }
 
@@ -110,7 +110,7 @@ static bool fuse_relu(struct fusing *f, struct lvn_instr *relu)
     relu->attr.conv2d_relu.padding = conv->attr.conv2d.padding;
     memcpy(relu->in, conv->in, sizeof relu->in);
     relu->out[0] = y;
-    kill(f, conv);
+    mark_replaced(f, conv);
     return true;
 }
 
@@ -136,10 +136,10 @@ static bool fuse_layernorm(struct fusing *f, struct lvn_instr *norm)
     norm->out[3] = rstd;
     if (dropout) {
         norm->hash = dropout->hash; /* the same mask as without fusion */
-        kill(f, dropout);
+        mark_replaced(f, dropout);
     }
     norm->block = add->block; /* so that the next block reads the sum instead of two terms */
-    kill(f, add);
+    mark_replaced(f, add);
     return true;
 }
 
@@ -176,8 +176,8 @@ static bool fuse_cross_entropy(struct fusing *f, struct lvn_instr *loss)
     loss->in[3] = labels;
     loss->out[0] = sum;
     loss->out[1] = rows;
-    kill(f, linear);
-    if (c > 0) kill(f, cap.divide), kill(f, cap.tanh), kill(f, cap.multiply);
+    mark_replaced(f, linear);
+    if (c > 0) mark_replaced(f, cap.divide), mark_replaced(f, cap.tanh), mark_replaced(f, cap.multiply);
     return true;
 }
 
@@ -197,15 +197,15 @@ enum lvn_status lvn_pass_fuse(struct lvn_program *p)
     struct fusing f = {.p = p,
                        .maker = lvn_arena_alloc(&p->arena, sizeof(int) * (size_t)(p->n_values + 1)),
                        .uses = lvn_arena_alloc(&p->arena, sizeof(int) * (size_t)(p->n_values + 1)),
-                       .dead = lvn_arena_alloc(&p->arena, sizeof(bool) * (size_t)(p->n_instrs + 1))};
-    if (!f.maker || !f.uses || !f.dead) return LVN_MEMORY;
-    count(&f);
+                       .replaced = lvn_arena_alloc(&p->arena, sizeof(bool) * (size_t)(p->n_instrs + 1))};
+    if (!f.maker || !f.uses || !f.replaced) return LVN_MEMORY;
+    count_uses(&f);
     for (int n = 0; n < p->n_instrs; n++)
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
             if (p->instrs[n].id == rules[r].last && rules[r].fuse(&f, &p->instrs[n])) break;
     int n_left = 0;
     for (int n = 0; n < p->n_instrs; n++)
-        if (!f.dead[n]) p->instrs[n_left++] = p->instrs[n];
+        if (!f.replaced[n]) p->instrs[n_left++] = p->instrs[n];
     p->n_instrs = n_left;
     return LVN_OK;
 }

@@ -56,12 +56,12 @@ int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank, boo
     return lvn_shard_place(last, size, rank, s.first + s.count);
 }
 
-int64_t lvn_shard_travels(const struct lvn_extents *ranges, int64_t element)
+int64_t lvn_gathered_offset(const struct lvn_extents *ranges, int64_t element)
 {
     int64_t bytes = 0;
     for (int k = 0; k < ranges->n && ranges->start[k] < element; k++) {
         const int64_t end = ranges->start[k + 1] < element ? ranges->start[k + 1] : element;
-        bytes += (end - ranges->start[k]) * lvn_dtype_bytes(lvn_shard_travel_type(k));
+        bytes += (end - ranges->start[k]) * lvn_dtype_bytes(lvn_gathered_dtype(k));
     }
     return bytes;
 }

@@ -28,11 +28,11 @@ int64_t lvn_shard_place(const struct lvn_param_block *block, int size, int rank,
 
 /* Parameters of a block in a gather, some of them rounded: elements [start[k], start[k + 1]) of the flat buffers are
  * fp32 if k is even, and bf16 if k is odd. */
-static inline enum lvn_dtype lvn_shard_travel_type(int k)
+static inline enum lvn_dtype lvn_gathered_dtype(int k)
 {
     return k % 2 ? LVN_BF16 : LVN_F32;
 }
 /* The byte offset of an element in the gathered data. */
-int64_t lvn_shard_travels(const struct lvn_extents *ranges, int64_t element);
+int64_t lvn_gathered_offset(const struct lvn_extents *ranges, int64_t element);
 
 #endif

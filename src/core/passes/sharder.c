@@ -35,14 +35,14 @@
 
 #include <string.h>
 
-bool lvn_sharder_has_groups(const struct sharder *x)
+bool lvn_sharder_has_groups(const struct sharder *sharder)
 {
-    return lvn_sharding_owners(x->s) < x->s->size;
+    return lvn_sharding_owners(sharder->s) < sharder->s->size;
 }
 
-bool lvn_sharder_has(const struct sharder *x, enum lvn_shards what)
+bool lvn_sharder_has(const struct sharder *sharder, enum lvn_shards what)
 {
-    return x->s->sharded & what;
+    return sharder->s->sharded & what;
 }
 
 /* --- the list --- */
@@ -51,11 +51,11 @@ bool lvn_sharder_has(const struct sharder *x, enum lvn_shards what)
 static _Thread_local struct lvn_instr spare;
 
 /* Append an instruction; the pointer is valid until the next one. */
-struct lvn_instr *lvn_sharder_append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name)
+struct lvn_instr *lvn_sharder_append(struct sharder *sharder, enum lvn_op_id id, enum lvn_when when, const char *name)
 {
-    struct lvn_instr *i = lvn_program_add_instr(x->p, id, LVN_FORWARD);
+    struct lvn_instr *i = lvn_program_add_instr(sharder->p, id, LVN_FORWARD);
     if (!i) {
-        x->failed = true;
+        sharder->failed = true;
         i = &spare;
     }
     i->when = when;
@@ -63,112 +63,114 @@ struct lvn_instr *lvn_sharder_append(struct sharder *x, enum lvn_op_id id, enum 
     return i;
 }
 
-struct lvn_operand lvn_sharder_range(struct sharder *x, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
-                                     int64_t offset, int64_t count)
+struct lvn_operand lvn_sharder_range(struct sharder *sharder, const char *name, enum lvn_buffer buffer,
+                                     enum lvn_dtype dtype, int64_t offset, int64_t count)
 {
-    struct lvn_operand o = lvn_program_add_range(x->p, name, buffer, dtype, offset, count);
-    if (o.value < 0) x->failed = true;
+    struct lvn_operand o = lvn_program_add_range(sharder->p, name, buffer, dtype, offset, count);
+    if (o.value < 0) sharder->failed = true;
     return o;
 }
 
-struct collective lvn_sharder_start(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
-                                    struct lvn_operand result, const char *name)
+struct collective lvn_sharder_start(struct sharder *sharder, enum lvn_op_id id, enum lvn_when when,
+                                    struct lvn_operand in, struct lvn_operand result, const char *name)
 {
-    struct collective s = {.handle = x->p->n_handles++, .result = result};
-    s.token = lvn_sharder_range(x, "token", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
-    struct lvn_instr *i = lvn_sharder_append(x, id, when, name);
+    struct collective s = {.handle = sharder->p->n_handles++, .result = result};
+    s.order = lvn_sharder_range(sharder, "order", LVN_BUFFER_ARENA, LVN_I32, 0, 1);
+    struct lvn_instr *i = lvn_sharder_append(sharder, id, when, name);
     i->handle = s.handle;
     i->scope = LVN_SCOPE_GROUP;
     i->in[0] = in;
     i->out[0] = result;
-    i->out[1] = s.token;
+    i->out[1] = s.order;
     return s;
 }
 
-void lvn_sharder_wait(struct sharder *x, const struct collective *s, enum lvn_when when, const char *name)
+void lvn_sharder_wait(struct sharder *sharder, const struct collective *s, enum lvn_when when, const char *name)
 {
-    struct lvn_instr *i = lvn_sharder_append(x, LVN_OP_wait, when, name);
+    struct lvn_instr *i = lvn_sharder_append(sharder, LVN_OP_wait, when, name);
     i->handle = s->handle;
-    i->in[0] = s->token;
+    i->in[0] = s->order;
     i->out[0] = s->result;
 }
 
-struct lvn_operand lvn_sharder_to_wire(struct sharder *x, struct lvn_operand gradients, enum lvn_when when,
+struct lvn_operand lvn_sharder_to_wire(struct sharder *sharder, struct lvn_operand gradients, enum lvn_when when,
                                        const char *name)
 {
-    if (!x->s->bf16 || x->p->gradients != LVN_F32) return gradients;
+    if (!sharder->s->bf16 || sharder->p->gradients != LVN_F32) return gradients;
     const struct lvn_operand wire =
-        lvn_sharder_range(x, "gradients to send", LVN_BUFFER_ARENA, LVN_BF16, 0, lvn_desc_count(&gradients.desc));
-    struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_narrow, when, name);
+        lvn_sharder_range(sharder, "gradients to send", LVN_BUFFER_ARENA, LVN_BF16, 0, lvn_desc_count(&gradients.desc));
+    struct lvn_instr *cast = lvn_sharder_append(sharder, LVN_OP_narrow, when, name);
     cast->in[0] = gradients;
     cast->out[0] = wire;
     return wire;
 }
 
-void lvn_sharder_from_wire(struct sharder *x, struct lvn_operand wire, struct lvn_operand gradients, enum lvn_when when,
-                           const char *name)
+void lvn_sharder_from_wire(struct sharder *sharder, struct lvn_operand wire, struct lvn_operand gradients,
+                           enum lvn_when when, const char *name)
 {
     if (wire.value == gradients.value) return;
-    struct lvn_instr *cast = lvn_sharder_append(x, LVN_OP_widen, when, name);
+    struct lvn_instr *cast = lvn_sharder_append(sharder, LVN_OP_widen, when, name);
     cast->in[0] = wire;
     cast->out[0] = gradients;
 }
 
 /* The most recently appended instruction. */
-struct lvn_instr *lvn_sharder_latest(const struct sharder *x)
+struct lvn_instr *lvn_sharder_latest(const struct sharder *sharder)
 {
-    return x->failed ? &spare : &x->p->instrs[x->p->n_instrs - 1];
+    return sharder->failed ? &spare : &sharder->p->instrs[sharder->p->n_instrs - 1];
 }
 
 /* Memory for a collective of each block. */
-struct collective *lvn_sharder_collectives(struct sharder *x)
+struct collective *lvn_sharder_collectives(struct sharder *sharder)
 {
-    struct collective *s = lvn_arena_alloc(&x->p->arena, sizeof *s * (size_t)(x->p->graph->params->n_blocks + 1));
-    if (!s) x->failed = true;
+    struct collective *s =
+        lvn_arena_alloc(&sharder->p->arena, sizeof *s * (size_t)(sharder->p->graph->params->n_blocks + 1));
+    if (!s) sharder->failed = true;
     return s;
 }
 
 /* --- blocks --- */
 
-bool lvn_sharder_next_block(const struct sharder *x, int *block)
+bool lvn_sharder_next_block(const struct sharder *sharder, int *block)
 {
-    const struct lvn_params *params = x->p->graph->params;
+    const struct lvn_params *params = sharder->p->graph->params;
     for (++*block; lvn_block_index(*block) < params->n_blocks; ++*block)
-        if (lvn_sharder_block(x, *block)->count) return true;
+        if (lvn_sharder_block(sharder, *block)->count) return true;
     return false;
 }
 
-int lvn_sharder_block_of(struct sharder *x, int64_t element)
+int lvn_sharder_block_of(struct sharder *sharder, int64_t element)
 {
-    const struct lvn_param_block *b = x->p->graph->params->blocks;
-    while (element >= b[x->asked].offset + b[x->asked].count) x->asked++;
-    return x->asked + LVN_BLOCK_OUTSIDE;
+    const struct lvn_param_block *b = sharder->p->graph->params->blocks;
+    while (element >= b[sharder->last_block].offset + b[sharder->last_block].count) sharder->last_block++;
+    return sharder->last_block + LVN_BLOCK_OUTSIDE;
 }
 
-const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block)
+const struct lvn_param_block *lvn_sharder_block(const struct sharder *sharder, int block)
 {
-    return &x->p->graph->params->blocks[lvn_block_index(block)];
+    return &sharder->p->graph->params->blocks[lvn_block_index(block)];
 }
 
-struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block)
+struct lvn_shard lvn_sharder_shard(const struct sharder *sharder, int block)
 {
-    return lvn_sharder_part(x, lvn_sharder_block(x, block));
+    return lvn_sharder_part(sharder, lvn_sharder_block(sharder, block));
 }
 
-struct lvn_shard lvn_sharder_part(const struct sharder *x, const struct lvn_param_block *range)
+struct lvn_shard lvn_sharder_part(const struct sharder *sharder, const struct lvn_param_block *range)
 {
-    return lvn_shard_at(range, lvn_sharding_owners(x->s), lvn_sharding_owner(x->s, x->s->rank));
+    return lvn_shard_at(range, lvn_sharding_owners(sharder->s), lvn_sharding_owner(sharder->s, sharder->s->rank));
 }
 
-int64_t lvn_sharder_part_place(const struct sharder *x, const struct lvn_param_block *range, int64_t element)
+int64_t lvn_sharder_part_place(const struct sharder *sharder, const struct lvn_param_block *range, int64_t element)
 {
-    return lvn_shard_place(range, lvn_sharding_owners(x->s), lvn_sharding_owner(x->s, x->s->rank), element);
+    return lvn_shard_place(range, lvn_sharding_owners(sharder->s), lvn_sharding_owner(sharder->s, sharder->s->rank),
+                           element);
 }
 
-int64_t lvn_sharder_place(const struct sharder *x, enum lvn_shards what, int block, int64_t element)
+int64_t lvn_sharder_place(const struct sharder *sharder, enum lvn_shards what, int block, int64_t element)
 {
-    if (!lvn_sharder_has(x, what)) return element;
-    return lvn_sharder_part_place(x, lvn_sharder_block(x, block), element);
+    if (!lvn_sharder_has(sharder, what)) return element;
+    return lvn_sharder_part_place(sharder, lvn_sharder_block(sharder, block), element);
 }
 
 struct lvn_operand lvn_sharder_view(const struct lvn_param_block *block, struct lvn_operand all, int64_t first,
@@ -196,27 +198,27 @@ int *lvn_sharder_last_writers(struct lvn_arena *a, const struct lvn_program *p)
 /* --- the pass --- */
 
 /* Insert the collectives of a training step, and restrict updates to this rank's shards. */
-static enum lvn_status share_training(struct sharder *x)
+static enum lvn_status share_training(struct sharder *sharder)
 {
-    struct lvn_program *p = x->p;
+    struct lvn_program *p = sharder->p;
     const int n = p->n_instrs;
     struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
     if (!old) return LVN_MEMORY;
     memcpy(old, p->instrs, sizeof *old * (size_t)n);
-    x->work = lvn_arena_alloc(&p->arena, sizeof *x->work * (size_t)x->s->size);
-    if (!x->work) return LVN_MEMORY;
-    for (int k = 0; k < x->s->size; k++) x->work[k] = 0;
-    if (lvn_sharder_has(x, LVN_SHARDS_GRADIENTS)) {
-        LVN_TRY(lvn_sharder_append_gradients(x, old, n));
+    sharder->flops = lvn_arena_alloc(&p->arena, sizeof *sharder->flops * (size_t)sharder->s->size);
+    if (!sharder->flops) return LVN_MEMORY;
+    for (int k = 0; k < sharder->s->size; k++) sharder->flops[k] = 0;
+    if (lvn_sharder_has(sharder, LVN_SHARDS_GRADIENTS)) {
+        LVN_TRY(lvn_sharder_append_gradients(sharder, old, n));
     } else {
-        if (!x->s->tree) LVN_TRY(lvn_sharder_find_buckets(x));
+        if (!sharder->s->tree) LVN_TRY(lvn_sharder_find_buckets(sharder));
         p->n_instrs = 0;
-        lvn_sharder_append_sums(x, old, n);
+        lvn_sharder_append_sums(sharder, old, n);
     }
-    lvn_sharder_end_matrices(x);
-    if (lvn_sharder_has(x, LVN_SHARDS_STATE) && !lvn_sharder_has(x, LVN_SHARDS_PARAMETERS))
-        lvn_sharder_append_gathers(x);
-    return x->failed ? LVN_MEMORY : LVN_OK;
+    lvn_sharder_end_matrices(sharder);
+    if (lvn_sharder_has(sharder, LVN_SHARDS_STATE) && !lvn_sharder_has(sharder, LVN_SHARDS_PARAMETERS))
+        lvn_sharder_append_gathers(sharder);
+    return sharder->failed ? LVN_MEMORY : LVN_OK;
 }
 
 enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s, const struct lvn_device *device)
@@ -224,7 +226,7 @@ enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding 
     if (s->size <= 1) return LVN_OK;
     LVN_CHECK(!(s->tree && s->sharded & LVN_SHARDS_GRADIENTS), INTERNAL,
               "sums in the order of the tree need whole gradients");
-    struct sharder x = {.p = p, .s = s};
-    if (lvn_sharder_has(&x, LVN_SHARDS_PARAMETERS)) LVN_TRY(lvn_sharder_gather_parameters(&x, device));
-    return p->training ? share_training(&x) : LVN_OK;
+    struct sharder sharder = {.p = p, .s = s};
+    if (lvn_sharder_has(&sharder, LVN_SHARDS_PARAMETERS)) LVN_TRY(lvn_sharder_gather_parameters(&sharder, device));
+    return p->training ? share_training(&sharder) : LVN_OK;
 }

@@ -10,7 +10,9 @@
 /* A collective that was started. */
 struct collective {
     int handle;
-    struct lvn_operand token;  /* makes the wait depend on the start; has no contents */
+    /* One int32 in the arena, written by the start and read by the wait, which fixes their order; its value is unused.
+     */
+    struct lvn_operand order;
     struct lvn_operand result; /* the buffer of the collective, in use until the wait */
 };
 
@@ -32,85 +34,86 @@ struct sharder {
     const struct lvn_sharding *s;
     struct bucket *bucket;
     int n_buckets;
-    int asked; /* lvn_block_index() of the last result of lvn_sharder_block_of() */
+    int last_block; /* lvn_block_index() of the last result of lvn_sharder_block_of() */
     struct matrix_block matrices[LVN_MATRIX_STAGES];
-    double *work;                     /* [owners] FLOPs for matrices assigned to each rank so far */
+    double *flops;                    /* [owners] FLOPs for matrices assigned to each rank so far */
     struct block_gradients *blocks;   /* zero2: [n_blocks] */
     struct block_gradients *reducing; /* zero2: the block whose reduction is running; NULL: none */
     bool failed;                      /* out of memory */
 };
 
-/* Does each of several groups of ranks have a copy of the model? */
-bool lvn_sharder_has_groups(const struct sharder *x);
-/* Is this sharded? */
-bool lvn_sharder_has(const struct sharder *x, enum lvn_shards what);
+/* True if the ranks form several groups, each with a copy of the model (trainer.fsdp_size). */
+bool lvn_sharder_has_groups(const struct sharder *sharder);
+/* True if `what` is sharded. */
+bool lvn_sharder_has(const struct sharder *sharder, enum lvn_shards what);
 
 /* Append an instruction; the pointer is valid until the next call. */
-struct lvn_instr *lvn_sharder_append(struct sharder *x, enum lvn_op_id id, enum lvn_when when, const char *name);
+struct lvn_instr *lvn_sharder_append(struct sharder *sharder, enum lvn_op_id id, enum lvn_when when, const char *name);
 /* A value: elements [offset, offset + count) of a buffer. */
-struct lvn_operand lvn_sharder_range(struct sharder *x, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
-                                     int64_t offset, int64_t count);
+struct lvn_operand lvn_sharder_range(struct sharder *sharder, const char *name, enum lvn_buffer buffer,
+                                     enum lvn_dtype dtype, int64_t offset, int64_t count);
 /* Append the start of a collective on `result`, in place, among the ranks that shard a copy of the model; and its wait.
  */
-struct collective lvn_sharder_start(struct sharder *x, enum lvn_op_id id, enum lvn_when when, struct lvn_operand in,
-                                    struct lvn_operand result, const char *name);
-void lvn_sharder_wait(struct sharder *x, const struct collective *s, enum lvn_when when, const char *name);
+struct collective lvn_sharder_start(struct sharder *sharder, enum lvn_op_id id, enum lvn_when when,
+                                    struct lvn_operand in, struct lvn_operand result, const char *name);
+void lvn_sharder_wait(struct sharder *sharder, const struct collective *s, enum lvn_when when, const char *name);
 /* If gradients are sent in bf16, append their conversion to bf16 and return the copy; otherwise return `gradients`. The
  * second function appends the conversion back into `gradients`, of the same elements. */
-struct lvn_operand lvn_sharder_to_wire(struct sharder *x, struct lvn_operand gradients, enum lvn_when when,
+struct lvn_operand lvn_sharder_to_wire(struct sharder *sharder, struct lvn_operand gradients, enum lvn_when when,
                                        const char *name);
-void lvn_sharder_from_wire(struct sharder *x, struct lvn_operand wire, struct lvn_operand gradients, enum lvn_when when,
-                           const char *name);
+void lvn_sharder_from_wire(struct sharder *sharder, struct lvn_operand wire, struct lvn_operand gradients,
+                           enum lvn_when when, const char *name);
 /* The most recently appended instruction. */
-struct lvn_instr *lvn_sharder_latest(const struct sharder *x);
+struct lvn_instr *lvn_sharder_latest(const struct sharder *sharder);
 /* The next block after `block` that has trainable parameters, as in lvn_param.block; begin with LVN_SHARDER_NO_BLOCK.
  * False: no more blocks. */
 enum { LVN_SHARDER_NO_BLOCK = LVN_BLOCK_OUTSIDE - 1 };
-bool lvn_sharder_next_block(const struct sharder *x, int *block);
+bool lvn_sharder_next_block(const struct sharder *sharder, int *block);
 /* The block that contains a trainable element; successive calls must pass ascending elements. */
-int lvn_sharder_block_of(struct sharder *x, int64_t element);
+int lvn_sharder_block_of(struct sharder *sharder, int64_t element);
 /* The range of a block's trainable parameters in the flat buffers, and the part of it that this rank owns. */
-const struct lvn_param_block *lvn_sharder_block(const struct sharder *x, int block);
-struct lvn_shard lvn_sharder_shard(const struct sharder *x, int block);
+const struct lvn_param_block *lvn_sharder_block(const struct sharder *sharder, int block);
+struct lvn_shard lvn_sharder_shard(const struct sharder *sharder, int block);
 /* The part of any range that this rank owns, and its place in a buffer of shards. */
-struct lvn_shard lvn_sharder_part(const struct sharder *x, const struct lvn_param_block *range);
-int64_t lvn_sharder_part_place(const struct sharder *x, const struct lvn_param_block *range, int64_t element);
+struct lvn_shard lvn_sharder_part(const struct sharder *sharder, const struct lvn_param_block *range);
+int64_t lvn_sharder_part_place(const struct sharder *sharder, const struct lvn_param_block *range, int64_t element);
 /* Place of element `element` of the flat parameters, owned by this rank: in a buffer of shards if `what` (enum
  * lvn_shards) is sharded, otherwise in a whole buffer. */
-int64_t lvn_sharder_place(const struct sharder *x, enum lvn_shards what, int block, int64_t element);
+int64_t lvn_sharder_place(const struct sharder *sharder, enum lvn_shards what, int block, int64_t element);
 /* Elements [first, first + count) of the flat buffers, as a view of the value `all` of their block. */
 struct lvn_operand lvn_sharder_view(const struct lvn_param_block *block, struct lvn_operand all, int64_t first,
                                     int64_t count);
-/* Parameter's number -> the last instruction that writes its gradient; -1: none. NULL: memory. */
+/* [number of a parameter] index of the last instruction that writes its gradient; -1: none. Returns NULL if memory is
+ * out. */
 int *lvn_sharder_last_writers(struct lvn_arena *a, const struct lvn_program *p);
-/* Memory for a collective of each block. */
-struct collective *lvn_sharder_collectives(struct sharder *x);
+/* Allocate one struct collective per block. NULL: out of memory. */
+struct collective *lvn_sharder_collectives(struct sharder *sharder);
 
 /* sharder_sums.c: whole gradients (ddp, zero1) */
 /* Divide the gradients into buckets. */
-enum lvn_status lvn_sharder_find_buckets(struct sharder *x) LVN_CHECKED;
+enum lvn_status lvn_sharder_find_buckets(struct sharder *sharder) LVN_CHECKED;
 /* Append the n instructions of `old`, followed by sums in buckets, or in tree order. */
-void lvn_sharder_append_sums(struct sharder *x, const struct lvn_instr *old, int n);
+void lvn_sharder_append_sums(struct sharder *sharder, const struct lvn_instr *old, int n);
 
 /* sharder_gradients.c: the same with sharded gradients (zero2). */
-enum lvn_status lvn_sharder_append_gradients(struct sharder *x, struct lvn_instr *old, int n) LVN_CHECKED;
+enum lvn_status lvn_sharder_append_gradients(struct sharder *sharder, struct lvn_instr *old, int n) LVN_CHECKED;
 
 /* sharder_parameters.c: fsdp. Rebuild the program so that the parameters of a block are gathered before use. */
-enum lvn_status lvn_sharder_gather_parameters(struct sharder *x, const struct lvn_device *device) LVN_CHECKED;
+enum lvn_status lvn_sharder_gather_parameters(struct sharder *sharder, const struct lvn_device *device) LVN_CHECKED;
 
 /* sharder_update.c */
 /* Append an instruction of `old`; an update is restricted to this rank's shard. */
-void lvn_sharder_append_one(struct sharder *x, const struct lvn_instr *i);
+void lvn_sharder_append_one(struct sharder *sharder, const struct lvn_instr *i);
 /* Append this rank's part of an update, if it has any; its operand in the arena becomes a view of `directions`. */
-void lvn_sharder_append_part(struct sharder *x, struct lvn_instr i, int block, struct lvn_operand directions);
+void lvn_sharder_append_part(struct sharder *sharder, struct lvn_instr i, int block, struct lvn_operand directions);
 /* Append the gathers of the updated parameters. */
-void lvn_sharder_append_gathers(struct sharder *x);
+void lvn_sharder_append_gathers(struct sharder *sharder);
 
 /* sharder_matrices.c */
 /* Handle an instruction of the update that belongs to a matrix of a block; parts of it are appended later. False: it
  * belongs to no matrix. */
-bool lvn_sharder_append_matrix(struct sharder *x, const struct lvn_instr *i);
+bool lvn_sharder_append_matrix(struct sharder *sharder, const struct lvn_instr *i);
 /* Append the remaining work on matrices, after the last update. */
-void lvn_sharder_end_matrices(struct sharder *x);
+void lvn_sharder_end_matrices(struct sharder *sharder);
 
 #endif

@@ -64,35 +64,37 @@ static void sort_buckets(struct bucket *list, int n)
     }
 }
 
-enum lvn_status lvn_sharder_find_buckets(struct sharder *x)
+enum lvn_status lvn_sharder_find_buckets(struct sharder *sharder)
 {
-    x->bucket = lvn_arena_alloc(&x->p->arena, sizeof *x->bucket * (size_t)(x->p->graph->params->n + 1));
+    sharder->bucket =
+        lvn_arena_alloc(&sharder->p->arena, sizeof *sharder->bucket * (size_t)(sharder->p->graph->params->n + 1));
     LVN_LOCAL_ARENA(a);
-    const int *last_writer = lvn_sharder_last_writers(&a, x->p);
-    if (!x->bucket || !last_writer) return LVN_MEMORY;
-    x->n_buckets = cut_buckets(x->p, last_writer, bucket_bytes(x->p), lvn_sharder_has(x, LVN_SHARDS_STATE), x->bucket);
-    sort_buckets(x->bucket, x->n_buckets);
+    const int *last_writer = lvn_sharder_last_writers(&a, sharder->p);
+    if (!sharder->bucket || !last_writer) return LVN_MEMORY;
+    sharder->n_buckets = cut_buckets(sharder->p, last_writer, bucket_bytes(sharder->p),
+                                     lvn_sharder_has(sharder, LVN_SHARDS_STATE), sharder->bucket);
+    sort_buckets(sharder->bucket, sharder->n_buckets);
     return LVN_OK;
 }
 
-static void append_start(struct sharder *x, struct bucket *b)
+static void append_start(struct sharder *sharder, struct bucket *b)
 {
     static const char name[] = "sum of a bucket";
-    b->gradient = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients, b->offset, b->count);
-    const struct lvn_operand wire = lvn_sharder_to_wire(x, b->gradient, LVN_LAST_MICRO_BATCH, name);
-    b->collective =
-        lvn_sharder_start(x, lvn_sharder_has(x, LVN_SHARDS_STATE) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce,
-                          LVN_LAST_MICRO_BATCH, wire, wire, name);
-    if (!lvn_sharder_has(x, LVN_SHARDS_STATE)) return;
-    lvn_sharder_latest(x)->attr.reduce_scatter.block = b->block;
-    lvn_sharder_latest(x)->attr.reduce_scatter.first = b->offset;
+    b->gradient = lvn_sharder_range(sharder, "gradients", LVN_BUFFER_GRAD, sharder->p->gradients, b->offset, b->count);
+    const struct lvn_operand wire = lvn_sharder_to_wire(sharder, b->gradient, LVN_LAST_MICRO_BATCH, name);
+    b->collective = lvn_sharder_start(
+        sharder, lvn_sharder_has(sharder, LVN_SHARDS_STATE) ? LVN_OP_reduce_scatter : LVN_OP_all_reduce,
+        LVN_LAST_MICRO_BATCH, wire, wire, name);
+    if (!lvn_sharder_has(sharder, LVN_SHARDS_STATE)) return;
+    lvn_sharder_latest(sharder)->attr.reduce_scatter.block = b->block;
+    lvn_sharder_latest(sharder)->attr.reduce_scatter.first = b->offset;
 }
 
-static void append_end(struct sharder *x, const struct bucket *b)
+static void append_end(struct sharder *sharder, const struct bucket *b)
 {
     static const char name[] = "sum of a bucket";
-    lvn_sharder_wait(x, &b->collective, LVN_AFTER_BACKWARD, name);
-    lvn_sharder_from_wire(x, b->collective.result, b->gradient, LVN_AFTER_BACKWARD, name);
+    lvn_sharder_wait(sharder, &b->collective, LVN_AFTER_BACKWARD, name);
+    lvn_sharder_from_wire(sharder, b->collective.result, b->gradient, LVN_AFTER_BACKWARD, name);
 }
 
 /* --- sums in the order of the tree --- */
@@ -100,51 +102,51 @@ static void append_end(struct sharder *x, const struct bucket *b)
 static const char tree_name[] = "sum of the gradients";
 
 /* Does every rank receive only the sums of its shards? The tree spans all ranks, each of which must then own a part. */
-static bool scatters(const struct sharder *x)
+static bool scatters(const struct sharder *sharder)
 {
-    return lvn_sharder_has(x, LVN_SHARDS_STATE) && !lvn_sharder_has_groups(x);
+    return lvn_sharder_has(sharder, LVN_SHARDS_STATE) && !lvn_sharder_has_groups(sharder);
 }
 
 /* Start the sum of elements [offset, offset + count) of the gradients. */
-static struct collective start_tree(struct sharder *x, int block, int64_t offset, int64_t count)
+static struct collective start_tree(struct sharder *sharder, int block, int64_t offset, int64_t count)
 {
-    struct lvn_program *p = x->p;
+    struct lvn_program *p = sharder->p;
     const int64_t all = p->graph->params->trainable_count, dim[] = {p->n_grad_buffers, count};
-    struct lvn_operand sum = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
-    struct lvn_operand slots =
-        lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, (p->n_grad_buffers - 1) * all + count);
+    struct lvn_operand sum = lvn_sharder_range(sharder, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
+    struct lvn_operand slots = lvn_sharder_range(sharder, "gradients", LVN_BUFFER_GRAD, p->gradients, offset,
+                                                 (p->n_grad_buffers - 1) * all + count);
     slots.desc = lvn_desc_make(p->gradients, 2, dim);
     slots.desc.stride[0] = all;
-    struct collective s = lvn_sharder_start(x, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, tree_name);
-    lvn_sharder_latest(x)->scope = LVN_SCOPE_ALL;
-    lvn_sharder_latest(x)->attr.tree_reduce.scatter = scatters(x);
-    lvn_sharder_latest(x)->attr.tree_reduce.block = block;
+    struct collective s = lvn_sharder_start(sharder, LVN_OP_tree_reduce, LVN_AFTER_BACKWARD, slots, sum, tree_name);
+    lvn_sharder_latest(sharder)->scope = LVN_SCOPE_ALL;
+    lvn_sharder_latest(sharder)->attr.tree_reduce.scatter = scatters(sharder);
+    lvn_sharder_latest(sharder)->attr.tree_reduce.block = block;
     return s;
 }
 
-static void append_tree(struct sharder *x)
+static void append_tree(struct sharder *sharder)
 {
-    struct collective *s = lvn_sharder_collectives(x);
+    struct collective *s = lvn_sharder_collectives(sharder);
     int n = 0;
     if (!s) return;
-    const bool by_block = scatters(x);
-    if (!by_block) s[n++] = start_tree(x, -1, 0, x->p->graph->params->trainable_count);
-    for (int k = LVN_SHARDER_NO_BLOCK; by_block && lvn_sharder_next_block(x, &k); n++)
-        s[n] = start_tree(x, k, lvn_sharder_block(x, k)->offset, lvn_sharder_block(x, k)->count);
-    for (int k = 0; k < n; k++) lvn_sharder_wait(x, &s[k], LVN_AFTER_BACKWARD, tree_name);
+    const bool by_block = scatters(sharder);
+    if (!by_block) s[n++] = start_tree(sharder, -1, 0, sharder->p->graph->params->trainable_count);
+    for (int k = LVN_SHARDER_NO_BLOCK; by_block && lvn_sharder_next_block(sharder, &k); n++)
+        s[n] = start_tree(sharder, k, lvn_sharder_block(sharder, k)->offset, lvn_sharder_block(sharder, k)->count);
+    for (int k = 0; k < n; k++) lvn_sharder_wait(sharder, &s[k], LVN_AFTER_BACKWARD, tree_name);
 }
 
 /* Rebuild the list with sums in buckets, or in tree order, after backward. */
-void lvn_sharder_append_sums(struct sharder *x, const struct lvn_instr *old, int n)
+void lvn_sharder_append_sums(struct sharder *sharder, const struct lvn_instr *old, int n)
 {
-    for (int i = 0, next = 0, summed = 0; i <= n && !x->failed; i++) {
+    for (int i = 0, next = 0, summed = 0; i <= n && !sharder->failed; i++) {
         bool after_backward = i == n || old[i].when == LVN_AFTER_BACKWARD;
-        for (; next < x->n_buckets && (x->bucket[next].ready < i || after_backward); next++)
-            append_start(x, &x->bucket[next]);
+        for (; next < sharder->n_buckets && (sharder->bucket[next].ready < i || after_backward); next++)
+            append_start(sharder, &sharder->bucket[next]);
         if (after_backward && !summed++) {
-            for (int b = 0; b < x->n_buckets; b++) append_end(x, &x->bucket[b]);
-            if (x->s->tree) append_tree(x);
+            for (int b = 0; b < sharder->n_buckets; b++) append_end(sharder, &sharder->bucket[b]);
+            if (sharder->s->tree) append_tree(sharder);
         }
-        if (i < n) lvn_sharder_append_one(x, &old[i]);
+        if (i < n) lvn_sharder_append_one(sharder, &old[i]);
     }
 }

@@ -3,101 +3,102 @@
 #include "passes/sharder.h"
 
 /* Restrict an operand of an update, a range of a flat buffer or of the arena, to this rank's part. */
-static void cut(struct sharder *x, struct lvn_operand *o, int block, const struct lvn_operand *directions,
+static void cut(struct sharder *sharder, struct lvn_operand *o, int block, const struct lvn_operand *directions,
                 const struct lvn_shard *part)
 {
     if (o->value < 0) return;
-    struct lvn_value *v = &x->p->values[o->value];
+    struct lvn_value *v = &sharder->p->values[o->value];
     if (v->buffer == LVN_BUFFER_ARENA) {
-        *o = lvn_sharder_view(lvn_sharder_block(x, block), *directions, part->first, part->count);
+        *o = lvn_sharder_view(lvn_sharder_block(sharder, block), *directions, part->first, part->count);
         return;
     }
     const enum lvn_shards what = v->buffer == LVN_BUFFER_GRAD    ? LVN_SHARDS_GRADIENTS
                                  : v->buffer == LVN_BUFFER_PARAM ? LVN_SHARDS_PARAMETERS
                                                                  : LVN_SHARDS_STATE;
-    v->offset = lvn_sharder_place(x, what, block, part->first) * lvn_dtype_bytes(v->dtype);
+    v->offset = lvn_sharder_place(sharder, what, block, part->first) * lvn_dtype_bytes(v->dtype);
     v->bytes = part->count * lvn_dtype_bytes(v->dtype);
     o->desc = lvn_desc_make(v->dtype, 1, &part->count);
 }
 
 /* The buffers of optimizer state hold only the rank's shards. */
-void lvn_sharder_append_part(struct sharder *x, struct lvn_instr i, int block, struct lvn_operand directions)
+void lvn_sharder_append_part(struct sharder *sharder, struct lvn_instr i, int block, struct lvn_operand directions)
 {
     const int64_t first = i.attr.update.first;
     const struct lvn_shard part =
-        lvn_shard_within(lvn_sharder_block(x, block), lvn_sharding_owners(x->s), lvn_sharding_owner(x->s, x->s->rank),
-                         first, lvn_desc_count(&i.in[0].desc));
+        lvn_shard_within(lvn_sharder_block(sharder, block), lvn_sharding_owners(sharder->s),
+                         lvn_sharding_owner(sharder->s, sharder->s->rank), first, lvn_desc_count(&i.in[0].desc));
     if (!part.count) return;
-    cut(x, &i.in[0], block, &directions, &part);
-    for (int k = 0; k < LVN_MAX_OUT; k++) cut(x, &i.out[k], block, &directions, &part);
+    cut(sharder, &i.in[0], block, &directions, &part);
+    for (int k = 0; k < LVN_MAX_OUT; k++) cut(sharder, &i.out[k], block, &directions, &part);
     i.attr.update.first = part.first;
     i.attr.update.number += part.first - first;
-    *lvn_sharder_append(x, i.id, i.when, i.name) = i;
+    *lvn_sharder_append(sharder, i.id, i.when, i.name) = i;
 }
 
 /* The sums of squares of a block: this rank's shard, and zeros elsewhere. */
-static void append_squares(struct sharder *x, int block, struct lvn_operand all)
+static void append_squares(struct sharder *sharder, int block, struct lvn_operand all)
 {
-    const struct lvn_param_block *b = lvn_sharder_block(x, block);
-    const struct lvn_shard mine = lvn_sharder_shard(x, block);
+    const struct lvn_param_block *b = lvn_sharder_block(sharder, block);
+    const struct lvn_shard mine = lvn_sharder_shard(sharder, block);
     const int64_t from = b->offset / LVN_NORM_BLOCK;
     int64_t sums = all.desc.dim[0] - from; /* up to the next block or the end, including gaps */
-    for (int next = block; lvn_sharder_next_block(x, &next);) {
-        sums = lvn_sharder_block(x, next)->offset / LVN_NORM_BLOCK - from;
+    for (int next = block; lvn_sharder_next_block(sharder, &next);) {
+        sums = lvn_sharder_block(sharder, next)->offset / LVN_NORM_BLOCK - from;
         break;
     }
-    struct lvn_instr *i = lvn_sharder_append(x, LVN_OP_grad_squares, LVN_AFTER_BACKWARD, "squares of the shards");
+    struct lvn_instr *i = lvn_sharder_append(sharder, LVN_OP_grad_squares, LVN_AFTER_BACKWARD, "squares of the shards");
     i->attr.grad_squares.first = (mine.first - b->offset) / LVN_NORM_BLOCK;
     i->attr.grad_squares.sums = sums;
     i->out[0] = all;
     i->out[0].desc = lvn_desc_make(LVN_F64, 1, &sums);
     i->out[0].desc.offset = from;
     if (mine.count > 0)
-        i->in[0] = lvn_sharder_range(x, "gradients", LVN_BUFFER_GRAD, x->p->gradients,
-                                     lvn_sharder_place(x, LVN_SHARDS_GRADIENTS, block, mine.first), mine.count);
+        i->in[0] = lvn_sharder_range(sharder, "gradients", LVN_BUFFER_GRAD, sharder->p->gradients,
+                                     lvn_sharder_place(sharder, LVN_SHARDS_GRADIENTS, block, mine.first), mine.count);
 }
 
 /* Append the norm of all gradients: sums of squares of this rank's shards, those of all ranks, and the total. */
-static void append_norm(struct sharder *x, const struct lvn_instr *norm)
+static void append_norm(struct sharder *sharder, const struct lvn_instr *norm)
 {
     static const char name[] = "squares of all shards";
-    const int64_t blocks = lvn_norm_blocks(x->p->graph->params->trainable_count);
-    const struct lvn_operand all = lvn_sharder_range(x, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, 0, blocks);
-    for (int block = LVN_SHARDER_NO_BLOCK; lvn_sharder_next_block(x, &block);) append_squares(x, block, all);
-    const struct collective s = lvn_sharder_start(x, LVN_OP_all_reduce, LVN_AFTER_BACKWARD, all, all, name);
-    lvn_sharder_wait(x, &s, LVN_AFTER_BACKWARD, name);
-    struct lvn_instr *clip = lvn_sharder_append(x, LVN_OP_grad_clip, LVN_AFTER_BACKWARD, norm->name);
+    const int64_t blocks = lvn_norm_blocks(sharder->p->graph->params->trainable_count);
+    const struct lvn_operand all = lvn_sharder_range(sharder, "sums of squares", LVN_BUFFER_ARENA, LVN_F64, 0, blocks);
+    for (int block = LVN_SHARDER_NO_BLOCK; lvn_sharder_next_block(sharder, &block);)
+        append_squares(sharder, block, all);
+    const struct collective s = lvn_sharder_start(sharder, LVN_OP_all_reduce, LVN_AFTER_BACKWARD, all, all, name);
+    lvn_sharder_wait(sharder, &s, LVN_AFTER_BACKWARD, name);
+    struct lvn_instr *clip = lvn_sharder_append(sharder, LVN_OP_grad_clip, LVN_AFTER_BACKWARD, norm->name);
     clip->attr.grad_clip.clip_norm = norm->attr.grad_norm.clip_norm;
     clip->in[0] = all;
 }
 
-void lvn_sharder_append_one(struct sharder *x, const struct lvn_instr *i)
+void lvn_sharder_append_one(struct sharder *sharder, const struct lvn_instr *i)
 {
-    if (i->when != LVN_AFTER_BACKWARD || !lvn_sharder_has(x, LVN_SHARDS_STATE))
-        *lvn_sharder_append(x, i->id, i->when, i->name) = *i;
+    if (i->when != LVN_AFTER_BACKWARD || !lvn_sharder_has(sharder, LVN_SHARDS_STATE))
+        *lvn_sharder_append(sharder, i->id, i->when, i->name) = *i;
     else if (i->id == LVN_OP_grad_norm)
-        append_norm(x, i);
-    else if (!lvn_sharder_append_matrix(x, i))
-        lvn_sharder_append_part(x, *i, lvn_sharder_block_of(x, i->attr.update.first), LVN_NO_OPERAND);
+        append_norm(sharder, i);
+    else if (!lvn_sharder_append_matrix(sharder, i))
+        lvn_sharder_append_part(sharder, *i, lvn_sharder_block_of(sharder, i->attr.update.first), LVN_NO_OPERAND);
 }
 
 /* Append the gathers of the updated parameters. */
-void lvn_sharder_append_gathers(struct sharder *x)
+void lvn_sharder_append_gathers(struct sharder *sharder)
 {
     static const char name[] = "parameters of all shards";
-    struct lvn_program *p = x->p;
-    struct collective *s = lvn_sharder_collectives(x);
+    struct lvn_program *p = sharder->p;
+    struct collective *s = lvn_sharder_collectives(sharder);
     int n = 0;
-    for (int block = LVN_SHARDER_NO_BLOCK; s && lvn_sharder_next_block(x, &block); n++) {
-        const struct lvn_param_block *b = lvn_sharder_block(x, block);
-        const struct lvn_shard shard = lvn_sharder_shard(x, block);
+    for (int block = LVN_SHARDER_NO_BLOCK; s && lvn_sharder_next_block(sharder, &block); n++) {
+        const struct lvn_param_block *b = lvn_sharder_block(sharder, block);
+        const struct lvn_shard shard = lvn_sharder_shard(sharder, block);
         struct lvn_operand mine = LVN_NO_OPERAND;
         if (shard.count > 0)
-            mine = lvn_sharder_range(x, "parameters", LVN_BUFFER_PARAM, p->weights, shard.first, shard.count);
+            mine = lvn_sharder_range(sharder, "parameters", LVN_BUFFER_PARAM, p->weights, shard.first, shard.count);
         const struct lvn_operand all =
-            lvn_sharder_range(x, "parameters", LVN_BUFFER_PARAM, p->weights, b->offset, b->count);
-        s[n] = lvn_sharder_start(x, LVN_OP_all_gather, LVN_AFTER_BACKWARD, mine, all, name);
-        lvn_sharder_latest(x)->attr.all_gather.block = block;
+            lvn_sharder_range(sharder, "parameters", LVN_BUFFER_PARAM, p->weights, b->offset, b->count);
+        s[n] = lvn_sharder_start(sharder, LVN_OP_all_gather, LVN_AFTER_BACKWARD, mine, all, name);
+        lvn_sharder_latest(sharder)->attr.all_gather.block = block;
     }
-    for (int k = 0; k < n; k++) lvn_sharder_wait(x, &s[k], LVN_AFTER_BACKWARD, name);
+    for (int k = 0; k < n; k++) lvn_sharder_wait(sharder, &s[k], LVN_AFTER_BACKWARD, name);
 }

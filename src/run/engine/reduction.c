@@ -129,7 +129,7 @@ static void cut(const struct lvn_reduction *d, const struct lvn_param_block *blo
     const int owners = lvn_sharding_owners(&d->sharding);
     for (int i = 0; i < owners; i++) {
         const int64_t element = lvn_shard_at(block, owners, i).first;
-        const int64_t at = ranges ? lvn_shard_travels(ranges, element) : element - first;
+        const int64_t at = ranges ? lvn_gathered_offset(ranges, element) : element - first;
         out[i] = at < 0 ? 0 : at > count ? count : at;
     }
     out[owners] = count;
