@@ -6,7 +6,7 @@
 #include "base/work.h"
 
 /* A pointer or flag that changes with the micro-batch. */
-struct lvn_moving {
+struct lvn_varying {
     void **p; /* NULL: `add` changes */
     bool *add;
     char *base;          /* the pointer for micro-batch 0, or gradient buffer 0 */
@@ -30,9 +30,9 @@ static char *resolve(const struct lvn_calls *c, const struct lvn_operand *o)
     return c->address(m) + offset + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
 }
 
-static void add_moving(struct lvn_calls *c, struct lvn_moving m)
+static void add_varying(struct lvn_calls *c, struct lvn_varying m)
 {
-    c->moving[c->n_moving++] = m;
+    c->varying[c->n_varying++] = m;
 }
 
 static void resolve_arg(struct lvn_calls *c, const struct lvn_instr *i, const struct lvn_operand *o,
@@ -44,12 +44,12 @@ static void resolve_arg(struct lvn_calls *c, const struct lvn_instr *i, const st
     char *base = resolve(c, o);
     arg->p = base;
     if (v->buffer == LVN_BUFFER_INPUT)
-        add_moving(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = v->bytes});
+        add_varying(c, (struct lvn_varying){.p = &arg->p, .base = base, .stride = v->bytes});
     if (v->buffer == LVN_BUFFER_RESULT)
-        add_moving(c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->sum_bytes});
+        add_varying(c, (struct lvn_varying){.p = &arg->p, .base = base, .stride = p->sum_bytes});
     if (v->buffer == LVN_BUFFER_GRAD && p->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
-        add_moving(
-            c, (struct lvn_moving){.p = &arg->p, .base = base, .stride = p->grad_buffer_bytes, .by_grad_buffer = true});
+        add_varying(c, (struct lvn_varying){
+                           .p = &arg->p, .base = base, .stride = p->grad_buffer_bytes, .by_grad_buffer = true});
 }
 
 static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
@@ -64,7 +64,7 @@ static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
         resolve_arg(c, i, &i->in[k], &call->in[k]);
         resolve_arg(c, i, &i->din[k], &call->din[k]);
         bool later = i->param_gradient[k] && !i->add[k] && !c->program->grad_buffer_of;
-        if (later) add_moving(c, (struct lvn_moving){.add = &call->add[k]});
+        if (later) add_varying(c, (struct lvn_varying){.add = &call->add[k]});
     }
     for (int k = 0; k < LVN_MAX_OUT; k++) {
         resolve_arg(c, i, &i->out[k], &call->out[k]);
@@ -79,18 +79,18 @@ enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p,
     *c = (struct lvn_calls){
         .program = p, .binding = *b, .step = b->step, .rows = b->micro_batch_rows, .address = address};
     c->call = lvn_calloc((size_t)p->n_instrs + 1, sizeof *c->call);
-    c->moving = lvn_calloc((size_t)p->n_instrs * PER_INSTR + 1, sizeof *c->moving);
-    if (!c->call || !c->moving) return LVN_MEMORY;
+    c->varying = lvn_calloc((size_t)p->n_instrs * PER_INSTR + 1, sizeof *c->varying);
+    if (!c->call || !c->varying) return LVN_MEMORY;
     for (int n = 0; n < p->n_instrs; n++) resolve_call(c, &p->instrs[n]);
-    struct lvn_moving *fewer = lvn_realloc(c->moving, sizeof *fewer * (size_t)(c->n_moving + 1));
-    if (fewer) c->moving = fewer;
+    struct lvn_varying *fewer = lvn_realloc(c->varying, sizeof *fewer * (size_t)(c->n_varying + 1));
+    if (fewer) c->varying = fewer;
     return LVN_OK;
 }
 
 void lvn_calls_release(struct lvn_calls *c)
 {
     free(c->call);
-    free(c->moving);
+    free(c->varying);
     *c = (struct lvn_calls){0};
 }
 
@@ -110,8 +110,8 @@ void lvn_calls_set_micro_batch(struct lvn_calls *c, int64_t micro_batch)
     c->step->grad_scale = c->grad_scale;
     if (micro_batch == c->micro_batch) return;
     c->micro_batch = micro_batch;
-    for (int k = 0; k < c->n_moving; k++) {
-        const struct lvn_moving *m = &c->moving[k];
+    for (int k = 0; k < c->n_varying; k++) {
+        const struct lvn_varying *m = &c->varying[k];
         if (m->p)
             *m->p = m->base + (m->by_grad_buffer ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
         else

@@ -12,12 +12,12 @@ struct lvn_calls {
     const struct lvn_program *program;
     struct lvn_call *call; /* [n_instrs] */
     struct lvn_step *step;
-    int64_t rows;              /* samples per micro-batch */
-    int64_t first_row;         /* step->first_row at the start of this run */
-    double grad_scale;         /* step->grad_scale at the start of this run */
-    int64_t micro_batch;       /* the micro-batch for which the calls are set */
-    struct lvn_moving *moving; /* [n_moving] pointers and flags that change with the micro-batch */
-    int n_moving;
+    int64_t rows;                /* samples per micro-batch */
+    int64_t first_row;           /* step->first_row at the start of this run */
+    double grad_scale;           /* step->grad_scale at the start of this run */
+    int64_t micro_batch;         /* the micro-batch for which the calls are set */
+    struct lvn_varying *varying; /* [n_varying] pointers and flags that change with the micro-batch */
+    int n_varying;
     char *(*address)(const struct lvn_memory *m);
     struct lvn_binding binding;
 };

@@ -5,13 +5,13 @@
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const int64_t n = call->in[0].p ? lvn_desc_count(call->in[0].desc) : 0, all = call->attr->grad_squares.sums;
-    const int64_t first = call->attr->grad_squares.first, after = first + lvn_norm_blocks(n);
+    const int64_t n = call->in[0].p ? lvn_desc_count(call->in[0].desc) : 0, n_sums = call->attr->grad_squares.sums;
+    const int64_t first = call->attr->grad_squares.first, end_block = first + lvn_norm_blocks(n);
     double *sums = call->out[0].p;
     int64_t b, end;
-    for (int64_t i = 0; thread == 0 && i < all; i++)
-        if (i < first || i >= after) sums[i] = 0;
-    lvn_thread_range(after - first, 8, thread, n_threads, &b, &end);
+    for (int64_t i = 0; thread == 0 && i < n_sums; i++)
+        if (i < first || i >= end_block) sums[i] = 0;
+    lvn_thread_range(end_block - first, 8, thread, n_threads, &b, &end);
     if (n > 0) norm_blocks(&call->in[0], n, sums + first, b, end);
 }
 

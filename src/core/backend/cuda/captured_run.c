@@ -15,7 +15,7 @@ struct action {
 
 struct captured_run {
     int64_t n_micro_batches;
-    bool without_update, collectives, hook; /* what kind of run; see struct lvn_execution */
+    bool without_update, collectives, hook; /* the options of struct lvn_execution of these graphs */
     struct action *actions;
     int n;
     int64_t capacity;              /* of actions */

@@ -42,8 +42,7 @@ static enum lvn_status check_versions(const struct lvn_cuda_device *d)
     LVN_TRY(lvn_nvrtc_version(nvrtc, sizeof nvrtc, &major));
     LVN_CHECK(major <= d->facts.driver / 1000, UNSUPPORTED,
               "the driver of device %d (%s) supports CUDA %d.%d and cannot load kernels of %s (%s); install a newer "
-              "driver, or "
-              "nvidia-cuda-nvrtc-cu%d",
+              "driver, or nvidia-cuda-nvrtc-cu%d",
               d->facts.number, d->facts.name, d->facts.driver / 1000, d->facts.driver % 1000 / 10, nvrtc,
               lvn_library_path(*(void **)lvn_library_nvrtc.functions), d->facts.driver / 1000);
     return LVN_OK;

@@ -1,5 +1,5 @@
-/* cuda_device.h - an open CUDA device: context, streams, pinned buffers, and its memory. cuda.c puts the functions into
- * its struct lvn_backend.
+/* cuda_device.h - an open CUDA device: context, streams, pinned buffers, and its memory. cuda.c lists these functions
+ * in its struct lvn_backend.
  *
  * Programs run on one stream, `work`, in order. Double-buffered memory (batches) is written on a separate stream to a
  * staging buffer on the device, which `work` copies to its destination before the next run. Reads use another stream,
@@ -28,7 +28,7 @@ struct lvn_cuda_queue;
 /* A pinned buffer of LVN_CUDA_CHUNK bytes. */
 struct lvn_cuda_chunk {
     char *p;                       /* pinned host memory */
-    struct lvn_cuda_event *copied; /* the last copy from or to it is done */
+    struct lvn_cuda_event *copied; /* recorded after the last copy from or to the chunk */
 };
 
 /* Copies from host to device. */
@@ -42,7 +42,7 @@ struct lvn_cuda_writer {
 struct lvn_cuda_reader {
     const char *action; /* for messages */
     struct lvn_cuda_stream *stream;
-    struct lvn_cuda_event *issued; /* the work issued to `work` before the read is done */
+    struct lvn_cuda_event *issued; /* recorded after everything that was issued to `work` before the read */
     struct lvn_cuda_chunk chunk[LVN_CUDA_CHUNKS];
 };
 
@@ -52,11 +52,12 @@ struct lvn_cuda_device {
     void *context;
     struct lvn_cuda_stream *work;
     struct lvn_cuda_reader reader;
-    struct lvn_cuda_reader snapshot_reader;  /* created for the first snapshot; used by one thread at a time */
-    struct lvn_cuda_writer writer;           /* on `work` */
-    struct lvn_cuda_writer batch_writer;     /* to staging buffers; created with the first of them */
-    struct lvn_cuda_event *sent;             /* writes to the staging buffers are done */
-    struct lvn_cuda_event *moved;            /* the staging buffers have been copied and may be overwritten */
+    struct lvn_cuda_reader snapshot_reader; /* created for the first snapshot; used by one thread at a time */
+    struct lvn_cuda_writer writer;          /* on `work` */
+    struct lvn_cuda_writer batch_writer;    /* to staging buffers; created with the first of them */
+    struct lvn_cuda_event *sent;            /* recorded after the writes to the staging buffers */
+    struct lvn_cuda_event
+        *moved; /* recorded after the copies from the staging buffers, which may then be overwritten */
     struct lvn_cuda_memory *double_buffered; /* list of all double-buffered memory */
     struct lvn_cuda_loaded_module *modules;
     struct lvn_cuda_products *products; /* cuBLASLt; NULL: levin's kernels multiply matrices */

@@ -370,8 +370,8 @@ static void lower_alignments(const struct lvn_gpu_program *p, const struct lvn_g
                                            [LVN_GPU_PRODUCT_Y] = &m->c_at};
     for (int k = 0; k < LVN_GPU_PRODUCT_ARGS; k++)
         if (at[k] && l->args[k].memory) lower(at[k], l->args[k].offset);
-    for (int k = 0; k < p->n_moving; k++)
-        if (p->moving[k].launch == l && at[p->moving[k].arg]) lower(at[p->moving[k].arg], p->moving[k].stride);
+    for (int k = 0; k < p->n_varying; k++)
+        if (p->varying[k].launch == l && at[p->varying[k].arg]) lower(at[p->varying[k].arg], p->varying[k].stride);
 }
 
 enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct lvn_gpu_launch *l)

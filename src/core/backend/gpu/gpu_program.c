@@ -77,10 +77,10 @@ static const struct lvn_operand *operand_of(const struct lvn_instr *i, const str
     }
 }
 
-static void add_moving(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg, int64_t stride,
-                       bool by_grad_buffer)
+static void add_varying(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg, int64_t stride,
+                        bool by_grad_buffer)
 {
-    p->moving[p->n_moving++] = (struct lvn_gpu_moving){
+    p->varying[p->n_varying++] = (struct lvn_gpu_varying_arg){
         .launch = l, .arg = arg, .base = l->args[arg].offset, .stride = stride, .by_grad_buffer = by_grad_buffer};
 }
 
@@ -93,10 +93,10 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     const struct lvn_value *v = &program->values[o->value];
     a->memory = operand_memory(p, o, &a->offset);
     a->offset += a->number;
-    if (v->buffer == LVN_BUFFER_INPUT) add_moving(p, l, arg, v->bytes, false);
-    if (v->buffer == LVN_BUFFER_RESULT) add_moving(p, l, arg, program->sum_bytes, false);
+    if (v->buffer == LVN_BUFFER_INPUT) add_varying(p, l, arg, v->bytes, false);
+    if (v->buffer == LVN_BUFFER_RESULT) add_varying(p, l, arg, program->sum_bytes, false);
     if (v->buffer == LVN_BUFFER_GRAD && program->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
-        add_moving(p, l, arg, program->grad_buffer_bytes, true);
+        add_varying(p, l, arg, program->grad_buffer_bytes, true);
 }
 
 static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
@@ -123,7 +123,7 @@ static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_i
         case LVN_GPU_VALUE_ADD:
             a->number = i->add[a->index];
             if (i->param_gradient[a->index] && !i->add[a->index] && !p->program->grad_buffer_of)
-                add_moving(p, l, k, 0, false);
+                add_varying(p, l, k, 0, false);
             break;
         case LVN_GPU_OPERAND_NONE:
         case LVN_GPU_VALUE_LONG:
@@ -302,9 +302,9 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
     p->launches = lvn_arena_alloc(&p->arena, sizeof *p->launches * (size_t)(n + 1));
     p->modules =
         lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(2 * n + 1)); /* each launch may have two variants */
-    p->moving = lvn_arena_alloc(&p->arena, sizeof *p->moving * (size_t)(args + 1));
+    p->varying = lvn_arena_alloc(&p->arena, sizeof *p->varying * (size_t)(args + 1));
     p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* at most one per launch */
-    if (!p->launches || !p->modules || !p->moving || !p->data) return LVN_MEMORY;
+    if (!p->launches || !p->modules || !p->varying || !p->data) return LVN_MEMORY;
     for (int k = 0; k < program->n_instrs; k++) {
         p->first[k] = p->n_launches;
         if (each[k].n) memcpy(p->launches + p->n_launches, each[k].launches, sizeof *p->launches * (size_t)each[k].n);
@@ -391,8 +391,8 @@ void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch)
     const int *grad_buffer_of = p->program->grad_buffer_of;
     if (micro_batch == p->micro_batch) return;
     p->micro_batch = micro_batch;
-    for (int k = 0; k < p->n_moving; k++) {
-        const struct lvn_gpu_moving *m = &p->moving[k];
+    for (int k = 0; k < p->n_varying; k++) {
+        const struct lvn_gpu_varying_arg *m = &p->varying[k];
         struct lvn_gpu_arg *a = &m->launch->args[m->arg];
         if (a->kind == LVN_GPU_VALUE_ADD)
             a->number = micro_batch > 0;

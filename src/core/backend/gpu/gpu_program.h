@@ -21,7 +21,7 @@ struct lvn_gpu_module {
 };
 
 /* An argument that changes with the micro-batch. */
-struct lvn_gpu_moving {
+struct lvn_gpu_varying_arg {
     struct lvn_gpu_launch *launch;
     int arg;
     int64_t base;        /* an operand's offset in bytes for micro-batch 0, or gradient buffer 0 */
@@ -60,8 +60,8 @@ struct lvn_gpu_program {
     int *first; /* [n_instrs + 1]: the launches of instruction i are first[i] .. first[i + 1] - 1 */
     struct lvn_gpu_module *modules;
     int n_modules;
-    struct lvn_gpu_moving *moving;
-    int n_moving;
+    struct lvn_gpu_varying_arg *varying;
+    int n_varying;
     struct lvn_memory *step;  /* struct lvn_gpu_step */
     struct lvn_memory **data; /* [n_data] constant arguments (LVN_DATA) */
     int n_data;
