@@ -47,8 +47,8 @@ void lvn_adapter_files_close(struct lvn_adapter_files *f);
 /* Reads the object of an adapter_config.json into *f, whose arena is initialized; `name`: for messages. */
 enum lvn_status lvn_adapter_files_parse(struct lvn_adapter_files *f, const char *name, const json_t *root) LVN_CHECKED;
 
-/* The linear layers that have adapters in the folder, as patterns for lora.targets (graph/names.h): the same maps of all
- * layers, "self_attn.q_proj, mlp.up_proj". In the arena. */
+/* The linear layers that have adapters in the folder, as patterns for lora.targets (graph/names.h): the same maps of
+ * all layers, "self_attn.q_proj, mlp.up_proj". In the arena. */
 enum lvn_status lvn_adapter_files_targets(struct lvn_arena *a, const char *dir, const char **out) LVN_CHECKED;
 
 /* The layout of a weight's A or B (`which`) in the file, for which 'R' of `rank` trained rows of an embedding, for

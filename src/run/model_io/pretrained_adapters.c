@@ -232,10 +232,11 @@ enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p, co
                   p->base->path, q->name);
     }
     const char *stray = seen == p->adapters.file.n ? NULL : find_stray(p, params);
-    LVN_CHECK(!stray, FORMAT,
-              "'%s' holds '%s', and the base model '%s' has no linear layer for it: these adapters were made for another "
-              "model, or for parts that levin does not adapt",
-              p->adapters.file.path, stray, p->base->path);
+    LVN_CHECK(
+        !stray, FORMAT,
+        "'%s' holds '%s', and the base model '%s' has no linear layer for it: these adapters were made for another "
+        "model, or for parts that levin does not adapt",
+        p->adapters.file.path, stray, p->base->path);
     return LVN_OK;
 }
 

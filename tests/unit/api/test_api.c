@@ -474,7 +474,8 @@ static void sizes_are_checked(void **state)
     ASSERT_FAILS(ARG, "levin_own_model.size is 0", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
     mine.size = sizeof mine;
     mine.logits = NULL;
-    ASSERT_FAILS(ARG, "levin_own_model.logits is NULL; set it", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
+    ASSERT_FAILS(ARG, "levin_own_model.logits is NULL; set it",
+                 (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
     o.size = 0;
     ASSERT_FAILS(ARG, "levin_run_options.size is 0", (enum lvn_status)levin_run_open_with(&r, s, &o));
     levin_settings_free(s);
