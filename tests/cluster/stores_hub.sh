@@ -68,7 +68,7 @@ code 1 "$LEVIN" ls hf://org/none
 one_error
 says "the token (HF_TOKEN) has no access" err
 code 1 cp_ got hf://org/tiny/new
-says "only reads there" err
+says "can only read from this store" err
 code 2 "$LEVIN" ls hf://org
 says "contains no repository" err
 # a published model by its name

@@ -55,11 +55,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct lvn_arena a;
-    struct lvn_pickle_host host = {.call = call, .persistent_load = outside};
+    struct lvn_pickle_functions functions = {.call = call, .persistent_load = outside};
     struct lvn_pickle *v;
     int64_t used;
     lvn_arena_init(&a);
-    if (lvn_pickle_read(&a, "the input", data, (int64_t)size, &host, &v, &used) == LVN_OK) {
+    if (lvn_pickle_read(&a, "the input", data, (int64_t)size, &functions, &v, &used) == LVN_OK) {
         if (used > (int64_t)size) abort();
         visit(v, 0);
     }

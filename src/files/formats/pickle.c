@@ -7,7 +7,7 @@ struct machine {
     struct lvn_arena *a;
     const char *name;
     const unsigned char *data, *p, *end;
-    const struct lvn_pickle_host *host;
+    const struct lvn_pickle_functions *functions;
     struct lvn_pickle **stack, **memo;
     int64_t depth, stack_capacity, memo_capacity, memo_n;
     bool stopped;
@@ -71,7 +71,7 @@ static enum lvn_status push(struct machine *machine, struct lvn_pickle *value)
 static enum lvn_status pop(struct machine *machine, struct lvn_pickle **out)
 {
     if (!machine->depth || machine->stack[machine->depth - 1]->kind == LVN_PICKLE_MARK)
-        DAMAGED(machine, "it needs a value that is not on its stack");
+        DAMAGED(machine, "an instruction pops from an empty stack");
     *out = machine->stack[--machine->depth];
     return LVN_OK;
 }
@@ -89,7 +89,7 @@ static enum lvn_status find_mark(struct machine *machine, int64_t *first)
 {
     *first = machine->depth;
     while (*first && machine->stack[*first - 1]->kind != LVN_PICKLE_MARK) --*first;
-    if (!*first) DAMAGED(machine, "a mark is missing on its stack");
+    if (!*first) DAMAGED(machine, "an instruction needs a MARK that is not on the stack");
     return LVN_OK;
 }
 
@@ -246,8 +246,7 @@ static enum lvn_status memoize(struct machine *machine, uint64_t i)
 {
     struct lvn_pickle *value;
     LVN_TRY(top(machine, &value));
-    if (i > (uint64_t)(machine->end - machine->data))
-        DAMAGED(machine, "it stores more values in its memo than it has bytes");
+    if (i > (uint64_t)(machine->end - machine->data)) DAMAGED(machine, "its memo index is larger than the file");
     while (machine->memo_n <= (int64_t)i) {
         LVN_TRY(grow(machine->a, &machine->memo, machine->memo_n, &machine->memo_capacity));
         machine->memo[machine->memo_n++] = NULL;
@@ -274,7 +273,7 @@ static enum lvn_status memo_get(struct machine *machine, int64_t bytes)
     uint64_t i;
     LVN_TRY(read_number(machine, bytes, &i));
     if (i >= (uint64_t)machine->memo_n || !machine->memo[i])
-        DAMAGED(machine, "it reads a value from its memo that was not stored");
+        DAMAGED(machine, "it reads a memo entry that was never stored");
     return push(machine, machine->memo[i]);
 }
 
@@ -295,7 +294,7 @@ static enum lvn_status stop(struct machine *machine, int64_t unused)
     return LVN_OK;
 }
 
-/* --- names and calls, delegated to the host --- */
+/* --- names and calls, delegated to the caller's functions --- */
 
 static enum lvn_status push_name(struct machine *machine, const char *module, const char *name)
 {
@@ -331,7 +330,7 @@ static enum lvn_status call(struct machine *machine, int64_t unused)
     LVN_TRY(pop(machine, &function));
     if (arguments->kind != LVN_PICKLE_TUPLE || function->kind != LVN_PICKLE_NAME)
         DAMAGED(machine, "a call of a value that is not a function");
-    LVN_TRY(machine->host->call(machine->host->context, machine->a, function->text, arguments, &value));
+    LVN_TRY(machine->functions->call(machine->functions->context, machine->a, function->text, arguments, &value));
     return push(machine, value);
 }
 
@@ -340,7 +339,7 @@ static enum lvn_status persistent_load(struct machine *machine, int64_t unused)
     (void)unused;
     struct lvn_pickle *id, *value = NULL;
     LVN_TRY(pop(machine, &id));
-    LVN_TRY(machine->host->persistent_load(machine->host->context, machine->a, id, &value));
+    LVN_TRY(machine->functions->persistent_load(machine->functions->context, machine->a, id, &value));
     return push(machine, value);
 }
 
@@ -371,64 +370,65 @@ static const struct {
     enum lvn_status (*run)(struct machine *machine, int64_t argument);
     int64_t argument;
 } instructions[256] = {
-    [0x80] = {ignore, 1}, /* PROTO */
-    [0x95] = {ignore, 8}, /* FRAME */
-    ['('] = {new_empty, LVN_PICKLE_MARK},
-    ['N'] = {new_empty, LVN_PICKLE_NONE},
-    ['}'] = {new_empty, LVN_PICKLE_DICT},
-    [']'] = {new_empty, LVN_PICKLE_LIST},
-    [')'] = {new_empty, LVN_PICKLE_TUPLE},
-    [0x88] = {new_bool, 1},
-    [0x89] = {new_bool, 0},
-    ['J'] = {new_int, 4},
-    ['K'] = {new_int, 1},
-    ['M'] = {new_int, 2},
-    [0x8a] = {new_long, 1},
-    [0x8b] = {new_long, 4},
-    ['G'] = {new_real, 0},
-    ['X'] = {new_text, 4}, /* BINUNICODE and its shorter and longer forms */
-    [0x8c] = {new_text, 1},
-    [0x8d] = {new_text, 8},
-    ['U'] = {new_text, 1}, /* SHORT_BINSTRING, BINSTRING: Python 2's texts */
-    ['T'] = {new_text, 4},
-    ['C'] = {new_bytes, 1},
-    ['B'] = {new_bytes, 4},
-    [0x8e] = {new_bytes, 8},
-    [0x96] = {new_bytes, 8},
-    [0x85] = {new_tuple, 1},
-    [0x86] = {new_tuple, 2},
-    [0x87] = {new_tuple, 3},
-    ['t'] = {new_tuple, -1},
-    ['a'] = {add_one, 1},
-    ['s'] = {add_one, 2},
-    ['e'] = {add_items, LVN_PICKLE_LIST},
-    ['u'] = {add_items, LVN_PICKLE_DICT},
-    ['q'] = {memo_put, 1},
-    ['r'] = {memo_put, 4},
-    [0x94] = {memo_add, 0},
-    ['h'] = {memo_get, 1},
-    ['j'] = {memo_get, 4},
-    ['0'] = {drop, 0},
-    ['1'] = {drop, 1},
-    ['.'] = {stop, 0},
-    ['c'] = {name_by_lines, 0},
-    [0x93] = {name_by_texts, 0},
-    ['R'] = {call, 0},
-    ['Q'] = {persistent_load, 0},
-    ['b'] = {set_attributes, 0},
-    ['i'] = {refuse, 0}, /* INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1 .. EXT4 */
-    ['o'] = {refuse, 0},
-    [0x81] = {refuse, 0},
-    [0x92] = {refuse, 0},
-    [0x82] = {refuse, 0},
-    [0x83] = {refuse, 0},
-    [0x84] = {refuse, 0},
+    [0x80] = {ignore, 1},                  /* PROTO */
+    [0x95] = {ignore, 8},                  /* FRAME */
+    ['('] = {new_empty, LVN_PICKLE_MARK},  /* MARK */
+    ['N'] = {new_empty, LVN_PICKLE_NONE},  /* NONE */
+    ['}'] = {new_empty, LVN_PICKLE_DICT},  /* EMPTY_DICT */
+    [']'] = {new_empty, LVN_PICKLE_LIST},  /* EMPTY_LIST */
+    [')'] = {new_empty, LVN_PICKLE_TUPLE}, /* EMPTY_TUPLE */
+    [0x88] = {new_bool, 1},                /* NEWTRUE */
+    [0x89] = {new_bool, 0},                /* NEWFALSE */
+    ['J'] = {new_int, 4},                  /* BININT */
+    ['K'] = {new_int, 1},                  /* BININT1 */
+    ['M'] = {new_int, 2},                  /* BININT2 */
+    [0x8a] = {new_long, 1},                /* LONG1 */
+    [0x8b] = {new_long, 4},                /* LONG4 */
+    ['G'] = {new_real, 0},                 /* BINFLOAT */
+    ['X'] = {new_text, 4},                 /* BINUNICODE */
+    [0x8c] = {new_text, 1},                /* SHORT_BINUNICODE */
+    [0x8d] = {new_text, 8},                /* BINUNICODE8 */
+    ['U'] = {new_text, 1},                 /* SHORT_BINSTRING, a text of Python 2 */
+    ['T'] = {new_text, 4},                 /* BINSTRING */
+    ['C'] = {new_bytes, 1},                /* SHORT_BINBYTES */
+    ['B'] = {new_bytes, 4},                /* BINBYTES */
+    [0x8e] = {new_bytes, 8},               /* BINBYTES8 */
+    [0x96] = {new_bytes, 8},               /* BYTEARRAY8 */
+    [0x85] = {new_tuple, 1},               /* TUPLE1 */
+    [0x86] = {new_tuple, 2},               /* TUPLE2 */
+    [0x87] = {new_tuple, 3},               /* TUPLE3 */
+    ['t'] = {new_tuple, -1},               /* TUPLE */
+    ['a'] = {add_one, 1},                  /* APPEND */
+    ['s'] = {add_one, 2},                  /* SETITEM */
+    ['e'] = {add_items, LVN_PICKLE_LIST},  /* APPENDS */
+    ['u'] = {add_items, LVN_PICKLE_DICT},  /* SETITEMS */
+    ['q'] = {memo_put, 1},                 /* BINPUT */
+    ['r'] = {memo_put, 4},                 /* LONG_BINPUT */
+    [0x94] = {memo_add, 0},                /* MEMOIZE */
+    ['h'] = {memo_get, 1},                 /* BINGET */
+    ['j'] = {memo_get, 4},                 /* LONG_BINGET */
+    ['0'] = {drop, 0},                     /* POP */
+    ['1'] = {drop, 1},                     /* POP_MARK */
+    ['.'] = {stop, 0},                     /* STOP */
+    ['c'] = {name_by_lines, 0},            /* GLOBAL */
+    [0x93] = {name_by_texts, 0},           /* STACK_GLOBAL */
+    ['R'] = {call, 0},                     /* REDUCE */
+    ['Q'] = {persistent_load, 0},          /* BINPERSID */
+    ['b'] = {set_attributes, 0},           /* BUILD */
+    ['i'] = {refuse, 0},                   /* INST */
+    ['o'] = {refuse, 0},                   /* OBJ */
+    [0x81] = {refuse, 0},                  /* NEWOBJ */
+    [0x92] = {refuse, 0},                  /* NEWOBJ_EX */
+    [0x82] = {refuse, 0},                  /* EXT1 */
+    [0x83] = {refuse, 0},                  /* EXT2 */
+    [0x84] = {refuse, 0},                  /* EXT4 */
 };
 
 enum lvn_status lvn_pickle_read(struct lvn_arena *a, const char *name, const unsigned char *data, int64_t bytes,
-                                const struct lvn_pickle_host *host, struct lvn_pickle **out, int64_t *used)
+                                const struct lvn_pickle_functions *functions, struct lvn_pickle **out, int64_t *used)
 {
-    struct machine machine = {.a = a, .name = name, .data = data, .p = data, .end = data + bytes, .host = host};
+    struct machine machine = {
+        .a = a, .name = name, .data = data, .p = data, .end = data + bytes, .functions = functions};
     while (!machine.stopped) {
         const unsigned char *code;
         LVN_TRY(read_bytes(&machine, 1, &code));

@@ -1,9 +1,9 @@
 /* pickle.h - reads values from Python's pickle format without executing code; used for files of torch.save() (torch.h).
  *
  * A pickle is a program for a small stack machine: most of its instructions build plain values, and some call arbitrary
- * functions by name. This reader implements the instructions that build values. Calls are delegated to a host (the role
- * of find_class and persistent_load of Python's Unpickler), which builds the values of a few known functions; all other
- * functions are refused. Instructions that create instances of classes are not implemented.
+ * functions by name. This reader implements the instructions that build values. Calls are delegated to the caller's
+ * functions (the role of find_class and persistent_load of Python's Unpickler), which builds the values of a few known
+ * functions; all other functions are refused. Instructions that create instances of classes are not implemented.
  *
  * Memory is bounded by the size of the pickle: no instruction copies existing values. Containers may be cyclic (a list
  * that contains itself), so code that traverses them must bound its depth. Protocols 0 (in part) to 5. Not supported:
@@ -29,7 +29,7 @@ enum lvn_pickle_kind {
     LVN_PICKLE_LIST,
     LVN_PICKLE_DICT,
     LVN_PICKLE_NAME,   /* a function or class, "collections.OrderedDict" */
-    LVN_PICKLE_OBJECT, /* built by the host */
+    LVN_PICKLE_OBJECT, /* built by a function of the caller */
     LVN_PICKLE_MARK,   /* the stack marker of the format (MARK); never returned */
 };
 
@@ -48,7 +48,7 @@ struct lvn_pickle {
 };
 
 /* The functions and objects that a pickle may refer to. Both callbacks fail with a message for unknown ones. */
-struct lvn_pickle_host {
+struct lvn_pickle_functions {
     void *context;
     /* The result of function(arguments...). */
     enum lvn_status (*call)(void *context, struct lvn_arena *a, const char *function,
@@ -61,8 +61,8 @@ struct lvn_pickle_host {
 /* Reads one pickle; `name` is its name in messages. *used: its length, for files with several pickles. LVN_FORMAT if it
  * is damaged or has values other than plain ones. */
 LVN_CHECKED enum lvn_status lvn_pickle_read(struct lvn_arena *a, const char *name, const unsigned char *data,
-                                            int64_t bytes, const struct lvn_pickle_host *host, struct lvn_pickle **out,
-                                            int64_t *used);
+                                            int64_t bytes, const struct lvn_pickle_functions *functions,
+                                            struct lvn_pickle **out, int64_t *used);
 
 /* A new value; NULL: out of memory. */
 struct lvn_pickle *lvn_pickle_new(struct lvn_arena *a, enum lvn_pickle_kind kind);

@@ -22,7 +22,7 @@ struct object {
     struct lvn_desc desc;
 };
 
-/* State of the host's callbacks. */
+/* State of the callbacks of struct lvn_pickle_functions. */
 struct reader {
     struct lvn_torch *file;
     const struct lvn_zip *zip; /* NULL: a stream of pickles, followed by the storages */
@@ -227,10 +227,10 @@ static enum lvn_status read_archive(struct lvn_torch *torch, const unsigned char
     const struct lvn_zip_member *order = lvn_zip_find(&zip, order_name);
     LVN_CHECK(!order || (order->bytes == 6 && memcmp(order->data, "little", 6) == 0), UNSUPPORTED,
               "'%s' was written on a big-endian machine; save it again on another one", torch->path);
-    struct lvn_pickle_host host = {.context = &reader, .call = call, .persistent_load = find_storage};
+    struct lvn_pickle_functions callbacks = {.context = &reader, .call = call, .persistent_load = find_storage};
     struct lvn_pickle *root;
     int64_t used;
-    LVN_TRY(lvn_pickle_read(&torch->arena, torch->path, main->data, main->bytes, &host, &root, &used));
+    LVN_TRY(lvn_pickle_read(&torch->arena, torch->path, main->data, main->bytes, &callbacks, &root, &used));
     torch->root = root;
     return LVN_OK;
 }
@@ -271,11 +271,11 @@ static enum lvn_status bind_following(const struct reader *reader, const struct 
 static enum lvn_status read_stream(struct lvn_torch *torch, const unsigned char *data, int64_t bytes)
 {
     struct reader reader = {.file = torch};
-    struct lvn_pickle_host host = {.context = &reader, .call = call, .persistent_load = find_storage};
+    struct lvn_pickle_functions callbacks = {.context = &reader, .call = call, .persistent_load = find_storage};
     struct lvn_pickle *part[4];
     int64_t at = (int64_t)sizeof magic, used;
     for (int i = 0; i < 4; i++) {
-        LVN_TRY(lvn_pickle_read(&torch->arena, torch->path, data + at, bytes - at, &host, &part[i], &used));
+        LVN_TRY(lvn_pickle_read(&torch->arena, torch->path, data + at, bytes - at, &callbacks, &part[i], &used));
         at += used;
     }
     LVN_CHECK(part[0]->kind == LVN_PICKLE_INT && part[0]->integer == 1001, UNSUPPORTED,

@@ -11,7 +11,7 @@
 #include "base/status.h"
 
 /* *bytes: the size in an environment variable, "50G" (units of 1,024); INT64_MAX: not set. LVN_ARG if it is no size. */
-LVN_CHECKED enum lvn_status lvn_size_variable(const char *name, int64_t *bytes);
+enum lvn_status lvn_size_variable(const char *name, int64_t *bytes) LVN_CHECKED;
 /* bytes: size of the file at `url`, -1: unknown; present: how many of them the folder `dir` already has. LVN_IO if the
  * file cannot fit, LVN_ARG if the variable is no size. *max: bytes that may be written. */
 LVN_CHECKED enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t present,

@@ -100,8 +100,8 @@ struct lvn_library lvn_library_curl = {
 struct lvn_http {
     void *handle;
     const int *flag;
-    bool (*allowed)(void *context); /* see lvn_http_stop_unless() */
-    void *allowed_context;
+    bool (*may_continue)(void *context); /* see lvn_http_stop_unless() */
+    void *may_continue_context;
     const struct lvn_http_request *request;
     struct lvn_http_response *response;
     bool stopped, refused;
@@ -135,15 +135,16 @@ void lvn_http_stop_on(struct lvn_http *http, const int *flag)
     http->flag = flag;
 }
 
-void lvn_http_stop_unless(struct lvn_http *http, bool (*allowed)(void *context), void *context)
+void lvn_http_stop_unless(struct lvn_http *http, bool (*may_continue)(void *context), void *context)
 {
-    http->allowed = allowed;
-    http->allowed_context = context;
+    http->may_continue = may_continue;
+    http->may_continue_context = context;
 }
 
 bool lvn_http_stopped(const struct lvn_http *http)
 {
-    if ((http->allowed && !http->allowed(http->allowed_context)) || lvn_interrupt_check() != LVN_OK) return true;
+    if ((http->may_continue && !http->may_continue(http->may_continue_context)) || lvn_interrupt_check() != LVN_OK)
+        return true;
     return http->flag && __atomic_load_n(http->flag, __ATOMIC_RELAXED) != 0;
 }
 

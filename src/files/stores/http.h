@@ -18,8 +18,8 @@ LVN_CHECKED enum lvn_status lvn_http_open(struct lvn_http **out);
 void lvn_http_close(struct lvn_http *http);
 /* A running request ends with LVN_HTTP_STOPPED soon after *flag (atomic) becomes non-zero. NULL: never. */
 void lvn_http_stop_on(struct lvn_http *http, const int *flag);
-/* The same as soon as allowed(context), which any thread may call, is false. */
-void lvn_http_stop_unless(struct lvn_http *http, bool (*allowed)(void *context), void *context);
+/* The same as soon as may_continue(context), which any thread may call, is false. */
+void lvn_http_stop_unless(struct lvn_http *http, bool (*may_continue)(void *context), void *context);
 bool lvn_http_stopped(const struct lvn_http *http);
 
 struct lvn_http_request {

@@ -59,9 +59,10 @@ LVN_CHECKED enum lvn_status lvn_store_get(const char *path, const char *local, c
  * transfer resumes if the local file is unchanged. */
 LVN_CHECKED enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress,
                                           void *context);
-/* The same; LVN_STOPPED as soon as allowed(context) is false. Any thread calls it before and during each request. */
-LVN_CHECKED enum lvn_status lvn_store_put_while(const char *local, const char *path, bool (*allowed)(void *context),
-                                                void *context);
+/* The same; LVN_STOPPED as soon as may_continue(context) is false. Any thread calls it before and during each request.
+ */
+LVN_CHECKED enum lvn_status lvn_store_put_while(const char *local, const char *path,
+                                                bool (*may_continue)(void *context), void *context);
 /* Copies between any two paths. */
 LVN_CHECKED enum lvn_status lvn_store_copy(const char *from, const char *to, lvn_store_progress *progress,
                                            void *context);

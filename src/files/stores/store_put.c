@@ -1,10 +1,10 @@
 /* store_put.c - uploads a local file to a store: in one request if it is small, otherwise in parts over several
  * connections.
  *
- * The store keeps the parts until it is asked to join them. The ID of the upload is saved in the cache folder
- * (uploads/, named by a hash of the path) with size and time of the local file: a resumed transfer requests the list of
- * parts from the store and sends the others. A saved state that does not match the file, or an upload that the store no
- * longer has, is ignored. */
+ * The store keeps the parts of a multipart upload until it is completed. The upload's ID is saved in the cache folder
+ * (uploads/, named by a hash of the URL) with the size and modification time of the local file, so that a resumed
+ * transfer can request the list of uploaded parts and send only the others. A state file of another version of the
+ * local file, or of an upload that the store has dropped, is ignored. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,11 +29,11 @@ struct put {
     struct lvn_upload upload;
     const char *local, *state_file, *state_header;
     int fd;
-    struct stat before;
+    struct stat initial_stat;
     lvn_store_progress *progress;
     void *context;
-    bool (*allowed)(void *context); /* NULL: always */
-    void *allowed_context;
+    bool (*may_continue)(void *context); /* false: the transfer stops; NULL: it never does */
+    void *may_continue_context;
 };
 
 static enum lvn_status read_local(const struct put *put, char *to, int64_t offset, int64_t bytes)
@@ -58,7 +58,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 static enum lvn_status check_unchanged(const struct put *put)
 {
     struct stat now;
-    LVN_CHECK(fstat(put->fd, &now) == 0 && is_same_file(&now, &put->before), IO,
+    LVN_CHECK(fstat(put->fd, &now) == 0 && is_same_file(&now, &put->initial_stat), IO,
               "'%s' changed while it was sent to '%s'; send it again", put->local, put->location.url);
     return LVN_OK;
 }
@@ -73,8 +73,8 @@ static enum lvn_status send_parts(struct lvn_worker_pool *pool, struct lvn_http 
         int i = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
         if (i >= upload->n_parts) break;
         if (upload->etags[i][0]) continue;
-        int64_t offset = i * upload->part_bytes, left = upload->bytes - offset,
-                bytes = left < upload->part_bytes ? left : upload->part_bytes;
+        int64_t offset = i * upload->part_bytes, bytes_left = upload->bytes - offset,
+                bytes = bytes_left < upload->part_bytes ? bytes_left : upload->part_bytes;
         LVN_TRY(read_local(put, buffer, offset, bytes));
         LVN_TRY(put->ops->part(upload, http, i + 1, buffer, bytes));
         __atomic_add_fetch(&pool->done, bytes, __ATOMIC_RELAXED);
@@ -115,7 +115,7 @@ static void save_state(const struct put *put)
     if (lvn_text_status(&t) == LVN_OK && lvn_file_write(put->state_file, t.p, t.n) != LVN_OK) lvn_error_clear();
 }
 
-/* Loads the ID of an earlier upload if the saved state matches this file. */
+/* Load the ID of an earlier upload if the saved state matches this file. */
 static void load_state(struct put *put)
 {
     char *text = NULL;
@@ -131,7 +131,7 @@ static void load_state(struct put *put)
     free(text);
 }
 
-/* Sets the path of the state file and its first line. Without a cache folder no state is saved. */
+/* Set the path of the state file and its first line. Without a cache folder no state is saved. */
 static enum lvn_status name_state_file(struct put *put)
 {
     struct lvn_arena *a = &put->location.arena;
@@ -140,8 +140,8 @@ static enum lvn_status name_state_file(struct put *put)
     lvn_checksum_text(lvn_checksum(put->location.url, (int64_t)strlen(put->location.url)), hash);
     put->state_header =
         lvn_arena_printf(a, "levin upload of %lld bytes from %lld.%09ld in parts of %lld to %s\n",
-                         (long long)put->upload.bytes, (long long)put->before.st_mtim.tv_sec,
-                         put->before.st_mtim.tv_nsec, (long long)put->upload.part_bytes, put->location.url);
+                         (long long)put->upload.bytes, (long long)put->initial_stat.st_mtim.tv_sec,
+                         put->initial_stat.st_mtim.tv_nsec, (long long)put->upload.part_bytes, put->location.url);
     if (!put->state_header) return LVN_MEMORY;
     if (lvn_cache_folder(a, "uploads", &cache) != LVN_OK) {
         lvn_error_clear();
@@ -153,7 +153,20 @@ static enum lvn_status name_state_file(struct put *put)
 
 /* --- the whole transfer --- */
 
-/* Compares the file in the store with the local one. */
+static struct lvn_worker_pool pool_of(struct put *put,
+                                      enum lvn_status (*function)(struct lvn_worker_pool *, struct lvn_http *))
+{
+    return (struct lvn_worker_pool){.work = function,
+                                    .context = put,
+                                    .network = true,
+                                    .progress = put->progress,
+                                    .progress_context = put->context,
+                                    .may_continue = put->may_continue,
+                                    .may_continue_context = put->may_continue_context,
+                                    .total = put->upload.bytes};
+}
+
+/* Compare the file in the store with the local one. */
 static enum lvn_status verify(struct put *put)
 {
     struct lvn_object object;
@@ -198,23 +211,16 @@ static enum lvn_status put_in_parts(struct put *put, struct lvn_http *http)
     if (!upload->etags) return LVN_MEMORY;
     LVN_TRY(name_state_file(put));
     LVN_TRY(begin_or_resume(put, http));
-    struct lvn_worker_pool pool = {.work = work,
-                                   .context = put,
-                                   .network = true,
-                                   .progress = put->progress,
-                                   .progress_context = put->context,
-                                   .allowed = put->allowed,
-                                   .allowed_context = put->allowed_context,
-                                   .total = upload->bytes};
-    int left = 0;
+    struct lvn_worker_pool pool = pool_of(put, work);
+    int parts_left = 0;
     for (int i = 0; i < upload->n_parts; i++) {
         int64_t bytes = upload->bytes - i * part;
         if (upload->etags[i][0])
             pool.done += bytes < part ? bytes : part;
         else
-            left++;
+            parts_left++;
     }
-    LVN_TRY(lvn_worker_pool_run(&pool, put->ops->sequential ? 1 : lvn_worker_pool_size(left)));
+    LVN_TRY(lvn_worker_pool_run(&pool, put->ops->sequential ? 1 : lvn_worker_pool_size(parts_left)));
     enum lvn_status status = check_unchanged(put);
     bool changed = status != LVN_OK;
     if (!changed) status = put->ops->finish(upload, http);
@@ -224,25 +230,18 @@ static enum lvn_status put_in_parts(struct put *put, struct lvn_http *http)
 
 static enum lvn_status put_file(struct put *put)
 {
-    LVN_CHECK(fstat(put->fd, &put->before) == 0 && S_ISREG(put->before.st_mode), IO,
+    LVN_CHECK(fstat(put->fd, &put->initial_stat) == 0 && S_ISREG(put->initial_stat.st_mode), IO,
               "cannot send '%s': it is not a file", put->local);
-    put->upload.bytes = put->before.st_size;
+    put->upload.bytes = put->initial_stat.st_size;
     put->upload.location = &put->location;
-    struct lvn_worker_pool pool = {.work = send_small,
-                                   .context = put,
-                                   .network = true,
-                                   .progress = put->progress,
-                                   .progress_context = put->context,
-                                   .allowed = put->allowed,
-                                   .allowed_context = put->allowed_context,
-                                   .total = put->upload.bytes};
     if (put->upload.bytes <= DEFAULT_PART) {
+        struct lvn_worker_pool pool = pool_of(put, send_small);
         LVN_TRY(lvn_worker_pool_run(&pool, 1));
         return verify(put);
     }
     struct lvn_http *http;
     LVN_TRY(lvn_http_open(&http));
-    lvn_http_stop_unless(http, put->allowed, put->allowed_context);
+    lvn_http_stop_unless(http, put->may_continue, put->may_continue_context);
     enum lvn_status status = put_in_parts(put, http);
     lvn_http_close(http);
     LVN_TRY(status);
@@ -252,8 +251,8 @@ static enum lvn_status put_file(struct put *put)
 static enum lvn_status open_and_put(struct put *put)
 {
     put->ops = put->location.store->upload;
-    LVN_CHECK(put->ops, UNSUPPORTED, "'%s' cannot be written: levin only reads there (%s)", put->location.url,
-              put->location.store->url_format);
+    LVN_CHECK(put->ops, UNSUPPORTED, "'%s' cannot be written: levin can only read from this store (%s)",
+              put->location.url, put->location.store->url_format);
     size_t n = strlen(put->location.key);
     LVN_CHECK(n > 0 && put->location.key[n - 1] != '/', ARG, "'%s' is a folder: add the name of the file",
               put->location.url);
@@ -284,8 +283,9 @@ enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_pro
     return put_anywhere(&put, path);
 }
 
-enum lvn_status lvn_store_put_while(const char *local, const char *path, bool (*allowed)(void *context), void *context)
+enum lvn_status lvn_store_put_while(const char *local, const char *path, bool (*may_continue)(void *context),
+                                    void *context)
 {
-    struct put put = {.local = local, .allowed = allowed, .allowed_context = context};
+    struct put put = {.local = local, .may_continue = may_continue, .may_continue_context = context};
     return put_anywhere(&put, path);
 }

@@ -26,7 +26,7 @@ static void *run_one(void *argument)
     struct lvn_http *http = NULL;
     enum lvn_status status = pool->network ? lvn_http_open(&http) : LVN_OK;
     if (http) lvn_http_stop_on(http, &pool->stop);
-    if (http) lvn_http_stop_unless(http, pool->allowed, pool->allowed_context);
+    if (http) lvn_http_stop_unless(http, pool->may_continue, pool->may_continue_context);
     if (status == LVN_OK) status = pool->work(pool, http);
     lvn_http_close(http);
     pthread_mutex_lock(&pool->lock);

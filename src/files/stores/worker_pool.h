@@ -17,8 +17,8 @@ struct lvn_worker_pool {
     bool network; /* if not, http is NULL */
     lvn_store_progress *progress;
     void *progress_context;
-    bool (*allowed)(void *context); /* requests stop when it is false, in any thread; NULL: never */
-    void *allowed_context;
+    bool (*may_continue)(void *context); /* requests stop when it is false, in any thread; NULL: never */
+    void *may_continue_context;
     int64_t total;
     /* Shared state; done, next and stop are atomic. */
     int64_t done; /* bytes */

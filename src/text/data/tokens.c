@@ -178,10 +178,10 @@ static enum lvn_status meta_characters(struct lvn_arena *a, const char *path, co
 static enum lvn_status parse_meta(struct lvn_arena *a, struct sidecar *s, const char *path, const char *bytes,
                                   int64_t n_bytes)
 {
-    const struct lvn_pickle_host host = {(void *)(uintptr_t)path, refuse_call, refuse_load};
+    const struct lvn_pickle_functions functions = {(void *)(uintptr_t)path, refuse_call, refuse_load};
     struct lvn_pickle *root;
     int64_t used;
-    LVN_TRY(lvn_pickle_read(a, path, (const unsigned char *)bytes, n_bytes, &host, &root, &used));
+    LVN_TRY(lvn_pickle_read(a, path, (const unsigned char *)bytes, n_bytes, &functions, &root, &used));
     const struct lvn_pickle *size = lvn_pickle_get(root, "vocab_size"), *dict = lvn_pickle_get(root, "itos");
     if (!dict) dict = lvn_pickle_get(root, "stoi");
     int64_t n = dict && dict->kind == LVN_PICKLE_DICT ? dict->n / 2 : 0;

@@ -132,11 +132,11 @@ static struct lvn_arena arena;
 
 static enum lvn_status pickle(const char *bytes, int64_t n, struct lvn_pickle **out)
 {
-    struct lvn_pickle_host host = {.call = no_call, .persistent_load = no_storage};
+    struct lvn_pickle_functions functions = {.call = no_call, .persistent_load = no_storage};
     int64_t used;
     lvn_arena_release(&arena);
     lvn_arena_init(&arena);
-    enum lvn_status status = lvn_pickle_read(&arena, "p", (const unsigned char *)bytes, n, &host, out, &used);
+    enum lvn_status status = lvn_pickle_read(&arena, "p", (const unsigned char *)bytes, n, &functions, out, &used);
     if (status == LVN_OK) assert_int_equal(used, n);
     return status;
 }
@@ -198,12 +198,12 @@ static void bad_pickles(void **state)
     ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("."));
     ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("(."));
     ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("NN."));
-    ASSERT_FAILS(FORMAT, "a mark is missing on its stack", PICKLE("NNt."));
+    ASSERT_FAILS(FORMAT, "an instruction needs a MARK that is not on the stack", PICKLE("NNt."));
     ASSERT_FAILS(FORMAT, "a value that is not a container", PICKLE("(NNu."));
     ASSERT_FAILS(FORMAT, "a value that is not a container", PICKLE("](NNu."));
     ASSERT_FAILS(FORMAT, "a key has no value", PICKLE("}(NNNu."));
     ASSERT_FAILS(FORMAT, "was not stored", PICKLE("h\x05."));
-    ASSERT_FAILS(FORMAT, "stores more values in its memo than it has bytes", PICKLE("Nr\xff\xff\xff\x7f."));
+    ASSERT_FAILS(FORMAT, "its memo index is larger than the file", PICKLE("Nr\xff\xff\xff\x7f."));
     ASSERT_FAILS(FORMAT, "unknown instruction", PICKLE("N\xff."));
     ASSERT_FAILS(FORMAT, "a text has a zero byte",
                  PICKLE("\x8c\x02"
