@@ -429,24 +429,8 @@ static void print_fault(void *text)
     fprintf(stderr, "error: %s\n", (char *)text);
 }
 
-/* Two threads race to end this process after a rank was lost.
- *
- * - The heartbeat thread receives the fault from the server and calls this function: immediately on the rank that
- *   reports the fault, 1.5 s later on the others (lvn_member_deliver_fault()).
- * - The main thread's collective fails because the connection is closed. LVN_COMM returns through the step to main.c,
- *   which calls lvn_ranks_is_reporter() and with that lvn_member_fail().
- *
- * The one that takes the member's lock first wins. If the heartbeat thread has begun to deliver the fault,
- * lvn_member_fail() waits for it, up to 6 s, and this function ends the process meanwhile. If lvn_member_fail() comes
- * first, this function is not called: the main thread waits up to 3 s for the server's answer and exits with its own
- * status.
- *
- * Either outcome is correct. The main thread cannot always end the process, because it may wait forever for a peer that
- * is stopped. The heartbeat thread must not always end it, because an error of this rank itself is more informative
- * than a closed connection. In both cases one rank reports, with the server's sentence if that names another rank. Exit
- * codes differ in one case: if another rank failed for a permanent reason, this function exits with 1 and the main
- * thread with 76. levin launch exits with 1 in both cases: the rank that failed has reported 1, which has priority over
- * 76 (launch_output.c), and the server has recorded that the fault is permanent (lvn_server_fault_is_permanent()). */
+/* Called by the heartbeat thread after a rank was lost, unless the main thread has ended the process before with its own
+ * error: docs/cluster-internals.md, "From a lost connection to exit code 76". */
 static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {
     const int code = fault->permanent ? LVN_EXIT_FAILED : LVN_EXIT_FAULT;

@@ -415,6 +415,9 @@ void *lvn_engine_run(void *argument)
     enum lvn_status status =
         engine->transport->join(&engine->whole.state, &engine->handle_bytes, &engine->options,
                                 engine->whole.comm.describe, (int)sizeof engine->whole.comm.describe);
+    if (status == LVN_OK && engine->handle_bytes > LVN_HANDLE_BYTES)
+        status = lvn_fail(LVN_INTERNAL, "the handles of a transport have %d bytes, at most %d are supported",
+                          engine->handle_bytes, LVN_HANDLE_BYTES);
     pthread_mutex_lock(&engine->lock);
     engine->opened = status == LVN_OK ? 1 : -1;
     if (status != LVN_OK) {

@@ -19,8 +19,9 @@ struct lvn_group_split {
     int number; /* of the call, 0 <= number < LVN_GROUPS; groups with a common rank have different numbers */
 };
 
-/* A transport. A handle of an operation has handle_bytes bytes (at most 8); clear() sets it to the transport's null
- * handle. Calls return 0, or an error code for `error`. */
+/* A transport. A handle of an operation has handle_bytes bytes, at most LVN_HANDLE_BYTES; clear() sets it to the
+ * transport's null handle. Calls return 0, or an error code for `error`. */
+enum { LVN_HANDLE_BYTES = 8 };
 struct lvn_transport {
     /* Join the other ranks. *state: in, the argument of lvn_engine_open(); out, the state that is passed to the
      * other calls. describe: for display. */

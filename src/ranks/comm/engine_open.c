@@ -33,7 +33,7 @@ static enum lvn_status start(struct lvn_engine *engine)
     lvn_condition_init(&engine->work_available);
     lvn_condition_init(&engine->request_done);
     if (engine->options.per_host > 0) engine->whole.comm.hosts = engine->whole.comm.size / engine->options.per_host;
-    LVN_TRY(lvn_tree_make(&engine->whole.flat, engine->whole.comm.size, engine->whole.comm.rank,
+    LVN_TRY(lvn_tree_new_for(&engine->whole.flat, engine->whole.comm.size, engine->whole.comm.rank,
                           engine->whole.comm.hosts, NULL));
     int code = lvn_thread_start(&engine->thread, lvn_engine_run, engine);
     if (code) engine->opened = -1;
@@ -152,7 +152,7 @@ static enum lvn_status set_hosts(struct lvn_comm *comm)
 {
     struct lvn_engine_group *group = group_of(comm);
     struct lvn_tree *flat;
-    LVN_TRY(lvn_tree_make(&flat, comm->size, comm->rank, comm->hosts, NULL));
+    LVN_TRY(lvn_tree_new_for(&flat, comm->size, comm->rank, comm->hosts, NULL));
     lvn_tree_free(group->flat);
     group->flat = flat;
     return LVN_OK;

@@ -131,7 +131,7 @@ static enum lvn_status group_new(struct lvn_engine_group **out, const struct div
     group->engine = division->engine;
     group->member = members_among_all(division);
     if (!group->member) return LVN_MEMORY;
-    return lvn_tree_make(&group->flat, division->split.n, division->split.rank, 1, NULL);
+    return lvn_tree_new_for(&group->flat, division->split.n, division->split.rank, 1, NULL);
 }
 
 static enum lvn_status make_states(struct division *division)

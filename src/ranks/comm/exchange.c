@@ -1,16 +1,16 @@
 /* exchange.c - sums and gathers of long vectors, implemented with messages and a fixed order of additions. engine.c
  * calls lvn_exchange_step() for each exchange in its queue.
  *
- * The vector is divided into one shard per rank. The partition of a rank consists of the shards of all ranks with the
- * same local rank on any host. First, each rank receives the contributions of the other ranks of its host to its
+ * The vector is divided into one shard per rank. The partition of a rank consists of the shards of the ranks that have
+ * its local rank, one on each host. First, each rank receives the contributions of the other ranks of its host to its
  * partition, and adds them. Then ranks with the same local rank exchange the sums of their hosts, and each adds those
  * of its own shard. If all ranks need the result, the totals return the same way. With one host, or one rank per host,
- * this is the direct algorithm: each rank sends and receives about twice the vector, which is optimal. Between hosts
- * each element is sent once in each direction, instead of once per rank.
+ * this is the direct algorithm: each rank sends and receives about twice the vector, which is optimal. Each
+ * element crosses the network between two hosts once in each direction, not once per rank.
  *
- * Vectors are processed in chunks, each of which contains a segment of every shard. A few chunks are in progress at a
- * time, also across consecutive vectors, so memory is bounded, and sending, adding and returning totals overlap. All
- * ranks process chunks in the same order; a chunk's sequence number is part of its tags.
+ * Vectors are processed in chunks, each of which contains a segment of every shard. At most LVN_SLOTS chunks are in
+ * progress, which may belong to consecutive vectors. This bounds memory, and overlaps sending, adding and returning
+ * totals. All ranks process chunks in the same order; a chunk's sequence number is part of its tags.
  *
  * A rank contributes the sums of its subtrees (tree.h), which are added in the order of the tree, so the bits depend
  * only on the leaves. A plain sum has one leaf per rank. bf16 is converted and added in fp32. Plain sums are rounded
@@ -26,17 +26,17 @@
 /* --- layout --- */
 
 /* A chunk in progress, with its engine and request. */
-struct view {
-    struct lvn_engine *c;
-    struct lvn_request *r;
-    struct lvn_tree *t;
+struct chunk_view {
+    struct lvn_engine *engine;
+    struct lvn_request *request;
+    struct lvn_tree *tree;
     struct lvn_slot *slot;
     int64_t bytes; /* of an element */
 };
 
-/* True if the shards may be any equal division of the vector, because all ranks receive the whole sum. Then the shards
- * of a partition are contiguous. */
-static bool is_free(const struct lvn_request *request)
+/* True if the caller does not prescribe the shards, because all ranks receive the whole sum. Each chunk is then divided
+ * evenly, so that the shards of a partition are contiguous. */
+static bool divides_evenly(const struct lvn_request *request)
 {
     return request->kind != LVN_REQUEST_ALL_GATHER && request->gather;
 }
@@ -46,7 +46,7 @@ static int64_t n_chunks(const struct lvn_request *request, int64_t bytes)
     const struct lvn_tree *tree = request->tree;
     const int64_t segment = tree->segment / bytes, chunk = segment * tree->size;
     int64_t max = 0;
-    if (is_free(request)) return (request->count + chunk - 1) / chunk;
+    if (divides_evenly(request)) return (request->count + chunk - 1) / chunk;
     for (int i = 0; i < tree->size; i++) {
         int64_t n = (request->first[i + 1] - request->first[i] + segment - 1) / segment;
         max = n > max ? n : max;
@@ -59,12 +59,13 @@ struct range {
     int64_t at, n;
 };
 
-/* The range of shards [q, q + n) of a chunk whose shards are free: divided evenly in multiples of LVN_LINE. */
-static struct range free_range(const struct view *view, int q, int n)
+/* Elements of shards [q, q + n) of an evenly divided chunk; boundaries are multiples of LVN_LINE. */
+static struct range even_range(const struct chunk_view *view, int q, int n)
 {
-    const struct lvn_tree *tree = view->t;
+    const struct lvn_tree *tree = view->tree;
     const int64_t chunk = tree->segment / view->bytes * tree->size, from = view->slot->chunk * chunk,
-                  left = view->r->count - from, m = left < chunk ? left : chunk, lines = (m + LVN_LINE - 1) / LVN_LINE;
+                  left = view->request->count - from, m = left < chunk ? left : chunk,
+                  lines = (m + LVN_LINE - 1) / LVN_LINE;
     int64_t a = lines * q / tree->size * LVN_LINE, b = lines * (q + n) / tree->size * LVN_LINE;
     if (a > m) a = m;
     if (b > m) b = m;
@@ -72,28 +73,29 @@ static struct range free_range(const struct view *view, int q, int n)
 }
 
 /* The segment of rank `local` of `host`. */
-static struct range segment_of(const struct view *view, int host, int local)
+static struct range segment_of(const struct chunk_view *view, int host, int local)
 {
-    const struct lvn_tree *tree = view->t;
+    const struct lvn_tree *tree = view->tree;
     const int rank = host * tree->per_host + local;
-    if (is_free(view->r)) return free_range(view, local * tree->hosts + host, 1);
-    const int64_t segment = tree->segment / view->bytes, at = view->r->first[rank] + view->slot->chunk * segment,
-                  left = view->r->first[rank + 1] - at;
+    if (divides_evenly(view->request)) return even_range(view, local * tree->hosts + host, 1);
+    const int64_t segment = tree->segment / view->bytes, at = view->request->first[rank] + view->slot->chunk * segment,
+                  left = view->request->first[rank + 1] - at;
     return (struct range){at, left < 0 ? 0 : left < segment ? left : segment};
 }
 
 /* Messages per partition: one if the partition is contiguous, else one per host. */
-static int n_parts(const struct view *view)
+static int n_parts(const struct chunk_view *view)
 {
-    return is_free(view->r) ? 1 : view->t->hosts;
+    return divides_evenly(view->request) ? 1 : view->tree->hosts;
 }
 
-static struct range partition_part(const struct view *view, int part, int local)
+static struct range partition_part(const struct chunk_view *view, int part, int local)
 {
-    return is_free(view->r) ? free_range(view, local * view->t->hosts, view->t->hosts) : segment_of(view, part, local);
+    return divides_evenly(view->request) ? even_range(view, local * view->tree->hosts, view->tree->hosts)
+                                         : segment_of(view, part, local);
 }
 
-static char *in_vector(const struct view *view, const void *x, int64_t at)
+static char *in_vector(const struct chunk_view *view, const void *x, int64_t at)
 {
     union {
         const void *in;
@@ -103,9 +105,9 @@ static char *in_vector(const struct view *view, const void *x, int64_t at)
 }
 
 /* This rank's k-th partial sum. */
-static void *partial(const struct view *view, int k)
+static void *partial(const struct chunk_view *view, int k)
 {
-    return view->r->partial ? view->r->partial[k] : view->r->x;
+    return view->request->partial ? view->request->partial[k] : view->request->x;
 }
 
 /* Index of a source among the sources of other ranks. */
@@ -114,45 +116,45 @@ static int remote_index(const struct lvn_exchange_stage *stage, int s)
     return s < stage->mine ? s : s - stage->n_mine;
 }
 
-/* Receive buffer for part `part` of source s of my partition. */
-static char *received(const struct view *view, int s, int part)
+/* Receive buffer for part `part` of this rank's partition, from source s. */
+static char *received(const struct chunk_view *view, int s, int part)
 {
-    const struct lvn_tree *tree = view->t;
+    const struct lvn_tree *tree = view->tree;
     return view->slot->received[0] + ((int64_t)remote_index(&tree->stage[0], s) * tree->hosts + part) * tree->segment;
 }
 
-/* Source s of the stage within the host, at the segment of this rank's local rank on `host`. */
-static char *host_source(const struct view *view, int s, int host)
+/* Source s of the stage within the host, for the segment of the rank on `host` that has this local rank. */
+static char *host_source(const struct chunk_view *view, int s, int host)
 {
-    const struct lvn_tree *tree = view->t;
+    const struct lvn_tree *tree = view->tree;
     const struct lvn_exchange_stage *stage = &tree->stage[0];
     const struct range segment = segment_of(view, host, tree->local);
     if (stage->owner[s] == stage->me) return in_vector(view, partial(view, s - stage->mine), segment.at);
-    if (!is_free(view->r)) return received(view, s, host);
+    if (!divides_evenly(view->request)) return received(view, s, host);
     return received(view, s, 0) + (segment.at - partition_part(view, 0, tree->local).at) * view->bytes;
 }
 
-/* This host's k-th sum of that segment. */
-static char *host_sum(const struct view *view, int k, int host)
+/* This host's k-th sum for that segment. */
+static char *host_sum(const struct chunk_view *view, int k, int host)
 {
-    return host_source(view, view->t->stage[0].result[k], host);
+    return host_source(view, view->tree->stage[0].result[k], host);
 }
 
-static void add_within(const struct view *view)
+static void add_within(const struct chunk_view *view)
 {
-    const struct lvn_tree *tree = view->t;
+    const struct lvn_tree *tree = view->tree;
     const struct lvn_exchange_stage *stage = &tree->stage[0];
     for (int h = 0; h < tree->hosts; h++) {
         const struct range segment = segment_of(view, h, tree->local);
         for (int s = 0; s < stage->n_sources; s++) tree->source[s] = host_source(view, s, h);
-        lvn_add_sources(tree, stage, tree->hosts == 1 ? in_vector(view, view->r->x, segment.at) : NULL, segment.n,
-                        (enum lvn_dtype)view->r->type);
+        lvn_add_sources(tree, stage, tree->hosts == 1 ? in_vector(view, view->request->x, segment.at) : NULL, segment.n,
+                        (enum lvn_dtype)view->request->type);
     }
 }
 
-static void add_between(const struct view *view)
+static void add_between(const struct chunk_view *view)
 {
-    const struct lvn_tree *tree = view->t;
+    const struct lvn_tree *tree = view->tree;
     const struct lvn_exchange_stage *stage = &tree->stage[1];
     const struct range segment = segment_of(view, tree->host, tree->local);
     for (int s = 0; s < stage->n_sources && tree->hosts > 1; s++)
@@ -160,48 +162,50 @@ static void add_between(const struct view *view)
                               ? host_sum(view, s - stage->mine, tree->host)
                               : view->slot->received[1] + remote_index(stage, s) * tree->segment;
     if (tree->hosts > 1)
-        lvn_add_sources(tree, stage, in_vector(view, view->r->x, segment.at), segment.n, (enum lvn_dtype)view->r->type);
+        lvn_add_sources(tree, stage, in_vector(view, view->request->x, segment.at), segment.n,
+                        (enum lvn_dtype)view->request->type);
 }
 
 /* --- messages --- */
 
-static char *handle(const struct view *view, int index)
+static char *handle(const struct chunk_view *view, int index)
 {
-    return view->slot->handles + (int64_t)index * view->c->handle_bytes;
+    return view->slot->handles + (int64_t)index * view->engine->handle_bytes;
 }
 
-/* Tags contain the number of the request and the sequence number of the chunk. They are below 32768, which MPI allows.
- */
-static int tag(const struct view *view, enum lvn_transfer_kind transfer)
+/* A tag encodes the number of the request and the sequence number of the chunk. It is at most 32767, the smallest upper
+ * bound that MPI permits. */
+static int tag(const struct chunk_view *view, enum lvn_transfer_kind transfer)
 {
     enum { WINDOW = 1023, PAIRS = LVN_TRANSFERS / 2 };
-    return LVN_TAGS + ((int)(view->r->number % WINDOW) * LVN_SLOTS + view->slot->sequence) * PAIRS + (int)transfer / 2;
+    return LVN_TAGS + ((int)(view->request->number % WINDOW) * LVN_SLOTS + view->slot->sequence) * PAIRS +
+           (int)transfer / 2;
 }
 
 /* Start one message of a transfer, to or from a member of its stage. Even transfers send, odd ones receive. */
-static int post(const struct view *view, enum lvn_transfer_kind transfer, int member, char *x, int64_t n)
+static int post(const struct chunk_view *view, enum lvn_transfer_kind transfer, int member, char *x, int64_t n)
 {
     const struct lvn_exchange_stage *stage =
-        &view->t->stage[transfer == LVN_REDUCE_WITHIN_SEND || transfer == LVN_REDUCE_WITHIN_RECEIVE ||
-                                transfer >= LVN_GATHER_WITHIN_SEND
-                            ? 0
-                            : 1];
+        &view->tree->stage[transfer == LVN_REDUCE_WITHIN_SEND || transfer == LVN_REDUCE_WITHIN_RECEIVE ||
+                                   transfer >= LVN_GATHER_WITHIN_SEND
+                               ? 0
+                               : 1];
     struct lvn_exchange_transfer *q = &view->slot->transfer[transfer];
-    const int rank = stage->first + member * stage->stride, index = view->t->at[transfer] + q->n;
+    const int rank = stage->first + member * stage->stride, index = view->tree->at[transfer] + q->n;
     if (!n) return 0;
     view->slot->peer[index] = rank;
     q->n++;
     q->busy++;
-    return transfer % 2 ? view->c->transport->receive(view->r->group->state, x, n * view->bytes, rank,
-                                                      tag(view, transfer), handle(view, index))
-                        : view->c->transport->send(view->r->group->state, x, n * view->bytes, rank, tag(view, transfer),
-                                                   handle(view, index));
+    return transfer % 2 ? view->engine->transport->receive(view->request->group->state, x, n * view->bytes, rank,
+                                                           tag(view, transfer), handle(view, index))
+                        : view->engine->transport->send(view->request->group->state, x, n * view->bytes, rank,
+                                                        tag(view, transfer), handle(view, index));
 }
 
 /* Send this rank's partial sums of the partitions of the other ranks of its host. */
-static int send_parts(const struct view *view)
+static int send_parts(const struct chunk_view *view)
 {
-    const struct lvn_exchange_stage *stage = &view->t->stage[0];
+    const struct lvn_exchange_stage *stage = &view->tree->stage[0];
     int code = 0;
     for (int i = 1; i < stage->n; i++) {
         const int to = (stage->me + i) % stage->n; /* each rank starts with a different peer */
@@ -214,9 +218,9 @@ static int send_parts(const struct view *view)
     return code;
 }
 
-static int receive_parts(const struct view *view)
+static int receive_parts(const struct chunk_view *view)
 {
-    const struct lvn_exchange_stage *stage = &view->t->stage[0];
+    const struct lvn_exchange_stage *stage = &view->tree->stage[0];
     int code = 0;
     for (int p = 0; p < n_parts(view); p++) {
         const struct range x = partition_part(view, p, stage->me);
@@ -227,61 +231,61 @@ static int receive_parts(const struct view *view)
     return code;
 }
 
-static int send_host_sums(const struct view *view)
+static int send_host_sums(const struct chunk_view *view)
 {
-    const struct lvn_exchange_stage *stage = &view->t->stage[1];
+    const struct lvn_exchange_stage *stage = &view->tree->stage[1];
     int code = 0;
     for (int i = 1; i < stage->n; i++) {
         const int to = (stage->me + i) % stage->n;
         for (int k = 0; k < stage->n_mine && !code; k++)
-            code =
-                post(view, LVN_REDUCE_BETWEEN_SEND, to, host_sum(view, k, to), segment_of(view, to, view->t->local).n);
+            code = post(view, LVN_REDUCE_BETWEEN_SEND, to, host_sum(view, k, to),
+                        segment_of(view, to, view->tree->local).n);
     }
     return code;
 }
 
-static int receive_host_sums(const struct view *view)
+static int receive_host_sums(const struct chunk_view *view)
 {
-    const struct lvn_exchange_stage *stage = &view->t->stage[1];
-    const int64_t n = segment_of(view, stage->me, view->t->local).n;
+    const struct lvn_exchange_stage *stage = &view->tree->stage[1];
+    const int64_t n = segment_of(view, stage->me, view->tree->local).n;
     int code = 0;
     for (int s = 0; s < stage->n_sources && !code; s++)
         if (stage->owner[s] != stage->me)
             code = post(view, LVN_REDUCE_BETWEEN_RECEIVE, stage->owner[s],
-                        view->slot->received[1] + remote_index(stage, s) * view->t->segment, n);
+                        view->slot->received[1] + remote_index(stage, s) * view->tree->segment, n);
     return code;
 }
 
 /* Send the total of this rank's segment to the other hosts, or receive their totals. */
-static int move_totals(const struct view *view, enum lvn_transfer_kind transfer)
+static int post_totals(const struct chunk_view *view, enum lvn_transfer_kind transfer)
 {
-    const struct lvn_exchange_stage *stage = &view->t->stage[1];
+    const struct lvn_exchange_stage *stage = &view->tree->stage[1];
     int code = 0;
     for (int i = 1; i < stage->n && !code; i++) {
         const int member = (stage->me + i) % stage->n;
         const struct range x =
-            segment_of(view, transfer == LVN_GATHER_BETWEEN_SEND ? stage->me : member, view->t->local);
-        code = post(view, transfer, member, in_vector(view, view->r->x, x.at), x.n);
+            segment_of(view, transfer == LVN_GATHER_BETWEEN_SEND ? stage->me : member, view->tree->local);
+        code = post(view, transfer, member, in_vector(view, view->request->x, x.at), x.n);
     }
     return code;
 }
 
 /* Send all totals of this rank's partition to the other ranks of the host, or receive theirs. */
-static int move_partitions(const struct view *view, enum lvn_transfer_kind transfer)
+static int post_partitions(const struct chunk_view *view, enum lvn_transfer_kind transfer)
 {
-    const struct lvn_exchange_stage *stage = &view->t->stage[0];
+    const struct lvn_exchange_stage *stage = &view->tree->stage[0];
     int code = 0;
     for (int i = 1; i < stage->n; i++) {
         const int member = (stage->me + i) % stage->n;
         for (int p = 0; p < n_parts(view) && !code; p++) {
             const struct range x = partition_part(view, p, transfer == LVN_GATHER_WITHIN_SEND ? stage->me : member);
-            code = post(view, transfer, member, in_vector(view, view->r->x, x.at), x.n);
+            code = post(view, transfer, member, in_vector(view, view->request->x, x.at), x.n);
         }
     }
     return code;
 }
 
-static int start_transfer(const struct view *view, enum lvn_transfer_kind transfer)
+static int start_transfer(const struct chunk_view *view, enum lvn_transfer_kind transfer)
 {
     view->slot->transfer[transfer].started = true;
     switch (transfer) {
@@ -295,9 +299,9 @@ static int start_transfer(const struct view *view, enum lvn_transfer_kind transf
         return receive_host_sums(view);
     case LVN_GATHER_BETWEEN_SEND:
     case LVN_GATHER_BETWEEN_RECEIVE:
-        return move_totals(view, transfer);
+        return post_totals(view, transfer);
     default:
-        return move_partitions(view, transfer);
+        return post_partitions(view, transfer);
     }
 }
 
@@ -311,7 +315,7 @@ static bool is_complete(const struct lvn_slot *slot, enum lvn_transfer_kind tran
 /* True if the transfer may start. Totals are received into the memory of parts that must have been sent before. */
 static bool is_due(const struct lvn_slot *slot, enum lvn_transfer_kind transfer)
 {
-    const bool gather = slot->r->gather;
+    const bool gather = slot->request->gather;
     switch (transfer) {
     case LVN_REDUCE_BETWEEN_SEND:
     case LVN_REDUCE_BETWEEN_RECEIVE:
@@ -330,7 +334,7 @@ static bool is_due(const struct lvn_slot *slot, enum lvn_transfer_kind transfer)
 }
 
 /* Advance the chunk as far as possible now. */
-static int advance(const struct view *view, bool *moved)
+static int advance(const struct chunk_view *view, bool *moved)
 {
     struct lvn_slot *slot = view->slot;
     int code = 0;
@@ -352,7 +356,7 @@ static int advance(const struct view *view, bool *moved)
 static bool chunk_is_complete(const struct lvn_slot *slot)
 {
     for (int transfer = 0; transfer < LVN_TRANSFERS; transfer++)
-        if ((transfer < LVN_GATHER_BETWEEN_SEND || slot->r->gather) &&
+        if ((transfer < LVN_GATHER_BETWEEN_SEND || slot->request->gather) &&
             !is_complete(slot, (enum lvn_transfer_kind)transfer))
             return false;
     return slot->added;
@@ -364,10 +368,10 @@ static struct lvn_slot *start_chunk(struct lvn_engine *engine, struct lvn_reques
     struct lvn_tree *tree = request->tree;
     struct lvn_slot *slot = tree->slot;
     const bool sum = request->kind != LVN_REQUEST_ALL_GATHER;
-    while (slot->r) slot++;
+    while (slot->request) slot++;
     slot->sequence = (int)(tree->n_started++ % LVN_SLOTS);
     tree->in_order[slot->sequence] = slot;
-    slot->r = request;
+    slot->request = request;
     slot->chunk = request->at++;
     slot->host_added = slot->added = !sum;
     for (int transfer = 0; transfer < LVN_TRANSFERS; transfer++)
@@ -381,8 +385,8 @@ static struct lvn_slot *start_chunk(struct lvn_engine *engine, struct lvn_reques
 
 static void release_slot(struct lvn_tree *tree, struct lvn_slot *slot)
 {
-    slot->r->busy--;
-    slot->r = NULL;
+    slot->request->busy--;
+    slot->request = NULL;
     tree->in_order[slot->sequence] = NULL;
 }
 
@@ -390,23 +394,23 @@ static void release_slot(struct lvn_tree *tree, struct lvn_slot *slot)
 static struct lvn_slot *chunk_in_order(const struct lvn_tree *tree, const struct lvn_request *request, int k)
 {
     struct lvn_slot *slot = tree->in_order[(tree->n_started + k) % LVN_SLOTS];
-    return slot && slot->r == request ? slot : NULL;
+    return slot && slot->request == request ? slot : NULL;
 }
 
 /* Poll all messages of a slot with one call. */
-static int poll_slot(const struct view *view, bool *moved)
+static int poll_slot(const struct chunk_view *view, bool *moved)
 {
     struct lvn_slot *slot = view->slot;
-    const int *at = view->t->at;
+    const int *at = view->tree->at;
     int first = LVN_TRANSFERS, end = 0, n = 0;
     for (int transfer = 0; transfer < LVN_TRANSFERS; transfer++)
         if (slot->transfer[transfer].busy) first = transfer < first ? transfer : first, end = transfer + 1;
     if (!end) return 0;
-    int code = view->c->transport->test(view->r->group->state, handle(view, at[first]), at[end] - at[first], &n,
-                                        view->t->done);
+    int code = view->engine->transport->test(view->request->group->state, handle(view, at[first]), at[end] - at[first],
+                                             &n, view->tree->done);
     for (int k = 0; k < n && !code; k++) {
         int transfer = first;
-        while (view->t->done[k] + at[first] >= at[transfer + 1]) transfer++;
+        while (view->tree->done[k] + at[first] >= at[transfer + 1]) transfer++;
         slot->transfer[transfer].busy--;
     }
     *moved |= n > 0;
@@ -416,7 +420,8 @@ static int poll_slot(const struct view *view, bool *moved)
 int lvn_exchange_step(struct lvn_engine *engine, struct lvn_request *request, bool *moved, bool *issued, bool *finished)
 {
     struct lvn_tree *tree = request->tree;
-    struct view view = {.c = engine, .r = request, .t = tree, .bytes = lvn_dtype_bytes((enum lvn_dtype)request->type)};
+    struct chunk_view view = {
+        .engine = engine, .request = request, .tree = tree, .bytes = lvn_dtype_bytes((enum lvn_dtype)request->type)};
     const int64_t chunks = n_chunks(request, view.bytes);
     *finished = false;
     for (int k = 0; k < LVN_SLOTS; k++) {
@@ -442,7 +447,7 @@ int lvn_exchange_waits_for(const struct lvn_engine *engine, const struct lvn_req
         LVN_REDUCE_WITHIN_RECEIVE, LVN_REDUCE_BETWEEN_RECEIVE, LVN_GATHER_BETWEEN_RECEIVE, LVN_GATHER_WITHIN_RECEIVE,
         LVN_REDUCE_WITHIN_SEND,    LVN_REDUCE_BETWEEN_SEND,    LVN_GATHER_BETWEEN_SEND,    LVN_GATHER_WITHIN_SEND};
     struct lvn_tree *tree = request->tree;
-    char none[8];
+    char none[LVN_HANDLE_BYTES];
     engine->transport->clear(request->group->state, none);
     for (int k = 0; k < LVN_SLOTS; k++) {
         const struct lvn_slot *slot = chunk_in_order(tree, request, k);

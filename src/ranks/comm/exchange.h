@@ -16,9 +16,9 @@ struct lvn_addition {
     int into, from; /* indices of sources: into += from */
 };
 
-/* A stage: ranks that exchange with each other, either those of a host or one of each host. Member i is rank first + i
- * * stride. The partial sums of the members are the sources, in the order of the leaves; they are added until only the
- * results are left. */
+/* A stage: ranks that exchange with each other, either those of a host or one of each host. Member i is rank
+ * (first + i * stride). The partial sums of the members are the sources, in the order of the leaves; they are added
+ * until only the results are left. */
 struct lvn_exchange_stage {
     int n, me, first, stride;
     int n_sources;            /* of all members */
@@ -52,7 +52,7 @@ struct lvn_exchange_transfer {
 
 /* A chunk in progress. */
 struct lvn_slot {
-    struct lvn_request *r; /* NULL: free */
+    struct lvn_request *request; /* NULL: free */
     int64_t chunk;
     int sequence;    /* number of the chunk modulo LVN_SLOTS, part of its tags */
     bool host_added; /* the sources of this host are added */

@@ -33,7 +33,7 @@ void lvn_tree_free(struct lvn_tree *tree);
 /* Bytes of memory of a tree. leaf NULL: of the tree for plain sums that each communicator has. */
 int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf);
 /* lvn_tree_new() without a communicator. leaf NULL: one leaf per rank, for plain sums. */
-enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf) LVN_CHECKED;
+enum lvn_status lvn_tree_new_for(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf) LVN_CHECKED;
 /* Bytes of a segment, the part of a shard that is sent in one message, for this total number of partial sums of all
  * ranks. The same on all ranks. */
 int64_t lvn_segment_bytes(int n_sources);

@@ -1,10 +1,10 @@
 /* tree_plan.c - creates a tree: the order of additions of an exchange, and its memory; see tree.h. Called when a tree
  * or a communicator is created.
  *
- * The ranks' subtrees are the sources of the stage within their host. The largest subtrees of all leaves of the host
- * are its results, and the sources of the stage between hosts, whose result is the whole tree. So the order of
- * additions is that of the tree, for any division of the leaves. This requires the same number of consecutive ranks on
- * each host; otherwise all ranks are treated as ranks of one host. */
+ * The first stage, within a host, adds the subtrees of the host's ranks (its sources) to the largest subtrees of all
+ * leaves of the host (its results). These are the sources of the second stage, between hosts, whose result is the whole
+ * tree. So additions are in the order of the tree for any division of the leaves. This requires the same number of
+ * consecutive ranks on each host; otherwise all ranks are treated as ranks of one host. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@
 #include "comm/sum_algorithm.h"
 #include "comm/tree.h"
 
-enum { MEMORY = 8 << 20 /* bytes of receive buffers */ };
+enum { RECEIVE_BYTES = 8 << 20 /* of all receive buffers */ };
 
 /* All ranks must compute the same value. */
 int64_t lvn_segment_bytes(int n_sources)
 {
-    int64_t max = MEMORY / (LVN_SLOTS * (n_sources > 1 ? n_sources - 1 : 1)), segment = 512 << 10;
+    int64_t max = RECEIVE_BYTES / (LVN_SLOTS * (n_sources > 1 ? n_sources - 1 : 1)), segment = 512 << 10;
     while (segment > max && segment > 16 << 10) segment /= 2;
     return segment;
 }
@@ -37,7 +37,11 @@ int64_t lvn_tree_bytes(int size, int rank, const int64_t *leaf)
 {
     const int64_t n = count_sources(leaf, size, 0, size), mine = count_sources(leaf, size, rank, rank + 1),
                   handles = LVN_SLOTS * (n - mine + size * (mine + 2));
-    return LVN_SLOTS * (n - mine) * lvn_segment_bytes((int)n) + n * (LVN_BLOCK * 4 + 24) + handles * 13 +
+    /* As plan_stage() and make_slots() allocate; of a handle: itself, its peer and its entry of `done`. */
+    const int64_t source_bytes = LVN_BLOCK * (int64_t)sizeof(float) + (int64_t)sizeof(void *) +
+                                 2 * (int64_t)(sizeof(int) + sizeof(struct lvn_addition)),
+                  handle_bytes = LVN_HANDLE_BYTES + (int64_t)sizeof(int) + (int64_t)sizeof(int) / LVN_SLOTS;
+    return LVN_SLOTS * (n - mine) * lvn_segment_bytes((int)n) + n * source_bytes + handles * handle_bytes +
            (int64_t)sizeof(struct lvn_tree);
 }
 
@@ -49,7 +53,7 @@ struct planner {
     int next;
 };
 
-/* Plan the additions of the node over [from, to); returns the index of the source that then contains its sum. */
+/* Plan the additions for the node over leaves [from, to). Returns the index of the source that will contain its sum. */
 static int plan_node(struct planner *p, int64_t from, int64_t to)
 {
     if (p->tree[p->next].first == from && p->tree[p->next].end == to) return p->next++;
@@ -106,7 +110,8 @@ static enum lvn_status plan(struct lvn_tree *tree, const int64_t *leaf)
 
 /* --- memory --- */
 
-/* Whole pages, because an MPI maps receive buffers to write into them, and adding needs aligned cache lines. */
+/* Allocate whole pages: an MPI may map receive buffers into the sender, and vector additions need aligned cache lines.
+ */
 static char *receive_pages(int64_t bytes)
 {
     enum { PAGE = 4096 };
@@ -116,15 +121,15 @@ static char *receive_pages(int64_t bytes)
 static enum lvn_status make_slots(struct lvn_tree *tree)
 {
     const struct lvn_exchange_stage *within = &tree->stage[0], *between = &tree->stage[1];
-    const int other = tree->per_host - 1, hosts = tree->hosts - 1;
-    const int n[LVN_TRANSFERS] = {other * tree->hosts * within->n_mine,
+    const int other_ranks = tree->per_host - 1, other_hosts = tree->hosts - 1;
+    const int n[LVN_TRANSFERS] = {other_ranks * tree->hosts * within->n_mine,
                                   tree->hosts * (within->n_sources - within->n_mine),
-                                  hosts * between->n_mine,
+                                  other_hosts * between->n_mine,
                                   between->n_sources - between->n_mine,
-                                  hosts,
-                                  hosts,
-                                  other * tree->hosts,
-                                  other * tree->hosts};
+                                  other_hosts,
+                                  other_hosts,
+                                  other_ranks * tree->hosts,
+                                  other_ranks * tree->hosts};
     for (int k = 0; k < LVN_TRANSFERS; k++) tree->at[k + 1] = tree->at[k] + n[k];
     tree->n_handles = tree->at[LVN_TRANSFERS];
     tree->max_sources = within->n_sources > between->n_sources ? within->n_sources : between->n_sources;
@@ -136,7 +141,7 @@ static enum lvn_status make_slots(struct lvn_tree *tree)
         struct lvn_slot *slot = &tree->slot[s];
         slot->received[0] = receive_pages(n[LVN_REDUCE_WITHIN_RECEIVE] * tree->segment);
         slot->received[1] = receive_pages(n[LVN_REDUCE_BETWEEN_RECEIVE] * tree->segment);
-        slot->handles = lvn_calloc((size_t)tree->n_handles + 1, sizeof(void *));
+        slot->handles = lvn_calloc((size_t)tree->n_handles + 1, LVN_HANDLE_BYTES);
         slot->peer = lvn_calloc((size_t)tree->n_handles + 1, sizeof *slot->peer);
         good = good && slot->received[0] && slot->received[1] && slot->handles && slot->peer;
     }
@@ -163,14 +168,16 @@ void lvn_tree_free(struct lvn_tree *tree)
 static enum lvn_status check(int size, const int64_t *leaf)
 {
     for (int i = 0; i < size; i++)
-        LVN_CHECK(leaf[i] <= leaf[i + 1], ARG, "rank %d has leaves %lld to %lld", i, (long long)leaf[i],
+        LVN_CHECK(leaf[i] <= leaf[i + 1], ARG,
+                  "rank %d has leaves %lld to %lld, but the last must not be below the first", i, (long long)leaf[i],
                   (long long)leaf[i + 1] - 1);
-    LVN_CHECK(leaf[0] == 0 && leaf[size] > 0, ARG, "the ranks have leaves %lld to %lld; expected 0 and up",
-              (long long)leaf[0], (long long)leaf[size] - 1);
+    LVN_CHECK(leaf[0] == 0 && leaf[size] > 0, ARG,
+              "the ranks have leaves %lld to %lld, but they must begin at 0 and not be empty", (long long)leaf[0],
+              (long long)leaf[size] - 1);
     return LVN_OK;
 }
 
-enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf)
+enum lvn_status lvn_tree_new_for(struct lvn_tree **out, int size, int rank, int hosts, const int64_t *leaf)
 {
     *out = NULL;
     if (leaf) LVN_TRY(check(size, leaf));
@@ -195,5 +202,5 @@ enum lvn_status lvn_tree_make(struct lvn_tree **out, int size, int rank, int hos
 
 enum lvn_status lvn_tree_new(struct lvn_tree **out, const struct lvn_comm *comm, const int64_t *leaf)
 {
-    return lvn_tree_make(out, comm->size, comm->rank, comm->hosts, leaf);
+    return lvn_tree_new_for(out, comm->size, comm->rank, comm->hosts, leaf);
 }

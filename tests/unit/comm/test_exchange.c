@@ -172,7 +172,7 @@ static void one_sum(int size, int hosts, int64_t count)
     struct lvn_request r[MAX];
     float *x[MAX];
     for (int i = 0; i < size; i++) {
-        assert_int_equal(lvn_tree_make(&tree[i], size, i, hosts, NULL), LVN_OK);
+        assert_int_equal(lvn_tree_new_for(&tree[i], size, i, hosts, NULL), LVN_OK);
         x[i] = malloc((size_t)count * sizeof *x[i]);
         for (int64_t k = 0; k < count; k++) x[i][k] = value(i, k);
         r[i] = (struct lvn_request){.kind = LVN_REQUEST_ALL_REDUCE,
@@ -288,7 +288,7 @@ static void one_tree(int size, int hosts, int64_t leaves, bool gather)
     for (int i = 0; i < size; i++) {
         struct lvn_subtree some[LVN_MAX_SUBTREES];
         struct lvn_tree *t;
-        assert_int_equal(lvn_tree_make(&t, size, i, hosts, leaf), LVN_OK);
+        assert_int_equal(lvn_tree_new_for(&t, size, i, hosts, leaf), LVN_OK);
         mine[i] = lvn_subtrees(leaves, leaf[i], leaf[i + 1], some);
         for (int k = 0; k < mine[i]; k++) {
             float *x = partial[i][k] = malloc(COUNT * sizeof *x);
@@ -341,7 +341,7 @@ static void test_overlap(void **state)
     int64_t first[SIZE + 1];
     for (int i = 0; i <= SIZE; i++) first[i] = (int64_t)COUNT * i / SIZE;
     for (int i = 0; i < SIZE; i++) {
-        assert_int_equal(lvn_tree_make(&tree[i], SIZE, i, HOSTS, NULL), LVN_OK);
+        assert_int_equal(lvn_tree_new_for(&tree[i], SIZE, i, HOSTS, NULL), LVN_OK);
         for (int k = 0; k < MANY; k++) {
             for (int64_t e = 0; e < COUNT; e++) x[i][k][e] = value(i, e + k);
             r[i * MANY + k] = (struct lvn_request){.kind = LVN_REQUEST_REDUCE_SCATTER,
@@ -386,7 +386,7 @@ static void test_bf16(void **state)
         struct lvn_request r[SIZE];
         for (int i = 0; i < SIZE; i++) {
             struct lvn_tree *t;
-            assert_int_equal(lvn_tree_make(&t, SIZE, i, hosts, NULL), LVN_OK);
+            assert_int_equal(lvn_tree_new_for(&t, SIZE, i, hosts, NULL), LVN_OK);
             for (int k = 0; k < COUNT; k++) x[i][k] = lvn_bf16_make(i % 4 ? 0.375f : 128.0f); /* 0.375 is lost alone */
             r[i] = (struct lvn_request){
                 .kind = LVN_REQUEST_ALL_REDUCE, .x = x[i], .count = COUNT, .type = LVN_BF16, .gather = true, .tree = t};
@@ -472,7 +472,7 @@ static void many_ranks(int hosts, bool gather)
                                .transport = &alone,
                                .handle_bytes = 1};
         struct lvn_tree *tree;
-        assert_int_equal(lvn_tree_make(&tree, MANY, m.rank, hosts, NULL), LVN_OK);
+        assert_int_equal(lvn_tree_new_for(&tree, MANY, m.rank, hosts, NULL), LVN_OK);
         struct lvn_request r = {.kind = gather ? LVN_REQUEST_ALL_REDUCE : LVN_REQUEST_REDUCE_SCATTER,
                                 .x = x,
                                 .count = COUNT,

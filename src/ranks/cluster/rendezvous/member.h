@@ -9,7 +9,7 @@
  *
  * The lowest running rank writes RUN/status.json. A run of one rank has a member too, for that file.
  *
- * From a lost connection to exit code 76: see the time line in member_thread.c. */
+ * From a lost connection to exit code 76: docs/cluster-internals.md. */
 #ifndef LVN_MEMBER_H
 #define LVN_MEMBER_H
 

@@ -1,26 +1,14 @@
 /* member_thread.c - the heartbeat thread of a rank: it sends the rank's state, receives the state of the others and
  * faults, writes status.json, and calls the program's callback for a fault.
  *
- * The path from a lost connection to exit code 76. Two threads of a surviving rank follow it concurrently; whichever
- * finishes first terminates the process (docs/cluster-internals.md).
+ * docs/cluster-internals.md has the timeline from a lost connection to exit code 76, on this thread and the main
+ * thread.
  *
- *     heartbeat thread: a rank is lost
- *     0.0 s  serve_clients(), server.c: its connection has closed; or check_times(): silent for 0.8 rank_timeout
- *            lvn_server_gone(), server_receive.c: marks it LOST, and waits for other faults
- *     0.3 s  lvn_server_declare(), server_receive.c: sends LOST to all ranks, names the reporter
- *            lvn_member_receive(), here: stores the fault; lvn_member_deliver_fault(): writes status.json,
- *            and calls the callback, 1.5 s later on ranks that do not report
- *            end_at_fault(), cli/args.c: prints, aborts NCCL; _exit(76), or 1 if the fault is permanent
- *     main thread: the communicator failed
- *     0.0 s  drain(), flush(), comm/tcp_connections.c; record_error(), fail_all(), comm/engine.c: every request
- *            ends with COMM, and so do the run, before the update, and one_step(), train/trainer.c
- *            finish(), cli/main.c: lvn_member_fail(), member.c, sends FAIL and waits for the reporter; 76
- *
- * A silent server is a fault too. Whether its process or the network has failed shows in the data sent to it: the
- * kernel of a host whose process is stopped still acknowledges it, a broken connection does not. If a rank runs the
- * server, each rank knows its position in the order of reporters from the last table; later ones wait for earlier
- * ones. The reporter is the rank that first locks the run's folder and finds no fault of another rank in status.json;
- * before the folder exists, the lowest living rank of a host. */
+ * A silent server is also a fault. Unacknowledged data shows which part has failed: the kernel of a host with a stopped
+ * process still acknowledges data, a broken connection does not. If a rank runs the server, each rank knows its position
+ * in the order of reporters from the last table; later ones wait for earlier ones. The reporter is the rank that first
+ * locks the run's folder and finds no fault of another rank in status.json; before the folder exists, the lowest living
+ * rank of a host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -42,7 +30,7 @@
 #include "cluster/rendezvous/member_private.h"
 #include "host/machine.h"
 
-static const double STATUS_SECONDS = 1, QUIET_SECONDS = 1.5, POSITION_SECONDS = 2, NOTICE_SECONDS = 0.7,
+static const double STATUS_SECONDS = 1, NON_REPORTER_DELAY = 1.5, DELAY_PER_POSITION = 2, SILENCE_DELAY = 0.7,
                     FILE_SECONDS = 1;
 
 double lvn_member_heartbeat_interval(double timeout, int size)
@@ -262,9 +250,9 @@ static bool lower_rank_alive_here(const struct lvn_member *member)
     return false;
 }
 
-/* The server is gone. `silent`: its connection is open. Ranks then notice at times that differ by a heartbeat, so the
- * delay ensures that the first reporter still exists when the others check. Waiting by position avoids requests of a
- * thousand ranks to one file system. */
+/* The server is gone. `silent`: its connection is open. Ranks detect silence at times that differ by up to a heartbeat,
+ * so a silent rank waits SILENCE_DELAY more. Each rank waits in proportion to its position (at most 5 times
+ * DELAY_PER_POSITION), so that a thousand ranks do not access one file system at the same time. */
 static void server_gone(struct lvn_member *member, const char *reason, bool silent)
 {
     struct lvn_text t = {0};
@@ -282,7 +270,7 @@ static void server_gone(struct lvn_member *member, const char *reason, bool sile
     bool below = lower_rank_alive_here(member);
     snprintf(path, sizeof path, "%s", member->path);
     pthread_mutex_unlock(&member->lock);
-    usleep((useconds_t)(1e6 * (POSITION_SECONDS * (position < 5 ? position : 5) + (silent ? NOTICE_SECONDS : 0))));
+    usleep((useconds_t)(1e6 * (DELAY_PER_POSITION * (position < 5 ? position : 5) + (silent ? SILENCE_DELAY : 0))));
     bool is_reporter = *path ? becomes_reporter(path, !position) : !position || !below;
     pthread_mutex_lock(&member->lock);
     lvn_member_set_fault(member, member->server_rank, is_reporter, silent, t.p ? t.p : reason);
@@ -378,6 +366,14 @@ void lvn_member_warn(struct lvn_member *member)
     pthread_mutex_lock(&member->lock);
 }
 
+static bool locked_flag(struct lvn_member *member, const bool *flag)
+{
+    pthread_mutex_lock(&member->lock);
+    const bool value = *flag;
+    pthread_mutex_unlock(&member->lock);
+    return value;
+}
+
 /* Deliver the fault: write status.json, then call the callback, immediately on the reporter and later on other ranks.
  * The main thread may notice the fault too; whichever finishes first terminates the process, but the main thread waits
  * until the file is written (wait_for_delivery()). */
@@ -393,14 +389,9 @@ void lvn_member_deliver_fault(struct lvn_member *member)
     member->delivering = true;
     pthread_mutex_unlock(&member->lock);
     if (lowest) lvn_member_write_final_status(member);
-    pthread_mutex_lock(&member->lock);
-    const bool call = member->callback && !member->failed_here;
-    pthread_mutex_unlock(&member->lock);
-    if (call && !is_reporter) usleep((useconds_t)(1e6 * QUIET_SECONDS));
-    pthread_mutex_lock(&member->lock);
-    const bool stopping = member->stopping;
-    pthread_mutex_unlock(&member->lock);
-    if (call && !stopping) member->callback(member->context, &fault);
+    const bool call = member->callback && !locked_flag(member, &member->failed_here);
+    if (call && !is_reporter) usleep((useconds_t)(1e6 * NON_REPORTER_DELAY));
+    if (call && !locked_flag(member, &member->stopping)) member->callback(member->context, &fault);
     pthread_mutex_lock(&member->lock);
     member->delivering = false;
     pthread_cond_broadcast(&member->change);
