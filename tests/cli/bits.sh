@@ -39,7 +39,7 @@ code 0 train hp "${sizes[@]/max_steps=5/max_steps=3}" "${half[@]}" # stopped in 
 code 0 train hp "${sizes[@]}" "${half[@]}" --resume
 cmp h/checkpoints/last/model.safetensors hp/checkpoints/last/model.safetensors
 code 1 train hp "${sizes[@]/max_steps=5/max_steps=7}" "${half[@]/state=bf16/state=fp32}" --resume
-says "set optimizer.state as it was" err
+says "set optimizer.state back to its earlier value" err
 # weights and gradients in bf16 too: stochastic rounding does not depend on any of these settings either
 true=("${half[@]/bf16-mixed/bf16-true}")
 code 0 train t "${sizes[@]}" "${true[@]}" --trainer.threads=1

@@ -146,12 +146,12 @@ for capability in 90 75; do
 done
 compare half-75 1e-2 half-90
 
-# --- on a device no utilisation is shown, because its peak rate is not measured ---
+# --- on a device no utilization is shown, because its peak rate is not measured ---
 code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=cuda --steps=1
 says "tokens/s (best)" out
 silent_about "inf" out
 code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=cuda --steps=1 --json
-json 'd["utilisation"] is None and d["matmul_gflops"] is None'
+json 'd["utilization"] is None and d["matmul_gflops"] is None'
 # The time of a step is the sum of its operations'.
 for device in cpu cuda; do
     code 0 double "$LEVIN" bench "${sizes[@]}" --trainer.accelerator=$device --steps=2 --parts --json

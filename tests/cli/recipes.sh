@@ -134,7 +134,7 @@ is nsmc-kcbert-large model.init=kcbert-large data.max_length=150 data.skip_bad_r
     optimizer.lr=5e-06 trainer.seed=42 trainer.batch_size=64
 
 code 0 "$LEVIN" bench "$LEVIN_SOURCE/recipes/shakespeare-char-cpu.yaml" --steps=2 --trainer.batch_size=2 --json
-json '0 < d["best_s"] <= d["median_s"] and d["tokens_per_s"] > 0 and d["utilisation"] > 0 and d["peak_bytes"] > 1e6 and d["matmul_gflops"] > 0'
+json '0 < d["best_s"] <= d["median_s"] and d["tokens_per_s"] > 0 and d["utilization"] > 0 and d["peak_bytes"] > 1e6 and d["matmul_gflops"] > 0'
 code 0 "$LEVIN" bench --model.kind=bert --model.n_layer=1 "${texts[@]}" --steps=1 --trainer.batch_size=2
 code 0 "$LEVIN" bench --steps=1 --model.n_layer=1 --model.n_embd=24 --trainer.batch_size=1 --optimizer.lr=1e-4 --schedule.kind=exponential
 says "peak memory" out

@@ -37,9 +37,10 @@ _Static_assert((int)LEVIN_REQUEST_STOP == (int)LVN_CONTROL_SHOULD_TRAINING_STOP 
                    (int)LEVIN_REQUEST_VALIDATE == (int)LVN_CONTROL_SHOULD_EVALUATE,
                "the requests of levin.h are the control flags of callback.h");
 
-static struct levin_run_event convert(const struct lvn_callback_context *m, struct levin_run_scalar scalar[LVN_SCALARS])
+static struct levin_run_event convert(const struct lvn_callback_context *context,
+                                      struct levin_run_scalar scalar[LVN_SCALARS])
 {
-    const struct lvn_event *e = &m->event;
+    const struct lvn_event *e = &context->event;
     for (int i = 0; i < e->n_scalars; i++)
         scalar[i] = (struct levin_run_scalar){.size = (int64_t)sizeof(struct levin_run_scalar),
                                               .name = e->scalar[i].name,
@@ -63,7 +64,7 @@ static struct levin_run_event convert(const struct lvn_callback_context *m, stru
         .memory_bytes = e->memory_bytes,
         .peak_bytes = e->peak_bytes,
         .name = e->name,
-        .run_dir = m->settings->trainer.fast_dev_run ? NULL : e->run_dir,
+        .run_dir = context->settings->trainer.fast_dev_run ? NULL : e->run_dir,
         .unit = e->unit,
         .isa = e->isa,
         .parameters = e->parameters,
@@ -77,41 +78,41 @@ static struct levin_run_event convert(const struct lvn_callback_context *m, stru
         .val_tokens = e->val_tokens,
         .train_samples = e->train_samples,
         .val_samples = e->val_samples,
-        .rank = m->ranks->rank,
-        .ranks = m->ranks->size,
+        .rank = context->ranks->rank,
+        .ranks = context->ranks->size,
         .hosts = e->hosts,
         .threads = e->threads,
     };
 }
 
 /* Call the program; returns its requests. */
-static unsigned notify(struct lvn_callback_context *m)
+static unsigned notify(struct lvn_callback_context *context)
 {
     enum { KNOWN = LEVIN_REQUEST_STOP | LEVIN_REQUEST_SAVE | LEVIN_REQUEST_VALIDATE };
     struct levin_run_scalar scalar[LVN_SCALARS];
     const struct levin_run *r = open_run;
     if (!r || !r->given_options.on_event) return 0;
-    const struct levin_run_event event = convert(m, scalar);
+    const struct levin_run_event event = convert(context, scalar);
     const char *before = lvn_api_call_back("on_event");
     const unsigned requests = (unsigned)r->given_options.on_event(r->given_options.context, &event) & KNOWN;
     lvn_api_call_back(before);
     return requests;
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     (void)state;
-    unsigned requests = notify(m);
+    unsigned requests = notify(context);
     if (requests & LVN_CONTROL_SHOULD_TRAINING_STOP)
-        lvn_callback_request_stop(m, "a callback of the program asked to stop");
-    m->control |= requests;
+        lvn_callback_request_stop(context, "a callback of the program asked to stop");
+    context->control |= requests;
     return LVN_OK;
 }
 
-static void note(void *state, struct lvn_callback_context *m)
+static void note(void *state, struct lvn_callback_context *context)
 {
     (void)state;
-    (void)notify(m);
+    (void)notify(context);
 }
 
 /* --- scalars of the program --- */
@@ -150,8 +151,8 @@ static enum lvn_status find_scalar(struct levin_run *r, const char *name, int *o
 /* Log scalars of the program: the event LOG, on all ranks. */
 static enum lvn_status call_log(struct levin_run *r, int64_t n, const char *const *names, const double *values)
 {
-    struct lvn_callback_context *m = &r->trainer.context;
-    struct lvn_event *e = &m->event;
+    struct lvn_callback_context *context = &r->trainer.context;
+    struct lvn_event *e = &context->event;
     const enum lvn_event_kind event_kind = e->kind;
     const char *text = e->text;
     int scalar;
@@ -163,7 +164,7 @@ static enum lvn_status call_log(struct levin_run *r, int64_t n, const char *cons
         e->scalar[scalar].value = values[i];
         e->scalar[scalar].implied = false;
     }
-    enum lvn_status status = lvn_callbacks_call(&r->trainer.callbacks, m, LVN_EVENT_LOG, NULL);
+    enum lvn_status status = lvn_callbacks_call(&r->trainer.callbacks, context, LVN_EVENT_LOG, NULL);
     e->kind = event_kind; /* of the event in which the program was called */
     e->text = text;
     return status;
@@ -349,18 +350,18 @@ int levin_run_validate(struct levin_run *r)
 
 static enum lvn_status score(struct levin_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
 {
-    struct trainer *t = &r->trainer;
+    struct trainer *trainer = &r->trainer;
     enum lvn_status opened =
-        lvn_model_setup_evaluation(setup, t->settings, r->options.model, NULL, &t->opened.setup.config);
+        lvn_model_setup_evaluation(setup, trainer->settings, r->options.model, NULL, &trainer->opened.setup.config);
     if (opened == LVN_OK)
-        opened = lvn_validation_open_part(v, &t->opened.train_loader, setup->data, (enum lvn_split_id)part);
-    if (opened == LVN_OK) opened = lvn_validation_allocate(v, &t->planned.programs);
-    LVN_TRY(lvn_ranks_agree(t->ranks, opened));
-    LVN_TRY(lvn_validation_run(v, &t->planned.programs, &r->loss));
+        opened = lvn_validation_open_part(v, &trainer->opened.train_loader, setup->data, (enum lvn_split_id)part);
+    if (opened == LVN_OK) opened = lvn_validation_allocate(v, &trainer->planned.programs);
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, opened));
+    LVN_TRY(lvn_validation_run(v, &trainer->planned.programs, &r->loss));
     LVN_CHECK(v->labels || part == LVN_SPLIT_VAL, ARG,
               "no label of the part '%s' counts, so there is no loss to compute: give other data",
               lvn_split_names[part]);
-    r->task = &t->planned.programs.eval_session->outputs;
+    r->task = &trainer->planned.programs.eval_session->outputs;
     memcpy(r->value, v->value, sizeof r->value);
     snprintf(r->evaluated_split, sizeof r->evaluated_split, "%s", lvn_split_names[part]);
     for (int i = 0; i <= r->task->n_metrics; i++)

@@ -62,7 +62,7 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
     lvn_cli_add(c, "best_s", lvn_cli_number(best));
     lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
     lvn_cli_add(c, "matmul_gflops", lvn_cli_number(rate > 0 ? rate * 1e-9 : NAN));
-    lvn_cli_add(c, "utilisation", lvn_cli_number(rate > 0 ? flops / best / rate : NAN));
+    lvn_cli_add(c, "utilization", lvn_cli_number(rate > 0 ? flops / best / rate : NAN));
     lvn_cli_add(c, "peak_bytes", json_integer(peak));
     return LVN_OK;
 }

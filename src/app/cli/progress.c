@@ -112,7 +112,7 @@ static int make_parts(const struct lvn_progress *p, const struct lvn_event *e, s
     if (!isnan(scale)) n = add(parts, n, 1, "scale %g", scale);
     double rate = isnan(p->rate) ? lvn_event_value(e, "tokens_per_s") : p->rate;
     if (!isnan(rate)) n = add(parts, n, 7, "%s %s/s", lvn_count_text((int64_t)(rate + 0.5), text), e->unit);
-    if (!isnan(e->utilisation)) n = add(parts, n, 2, "%.0f%% of peak", 100 * e->utilisation);
+    if (!isnan(e->utilization)) n = add(parts, n, 2, "%.0f%% of peak", 100 * e->utilization);
     if (e->memory_bytes > 0)
         n = add(parts, n, 4, "%s%s", lvn_bytes_text(e->memory_bytes, text), e->ranks > 1 ? " a rank" : "");
     if (!isnan(e->eta_s)) {

@@ -1,4 +1,4 @@
-/* choices.h - from the choices of settings to the enums of the other rooms.
+/* choices.h - from the choices of settings to the enums of the other folders.
  *
  * Whoever makes options of the engine from settings calls them. Each is a switch without a default, so that a choice
  * which one enum has and the other lacks does not compile, and the order of neither matters. Choices that

@@ -7,10 +7,11 @@
 #include "passes/program.h"
 
 enum {
-    FEW_LAYERS = 1000,  /* this many layers are always allowed */
-    INSTRS_OF_NODE = 5, /* per node of a graph: forward and backward, validation, kernel calls, and lists whose capacity
-                           has doubled */
-    PROGRAMS_OF_ALL = 4, /* programs may use a quarter of the free memory */
+    FEW_LAYERS = 1000, /* this many layers are always allowed */
+    /* An estimate per graph node: forward and backward instruction, the one for validation, bound calls, and unused
+     * list capacity. */
+    INSTRS_PER_NODE = 5,
+    PROGRAM_MEMORY_DIVISOR = 4, /* programs may use at most a quarter of the free memory */
 };
 
 struct size {
@@ -32,24 +33,26 @@ static enum lvn_status size_of(const struct lvn_model_config *c, int64_t layers,
     return status;
 }
 
-enum lvn_status lvn_layers_check(const struct lvn_model_config *c, int64_t weight_bytes, bool runs)
+enum lvn_status lvn_layers_check(const struct lvn_model_config *c, int64_t weight_bytes, bool allocates)
 {
     const int64_t layers = lvn_model_value(c, LVN_ROLE_LAYERS), available = lvn_memory_available();
-    char count[LVN_NUMBER_TEXT], want[LVN_NUMBER_TEXT], have[LVN_NUMBER_TEXT];
+    char count[LVN_NUMBER_TEXT], needed[LVN_NUMBER_TEXT], free_text[LVN_NUMBER_TEXT];
     struct size one, two;
     if (layers <= FEW_LAYERS || available <= 0) return LVN_OK;
     LVN_TRY(size_of(c, 1, &one));
     LVN_TRY(size_of(c, 2, &two));
     const double parameters = (double)one.parameters + (double)(two.parameters - one.parameters) * (double)(layers - 1);
     const double nodes = (double)one.nodes + (double)(two.nodes - one.nodes) * (double)(layers - 1);
-    const double programs = nodes * INSTRS_OF_NODE * sizeof(struct lvn_instr),
+    const double programs = nodes * INSTRS_PER_NODE * sizeof(struct lvn_instr),
                  weights = parameters * (double)weight_bytes;
-    LVN_CHECK(!runs || weights <= (double)available, MEMORY,
+    LVN_CHECK(!allocates || weights <= (double)available, MEMORY,
               "the parameters of %s layers need %s, but %s are free; choose fewer layers or a smaller model",
-              lvn_count_text(layers, count), lvn_bytes_text((int64_t)weights, want), lvn_bytes_text(available, have));
-    LVN_CHECK(programs <= (double)(available / PROGRAMS_OF_ALL), MEMORY,
+              lvn_count_text(layers, count), lvn_bytes_text((int64_t)weights, needed),
+              lvn_bytes_text(available, free_text));
+    LVN_CHECK(programs <= (double)(available / PROGRAM_MEMORY_DIVISOR), MEMORY,
               "the programs of %s layers need about %s, but may use only a quarter of the free %s; choose "
               "fewer layers",
-              lvn_count_text(layers, count), lvn_bytes_text((int64_t)programs, want), lvn_bytes_text(available, have));
+              lvn_count_text(layers, count), lvn_bytes_text((int64_t)programs, needed),
+              lvn_bytes_text(available, free_text));
     return LVN_OK;
 }

@@ -8,7 +8,7 @@
 #include "models/model.h"
 
 /* MEMORY: the programs of a training of this model would exceed their part of the free memory; or, if it is to run on
- * this machine (`runs`; false: only planned), its parameters, of `weight_bytes` each, would exceed all of it. */
-enum lvn_status lvn_layers_check(const struct lvn_model_config *c, int64_t weight_bytes, bool runs) LVN_CHECKED;
+ * this machine (`allocates`; false: only planned), its parameters, of `weight_bytes` each, would exceed all of it. */
+enum lvn_status lvn_layers_check(const struct lvn_model_config *c, int64_t weight_bytes, bool allocates) LVN_CHECKED;
 
 #endif

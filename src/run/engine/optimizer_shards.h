@@ -13,19 +13,21 @@
 struct lvn_optimizer_shards {
     const struct lvn_model_state *model_state;
     struct lvn_ranks *ranks;
-    void *buffer; /* one tensor that is not in host memory; NULL: not needed yet */
+    const struct lvn_safetensors_item *items; /* of the source; in its arena */
+    void *buffer;                             /* one tensor that is not in host memory; NULL: not needed yet */
 };
 
-void lvn_optimizer_shards_init(struct lvn_optimizer_shards *m, const struct lvn_model_state *n,
+void lvn_optimizer_shards_init(struct lvn_optimizer_shards *shards, const struct lvn_model_state *n,
                                struct lvn_ranks *ranks);
 /* While collecting or gathering: the moments of all trainable parameters that have them, as tensors exp_avg.NAME and
  * exp_avg_sq.NAME, for a writer. Always release it. */
-enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *m, struct lvn_arena *a,
+enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *shards, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;
-void lvn_optimizer_shards_release(struct lvn_optimizer_shards *m);
+void lvn_optimizer_shards_release(struct lvn_optimizer_shards *shards);
 /* All ranks: load the state from `path`. Rank 0 reads it and sends each rank its part; if `shared` and the state is
  * sharded, each rank reads its own shard. */
-enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *m, const char *path, bool shared) LVN_CHECKED;
+enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *shards, const char *path,
+                                          bool shared) LVN_CHECKED;
 
 /* Find the tensor named `prefix` + the parameter's name; it must have the parameter's shape. */
 enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,

@@ -104,22 +104,22 @@ struct lvn_session_planner lvn_callbacks_planner(struct lvn_callbacks *c)
     return (struct lvn_session_planner){.context = c, .plan = plan_sessions, .forget = forget_sessions};
 }
 
-enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_callback_context *m, enum lvn_event_kind kind,
-                                   const char *text)
+enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_callback_context *context,
+                                   enum lvn_event_kind kind, const char *text)
 {
-    m->event.kind = kind;
-    m->event.text = text;
-    m->event.elapsed_s = lvn_seconds() - m->start_time;
+    context->event.kind = kind;
+    context->event.text = text;
+    context->event.elapsed_s = lvn_seconds() - context->start_time;
     for (int i = 0; i < c->n; i++) {
         if (c->callback[i]->call)
-            LVN_TRY_WHILE(c->callback[i]->call(c->state[i], m), "calling back '%s'", c->callback[i]->name);
+            LVN_TRY_WHILE(c->callback[i]->call(c->state[i], context), "calling back '%s'", c->callback[i]->name);
     }
     return LVN_OK;
 }
 
 /* --- their state in checkpoints: {"NAME": {...}} --- */
 
-enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_callback_context *m,
+enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_callback_context *context,
                                    char text[LVN_SNAPSHOT_CALLBACKS])
 {
     LVN_LOCAL_TEXT(t);
@@ -127,7 +127,7 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_cal
     json_t *all = json_object();
     text[0] = '\0';
     for (int i = 0; i < c->n; i++) {
-        if (c->callback[i]->flush) c->callback[i]->flush(c->state[i], m);
+        if (c->callback[i]->flush) c->callback[i]->flush(c->state[i], context);
         if (!c->callback[i]->save) continue;
         json_t *state = json_object();
         c->callback[i]->save(c->state[i], state);
@@ -144,65 +144,67 @@ enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_cal
     return status;
 }
 
-static enum lvn_status load(struct lvn_callbacks *c, struct lvn_callback_context *m, const char *state)
+static enum lvn_status load(struct lvn_callbacks *c, struct lvn_callback_context *context, const char *state)
 {
     json_t *all;
     enum lvn_status status = LVN_OK;
     LVN_TRY(lvn_json_parse("the state of the callbacks", state, (int64_t)strlen(state), &all));
     for (int i = 0; i < c->n && status == LVN_OK; i++) {
         const json_t *json = json_object_get(all, c->callback[i]->name);
-        if (json && c->callback[i]->load) status = c->callback[i]->load(c->state[i], m, json);
+        if (json && c->callback[i]->load) status = c->callback[i]->load(c->state[i], context, json);
     }
     json_decref(all);
     return status;
 }
 
-enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *m, const char *state)
+enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *context, const char *state)
 {
     for (int i = 0; i < c->n; i++) {
-        if (c->callback[i]->open) LVN_TRY(c->callback[i]->open(c->state[i], m));
+        if (c->callback[i]->open) LVN_TRY(c->callback[i]->open(c->state[i], context));
     }
-    return *state ? load(c, m, state) : LVN_OK;
+    return *state ? load(c, context, state) : LVN_OK;
 }
 
 /* --- for callbacks --- */
 
-void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kind, const char *text)
+void lvn_callback_notify(struct lvn_callback_context *context, enum lvn_event_kind kind, const char *text)
 {
-    struct lvn_event *e = &m->event;
+    struct lvn_event *e = &context->event;
     enum lvn_event_kind was = e->kind;
     const char *text_before = e->text;
-    if (m->ranks->rank) return;
+    if (context->ranks->rank) return;
     const bool noted = kind == LVN_EVENT_NOTE || kind == LVN_EVENT_SAMPLE;
     e->kind = kind;
     e->text = text;
-    for (int i = 0; noted && m->callbacks && i < m->callbacks->n; i++) {
-        if (m->callbacks->callback[i]->note) m->callbacks->callback[i]->note(m->callbacks->state[i], m);
+    for (int i = 0; noted && context->callbacks && i < context->callbacks->n; i++) {
+        if (context->callbacks->callback[i]->note)
+            context->callbacks->callback[i]->note(context->callbacks->state[i], context);
     }
-    lvn_event_send(m->listeners, m->n_listeners, e);
+    lvn_event_send(context->listeners, context->n_listeners, e);
     e->kind = was;
     e->text = text_before;
 }
 
-void lvn_callback_warn(struct lvn_callback_context *m, const char *subject)
+void lvn_callback_warn(struct lvn_callback_context *context, const char *subject)
 {
     char text[1400];
     snprintf(text, sizeof text, "%s: %s; the run continues", subject, levin_error_text());
     lvn_error_clear();
-    lvn_callback_notify(m, LVN_EVENT_NOTE, text);
+    lvn_callback_notify(context, LVN_EVENT_NOTE, text);
 }
 
-const char *lvn_callback_path(const struct lvn_callback_context *m, const char *name, char path[LVN_CALLBACK_PATH_TEXT])
+const char *lvn_callback_path(const struct lvn_callback_context *context, const char *name,
+                              char path[LVN_CALLBACK_PATH_TEXT])
 {
-    snprintf(path, LVN_CALLBACK_PATH_TEXT, "%s/%s", m->dir->path, name);
+    snprintf(path, LVN_CALLBACK_PATH_TEXT, "%s/%s", context->dir->path, name);
     return path;
 }
 
-void lvn_callback_request_stop(struct lvn_callback_context *m, const char *format, ...)
+void lvn_callback_request_stop(struct lvn_callback_context *context, const char *format, ...)
 {
     va_list args;
-    m->control |= LVN_CONTROL_SHOULD_TRAINING_STOP;
+    context->control |= LVN_CONTROL_SHOULD_TRAINING_STOP;
     va_start(args, format);
-    vsnprintf(m->stop_reason, sizeof m->stop_reason, format, args);
+    vsnprintf(context->stop_reason, sizeof context->stop_reason, format, args);
     va_end(args);
 }

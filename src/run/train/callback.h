@@ -10,7 +10,7 @@
  *   request     to stop, save or validate, by control flags; all ranks carry out a request of any rank
  *   keep state  `save` writes it into every checkpoint, `load` reads it when the run is resumed
  *
- * A logger is a callback that writes only on rank 0. Callbacks and the loop are in the same room: callbacks use its
+ * A logger is a callback that writes only on rank 0. Callbacks and the loop are in the same folder: callbacks use its
  * settings, ranks and model state. */
 #ifndef LVN_CALLBACK_H
 #define LVN_CALLBACK_H
@@ -35,7 +35,7 @@ enum lvn_control {
 
 /* The state of the run for a callback, and the control flags that it sets. */
 struct lvn_callback_context {
-    struct lvn_event event; /* a callback may set fields for later callbacks, as utilisation does */
+    struct lvn_event event; /* a callback may set fields for later callbacks, as utilization does */
     const struct levin_settings *settings;
     struct lvn_ranks *ranks;
     const struct lvn_model_state *model_state;
@@ -77,17 +77,17 @@ struct lvn_callback {
     void (*forget)(void *state);
     /* The run is planned and nothing is written yet: refuse settings that do not match it, with one status on all
      * ranks. */
-    enum lvn_status (*open)(void *state, struct lvn_callback_context *m);
+    enum lvn_status (*open)(void *state, struct lvn_callback_context *context);
     /* An event. A failure ends the run and is the same on all ranks: an operation that can fail on one rank ends with
      * an agreement, or is reported (lvn_callback_warn()) while the run continues. */
-    enum lvn_status (*call)(void *state, struct lvn_callback_context *m);
-    /* On rank 0, between two calls, also before `open`: a note or a sample (m->event). It cannot fail. */
-    void (*note)(void *state, struct lvn_callback_context *m);
+    enum lvn_status (*call)(void *state, struct lvn_callback_context *context);
+    /* On rank 0, between two calls, also before `open`: a note or a sample (context->event). It cannot fail. */
+    void (*note)(void *state, struct lvn_callback_context *context);
     /* A checkpoint begins; files must contain everything up to its step. */
-    void (*flush)(void *state, struct lvn_callback_context *m);
+    void (*flush)(void *state, struct lvn_callback_context *context);
     void (*save)(const void *state, json_t *json);
     /* Called after `open` if the checkpoint has a state of this callback. */
-    enum lvn_status (*load)(void *state, struct lvn_callback_context *m, const json_t *json);
+    enum lvn_status (*load)(void *state, struct lvn_callback_context *context, const json_t *json);
     void (*close)(void *state);
 };
 
@@ -96,15 +96,15 @@ struct lvn_callback {
 /* Send an event with a text to the listeners of rank 0, and LVN_EVENT_SAMPLE and LVN_EVENT_NOTE also to callbacks
  * (`note`).
  */
-void lvn_callback_notify(struct lvn_callback_context *m, enum lvn_event_kind kind, const char *text);
+void lvn_callback_notify(struct lvn_callback_context *context, enum lvn_event_kind kind, const char *text);
 /* Report a failure that does not end the run: "SUBJECT: the error; the run continues". Clears the error record. */
-void lvn_callback_warn(struct lvn_callback_context *m, const char *subject);
+void lvn_callback_warn(struct lvn_callback_context *context, const char *subject);
 /* The path of a file in the run's folder. Returns `path`. */
 enum { LVN_CALLBACK_PATH_TEXT = 1200 };
-const char *lvn_callback_path(const struct lvn_callback_context *m, const char *name,
+const char *lvn_callback_path(const struct lvn_callback_context *context, const char *name,
                               char path[LVN_CALLBACK_PATH_TEXT]);
 /* Set SHOULD_TRAINING_STOP on this rank, with the reason that END reports. */
-void lvn_callback_request_stop(struct lvn_callback_context *m, const char *format, ...) LVN_PRINTF(2, 3);
+void lvn_callback_request_stop(struct lvn_callback_context *context, const char *format, ...) LVN_PRINTF(2, 3);
 
 /* --- for the trainer: the list of enabled callbacks --- */
 
@@ -132,13 +132,13 @@ void lvn_callbacks_release(struct lvn_callbacks *c);
 /* Plans the sessions of all callbacks, for lvn_train_programs_plan(). c must outlive it. */
 struct lvn_session_planner lvn_callbacks_planner(struct lvn_callbacks *c);
 /* Open all, then load `json`, the text of lvn_callbacks_save(); "": none. */
-enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *m,
+enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *context,
                                    const char *json) LVN_CHECKED;
-/* All ranks: set kind and text of m->event, and pass it to all callbacks in order. */
-enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_callback_context *m, enum lvn_event_kind kind,
-                                   const char *text) LVN_CHECKED;
+/* All ranks: set kind and text of context->event, and pass it to all callbacks in order. */
+enum lvn_status lvn_callbacks_call(struct lvn_callbacks *c, struct lvn_callback_context *context,
+                                   enum lvn_event_kind kind, const char *text) LVN_CHECKED;
 /* Flush all, and write their states as JSON; "" if there are none. */
-enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_callback_context *m,
+enum lvn_status lvn_callbacks_save(const struct lvn_callbacks *c, struct lvn_callback_context *context,
                                    char json[LVN_SNAPSHOT_CALLBACKS]) LVN_CHECKED;
 
 #endif

@@ -73,7 +73,7 @@ struct lvn_event {
     int n_scalars;
     int64_t val_batch;     /* VALIDATING: batches of the validation that are done */
     int64_t val_batches;   /* VALIDATING: all batches of it */
-    double utilisation;    /* fraction of this machine's measured matmul rate, 0..1; NaN: not measured */
+    double utilization;    /* fraction of this machine's measured matmul rate, 0..1; NaN: not measured */
     double elapsed_s;      /* since the loop began in this process */
     double eta_s;          /* estimated time to the end; NaN: unknown */
     int64_t memory_bytes;  /* resident memory, mean over ranks */

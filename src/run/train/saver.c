@@ -135,7 +135,7 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
         set_done(s, LVN_OK); /* only rank 0 writes */
     else
         begin(s);
-    a->ranks->agreed = false; /* on its failure, after which the run continues */
+    a->ranks->agreed = false; /* the ranks may have agreed that the save failed, but the run continues */
     lvn_work_end(before);
     return LVN_OK;
 }
@@ -162,17 +162,17 @@ bool lvn_saver_is_written(struct lvn_saver *s)
 static enum lvn_status announce_saved(const struct lvn_saver_target *a, int64_t step)
 {
     char path[1200], failure[1024], text[1200];
-    struct lvn_callback_context *m = a->context;
-    const int64_t now = m->event.step;
-    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", m->settings->run_dir, (long long)step);
-    m->event.step = step;
-    LVN_TRY(lvn_callbacks_call(a->callbacks, m, LVN_EVENT_CHECKPOINT, path));
-    m->event.step = now;
-    if (!m->dir) return LVN_OK;
+    struct lvn_callback_context *context = a->context;
+    const int64_t now = context->event.step;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", context->settings->run_dir, (long long)step);
+    context->event.step = step;
+    LVN_TRY(lvn_callbacks_call(a->callbacks, context, LVN_EVENT_CHECKPOINT, path));
+    context->event.step = now;
+    if (!context->dir) return LVN_OK;
     lvn_run_dir_push(a->dir, failure);
     if (!*failure) return LVN_OK;
     snprintf(text, sizeof text, "the run could not be sent to its store; levin tries again later: %s", failure);
-    lvn_callback_notify(m, LVN_EVENT_NOTE, text);
+    lvn_callback_notify(context, LVN_EVENT_NOTE, text);
     return LVN_OK;
 }
 
@@ -184,8 +184,8 @@ static bool has_checkpoint(const struct lvn_saver_target *a)
     return lvn_fit(last, sizeof last, "%s/last", a->dir->checkpoints) && lvn_path_exists(last);
 }
 
-/* A failed save does not end a run that has an earlier checkpoint to resume from (`kept`). Without one all of its steps
- * would be lost in the end, so it ends. */
+/* A failed save does not end a run that has an earlier checkpoint to resume from (`kept`). A run without an earlier
+ * checkpoint ends, because all of its steps would be lost. */
 static enum lvn_status announce(struct lvn_saver *s, bool saved, bool kept)
 {
     char text[LVN_SAVER_TEXT + 100];

@@ -150,7 +150,7 @@ static enum lvn_status load_param(const struct lvn_model_state *n, const struct 
 {
     const struct lvn_weight *t = lvn_weights_find(files, l->name);
     LVN_CHECK(t, FORMAT, "'%s' lacks '%s'; it is the state of another model", path, l->name);
-    LVN_CHECK(lvn_desc_same_shape(&t->desc, &l->desc), FORMAT, "'%s': '%s' has another shape than the parameter",
+    LVN_CHECK(lvn_desc_same_shape(&t->desc, &l->desc), FORMAT, "'%s': '%s' differs in shape from the parameter",
               t->file, l->name);
     if (!lvn_layout_moves(l)) return load_values(n, p, t->desc.dtype, t->data);
     const int64_t each = lvn_dtype_bytes(t->desc.dtype);

@@ -1,9 +1,9 @@
 /* trainer_private.h - struct trainer: the training loop in parts, by phase.
  *
  * lvn_train() (trainer.c) runs all of them in one call; a program that makes its steps itself (api/api_run.c) calls
- * them one by one. trainer_setup.c is everything before the first step, trainer.c is the rest, including changes of the
- * shares of ranks. All ranks make the same calls. The memory of the model is lvn_model_state, a program bound to it
- * lvn_session, the programs that the loop runs lvn_train_programs. */
+ * them one by one. trainer_setup.c is everything before the first step (its notes to the user: trainer_notes.c),
+ * trainer_shares.c changes the shares of ranks, trainer.c is the rest. All ranks make the same calls. The memory of the
+ * model is lvn_model_state, a program bound to it lvn_session, the programs that the loop runs lvn_train_programs. */
 #ifndef LVN_TRAINER_PRIVATE_H
 #define LVN_TRAINER_PRIVATE_H
 
@@ -109,37 +109,48 @@ struct trainer {
 
 /* --- trainer_setup.c --- */
 
-/* Open, plan, allocate and load, and describe the run in t->context; all ranks return the same status. */
-enum lvn_status lvn_trainer_set_up(struct trainer *t) LVN_CHECKED;
+/* Open, plan, allocate and load, and describe the run in trainer->context; all ranks return the same status. */
+enum lvn_status lvn_trainer_set_up(struct trainer *trainer) LVN_CHECKED;
 /* Allocate everything that depends on this rank's rows, once the training is planned; release it before it is planned
  * again. */
-enum lvn_status lvn_trainer_allocate(struct trainer *t) LVN_CHECKED;
-void lvn_trainer_release_rows(struct trainer *t);
+enum lvn_status lvn_trainer_allocate(struct trainer *trainer) LVN_CHECKED;
+void lvn_trainer_release_rows(struct trainer *trainer);
 /* Feed this rank's rows of step `step`; *labels: number of labels that count. */
-enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels) LVN_CHECKED;
+enum lvn_status lvn_trainer_load_batch(struct trainer *trainer, int64_t step, int64_t *labels) LVN_CHECKED;
+
+/* --- trainer_notes.c --- */
+
+/* Notify listeners of surprising effects of the settings on the data; and of the plan. */
+void lvn_trainer_note_data(struct trainer *trainer);
+void lvn_trainer_note_plan(struct trainer *trainer);
+
+/* --- trainer_shares.c --- */
+
+/* Set the shares with which the run begins if they are given or stored; otherwise they are measured. */
+enum lvn_status lvn_trainer_shares_init(struct trainer *trainer) LVN_CHECKED;
+/* Refuse given or stored shares if the memory of this rank is too small for its rows. */
+enum lvn_status lvn_trainer_shares_check_memory(const struct trainer *trainer) LVN_CHECKED;
+/* If no shares are set, measure speeds on the first batch, which is loaded, and plan again. */
+enum lvn_status lvn_trainer_shares_measure(struct trainer *trainer) LVN_CHECKED;
+/* After each step: plan with other shares if speeds have changed. */
+enum lvn_status lvn_trainer_shares_update(struct trainer *trainer) LVN_CHECKED;
+void lvn_trainer_shares_release(struct trainer *trainer);
 
 /* --- trainer.c --- */
 
-/* Set the shares with which the run begins if they are given or stored; otherwise they are measured. */
-enum lvn_status lvn_trainer_shares_init(struct trainer *t) LVN_CHECKED;
-/* Refuse given or stored shares if the memory of this rank is too small for its rows. */
-enum lvn_status lvn_trainer_shares_check_memory(const struct trainer *t) LVN_CHECKED;
-/* If no shares are set, measure speeds on the first batch, which is loaded, and plan again. */
-enum lvn_status lvn_trainer_shares_measure(struct trainer *t) LVN_CHECKED;
-
-/* Everything before the first step, unless t->running.done is set. Always close it. */
-enum lvn_status lvn_trainer_open(struct trainer *t, struct levin_settings *s,
+/* Everything before the first step, unless trainer->running.done is set. Always close it. */
+enum lvn_status lvn_trainer_open(struct trainer *trainer, struct levin_settings *s,
                                  const struct lvn_train_options *o) LVN_CHECKED;
 /* A step, and the validation, checkpoint and events that are due after it. *end_reason: why the run ends, or NULL. */
-enum lvn_status lvn_trainer_step(struct trainer *t, const char **end_reason) LVN_CHECKED;
-/* Only if t->opened.validation.on; the values are scalars of t->context.event. */
-enum lvn_status lvn_trainer_validate(struct trainer *t) LVN_CHECKED;
+enum lvn_status lvn_trainer_step(struct trainer *trainer, const char **end_reason) LVN_CHECKED;
+/* Only if trainer->opened.validation.on; the values are scalars of trainer->context.event. */
+enum lvn_status lvn_trainer_validate(struct trainer *trainer) LVN_CHECKED;
 /* Save, and wait until it is written. *saved: false if that failed; listeners have then been notified of the reason. */
-enum lvn_status lvn_trainer_save(struct trainer *t, bool *saved) LVN_CHECKED;
+enum lvn_status lvn_trainer_save(struct trainer *trainer, bool *saved) LVN_CHECKED;
 /* Save the last checkpoint and send the event END. STOPPED: a stop was requested. */
-enum lvn_status lvn_trainer_end(struct trainer *t, const char *reason) LVN_CHECKED;
+enum lvn_status lvn_trainer_end(struct trainer *trainer, const char *reason) LVN_CHECKED;
 /* Release everything. Returns `status`, the status of the run, unless closing fails. `result` may be NULL. */
-enum lvn_status lvn_trainer_close(struct trainer *t, enum lvn_status status,
+enum lvn_status lvn_trainer_close(struct trainer *trainer, enum lvn_status status,
                                   struct lvn_train_result *result) LVN_CHECKED;
 
 #endif

@@ -1,7 +1,7 @@
 /* trainer_setup.c - everything before the first step: lvn_trainer_set_up() at the end of this file has the order.
  *
  * lvn_trainer_open() calls it. Each part that can fail on one rank ends with an agreement. Only rank 0 opens the run's
- * folder, so ranks need no common file system. See trainer.c for the shares of ranks. */
+ * folder, so ranks need no common file system. See trainer_shares.c for the shares of ranks. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -38,62 +38,62 @@
  * have the same order in the file and in memory. */
 
 /* Rank 0: name and checksum of the adapters' base model, for checkpoints. */
-static enum lvn_status find_base(struct trainer *t)
+static enum lvn_status find_base(struct trainer *trainer)
 {
-    const struct lvn_pretrained *p = &t->opened.setup.pretrained;
-    struct lvn_adapter_base *base = &t->opened.adapter_base;
-    if (!t->settings->lora.rank || t->ranks->rank) return LVN_OK;
+    const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
+    struct lvn_adapter_base *base = &trainer->opened.adapter_base;
+    if (!trainer->settings->lora.rank || trainer->ranks->rank) return LVN_OK;
     base->fresh_head = p->fresh_head;
-    LVN_TRY(lvn_model_find_name(&t->settings->arena, t->settings->model.init, p->path, &base->name));
+    LVN_TRY(lvn_model_find_name(&trainer->settings->arena, trainer->settings->model.init, p->path, &base->name));
     LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
-    if (lvn_store_is_url(t->settings->run_dir) && !t->settings->lora.merge_checkpoints)
+    if (lvn_store_is_url(trainer->settings->run_dir) && !trainer->settings->lora.merge_checkpoints)
         lvn_log(
             LVN_LOG_INFO,
             "checkpoints are sent to %s without the base model of their adapters; programs that load them need it as "
             "'%s', or a path to it (lora.merge_checkpoints=true sends it with each)",
-            t->settings->run_dir, base->name);
+            trainer->settings->run_dir, base->name);
     return LVN_OK;
 }
 
 /* Rank 0: the values of trained rows, and those of lora.init. */
-static enum lvn_status load_adapters(struct trainer *t, struct lvn_model_state *n)
+static enum lvn_status load_adapters(struct trainer *trainer, struct lvn_model_state *n)
 {
-    const char *init = t->settings->lora.init;
+    const char *init = trainer->settings->lora.init;
     if (!*init && !n->config.lora.n_tokens) return LVN_OK;
     lvn_parameters_begin_collecting(n);
-    enum lvn_status status = t->ranks->rank ? LVN_OK : lvn_adapters_start(&t->opened.setup.pretrained, n);
-    if (status == LVN_OK && *init && !t->ranks->rank) status = lvn_adapters_read(init, n);
+    enum lvn_status status = trainer->ranks->rank ? LVN_OK : lvn_adapters_start(&trainer->opened.setup.pretrained, n);
+    if (status == LVN_OK && *init && !trainer->ranks->rank) status = lvn_adapters_read(init, n);
     const enum lvn_status ended = lvn_parameters_end_collecting(n);
-    return lvn_ranks_agree(t->ranks, status == LVN_OK ? ended : status);
+    return lvn_ranks_agree(trainer->ranks, status == LVN_OK ? ended : status);
 }
 
-static enum lvn_status load_parameters(struct trainer *t)
+static enum lvn_status load_parameters(struct trainer *trainer)
 {
-    const struct levin_settings *s = t->settings;
-    const struct lvn_pretrained *p = &t->opened.setup.pretrained;
+    const struct levin_settings *s = trainer->settings;
+    const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
     const struct lvn_snapshot_source source = {p, s->lora.merge_checkpoints};
-    struct lvn_model_state *n = t->planned.programs.model_state;
-    if (t->opened.resuming) {
-        LVN_TRY(lvn_ranks_agree(t->ranks, lvn_model_state_set_scaling(n, &t->opened.snapshot.scaling)));
-        LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
-        return lvn_snapshot_load(&t->opened.checkpoint, n, &source, t->ranks);
+    struct lvn_model_state *n = trainer->planned.programs.model_state;
+    if (trainer->opened.resuming) {
+        LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_model_state_set_scaling(n, &trainer->opened.snapshot.scaling)));
+        LVN_TRY(lvn_ranks_agree(trainer->ranks, find_base(trainer)));
+        return lvn_snapshot_load(&trainer->opened.checkpoint, n, &source, trainer->ranks);
     }
-    const bool pretrained = t->opened.setup.has_pretrained;
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameters_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
+    const bool pretrained = trainer->opened.setup.has_pretrained;
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_parameters_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
     if (!pretrained) return LVN_OK;
-    LVN_TRY(lvn_pretrained_load_on_ranks(p, n, t->ranks));
-    LVN_TRY(lvn_ranks_agree(t->ranks, find_base(t)));
-    LVN_TRY(load_adapters(t, n));
-    return lvn_parameters_broadcast(n, t->ranks);
+    LVN_TRY(lvn_pretrained_load_on_ranks(p, n, trainer->ranks));
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, find_base(trainer)));
+    LVN_TRY(load_adapters(trainer, n));
+    return lvn_parameters_broadcast(n, trainer->ranks);
 }
 
 /* --- opening --- */
 
 /* Settings that the data and the model have determined, for the run's settings.yaml. */
-static void resolve_settings(struct trainer *t)
+static void resolve_settings(struct trainer *trainer)
 {
-    struct levin_settings *s = t->settings;
-    const struct lvn_model_setup *m = &t->opened.setup;
+    struct levin_settings *s = trainer->settings;
+    const struct lvn_model_setup *m = &trainer->opened.setup;
     if (strcmp(s->data.kind, m->data_kind) != 0) {
         s->data.kind = m->data_kind;
         s->origin[LVN_OPT_data_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
@@ -105,23 +105,25 @@ static void resolve_settings(struct trainer *t)
         s->origin[LVN_OPT_data_folder] =
             (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "the current folder"};
     }
-    if (!m->has_pretrained && !t->options->model)
+    if (!m->has_pretrained && !trainer->options->model)
         lvn_settings_resolve(s, m->config.model, LVN_ROLE_VOCABULARY, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY));
 }
 
-static enum lvn_status open_data(struct trainer *t)
+static enum lvn_status open_data(struct trainer *trainer)
 {
-    const struct levin_settings *s = t->settings;
+    const struct levin_settings *s = trainer->settings;
     const struct lvn_schedule_options schedule = lvn_schedule_options_of(s);
-    const struct lvn_model_config *trained = t->opened.trained.model ? &t->opened.trained : NULL;
-    LVN_TRY(lvn_model_setup_open(&t->opened.setup, s, t->options->model, trained));
-    resolve_settings(t);
-    LVN_TRY(lvn_limits_loader(&t->opened.train_loader, t->opened.setup.data, s));
-    LVN_TRY(lvn_validation_open(&t->opened.validation, s, &t->opened.train_loader, t->opened.setup.data));
-    LVN_TRY(lvn_dataset_fingerprint(t->opened.setup.data, &t->opened.fingerprint));
-    lvn_schedule_init(&t->opened.schedule, &schedule, lvn_limits_steps(s, t->opened.train_loader.steps_per_epoch));
-    t->opened.last_step = lvn_limits_last(s, t->opened.train_loader.steps_per_epoch);
-    LVN_CHECK(t->opened.validation.on || !s->trainer.num_sanity_val_steps, ARG,
+    const struct lvn_model_config *trained = trainer->opened.trained.model ? &trainer->opened.trained : NULL;
+    LVN_TRY(lvn_model_setup_open(&trainer->opened.setup, s, trainer->options->model, trained));
+    resolve_settings(trainer);
+    LVN_TRY(lvn_limits_loader(&trainer->opened.train_loader, trainer->opened.setup.data, s));
+    LVN_TRY(
+        lvn_validation_open(&trainer->opened.validation, s, &trainer->opened.train_loader, trainer->opened.setup.data));
+    LVN_TRY(lvn_dataset_fingerprint(trainer->opened.setup.data, &trainer->opened.fingerprint));
+    lvn_schedule_init(&trainer->opened.schedule, &schedule,
+                      lvn_limits_steps(s, trainer->opened.train_loader.steps_per_epoch));
+    trainer->opened.last_step = lvn_limits_last(s, trainer->opened.train_loader.steps_per_epoch);
+    LVN_CHECK(trainer->opened.validation.on || !s->trainer.num_sanity_val_steps, ARG,
               "trainer.num_sanity_val_steps is %" PRId64 ", but this run does not validate; omit it, or give "
               "validation data, and trainer.val_check_interval and trainer.limit_val_batches above 0",
               s->trainer.num_sanity_val_steps);
@@ -130,16 +132,16 @@ static enum lvn_status open_data(struct trainer *t)
 
 /* --- the run to continue --- */
 
-/* Log settings that differ from those of the run so far, because a key that is not given again reverts to the recipe.
- */
-static enum lvn_status log_differences(const struct trainer *t)
+/* Log settings that differ from those of the run so far: a key that was given on the command line then and not now has
+ * the recipe's value again. */
+static enum lvn_status log_differences(const struct trainer *trainer)
 {
     LVN_LOCAL_TEXT(list);
-    const struct lvn_run_dir *d = &t->opened.run_dir;
+    const struct lvn_run_dir *d = &trainer->opened.run_dir;
     bool explicit_only = true;
     enum lvn_status status = LVN_OK;
     if (lvn_path_is_file(d->settings))
-        status = lvn_settings_differences(d->settings, t->settings, &list, &explicit_only);
+        status = lvn_settings_differences(d->settings, trainer->settings, &list, &explicit_only);
     if (status == LVN_OK && list.n && explicit_only)
         lvn_log(LVN_LOG_INFO, "settings differ from the run so far: %s", list.p);
     else if (status == LVN_OK && list.n)
@@ -150,10 +152,11 @@ static enum lvn_status log_differences(const struct trainer *t)
 }
 
 /* Warn of steps after the schedule's end with a learning rate of 0. */
-static void warn_of_zero_rates(const struct trainer *t)
+static void warn_of_zero_rates(const struct trainer *trainer)
 {
-    const struct lvn_schedule *now = &t->opened.schedule;
-    if (!now->kind->falls || now->options.min_lr > 0 || now->options.lr == 0 || now->end >= t->opened.last_step) return;
+    const struct lvn_schedule *now = &trainer->opened.schedule;
+    if (!now->kind->falls || now->options.min_lr > 0 || now->options.lr == 0 || now->end >= trainer->opened.last_step)
+        return;
     lvn_log(LVN_LOG_WARN,
             "the learning rate is 0 from step %" PRId64 " on, because schedule.decay_steps is %" PRId64
             ": give schedule.min_lr, or schedule.decay_steps=0, which lets the schedule end with the run",
@@ -182,15 +185,15 @@ static const char *schedule_text(const struct lvn_schedule *s, char text[80])
 
 /* Report the learning rate before and after the checkpoint if the run continues with another schedule, or after the end
  * of its schedule. ARG: no additional step could change anything. */
-static enum lvn_status report_rates(const struct trainer *t, const struct levin_settings *then)
+static enum lvn_status report_rates(const struct trainer *trainer, const struct levin_settings *then)
 {
     const struct lvn_schedule_options options = lvn_schedule_options_of(then);
-    const struct lvn_schedule *now = &t->opened.schedule;
-    const int64_t step = t->opened.snapshot.step, last = t->opened.last_step;
+    const struct lvn_schedule *now = &trainer->opened.schedule;
+    const int64_t step = trainer->opened.snapshot.step, last = trainer->opened.last_step;
     struct lvn_schedule old;
     struct lvn_loader loader;
     char text[160], was[80], is[80];
-    LVN_TRY(lvn_limits_loader(&loader, t->opened.setup.data, then));
+    LVN_TRY(lvn_limits_loader(&loader, trainer->opened.setup.data, then));
     lvn_schedule_init(&old, &options, lvn_limits_steps(then, loader.steps_per_epoch));
     const bool longer = last != lvn_limits_last(then, loader.steps_per_epoch);
     const bool constant = !old.kind->falls && !now->kind->falls && step >= old.warmup && step >= now->warmup;
@@ -214,101 +217,102 @@ static enum lvn_status report_rates(const struct trainer *t, const struct levin_
                 "%s, because the schedule has changed: it is %s and was %s", text, schedule_text(now, is),
                 schedule_text(&old, was));
     }
-    if (longer) warn_of_zero_rates(t);
+    if (longer) warn_of_zero_rates(trainer);
     return LVN_OK;
 }
 
 /* Uses the settings of the checkpoint, because those in the run's folder may be from a start that failed. */
-static enum lvn_status check_rates(const struct trainer *t)
+static enum lvn_status check_rates(const struct trainer *trainer)
 {
     LVN_LOCAL_ARENA(a);
     struct levin_settings then;
-    const char *path = lvn_path_join(&a, t->opened.checkpoint.path, "state/settings.yaml");
+    const char *path = lvn_path_join(&a, trainer->opened.checkpoint.path, "state/settings.yaml");
     if (!path) return LVN_MEMORY;
-    LVN_TRY(lvn_settings_of_run(&then, path, t->opened.snapshot.ranks));
-    const enum lvn_status status = report_rates(t, &then);
+    LVN_TRY(lvn_settings_of_run(&then, path, trainer->opened.snapshot.ranks));
+    const enum lvn_status status = report_rates(trainer, &then);
     lvn_settings_release(&then);
     return status;
 }
 
 /* Rank 0 opens the folder and, if resuming, the newest checkpoint. */
-static enum lvn_status open_folder(struct trainer *t)
+static enum lvn_status open_folder(struct trainer *trainer)
 {
-    LVN_CHECK(!t->settings->trainer.fast_dev_run || t->options->mode == LVN_RUN_NEW, ARG,
+    LVN_CHECK(!trainer->settings->trainer.fast_dev_run || trainer->options->mode == LVN_RUN_NEW, ARG,
               "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite; omit one of them");
-    if (t->ranks->rank || t->settings->trainer.fast_dev_run) return LVN_OK;
-    const struct lvn_run_dir_options options = {
-        .mode = t->options->mode, .launch = t->options->launch, .rank_timeout = t->settings->trainer.rank_timeout};
-    LVN_TRY(lvn_run_dir_open(&t->opened.run_dir, t->settings->run_dir, &options));
-    t->opened.run_dir_open = true;
-    if (t->options->mode != LVN_RUN_RESUME) return LVN_OK;
-    LVN_TRY(lvn_checkpoint_clean(t->opened.run_dir.checkpoints));
-    LVN_TRY(lvn_checkpoint_open_newest(&t->opened.checkpoint, t->opened.run_dir.checkpoints));
-    t->opened.checkpoint_open = true;
-    for (int i = 0; i < t->opened.checkpoint.n_skipped; i++)
-        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->opened.checkpoint.skipped[i]);
-    t->opened.resuming = t->opened.checkpoint.path != NULL;
-    if (!t->opened.resuming) {
+    if (trainer->ranks->rank || trainer->settings->trainer.fast_dev_run) return LVN_OK;
+    const struct lvn_run_dir_options options = {.mode = trainer->options->mode,
+                                                .launch = trainer->options->launch,
+                                                .rank_timeout = trainer->settings->trainer.rank_timeout};
+    LVN_TRY(lvn_run_dir_open(&trainer->opened.run_dir, trainer->settings->run_dir, &options));
+    trainer->opened.run_dir_open = true;
+    if (trainer->options->mode != LVN_RUN_RESUME) return LVN_OK;
+    LVN_TRY(lvn_checkpoint_clean(trainer->opened.run_dir.checkpoints));
+    LVN_TRY(lvn_checkpoint_open_newest(&trainer->opened.checkpoint, trainer->opened.run_dir.checkpoints));
+    trainer->opened.checkpoint_open = true;
+    for (int i = 0; i < trainer->opened.checkpoint.n_skipped; i++)
+        lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->opened.checkpoint.skipped[i]);
+    trainer->opened.resuming = trainer->opened.checkpoint.path != NULL;
+    if (!trainer->opened.resuming) {
         int64_t damaged; /* of a checkpoint that was once complete; saves of a restarted run would remove it */
-        LVN_TRY(lvn_checkpoint_newest_step(t->opened.run_dir.checkpoints, &damaged));
+        LVN_TRY(lvn_checkpoint_newest_step(trainer->opened.run_dir.checkpoints, &damaged));
         LVN_CHECK(damaged < 0, FORMAT,
                   "all checkpoints in '%s' are damaged; restore one from a copy, or start again with --overwrite",
-                  t->opened.run_dir.url);
+                  trainer->opened.run_dir.url);
         lvn_log(LVN_LOG_WARN, "no checkpoint in '%s' to resume from; starting from the beginning",
-                t->opened.run_dir.url);
+                trainer->opened.run_dir.url);
     }
     return LVN_OK;
 }
 
 /* Rank 0: may the run continue from the checkpoint with these settings and data? */
-static enum lvn_status check_run(struct trainer *t)
+static enum lvn_status check_run(struct trainer *trainer)
 {
-    if (t->ranks->rank || t->settings->trainer.fast_dev_run) return LVN_OK;
-    if (t->options->mode != LVN_RUN_RESUME) warn_of_zero_rates(t);
-    if (!t->opened.resuming) return LVN_OK;
-    LVN_TRY(lvn_snapshot_check(&t->opened.checkpoint, t->settings, t->opened.setup.config.model));
-    LVN_TRY(lvn_snapshot_read(&t->opened.checkpoint, &t->opened.snapshot));
-    const struct lvn_codec codec = lvn_model_setup_codec(&t->opened.setup);
-    LVN_CHECK(t->opened.snapshot.data == t->opened.fingerprint, ARG,
+    if (trainer->ranks->rank || trainer->settings->trainer.fast_dev_run) return LVN_OK;
+    if (trainer->options->mode != LVN_RUN_RESUME) warn_of_zero_rates(trainer);
+    if (!trainer->opened.resuming) return LVN_OK;
+    LVN_TRY(lvn_snapshot_check(&trainer->opened.checkpoint, trainer->settings, trainer->opened.setup.config.model));
+    LVN_TRY(lvn_snapshot_read(&trainer->opened.checkpoint, &trainer->opened.snapshot));
+    const struct lvn_codec codec = lvn_model_setup_codec(&trainer->opened.setup);
+    LVN_CHECK(trainer->opened.snapshot.data == trainer->opened.fingerprint, ARG,
               "'%s' was trained on other data than '%s' contains now%s, and continuing would mix them; set data.path "
               "back, or start a new run",
-              t->opened.checkpoint.path, t->settings->data.path,
+              trainer->opened.checkpoint.path, trainer->settings->data.path,
               codec.tokenizer ? ", or with another tokenizer or chat template" : "");
-    int64_t micro = t->settings->trainer.micro_batch_size;
+    int64_t micro = trainer->settings->trainer.micro_batch_size;
     LVN_CHECK(
-        !t->settings->trainer.deterministic || t->opened.snapshot.micro_batch == micro, ARG,
+        !trainer->settings->trainer.deterministic || trainer->opened.snapshot.micro_batch == micro, ARG,
         "trainer.micro_batch_size is %lld here but was %lld in '%s', which with trainer.deterministic would change "
         "the bits; set it back",
-        (long long)micro, (long long)t->opened.snapshot.micro_batch, t->opened.checkpoint.path);
-    LVN_TRY(log_differences(t));
-    return check_rates(t);
+        (long long)micro, (long long)trainer->opened.snapshot.micro_batch, trainer->opened.checkpoint.path);
+    LVN_TRY(log_differences(trainer));
+    return check_rates(trainer);
 }
 
-/* The step of the newest checkpoint of the run on this rank's host; -1: none. One rank of each host checks. */
-static enum lvn_status newest_on_host(const struct trainer *t, int64_t *step)
+/* The step of the newest checkpoint on this rank's host; -1: none, or another rank of the host checks. */
+static enum lvn_status newest_on_host(const struct trainer *trainer, int64_t *step)
 {
     LVN_LOCAL_ARENA(a);
     *step = -1;
-    if (t->ranks->local_rank) return LVN_OK;
-    const char *dir = lvn_path_join(&a, t->settings->run_dir, "checkpoints");
+    if (trainer->ranks->local_rank) return LVN_OK;
+    const char *dir = lvn_path_join(&a, trainer->settings->run_dir, "checkpoints");
     return dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
 }
 
 /* If hosts share no folder and rank 0 starts on another host than last time, it must not resume from an older
  * checkpoint. All hosts see a run in a store. */
-static enum lvn_status compare_hosts(struct trainer *t)
+static enum lvn_status compare_hosts(struct trainer *trainer)
 {
-    const struct lvn_ranks *r = t->ranks;
-    const char *dir = t->settings->run_dir;
+    const struct lvn_ranks *r = trainer->ranks;
+    const char *dir = trainer->settings->run_dir;
     char theirs[40], ours[40];
     int64_t mine;
     int max = 0;
-    if (t->options->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
-    LVN_TRY(lvn_ranks_agree(t->ranks, newest_on_host(t, &mine)));
+    if (trainer->options->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, newest_on_host(trainer, &mine)));
     double *step = lvn_calloc((size_t)r->size, sizeof *step);
-    LVN_TRY(lvn_ranks_agree(t->ranks, step ? LVN_OK : LVN_MEMORY));
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, step ? LVN_OK : LVN_MEMORY));
     step[r->rank] = (double)mine + 1;
-    enum lvn_status status = lvn_ranks_sum(t->ranks, step, r->size);
+    enum lvn_status status = lvn_ranks_sum(trainer->ranks, step, r->size);
     for (int i = 1; i < r->size; i++)
         if (step[i] > step[max]) max = i;
     snprintf(theirs, sizeof theirs, "step %.0f", step[max] - 1);
@@ -325,7 +329,7 @@ static enum lvn_status compare_hosts(struct trainer *t)
                      "would resume from it; start with rank 0 on %s, or copy the folder. With run_dir in a "
                      "folder that all hosts share or in a store (run_dir=s3://...) a run can be resumed on any host",
                      dir, theirs, r->host[max], max, ours, r->host[0], r->host[max]);
-    return lvn_ranks_agree(t->ranks, status);
+    return lvn_ranks_agree(trainer->ranks, status);
 }
 
 /* A hash of the class names, which are not part of the data's fingerprint. */
@@ -338,10 +342,10 @@ static uint64_t names_hash(const struct lvn_model_config *c)
     return hash;
 }
 
-static enum lvn_status open_run(struct trainer *t)
+static enum lvn_status open_run(struct trainer *trainer)
 {
-    LVN_TRY(compare_hosts(t));
-    return lvn_ranks_agree(t->ranks, open_folder(t));
+    LVN_TRY(compare_hosts(trainer));
+    return lvn_ranks_agree(trainer->ranks, open_folder(trainer));
 }
 
 /* The model of a checkpoint, from the text of its config.json. */
@@ -359,143 +363,145 @@ static enum lvn_status read_trained(struct lvn_model_config *c, const char *text
 }
 
 /* Open the run to resume before its data, because labels must have the classes of its model. */
-static enum lvn_status open_run_so_far(struct trainer *t)
+static enum lvn_status open_run_so_far(struct trainer *trainer)
 {
     LVN_LOCAL_ARENA(a);
     char *text = NULL;
     int64_t bytes = 0;
-    LVN_TRY(open_run(t));
+    LVN_TRY(open_run(trainer));
     enum lvn_status status = LVN_OK;
-    if (!t->ranks->rank && t->opened.resuming && !t->options->model) {
-        const char *path = lvn_path_join(&a, t->opened.checkpoint.path, "config.json");
+    if (!trainer->ranks->rank && trainer->opened.resuming && !trainer->options->model) {
+        const char *path = lvn_path_join(&a, trainer->opened.checkpoint.path, "config.json");
         status = path ? lvn_file_read(path, 0, &text, &bytes) : LVN_MEMORY;
-    } else if (!t->ranks->rank) {
+    } else if (!trainer->ranks->rank) {
         text = lvn_strdup("");
         status = text ? LVN_OK : LVN_MEMORY;
     }
-    LVN_TRY(lvn_ranks_agree(t->ranks, status));
-    status = lvn_ranks_broadcast_text(t->ranks, &text, &bytes);
-    if (status == LVN_OK && bytes) status = read_trained(&t->opened.trained, text, bytes);
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, status));
+    status = lvn_ranks_broadcast_text(trainer->ranks, &text, &bytes);
+    if (status == LVN_OK && bytes) status = read_trained(&trainer->opened.trained, text, bytes);
     free(text);
-    return lvn_ranks_agree(t->ranks, status);
+    return lvn_ranks_agree(trainer->ranks, status);
 }
 
 /* All ranks get the progress of rank 0's checkpoint. */
-static enum lvn_status share_run(struct trainer *t)
+static enum lvn_status share_run(struct trainer *trainer)
 {
-    struct trainer_opened *o = &t->opened;
-    if (t->options->mode != LVN_RUN_RESUME) LVN_TRY(open_run(t));
-    LVN_TRY(lvn_ranks_agree(t->ranks, check_run(t)));
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, &o->resuming, (int64_t)sizeof o->resuming));
-    LVN_TRY(lvn_ranks_broadcast(t->ranks, &o->snapshot, (int64_t)sizeof o->snapshot));
+    struct trainer_opened *o = &trainer->opened;
+    if (trainer->options->mode != LVN_RUN_RESUME) LVN_TRY(open_run(trainer));
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, check_run(trainer)));
+    LVN_TRY(lvn_ranks_broadcast(trainer->ranks, &o->resuming, (int64_t)sizeof o->resuming));
+    LVN_TRY(lvn_ranks_broadcast(trainer->ranks, &o->snapshot, (int64_t)sizeof o->snapshot));
     if (!o->resuming) return LVN_OK;
-    t->running.step = t->running.saver.step = o->snapshot.step;
-    t->context.event.best_val_loss = o->snapshot.best_val_loss;
-    t->context.event.start_val_loss = o->snapshot.start_val_loss;
-    t->context.resumed_step = o->snapshot.step;
-    if (!isnan(o->snapshot.val_loss)) t->running.validated_step = o->snapshot.step;
+    trainer->running.step = trainer->running.saver.step = o->snapshot.step;
+    trainer->context.event.best_val_loss = o->snapshot.best_val_loss;
+    trainer->context.event.start_val_loss = o->snapshot.start_val_loss;
+    trainer->context.resumed_step = o->snapshot.step;
+    if (!isnan(o->snapshot.val_loss)) trainer->running.validated_step = o->snapshot.step;
     return LVN_OK;
 }
 
 /* --- the event and its scalars --- */
 
-static void describe_run(struct trainer *t)
+static void describe_run(struct trainer *trainer)
 {
-    struct lvn_event *e = &t->context.event;
-    e->name = t->settings->name;
-    e->run_dir = t->settings->trainer.fast_dev_run ? "no folder, nothing is saved" : t->settings->run_dir;
-    const struct lvn_params *params = t->planned.programs.model_state->params;
+    struct lvn_event *e = &trainer->context.event;
+    e->name = trainer->settings->name;
+    e->run_dir = trainer->settings->trainer.fast_dev_run ? "no folder, nothing is saved" : trainer->settings->run_dir;
+    const struct lvn_params *params = trainer->planned.programs.model_state->params;
     e->parameters = lvn_params_total(params);
     for (int i = 0; i < params->n; i++) e->trained += params->list[i]->trainable ? params->list[i]->count : 0;
-    e->max_steps = t->opened.last_step == INT64_MAX ? 0 : t->opened.last_step;
-    e->batch_size = t->settings->trainer.batch_size;
-    e->ranks = t->ranks->size;
-    e->hosts = t->ranks->hosts;
-    e->block_size = t->planned.programs.block_size;
-    e->unit = lvn_task_unit(t->opened.setup.task);
-    e->steps_per_epoch = t->opened.train_loader.steps_per_epoch;
-    const struct lvn_split *train = &t->opened.setup.data->split[LVN_SPLIT_TRAIN],
-                           *val = &t->opened.setup.data->split[LVN_SPLIT_VAL];
-    e->fill = t->planned.programs.fill;
+    e->max_steps = trainer->opened.last_step == INT64_MAX ? 0 : trainer->opened.last_step;
+    e->batch_size = trainer->settings->trainer.batch_size;
+    e->ranks = trainer->ranks->size;
+    e->hosts = trainer->ranks->hosts;
+    e->block_size = trainer->planned.programs.block_size;
+    e->unit = lvn_task_unit(trainer->opened.setup.task);
+    e->steps_per_epoch = trainer->opened.train_loader.steps_per_epoch;
+    const struct lvn_split *train = &trainer->opened.setup.data->split[LVN_SPLIT_TRAIN],
+                           *val = &trainer->opened.setup.data->split[LVN_SPLIT_VAL];
+    e->fill = trainer->planned.programs.fill;
     e->train_tokens = train->pack ? train->pack->tokens : train->n_tokens;
-    e->val_tokens = !t->opened.validation.on ? 0 : val->pack ? val->pack->tokens : val->n_tokens;
+    e->val_tokens = !trainer->opened.validation.on ? 0 : val->pack ? val->pack->tokens : val->n_tokens;
     e->train_samples = train->n_samples;
-    e->val_samples = t->opened.validation.on ? val->n_samples : 0;
-    e->threads = t->planned.programs.model_state->threads;
+    e->val_samples = trainer->opened.validation.on ? val->n_samples : 0;
+    e->threads = trainer->planned.programs.model_state->threads;
     e->isa = lvn_isa_name(lvn_isa_best());
-    e->step = t->running.step;
-    e->epoch = t->running.step / t->opened.train_loader.steps_per_epoch;
+    e->step = trainer->running.step;
+    e->epoch = trainer->running.step / trainer->opened.train_loader.steps_per_epoch;
 }
 
-static void declare(struct trainer *t, struct lvn_scalar scalar)
+static void declare(struct trainer *trainer, struct lvn_scalar scalar)
 {
-    struct lvn_event *e = &t->context.event;
+    struct lvn_event *e = &trainer->context.event;
     scalar.value = NAN;
     if (e->n_scalars < LVN_SCALARS) e->scalar[e->n_scalars++] = scalar;
 }
 
-static void declare_metric(struct trainer *t, char name[48], const char *part, const struct lvn_metric *metric,
+static void declare_metric(struct trainer *trainer, char name[48], const char *part, const struct lvn_metric *metric,
                            enum lvn_event_kind kind, bool implied)
 {
     snprintf(name, 48, "%s%s", part, metric->name);
-    declare(t, (struct lvn_scalar){name, kind, metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER,
-                                   .computed = true, .implied = implied});
+    declare(trainer, (struct lvn_scalar){name, kind, metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER,
+                                         .computed = true, .implied = implied});
 }
 
 /* Declare the scalars of a run, in the order of the columns of metrics.csv; its task's metrics follow. */
-static void declare_scalars(struct trainer *t)
+static void declare_scalars(struct trainer *trainer)
 {
     const enum lvn_event_kind step = LVN_EVENT_STEP, validation = LVN_EVENT_VALIDATION;
-    const bool validates = t->opened.validation.on;
-    const struct lvn_train_programs *programs = &t->planned.programs;
-    char(*name)[48] = t->planned.metric_name;
-    declare(t, (struct lvn_scalar){"loss", step, LVN_BETTER_LOWER, .computed = true});
-    declare(t, (struct lvn_scalar){"grad_norm", step, LVN_BETTER_UNKNOWN, .computed = true});
-    declare(t, (struct lvn_scalar){"lr", step, LVN_BETTER_UNKNOWN, .computed = true});
-    declare(t, (struct lvn_scalar){"tokens_per_s", step, LVN_BETTER_HIGHER, .computed = true});
-    declare(t, (struct lvn_scalar){"epoch", step, LVN_BETTER_UNKNOWN, .computed = false});
-    declare(t, (struct lvn_scalar){"time", step, LVN_BETTER_UNKNOWN, .computed = false});
-    declare(t, (struct lvn_scalar){"memory_bytes", step, LVN_BETTER_UNKNOWN, .computed = false});
-    declare(t, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = validates});
+    const bool validates = trainer->opened.validation.on;
+    const struct lvn_train_programs *programs = &trainer->planned.programs;
+    char(*name)[48] = trainer->planned.metric_name;
+    declare(trainer, (struct lvn_scalar){"loss", step, LVN_BETTER_LOWER, .computed = true});
+    declare(trainer, (struct lvn_scalar){"grad_norm", step, LVN_BETTER_UNKNOWN, .computed = true});
+    declare(trainer, (struct lvn_scalar){"lr", step, LVN_BETTER_UNKNOWN, .computed = true});
+    declare(trainer, (struct lvn_scalar){"tokens_per_s", step, LVN_BETTER_HIGHER, .computed = true});
+    declare(trainer, (struct lvn_scalar){"epoch", step, LVN_BETTER_UNKNOWN, .computed = false});
+    declare(trainer, (struct lvn_scalar){"time", step, LVN_BETTER_UNKNOWN, .computed = false});
+    declare(trainer, (struct lvn_scalar){"memory_bytes", step, LVN_BETTER_UNKNOWN, .computed = false});
+    declare(trainer, (struct lvn_scalar){"val_loss", validation, LVN_BETTER_LOWER, .computed = validates});
     const struct lvn_task_graph *task = validates ? &programs->eval_session->outputs : NULL;
     for (int i = 0; task && i < task->n_metrics; i++)
-        declare_metric(t, name[i], "val_", task->metrics[i], validation, false);
+        declare_metric(trainer, name[i], "val_", task->metrics[i], validation, false);
 
     /* Training metrics cover the steps since the last validation or, in runs without validation, an epoch. Those that
      * follow from the loss are implied: the column of the loss has them. */
     const enum lvn_event_kind kind = validates ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
-    t->context.train_metrics = t->context.event.n_scalars;
-    declare(t, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
+    trainer->context.train_metrics = trainer->context.event.n_scalars;
+    declare(trainer, (struct lvn_scalar){"train_loss", kind, LVN_BETTER_LOWER, .computed = true, .implied = true});
     task = &programs->step_session->outputs;
     for (int i = 0; i < task->n_metrics; i++)
-        declare_metric(t, name[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind, task->counts_of[i] < 0);
+        declare_metric(trainer, name[LVN_TASK_METRICS + i], "train_", task->metrics[i], kind, task->counts_of[i] < 0);
 
     static const char *const attempts[] = {"goodput", "restarts", "restart_seconds"}; /* callbacks/goodput.c */
-    for (int i = 0; i < 3 && t->context.resumed_step >= 0; i++)
-        declare(t, (struct lvn_scalar){attempts[i], step, LVN_BETTER_UNKNOWN, .computed = false});
+    for (int i = 0; i < 3 && trainer->context.resumed_step >= 0; i++)
+        declare(trainer, (struct lvn_scalar){attempts[i], step, LVN_BETTER_UNKNOWN, .computed = false});
 
     if (programs->model_state->precision != LVN_PRECISION_16_MIXED) return;
-    declare(t, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
-    t->running.loss_scale = &t->context.event.scalar[t->context.event.n_scalars - 1];
+    declare(trainer, (struct lvn_scalar){"loss_scale", step, LVN_BETTER_UNKNOWN, .computed = true});
+    trainer->running.loss_scale = &trainer->context.event.scalar[trainer->context.event.n_scalars - 1];
 }
 
 /* --- the plan, and what depends on this rank's rows --- */
 
-static enum lvn_status plan_training(struct trainer *t)
+static enum lvn_status plan_training(struct trainer *trainer)
 {
     /* The bits of a resumed run must not depend on how much memory is free today. */
-    bool same_ranks = t->opened.resuming && t->opened.snapshot.ranks == t->ranks->size;
-    t->planned.options =
-        (struct lvn_train_programs_options){.ranks = t->ranks,
-                                            .fields = &t->opened.setup.fields,
-                                            .task = t->opened.setup.task,
-                                            .fill = lvn_split_fill(&t->opened.setup.data->split[LVN_SPLIT_TRAIN]),
-                                            .validate = t->opened.validation.on,
-                                            .min_micro_batches = same_ranks ? t->opened.snapshot.min_micro_batches : 0,
-                                            .planner = lvn_callbacks_planner(&t->callbacks),
-                                            .shares = t->planned.weighted ? t->planned.shares : NULL};
-    LVN_TRY(lvn_train_programs_plan(&t->planned.programs, t->settings, &t->opened.setup.config, &t->planned.options));
-    return t->planned.weighted ? lvn_ranks_agree(t->ranks, lvn_trainer_shares_check_memory(t)) : LVN_OK;
+    bool same_ranks = trainer->opened.resuming && trainer->opened.snapshot.ranks == trainer->ranks->size;
+    trainer->planned.options = (struct lvn_train_programs_options){
+        .ranks = trainer->ranks,
+        .fields = &trainer->opened.setup.fields,
+        .task = trainer->opened.setup.task,
+        .fill = lvn_split_fill(&trainer->opened.setup.data->split[LVN_SPLIT_TRAIN]),
+        .validate = trainer->opened.validation.on,
+        .min_micro_batches = same_ranks ? trainer->opened.snapshot.min_micro_batches : 0,
+        .planner = lvn_callbacks_planner(&trainer->callbacks),
+        .shares = trainer->planned.weighted ? trainer->planned.shares : NULL};
+    LVN_TRY(lvn_train_programs_plan(&trainer->planned.programs, trainer->settings, &trainer->opened.setup.config,
+                                    &trainer->planned.options));
+    return trainer->planned.weighted ? lvn_ranks_agree(trainer->ranks, lvn_trainer_shares_check_memory(trainer))
+                                     : LVN_OK;
 }
 
 static void wait_for_saver(void *saver)
@@ -503,217 +509,143 @@ static void wait_for_saver(void *saver)
     lvn_saver_wait_read(saver);
 }
 
-enum lvn_status lvn_trainer_allocate(struct trainer *t)
+enum lvn_status lvn_trainer_allocate(struct trainer *trainer)
 {
-    struct lvn_train_programs *programs = &t->planned.programs;
-    struct lvn_event *e = &t->context.event;
+    struct lvn_train_programs *programs = &trainer->planned.programs;
+    struct lvn_event *e = &trainer->context.event;
     const struct lvn_task_graph *outputs = &programs->step_session->outputs;
     LVN_TRY(lvn_train_programs_allocate(programs));
-    LVN_TRY(lvn_step_statistics_init(&t->planned.statistics, t->ranks, programs->global_micro_batches,
+    LVN_TRY(lvn_step_statistics_init(&trainer->planned.statistics, trainer->ranks, programs->global_micro_batches,
                                      lvn_task_counts(outputs)));
-    LVN_TRY(lvn_prefetch_open(&t->planned.prefetcher, &t->opened.train_loader, programs->first_row, programs->rows,
-                              t->opened.last_step));
+    LVN_TRY(lvn_prefetch_open(&trainer->planned.prefetcher, &trainer->opened.train_loader, programs->first_row,
+                              programs->rows, trainer->opened.last_step));
     e->micro_batch_size = programs->micro_batch;
     e->accumulation = programs->global_micro_batches;
     e->flops_per_token = lvn_program_flops(programs->step_session->program) /
                          ((double)(programs->micro_batch * programs->block_size) * programs->fill);
-    t->context.task = outputs;
-    t->context.counts = lvn_step_statistics_sums(&t->planned.statistics);
+    trainer->context.task = outputs;
+    trainer->context.counts = lvn_step_statistics_sums(&trainer->planned.statistics);
     for (int i = 0; i < LVN_LENGTHS && programs->step_sessions[i]; i++) {
         programs->step_sessions[i]->before_update = wait_for_saver;
-        programs->step_sessions[i]->context = &t->running.saver;
+        programs->step_sessions[i]->context = &trainer->running.saver;
     }
-    return lvn_validation_allocate(&t->opened.validation, programs);
+    return lvn_validation_allocate(&trainer->opened.validation, programs);
 }
 
-void lvn_trainer_release_rows(struct trainer *t)
+void lvn_trainer_release_rows(struct trainer *trainer)
 {
-    lvn_step_statistics_release(&t->planned.statistics);
-    lvn_validation_release(&t->opened.validation);
-    lvn_prefetch_close(t->planned.prefetcher);
-    t->planned.prefetcher = NULL;
+    lvn_step_statistics_release(&trainer->planned.statistics);
+    lvn_validation_release(&trainer->opened.validation);
+    lvn_prefetch_close(trainer->planned.prefetcher);
+    trainer->planned.prefetcher = NULL;
 }
 
-enum lvn_status lvn_trainer_load_batch(struct trainer *t, int64_t step, int64_t *labels)
-{
-    const struct lvn_samples *batch;
-    LVN_TRY(lvn_prefetch_take(t->planned.prefetcher, step, &batch));
-    return lvn_train_programs_feed(&t->planned.programs, batch, labels);
-}
-
-static enum lvn_status load_checked(struct trainer *t, int64_t *labels)
+enum lvn_status lvn_trainer_load_batch(struct trainer *trainer, int64_t step, int64_t *labels)
 {
     const struct lvn_samples *batch;
-    LVN_TRY(lvn_trainer_load_batch(t, t->running.step, labels));
-    LVN_TRY(lvn_prefetch_take(t->planned.prefetcher, t->running.step, &batch));
-    return lvn_task_check_shift(t->opened.setup.task, batch);
+    LVN_TRY(lvn_prefetch_take(trainer->planned.prefetcher, step, &batch));
+    return lvn_train_programs_feed(&trainer->planned.programs, batch, labels);
+}
+
+static enum lvn_status load_checked(struct trainer *trainer, int64_t *labels)
+{
+    const struct lvn_samples *batch;
+    LVN_TRY(lvn_trainer_load_batch(trainer, trainer->running.step, labels));
+    LVN_TRY(lvn_prefetch_take(trainer->planned.prefetcher, trainer->running.step, &batch));
+    return lvn_task_check_shift(trainer->opened.setup.task, batch);
 }
 
 /* Load the first batch. Later ones are loaded during the previous step, whose statistics include their labels. */
-static enum lvn_status load_first(struct trainer *t)
+static enum lvn_status load_first(struct trainer *trainer)
 {
     int64_t labels = 0;
-    if (t->running.step >= t->opened.last_step) return LVN_OK; /* a resumed run with nothing left to do */
-    LVN_TRY(lvn_ranks_agree(t->ranks, load_checked(t, &labels)));
+    if (trainer->running.step >= trainer->opened.last_step) return LVN_OK; /* a resumed run with nothing left to do */
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, load_checked(trainer, &labels)));
     double all = (double)labels;
-    LVN_TRY(lvn_ranks_sum(t->ranks, &all, 1));
-    t->running.labels = (int64_t)all;
+    LVN_TRY(lvn_ranks_sum(trainer->ranks, &all, 1));
+    trainer->running.labels = (int64_t)all;
     return LVN_OK;
 }
 
-/* In Lightning the option multiplies the batch instead. */
-static void explain_accumulation(struct trainer *t)
-{
-    long long n = t->settings->trainer.accumulate_grad_batches, batch = t->settings->trainer.batch_size;
-    if (n <= 1) return;
-    snprintf(
-        t->text, sizeof t->text,
-        "trainer.accumulate_grad_batches %lld divides the batch of %lld into micro-batches of %lld. Lightning would "
-        "accumulate %lld such batches per step; for that, set trainer.batch_size to %lld",
-        n, batch, batch / n, n, n * batch);
-    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
-}
-
-static void explain_repeated_rows(struct trainer *t)
-{
-    const struct lvn_loader *l = &t->opened.train_loader;
-    const struct lvn_amount *overfit = &t->settings->trainer.overfit_batches;
-    if (l->batch_size <= l->samples || l->sampling == LVN_SAMPLING_RANDOM || overfit->count || overfit->fraction > 0)
-        return;
-    snprintf(t->text, sizeof t->text,
-             "a batch of %" PRId64 " repeats rows, because there are only %" PRId64
-             "; set trainer.batch_size to at most %" PRId64 ", or use more data",
-             l->batch_size, l->samples, l->samples);
-    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
-}
-
-static void explain_threads(struct trainer *t)
-{
-    const int64_t given = t->settings->trainer.threads;
-    const int threads = t->planned.programs.model_state->threads;
-    struct lvn_machine m;
-    lvn_machine_read(&m);
-    const int cpus = lvn_machine_cpus(&m);
-    if (!given && m.requested < 0) {
-        snprintf(t->text, sizeof t->text,
-                 "OMP_NUM_THREADS must be between 1 and %d, got '%.60s'; it is ignored, and trainer.threads is %d",
-                 LVN_MAX_THREADS, getenv("OMP_NUM_THREADS"), threads);
-    } else if (threads > 2 * cpus) {
-        snprintf(t->text, sizeof t->text,
-                 "%s sets %d threads, but this process may use %d CPU%s, so steps are slower than with %d thread%s",
-                 given ? "trainer.threads" : "OMP_NUM_THREADS", threads, cpus, lvn_plural(cpus), cpus,
-                 lvn_plural(cpus));
-    } else {
-        return;
-    }
-    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
-}
-
-static void explain_recompute(struct trainer *t)
-{
-    const struct lvn_train_programs *programs = &t->planned.programs;
-    bool requested = t->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
-    if (programs->recompute != LVN_RECOMPUTE_BLOCKS || (requested && programs->step_session->graph->n_blocks > 1))
-        return;
-    snprintf(t->text, sizeof t->text,
-             requested
-                 ? "a %s has no blocks to recompute, so trainer.recompute=blocks has no effect"
-                 : "the activations of this %s do not fit into memory, so the forward pass of each block runs twice "
-                   "(trainer.recompute=auto chose blocks)",
-             t->opened.setup.config.model->name);
-    lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
-}
-
-static void explain_strategy(struct trainer *t)
-{
-    const struct lvn_train_programs *programs = &t->planned.programs;
-    char whole[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
-    if (t->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && programs->shards) {
-        snprintf(t->text, sizeof t->text,
-                 "trainer.strategy auto chose %s, because with ddp a rank needs %s, but %s are free",
-                 lvn_strategy_name(t->settings, programs->reduction.sharding.sharded),
-                 lvn_bytes_text(programs->whole_bytes, whole), lvn_bytes_text(programs->free_bytes, available));
-        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
-    }
-    if (lvn_strategy_note(t->settings, t->text, sizeof t->text))
-        lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
-}
-
 /* Run one part of the set-up that may take long; the heartbeat reports it as the current operation. */
-static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(struct trainer *t), struct trainer *t)
+static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(struct trainer *trainer),
+                                struct trainer *trainer)
 {
     const char *before = lvn_work_begin(operation);
-    enum lvn_status status = part(t);
+    enum lvn_status status = part(trainer);
     lvn_work_end(before);
-    if (status == LVN_OK && t->ranks->size == 1) status = lvn_interrupt_check();
+    if (status == LVN_OK && trainer->ranks->size == 1) status = lvn_interrupt_check();
     return status;
 }
 
-static enum lvn_status read_carried(struct trainer *t)
+static enum lvn_status read_carried(struct trainer *trainer)
 {
-    const bool reads = t->opened.setup.has_pretrained && t->opened.run_dir_open;
-    return reads ? lvn_carried_files_read(&t->opened.carried, &t->opened.setup.pretrained, true) : LVN_OK;
+    const bool reads = trainer->opened.setup.has_pretrained && trainer->opened.run_dir_open;
+    return reads ? lvn_carried_files_read(&trainer->opened.carried, &trainer->opened.setup.pretrained, true) : LVN_OK;
 }
 
-enum lvn_status lvn_trainer_set_up(struct trainer *t)
+/* Describe the run to callbacks, listeners and the saver, and open the callbacks. */
+static enum lvn_status open_callbacks(struct trainer *trainer)
 {
-    const struct lvn_train_options *o = t->options;
-    struct lvn_train_programs *programs = &t->planned.programs;
-    t->context = (struct lvn_callback_context){.settings = t->settings,
-                                               .ranks = t->ranks,
-                                               .resumed_step = -1,
-                                               .scored_step = -1,
-                                               .listeners = o->listeners,
-                                               .n_listeners = o->n_listeners};
-    t->context.event = (struct lvn_event){
-        .utilisation = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
-    LVN_TRY(lvn_callbacks_init(&t->callbacks, t->settings, o->callback));
-    t->context.callbacks = &t->callbacks;
+    struct lvn_train_programs *programs = &trainer->planned.programs;
+    describe_run(trainer);
+    declare_scalars(trainer);
+    trainer->context.model_state = programs->model_state;
+    trainer->context.config = &trainer->opened.setup.config;
+    trainer->context.dir = trainer->opened.run_dir_open ? &trainer->opened.run_dir : NULL;
+    trainer->context.codec = lvn_model_setup_codec(&trainer->opened.setup);
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, read_carried(trainer)));
+    const struct lvn_saver_target target = {.snapshot = {.dir = trainer->opened.run_dir.checkpoints,
+                                                         .settings = trainer->settings,
+                                                         .codec = &trainer->context.codec,
+                                                         .carried = &trainer->opened.carried,
+                                                         .base = &trainer->opened.adapter_base},
+                                            .model_state = programs->model_state,
+                                            .ranks = trainer->ranks,
+                                            .callbacks = &trainer->callbacks,
+                                            .context = &trainer->context,
+                                            .dir = &trainer->opened.run_dir};
+    lvn_saver_target(&trainer->running.saver, &target);
+    return lvn_callbacks_open(&trainer->callbacks, &trainer->context, trainer->opened.snapshot.callbacks);
+}
+
+enum lvn_status lvn_trainer_set_up(struct trainer *trainer)
+{
+    const struct lvn_train_options *o = trainer->options;
+    struct lvn_train_programs *programs = &trainer->planned.programs;
+    trainer->context = (struct lvn_callback_context){.settings = trainer->settings,
+                                                     .ranks = trainer->ranks,
+                                                     .resumed_step = -1,
+                                                     .scored_step = -1,
+                                                     .listeners = o->listeners,
+                                                     .n_listeners = o->n_listeners};
+    trainer->context.event = (struct lvn_event){
+        .utilization = NAN, .eta_s = NAN, .best_val_loss = NAN, .start_val_loss = NAN, .epoch_s = NAN};
+    LVN_TRY(lvn_callbacks_init(&trainer->callbacks, trainer->settings, o->callback));
+    trainer->context.callbacks = &trainer->callbacks;
 
     /* Settings, data and the run's folder. */
-    LVN_TRY(lvn_consistency_start(t->ranks, t->settings, t->text, sizeof t->text));
-    if (*t->text) lvn_callback_notify(&t->context, LVN_EVENT_NOTE, t->text);
-    LVN_TRY(lvn_settings_check_utf8(t->settings));
-    LVN_TRY(lvn_ranks_check(t->ranks, t->settings));
-    if (o->mode == LVN_RUN_RESUME) LVN_TRY(run_part("opening the run's folder", open_run_so_far, t));
-    LVN_TRY(lvn_ranks_agree(t->ranks, run_part("opening the data", open_data, t)));
-    LVN_TRY(lvn_consistency_data(t->ranks, t->opened.fingerprint ^ names_hash(&t->opened.setup.config)));
-    LVN_TRY(run_part("opening the run's folder", share_run, t));
-    explain_accumulation(t);
-    explain_repeated_rows(t);
+    LVN_TRY(lvn_consistency_start(trainer->ranks, trainer->settings, trainer->text, sizeof trainer->text));
+    if (*trainer->text) lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
+    LVN_TRY(lvn_settings_check_utf8(trainer->settings));
+    LVN_TRY(lvn_ranks_check(trainer->ranks, trainer->settings));
+    if (o->mode == LVN_RUN_RESUME) LVN_TRY(run_part("opening the run's folder", open_run_so_far, trainer));
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, run_part("opening the data", open_data, trainer)));
+    LVN_TRY(
+        lvn_consistency_data(trainer->ranks, trainer->opened.fingerprint ^ names_hash(&trainer->opened.setup.config)));
+    LVN_TRY(run_part("opening the run's folder", share_run, trainer));
+    lvn_trainer_note_data(trainer);
 
     /* The plan, its memory, and the weights. */
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_shares_init(t)));
-    LVN_TRY(plan_training(t));
-    programs->unlabeled = t->opened.snapshot.unlabeled;
-    explain_threads(t);
-    explain_strategy(t);
-    explain_recompute(t);
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_trainer_allocate(t)));
-    LVN_TRY(run_part("loading the weights", load_parameters, t));
-    LVN_TRY(lvn_ranks_agree(t->ranks, lvn_parameter_sums_start(programs->model_state)));
-    LVN_TRY(lvn_consistency_replicas(t->ranks, programs->model_state, t->running.step));
-    LVN_TRY(run_part("reading data", load_first, t));
-    LVN_TRY(run_part("measuring shares", lvn_trainer_shares_measure, t));
-
-    /* The run's description for callbacks, listeners and the saver. */
-    describe_run(t);
-    declare_scalars(t);
-    t->context.model_state = programs->model_state;
-    t->context.config = &t->opened.setup.config;
-    t->context.dir = t->opened.run_dir_open ? &t->opened.run_dir : NULL;
-    t->context.codec = lvn_model_setup_codec(&t->opened.setup);
-    LVN_TRY(lvn_ranks_agree(t->ranks, read_carried(t)));
-    const struct lvn_saver_target target = {.snapshot = {.dir = t->opened.run_dir.checkpoints,
-                                                         .settings = t->settings,
-                                                         .codec = &t->context.codec,
-                                                         .carried = &t->opened.carried,
-                                                         .base = &t->opened.adapter_base},
-                                            .model_state = programs->model_state,
-                                            .ranks = t->ranks,
-                                            .callbacks = &t->callbacks,
-                                            .context = &t->context,
-                                            .dir = &t->opened.run_dir};
-    lvn_saver_target(&t->running.saver, &target);
-    return lvn_callbacks_open(&t->callbacks, &t->context, t->opened.snapshot.callbacks);
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_trainer_shares_init(trainer)));
+    LVN_TRY(plan_training(trainer));
+    programs->unlabeled = trainer->opened.snapshot.unlabeled;
+    lvn_trainer_note_plan(trainer);
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_trainer_allocate(trainer)));
+    LVN_TRY(run_part("loading the weights", load_parameters, trainer));
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_parameter_sums_start(programs->model_state)));
+    LVN_TRY(lvn_consistency_replicas(trainer->ranks, programs->model_state, trainer->running.step));
+    LVN_TRY(run_part("reading data", load_first, trainer));
+    LVN_TRY(run_part("measuring shares", lvn_trainer_shares_measure, trainer));
+    return open_callbacks(trainer);
 }

@@ -27,7 +27,7 @@ static struct lvn_event step_event(void)
                                          {"tokens_per_s", LVN_EVENT_STEP, LVN_BETTER_HIGHER, .value = 45678},
                                          {"val_loss", LVN_EVENT_VALIDATION, LVN_BETTER_LOWER, .value = 2.5}},
                               .n_scalars = 4,
-                              .utilisation = 0.81,
+                              .utilization = 0.81,
                               .elapsed_s = 10,
                               .eta_s = 3725,
                               .memory_bytes = 60 << 20,
@@ -54,7 +54,7 @@ static void fits_every_width(void **state)
     assert_string_equal(text, "step  150/2000  loss 2.3457  val 2.5000  45,678 tokens/s");
     lvn_progress_line(&p, &e, 20, text);
     assert_string_equal(text, "step  150/2000");
-    e.eta_s = e.scalar[VAL_LOSS].value = e.utilisation = NAN;
+    e.eta_s = e.scalar[VAL_LOSS].value = e.utilization = NAN;
     e.memory_bytes = 0;
     p.total = 0;
     lvn_progress_line(&p, &e, 0, text);

@@ -20,33 +20,33 @@ static enum lvn_status check(const struct levin_settings *s)
     return LVN_OK;
 }
 
-static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
+static enum lvn_status open_it(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    const struct levin_settings *s = m->settings;
-    struct lvn_checkpoint_score *score = &m->score;
+    const struct levin_settings *s = context->settings;
+    struct lvn_checkpoint_score *score = &context->score;
     bool is_default = strcmp(s->checkpoint.monitor, lvn_option_by_id(LVN_OPT_checkpoint_monitor)->default_text) == 0;
     LVN_TRY(lvn_monitor_open(&o->monitor, "checkpoint", s->checkpoint.monitor,
-                             lvn_checkpoint_mode_of(s->checkpoint.mode), is_default, &m->event));
+                             lvn_checkpoint_mode_of(s->checkpoint.mode), is_default, &context->event));
     if (o->monitor.scalar < 0) return LVN_OK;
     snprintf(score->name, sizeof score->name, "%s", o->monitor.name);
     score->higher = o->monitor.higher;
     return LVN_OK;
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    struct lvn_event *e = &m->event;
+    struct lvn_event *e = &context->event;
     if (lvn_monitor_is_due(&o->monitor, e)) {
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
-        m->score.value = e->scalar[o->monitor.scalar].value;
-        m->scored_step = e->step;
-        if (e->best && m->settings->checkpoint.top_k > 0) m->control |= LVN_CONTROL_SHOULD_SAVE;
+        context->score.value = e->scalar[o->monitor.scalar].value;
+        context->scored_step = e->step;
+        if (e->best && context->settings->checkpoint.top_k > 0) context->control |= LVN_CONTROL_SHOULD_SAVE;
     }
-    if (e->kind == LVN_EVENT_CHECKPOINT && m->dir &&
-        lvn_checkpoint_prune(m->dir->checkpoints, m->settings->checkpoint.top_k) != LVN_OK)
-        lvn_callback_warn(m, "old checkpoints could not be removed");
+    if (e->kind == LVN_EVENT_CHECKPOINT && context->dir &&
+        lvn_checkpoint_prune(context->dir->checkpoints, context->settings->checkpoint.top_k) != LVN_OK)
+        lvn_callback_warn(context, "old checkpoints could not be removed");
     return LVN_OK;
 }
 
@@ -56,10 +56,10 @@ static void save(const void *state, json_t *json)
     lvn_monitor_save(&o->monitor, json);
 }
 
-static enum lvn_status load(void *state, struct lvn_callback_context *m, const json_t *json)
+static enum lvn_status load(void *state, struct lvn_callback_context *context, const json_t *json)
 {
     struct state *o = state;
-    (void)m;
+    (void)context;
     lvn_monitor_load(&o->monitor, json);
     return LVN_OK;
 }

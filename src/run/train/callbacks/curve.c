@@ -36,18 +36,18 @@ static const char *name_of(const struct lvn_event *e, int scalar)
     return scalar < 0 ? "" : e->scalar[scalar].name;
 }
 
-static void start(struct state *o, struct lvn_callback_context *m)
+static void start(struct state *o, struct lvn_callback_context *context)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
-    const struct lvn_event *e = &m->event;
+    const struct lvn_event *e = &context->event;
     o->loss = first_of(e, LVN_EVENT_STEP);
     o->val_loss = first_of(e, LVN_EVENT_VALIDATION);
-    lvn_callback_path(m, "loss.svg", o->path);
-    o->title = m->settings->name;
-    if (m->resumed_step < 0 || !lvn_path_is_file(lvn_callback_path(m, "metrics.csv", path))) return;
-    if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), m->resumed_step, &o->train, &o->val) !=
+    lvn_callback_path(context, "loss.svg", o->path);
+    o->title = context->settings->name;
+    if (context->resumed_step < 0 || !lvn_path_is_file(lvn_callback_path(context, "metrics.csv", path))) return;
+    if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), context->resumed_step, &o->train, &o->val) !=
         LVN_OK)
-        lvn_callback_warn(m, "the loss curve starts at the resumed step");
+        lvn_callback_warn(context, "the loss curve starts at the resumed step");
 }
 
 static enum lvn_status draw(struct state *o)
@@ -60,18 +60,18 @@ static enum lvn_status draw(struct state *o)
     return status;
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    const struct lvn_event *e = &m->event;
-    if (!m->dir) return LVN_OK;
-    if (e->kind == LVN_EVENT_START) start(o, m);
+    const struct lvn_event *e = &context->event;
+    if (!context->dir) return LVN_OK;
+    if (e->kind == LVN_EVENT_START) start(o, context);
     if (e->kind == LVN_EVENT_STEP && o->loss >= 0) lvn_points_add(&o->train, (double)e->step, e->scalar[o->loss].value);
     if (e->kind == LVN_EVENT_VALIDATION && o->val_loss >= 0)
         lvn_points_add(&o->val, (double)e->step, e->scalar[o->val_loss].value);
     o->outdated |= e->kind == LVN_EVENT_CHECKPOINT;
     if (o->outdated && (e->kind == LVN_EVENT_END || lvn_seconds() >= o->not_before) && draw(o) != LVN_OK)
-        lvn_callback_warn(m, "the loss curve could not be drawn");
+        lvn_callback_warn(context, "the loss curve could not be drawn");
     return LVN_OK;
 }
 

@@ -32,32 +32,32 @@ static enum lvn_status check(const struct levin_settings *s)
     return LVN_OK;
 }
 
-static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
+static enum lvn_status open_it(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    return lvn_monitor_open(&o->monitor, "early_stopping", m->settings->early_stopping.monitor,
-                            lvn_early_stopping_mode_of(m->settings->early_stopping.mode), false, &m->event);
+    return lvn_monitor_open(&o->monitor, "early_stopping", context->settings->early_stopping.monitor,
+                            lvn_early_stopping_mode_of(context->settings->early_stopping.mode), false, &context->event);
 }
 
-static void stop_if_waited(const struct state *o, struct lvn_callback_context *m)
+static void stop_if_waited(const struct state *o, struct lvn_callback_context *context)
 {
-    if (o->waited == 0 || o->waited < m->settings->early_stopping.patience) return;
+    if (o->waited == 0 || o->waited < context->settings->early_stopping.patience) return;
     const char *times = lvn_plural(o->waited);
     if (isnan(o->monitor.best))
-        lvn_callback_request_stop(m, "early stopping: %s had no value in %lld check%s", o->monitor.name,
+        lvn_callback_request_stop(context, "early stopping: %s had no value in %lld check%s", o->monitor.name,
                                   (long long)o->waited, times);
     else
-        lvn_callback_request_stop(m, "early stopping: %s did not improve on %.6g in %lld check%s", o->monitor.name,
-                                  o->monitor.best, (long long)o->waited, times);
+        lvn_callback_request_stop(context, "early stopping: %s did not improve on %.6g in %lld check%s",
+                                  o->monitor.name, o->monitor.best, (long long)o->waited, times);
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    if (!lvn_monitor_is_due(&o->monitor, &m->event)) return LVN_OK;
-    bool better = lvn_monitor_improves(&o->monitor, &m->event, m->settings->early_stopping.min_delta);
+    if (!lvn_monitor_is_due(&o->monitor, &context->event)) return LVN_OK;
+    bool better = lvn_monitor_improves(&o->monitor, &context->event, context->settings->early_stopping.min_delta);
     o->waited = better ? 0 : o->waited + 1;
-    stop_if_waited(o, m);
+    stop_if_waited(o, context);
     return LVN_OK;
 }
 
@@ -68,11 +68,11 @@ static void save(const void *state, json_t *json)
     json_object_set_new(json, "waited", json_integer(o->waited));
 }
 
-static enum lvn_status load(void *state, struct lvn_callback_context *m, const json_t *json)
+static enum lvn_status load(void *state, struct lvn_callback_context *context, const json_t *json)
 {
     struct state *o = state;
     if (lvn_monitor_load(&o->monitor, json)) o->waited = json_integer_value(json_object_get(json, "waited"));
-    stop_if_waited(o, m);
+    stop_if_waited(o, context);
     return LVN_OK;
 }
 

@@ -59,14 +59,14 @@ static json_t *begin(const char *event, int64_t step)
 }
 
 /* Write the row, or keep it until the file is open; releases it. */
-static void end(struct state *o, struct lvn_callback_context *m, long begun, json_t *row)
+static void end(struct state *o, struct lvn_callback_context *context, long begun, json_t *row)
 {
     const bool open = o->rows.file.is_open;
     struct lvn_text *t = open ? lvn_rows_begin(&o->rows) : &o->early;
     lvn_json_add(t, begun, row, 0);
     json_decref(row);
     if (open)
-        lvn_rows_end(&o->rows, m);
+        lvn_rows_end(&o->rows, context);
     else
         lvn_text_add(t, "\n");
 }
@@ -91,29 +91,29 @@ static json_t *settings(const struct levin_settings *s)
     return all;
 }
 
-static void put_machine(json_t *row, const struct lvn_callback_context *m)
+static void put_machine(json_t *row, const struct lvn_callback_context *context)
 {
     struct lvn_machine here;
-    const struct lvn_device *d = m->model_state ? m->model_state->device : NULL;
+    const struct lvn_device *d = context->model_state ? context->model_state->device : NULL;
     json_t *hosts = json_array();
-    for (int i = 0; m->ranks->host && i < m->ranks->size && i < HOSTS; i++)
-        json_array_append_new(hosts, text_of(m->ranks->host[i]));
+    for (int i = 0; context->ranks->host && i < context->ranks->size && i < HOSTS; i++)
+        json_array_append_new(hosts, text_of(context->ranks->host[i]));
     lvn_machine_read(&here);
-    put_count(row, "ranks", m->ranks->size);
-    put_count(row, "hosts", m->ranks->hosts);
+    put_count(row, "ranks", context->ranks->size);
+    put_count(row, "hosts", context->ranks->hosts);
     json_object_set_new(row, "host", hosts);
-    put_count(row, "threads", m->event.threads);
-    put_text(row, "isa", m->event.isa);
+    put_count(row, "threads", context->event.threads);
+    put_text(row, "isa", context->event.isa);
     put_text(row, "cpu", here.cpu);
     put_count(row, "cores", here.cores);
     put_count(row, "memory", here.memory);
     if (d) put_text(row, "device", *d->note ? d->note : d->backend->name);
 }
 
-static json_t *start_row(const struct lvn_callback_context *m)
+static json_t *start_row(const struct lvn_callback_context *context)
 {
-    const struct lvn_event *e = &m->event;
-    json_t *row = begin(m->resumed_step < 0 ? "start" : "resume", e->step);
+    const struct lvn_event *e = &context->event;
+    json_t *row = begin(context->resumed_step < 0 ? "start" : "resume", e->step);
     put_text(row, "name", e->name);
     put_text(row, "run_dir", e->run_dir);
     put_text(row, "version", LVN_VERSION);
@@ -134,32 +134,32 @@ static json_t *start_row(const struct lvn_callback_context *m)
     put_count(row, "train_samples", e->train_samples);
     put_count(row, "val_samples", e->val_samples);
     put_number(row, "flops_per_token", e->flops_per_token);
-    put_machine(row, m);
-    if (m->settings) json_object_set_new(row, "settings", settings(m->settings));
+    put_machine(row, context);
+    if (context->settings) json_object_set_new(row, "settings", settings(context->settings));
     return row;
 }
 
-static enum lvn_status start(struct state *o, struct lvn_callback_context *m)
+static enum lvn_status start(struct state *o, struct lvn_callback_context *context)
 {
     long begun = lvn_json_begin();
-    LVN_TRY(lvn_rows_open(&o->rows, m, "events.jsonl", ""));
-    end(o, m, begun, start_row(m));
+    LVN_TRY(lvn_rows_open(&o->rows, context, "events.jsonl", ""));
+    end(o, context, begun, start_row(context));
     if (o->early.failed) lvn_error_clear(); /* out of memory for a note */
     if (o->early.n && !o->early.failed) {
         lvn_text_add_bytes(lvn_rows_begin(&o->rows), o->early.p, o->early.n - 1);
-        lvn_rows_end(&o->rows, m);
+        lvn_rows_end(&o->rows, context);
     }
-    o->first = m->resumed_step >= 0;
+    o->first = context->resumed_step >= 0;
     return LVN_OK;
 }
 
 /* --- the other events --- */
 
 /* The confusion matrix of the last validation, rows of true classes, and the names of classes, if they have any. */
-static void put_confusion(json_t *row, const struct lvn_callback_context *m)
+static void put_confusion(json_t *row, const struct lvn_callback_context *context)
 {
-    const struct lvn_task_graph *t = m->val_task;
-    const double *count = m->val_counts;
+    const struct lvn_task_graph *t = context->val_task;
+    const double *count = context->val_counts;
     char name[LVN_CLASS_NAME];
     for (int i = 0; t && count && i < t->n_counts; count += lvn_desc_count(&t->counts[i++]->desc)) {
         const struct lvn_desc *d = &t->counts[i]->desc;
@@ -171,7 +171,7 @@ static void put_confusion(json_t *row, const struct lvn_callback_context *m)
             for (int64_t j = 0; j < classes; j++)
                 json_array_append_new(line, json_integer((json_int_t)count[k * classes + j]));
             json_array_append_new(matrix, line);
-            if (m->config) json_array_append_new(classes_of, text_of(lvn_class_name(m->config, k, name)));
+            if (context->config) json_array_append_new(classes_of, text_of(lvn_class_name(context->config, k, name)));
         }
         json_object_set_new(row, "confusion", matrix);
         json_object_set_new(row, "classes", classes_of);
@@ -179,48 +179,48 @@ static void put_confusion(json_t *row, const struct lvn_callback_context *m)
     }
 }
 
-static json_t *event_row(const struct lvn_callback_context *m)
+static json_t *event_row(const struct lvn_callback_context *context)
 {
-    const struct lvn_event *e = &m->event;
-    const bool setting_up = e->step < m->resumed_step; /* the event's step is not set yet */
-    json_t *row = begin(names[e->kind], setting_up ? m->resumed_step : e->step);
+    const struct lvn_event *e = &context->event;
+    const bool setting_up = e->step < context->resumed_step; /* the event's step is not set yet */
+    json_t *row = begin(names[e->kind], setting_up ? context->resumed_step : e->step);
     if (e->kind == LVN_EVENT_VALIDATION) {
         for (int i = 0; i < e->n_scalars; i++) {
             if (e->scalar[i].kind == e->kind) put_number(row, e->scalar[i].name, e->scalar[i].value);
         }
         if (e->best) json_object_set_new(row, "best", json_true());
-        put_confusion(row, m);
+        put_confusion(row, context);
     }
     put_text(row, "text", e->text);
     return row;
 }
 
 /* After the first step of a resumed run: the cost of its restart. */
-static void put_first_step(struct state *o, struct lvn_callback_context *m)
+static void put_first_step(struct state *o, struct lvn_callback_context *context)
 {
     static const char *const scalars[] = {"goodput", "restarts", "restart_seconds"};
     long begun = lvn_json_begin();
-    json_t *row = begin("resumed", m->event.step);
+    json_t *row = begin("resumed", context->event.step);
     o->first = false;
-    for (int i = 0; i < 3; i++) put_number(row, scalars[i], lvn_event_value(&m->event, scalars[i]));
-    end(o, m, begun, row);
-    lvn_rows_flush(o, m);
+    for (int i = 0; i < 3; i++) put_number(row, scalars[i], lvn_event_value(&context->event, scalars[i]));
+    end(o, context, begun, row);
+    lvn_rows_flush(o, context);
 }
 
-static void note(void *state, struct lvn_callback_context *m)
+static void note(void *state, struct lvn_callback_context *context)
 {
     long begun = lvn_json_begin();
-    end(state, m, begun, event_row(m));
+    end(state, context, begun, event_row(context));
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    const enum lvn_event_kind kind = m->event.kind;
-    if (kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(o, m) : LVN_OK);
-    if (!m->dir) return LVN_OK;
-    if (kind == LVN_EVENT_STEP && o->first) put_first_step(o, m);
-    if (kind == LVN_EVENT_VALIDATION || kind == LVN_EVENT_CHECKPOINT || kind == LVN_EVENT_END) note(o, m);
+    const enum lvn_event_kind kind = context->event.kind;
+    if (kind == LVN_EVENT_START) return lvn_ranks_agree(context->ranks, context->dir ? start(o, context) : LVN_OK);
+    if (!context->dir) return LVN_OK;
+    if (kind == LVN_EVENT_STEP && o->first) put_first_step(o, context);
+    if (kind == LVN_EVENT_VALIDATION || kind == LVN_EVENT_CHECKPOINT || kind == LVN_EVENT_END) note(o, context);
     return LVN_OK;
 }
 

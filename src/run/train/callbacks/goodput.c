@@ -56,26 +56,27 @@ static enum lvn_status read_status(const char *path, double known[3])
     return status;
 }
 
-static enum lvn_status read_both(const struct lvn_callback_context *m, double known[3])
+static enum lvn_status read_both(const struct lvn_callback_context *context, double known[3])
 {
     char path[LVN_CALLBACK_PATH_TEXT];
-    enum lvn_status status = read_status(lvn_callback_path(m, LVN_RUN_DIR_STATUS, path), known);
-    if (status != LVN_OK || !lvn_store_is_remote(m->dir->url)) return status;
+    enum lvn_status status = read_status(lvn_callback_path(context, LVN_RUN_DIR_STATUS, path), known);
+    if (status != LVN_OK || !lvn_store_is_remote(context->dir->url)) return status;
     LVN_LOCAL_ARENA(a);
-    const char *url = lvn_store_join(&a, m->dir->url, LVN_RUN_DIR_STATUS);
+    const char *url = lvn_store_join(&a, context->dir->url, LVN_RUN_DIR_STATUS);
     return url ? read_status(url, known) : LVN_MEMORY;
 }
 
-static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
+static enum lvn_status open_it(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
     double known[3] = {0}; /* steps computed, restarts, last sign of life; sent by rank 0 */
-    o->goodput = lvn_event_find(&m->event, "goodput");
+    o->goodput = lvn_event_find(&context->event, "goodput");
     if (o->goodput < 0) return LVN_OK;
-    if (m->dir && read_both(m, known)) lvn_callback_warn(m, "steps that the previous attempt lost are not counted");
-    LVN_TRY(lvn_ranks_sum(m->ranks, known, 3));
-    o->attempts.first_step = m->resumed_step;
-    o->attempts.computed = known[0] > (double)m->resumed_step ? (int64_t)known[0] : m->resumed_step;
+    if (context->dir && read_both(context, known))
+        lvn_callback_warn(context, "steps that the previous attempt lost are not counted");
+    LVN_TRY(lvn_ranks_sum(context->ranks, known, 3));
+    o->attempts.first_step = context->resumed_step;
+    o->attempts.computed = known[0] > (double)context->resumed_step ? (int64_t)known[0] : context->resumed_step;
     o->attempts.restarts = (int64_t)known[1] + 1;
     o->last_sign = known[2];
     return LVN_OK;
@@ -88,27 +89,27 @@ static void set(const struct state *o, struct lvn_scalar s[3], int64_t step)
     if (o->attempts.restart_seconds > 0) s[2].value = o->attempts.restart_seconds;
 }
 
-static void start(const struct state *o, struct lvn_callback_context *m)
+static void start(const struct state *o, struct lvn_callback_context *context)
 {
-    lvn_member_set_attempts(m->ranks->member, &o->attempts);
-    if (o->attempts.computed > 0) set(o, &m->event.scalar[o->goodput], o->attempts.first_step);
+    lvn_member_set_attempts(context->ranks->member, &o->attempts);
+    if (o->attempts.computed > 0) set(o, &context->event.scalar[o->goodput], o->attempts.first_step);
 }
 
-static void finish_step(struct state *o, struct lvn_callback_context *m)
+static void finish_step(struct state *o, struct lvn_callback_context *context)
 {
-    if (m->event.step == o->attempts.first_step + 1 && o->last_sign > 0) {
+    if (context->event.step == o->attempts.first_step + 1 && o->last_sign > 0) {
         o->attempts.restart_seconds = lvn_wall_seconds() - o->last_sign;
-        lvn_member_set_attempts(m->ranks->member, &o->attempts);
+        lvn_member_set_attempts(context->ranks->member, &o->attempts);
     }
-    set(o, &m->event.scalar[o->goodput], m->event.step);
+    set(o, &context->event.scalar[o->goodput], context->event.step);
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
     if (o->goodput < 0) return LVN_OK;
-    if (m->event.kind == LVN_EVENT_START) start(o, m);
-    if (m->event.kind == LVN_EVENT_STEP) finish_step(o, m);
+    if (context->event.kind == LVN_EVENT_START) start(o, context);
+    if (context->event.kind == LVN_EVENT_STEP) finish_step(o, context);
     return LVN_OK;
 }
 

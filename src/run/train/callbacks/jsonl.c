@@ -17,23 +17,24 @@ static void add(struct lvn_text *t, const struct lvn_scalar *s)
         lvn_text_add(t, "null");
 }
 
-static void put(struct lvn_rows *r, struct lvn_callback_context *m)
+static void put(struct lvn_rows *r, struct lvn_callback_context *context)
 {
-    const struct lvn_event *e = &m->event;
+    const struct lvn_event *e = &context->event;
     struct lvn_text *row = lvn_rows_begin(r);
     lvn_text_printf(row, "{\"step\": %" PRId64, e->step);
     for (int i = 0; i < e->n_scalars; i++) {
         if (lvn_event_updates(e, i)) add(row, &e->scalar[i]);
     }
     lvn_text_add(row, "}");
-    lvn_rows_end(r, m);
+    lvn_rows_end(r, context);
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
-    if (m->event.kind == LVN_EVENT_START)
-        return lvn_ranks_agree(m->ranks, m->dir ? lvn_rows_open(state, m, "metrics.jsonl", "") : LVN_OK);
-    if (m->dir && lvn_event_updates_any(&m->event)) put(state, m);
+    if (context->event.kind == LVN_EVENT_START)
+        return lvn_ranks_agree(context->ranks,
+                               context->dir ? lvn_rows_open(state, context, "metrics.jsonl", "") : LVN_OK);
+    if (context->dir && lvn_event_updates_any(&context->event)) put(state, context);
     return LVN_OK;
 }
 

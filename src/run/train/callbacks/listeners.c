@@ -2,10 +2,10 @@
  * can still set fields of the event. */
 #include "train/callback.h"
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     (void)state;
-    lvn_callback_notify(m, m->event.kind, m->event.text);
+    lvn_callback_notify(context, context->event.kind, context->event.text);
     return LVN_OK;
 }
 

@@ -22,13 +22,13 @@ struct state {
     bool failed;       /* it could not be drawn, and this was reported */
 };
 
-static enum lvn_status start(struct state *o, const struct lvn_callback_context *m)
+static enum lvn_status start(struct state *o, const struct lvn_callback_context *context)
 {
     o->run = lvn_calloc(1, sizeof *o->run);
     if (!o->run) return LVN_MEMORY;
-    lvn_callback_path(m, name, o->path);
+    lvn_callback_path(context, name, o->path);
     o->not_before = lvn_seconds() + PAUSE * FIRST_GUESS;
-    enum lvn_status status = lvn_report_open(o->run, m->dir->path);
+    enum lvn_status status = lvn_report_open(o->run, context->dir->path);
     if (status == LVN_OK) return LVN_OK;
     free(o->run);
     o->run = NULL;
@@ -48,7 +48,7 @@ static enum lvn_status draw(struct state *o)
     return status;
 }
 
-static void draw_now(struct state *o, struct lvn_callback_context *m)
+static void draw_now(struct state *o, struct lvn_callback_context *context)
 {
     if (draw(o) == LVN_OK) {
         o->failed = false;
@@ -56,20 +56,20 @@ static void draw_now(struct state *o, struct lvn_callback_context *m)
         lvn_error_clear();
     } else {
         o->failed = true;
-        lvn_callback_warn(m, "the report could not be drawn");
+        lvn_callback_warn(context, "the report could not be drawn");
     }
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    const enum lvn_event_kind kind = m->event.kind;
-    if (!m->dir) return LVN_OK;
-    if (kind == LVN_EVENT_START && start(o, m) != LVN_OK) lvn_callback_warn(m, "there will be no report");
+    const enum lvn_event_kind kind = context->event.kind;
+    if (!context->dir) return LVN_OK;
+    if (kind == LVN_EVENT_START && start(o, context) != LVN_OK) lvn_callback_warn(context, "there will be no report");
     o->outdated |= o->run != NULL;
     if (!o->outdated) return LVN_OK;
     const bool due = kind == LVN_EVENT_VALIDATION || kind == LVN_EVENT_CHECKPOINT;
-    if (kind == LVN_EVENT_END || (due && lvn_seconds() >= o->not_before)) draw_now(o, m);
+    if (kind == LVN_EVENT_END || (due && lvn_seconds() >= o->not_before)) draw_now(o, context);
     return LVN_OK;
 }
 

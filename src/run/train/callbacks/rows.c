@@ -52,12 +52,12 @@ static enum lvn_status open_file(struct lvn_rows *r, const char *path)
     return LVN_OK;
 }
 
-enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_context *m, const char *name,
+enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_context *context, const char *name,
                               const char *header)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
     *r = (struct lvn_rows){.name = name};
-    LVN_TRY(cut(lvn_callback_path(m, name, path), m->resumed_step, header));
+    LVN_TRY(cut(lvn_callback_path(context, name, path), context->resumed_step, header));
     return open_file(r, path);
 }
 
@@ -68,7 +68,7 @@ void lvn_rows_close(void *rows)
     if (lvn_append_file_close(&r->file) != LVN_OK) lvn_error_clear();
 }
 
-static void report(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_status status)
+static void report(struct lvn_rows *r, struct lvn_callback_context *context, enum lvn_status status)
 {
     char text[100];
     if (status == LVN_OK) return;
@@ -78,17 +78,17 @@ static void report(struct lvn_rows *r, struct lvn_callback_context *m, enum lvn_
     if (again)
         lvn_error_clear();
     else
-        lvn_callback_warn(m, text);
+        lvn_callback_warn(context, text);
 }
 
-void lvn_rows_set_header(struct lvn_rows *r, struct lvn_callback_context *m, const char *header)
+void lvn_rows_set_header(struct lvn_rows *r, struct lvn_callback_context *context, const char *header)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
     if (!r->file.is_open) return;
     enum lvn_status status = lvn_append_file_close(&r->file); /* writes pending rows */
-    if (status == LVN_OK) status = cut(lvn_callback_path(m, r->name, path), INT64_MAX, header);
-    report(r, m, status);
-    if (!r->file.is_open) report(r, m, open_file(r, lvn_callback_path(m, r->name, path)));
+    if (status == LVN_OK) status = cut(lvn_callback_path(context, r->name, path), INT64_MAX, header);
+    report(r, context, status);
+    if (!r->file.is_open) report(r, context, open_file(r, lvn_callback_path(context, r->name, path)));
 }
 
 struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
@@ -98,19 +98,19 @@ struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
     return &r->row;
 }
 
-void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *m)
+void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *context)
 {
     if (!r->file.is_open) return;
     lvn_text_add(&r->row, "\n");
     enum lvn_status status = lvn_text_status(&r->row); /* a failed write leaves no partial row */
-    report(r, m, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
-    if (m->event.kind != LVN_EVENT_STEP && m->event.kind != LVN_EVENT_LOG) lvn_rows_flush(r, m);
+    report(r, context, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
+    if (context->event.kind != LVN_EVENT_STEP && context->event.kind != LVN_EVENT_LOG) lvn_rows_flush(r, context);
 }
 
-void lvn_rows_flush(void *rows, struct lvn_callback_context *m)
+void lvn_rows_flush(void *rows, struct lvn_callback_context *context)
 {
     struct lvn_rows *r = rows;
-    report(r, m, lvn_append_file_flush(&r->file));
+    report(r, context, lvn_append_file_flush(&r->file));
 }
 
 void lvn_rows_number(struct lvn_text *t, double value)

@@ -82,29 +82,31 @@ static enum lvn_status cut(const char *path, int64_t last_step)
 
 /* --- the events --- */
 
-static void sample(struct state *o, struct lvn_callback_context *m)
+static void sample(struct state *o, struct lvn_callback_context *context)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
     LVN_LOCAL_TEXT(text);
-    int64_t step = m->event.step;
+    int64_t step = context->event.step;
     const char *before = lvn_work_begin("a sample");
-    enum lvn_status status = lvn_sampler_text(o->sampler, m->settings, &m->codec, NULL, step, &text);
-    if (status == LVN_OK && m->ranks->rank == 0) {
-        lvn_callback_notify(m, LVN_EVENT_SAMPLE, text.p);
-        if (m->dir) status = append(lvn_callback_path(m, name, path), step, text.p);
+    enum lvn_status status = lvn_sampler_text(o->sampler, context->settings, &context->codec, NULL, step, &text);
+    if (status == LVN_OK && context->ranks->rank == 0) {
+        lvn_callback_notify(context, LVN_EVENT_SAMPLE, text.p);
+        if (context->dir) status = append(lvn_callback_path(context, name, path), step, text.p);
     }
-    if (status != LVN_OK) lvn_callback_warn(m, "a sample could not be generated or saved");
+    if (status != LVN_OK) lvn_callback_warn(context, "a sample could not be generated or saved");
     lvn_work_end(before);
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
     char path[LVN_CALLBACK_PATH_TEXT];
-    if (m->event.kind == LVN_EVENT_START)
-        return lvn_ranks_agree(m->ranks, m->dir ? cut(lvn_callback_path(m, name, path), m->resumed_step) : LVN_OK);
-    if (m->event.kind == LVN_EVENT_STEP && o->sampler && m->event.step % m->settings->sample.every_n_steps == 0)
-        sample(o, m);
+    if (context->event.kind == LVN_EVENT_START)
+        return lvn_ranks_agree(
+            context->ranks, context->dir ? cut(lvn_callback_path(context, name, path), context->resumed_step) : LVN_OK);
+    if (context->event.kind == LVN_EVENT_STEP && o->sampler &&
+        context->event.step % context->settings->sample.every_n_steps == 0)
+        sample(o, context);
     return LVN_OK;
 }
 

@@ -13,45 +13,46 @@ struct state {
     bool warned;
 };
 
-static enum lvn_status start(struct state *o, const struct lvn_callback_context *m)
+static enum lvn_status start(struct state *o, const struct lvn_callback_context *context)
 {
     char path[LVN_CALLBACK_PATH_TEXT];
-    int64_t first_step = m->resumed_step < 0 ? 0 : m->resumed_step + 1;
-    return lvn_tensorboard_open(&o->file, lvn_callback_path(m, name, path), lvn_wall_seconds(), first_step);
+    int64_t first_step = context->resumed_step < 0 ? 0 : context->resumed_step + 1;
+    return lvn_tensorboard_open(&o->file, lvn_callback_path(context, name, path), lvn_wall_seconds(), first_step);
 }
 
-static void report(struct state *o, struct lvn_callback_context *m, enum lvn_status status)
+static void report(struct state *o, struct lvn_callback_context *context, enum lvn_status status)
 {
     if (status == LVN_OK) return;
     if (o->warned)
         lvn_error_clear();
     else
-        lvn_callback_warn(m, "TensorBoard's events could not be written");
+        lvn_callback_warn(context, "TensorBoard's events could not be written");
     o->warned = true;
 }
 
-static void flush(void *state, struct lvn_callback_context *m)
+static void flush(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    report(o, m, lvn_tensorboard_flush(&o->file));
+    report(o, context, lvn_tensorboard_flush(&o->file));
 }
 
-static void put(struct state *o, struct lvn_callback_context *m)
+static void put(struct state *o, struct lvn_callback_context *context)
 {
-    const struct lvn_event *e = &m->event;
+    const struct lvn_event *e = &context->event;
     for (int i = 0; i < e->n_scalars; i++) {
         /* events have their own times, so omit the scalar `time` */
         if (lvn_event_updates(e, i) && e->scalar[i].computed && !isnan(e->scalar[i].value))
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
-    report(o, m, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
-    if (e->kind != LVN_EVENT_STEP && e->kind != LVN_EVENT_LOG) flush(o, m);
+    report(o, context, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
+    if (e->kind != LVN_EVENT_STEP && e->kind != LVN_EVENT_LOG) flush(o, context);
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
-    if (m->event.kind == LVN_EVENT_START) return lvn_ranks_agree(m->ranks, m->dir ? start(state, m) : LVN_OK);
-    if (m->dir) put(state, m);
+    if (context->event.kind == LVN_EVENT_START)
+        return lvn_ranks_agree(context->ranks, context->dir ? start(state, context) : LVN_OK);
+    if (context->dir) put(state, context);
     return LVN_OK;
 }
 

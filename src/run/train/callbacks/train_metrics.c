@@ -19,38 +19,38 @@ struct state {
     int64_t n_counts;
 };
 
-static enum lvn_status open_it(void *state, struct lvn_callback_context *m)
+static enum lvn_status open_it(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    o->n_counts = lvn_task_counts(m->task);
+    o->n_counts = lvn_task_counts(context->task);
     o->counts = lvn_calloc((size_t)o->n_counts + 1, sizeof *o->counts);
     return o->counts ? LVN_OK : LVN_MEMORY;
 }
 
-static void add(struct state *o, const struct lvn_callback_context *m)
+static void add(struct state *o, const struct lvn_callback_context *context)
 {
-    o->loss += m->loss_sum;
-    o->labels += m->labels;
-    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] += m->counts[i];
+    o->loss += context->loss_sum;
+    o->labels += context->labels;
+    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] += context->counts[i];
 }
 
-static void conclude(struct state *o, struct lvn_callback_context *m)
+static void conclude(struct state *o, struct lvn_callback_context *context)
 {
-    struct lvn_scalar *s = &m->event.scalar[m->train_metrics];
+    struct lvn_scalar *s = &context->event.scalar[context->train_metrics];
     const struct lvn_metric_sums sums = {.loss = o->loss, .labels = o->labels};
     s->value = o->labels ? o->loss / (double)o->labels : NAN;
-    for (int i = 0; i < m->task->n_metrics; i++)
-        s[1 + i].value = o->labels ? lvn_task_metric(m->task, i, sums, o->counts) : (double)NAN;
+    for (int i = 0; i < context->task->n_metrics; i++)
+        s[1 + i].value = o->labels ? lvn_task_metric(context->task, i, sums, o->counts) : (double)NAN;
     o->loss = 0.0;
     o->labels = 0;
     memset(o->counts, 0, sizeof *o->counts * (size_t)o->n_counts);
 }
 
-static enum lvn_status call(void *state, struct lvn_callback_context *m)
+static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    if (m->event.kind == LVN_EVENT_STEP) add(o, m);
-    if (m->event.kind == m->event.scalar[m->train_metrics].kind) conclude(o, m);
+    if (context->event.kind == LVN_EVENT_STEP) add(o, context);
+    if (context->event.kind == context->event.scalar[context->train_metrics].kind) conclude(o, context);
     return LVN_OK;
 }
 
@@ -65,11 +65,11 @@ static void save(const void *state, json_t *json)
     json_object_set_new(json, "counts", counts);
 }
 
-static enum lvn_status load(void *state, struct lvn_callback_context *m, const json_t *json)
+static enum lvn_status load(void *state, struct lvn_callback_context *context, const json_t *json)
 {
     struct state *o = state;
     const json_t *counts = json_object_get(json, "counts");
-    (void)m;
+    (void)context;
     if ((int64_t)json_array_size(counts) != o->n_counts) return LVN_OK;
     o->loss = json_number_value(json_object_get(json, "loss"));
     o->labels = json_integer_value(json_object_get(json, "labels"));
