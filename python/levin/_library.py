@@ -84,7 +84,7 @@ def sized(kind: type, count: int = 0, **fields: Any) -> Any:
 
 
 def elements(first: Any, n: int) -> list[Any]:
-    """The elements of an array of structs, which are as far apart as the size in the first one says: the library may know more
+    """The elements of an array of structs. Their distance is the `size` of the first one, because the library may have more
     fields than this package. first: a pointer."""
     if not n:
         return []

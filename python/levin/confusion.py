@@ -20,8 +20,8 @@ _STYLE = """
 class ConfusionMatrix:
     """Counts by class: `counts[i][j]` samples of class i (row) were predicted as class j (column).
 
-    names: of the classes, in their order; default: their numbers. `accuracy` is the share of the diagonal. A notebook shows
-    each cell's share of its row as a shade.
+    names: names of the classes, in order; default: their indices. `accuracy` is the fraction of samples on the diagonal. In a
+    notebook, a cell is shaded by its fraction of the row.
     """
 
     def __init__(self, counts: Sequence[Sequence[float]], names: Sequence[str] | None = None) -> None:

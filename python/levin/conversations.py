@@ -16,9 +16,9 @@ from typing import Any
 
 from .errors import FaultError, InputError
 
-_FORMS = ({"messages"}, {"conversations"}, {"prompt", "completion"}, {"instruction", "output"})
+_REQUIRED_KEYS = ({"messages"}, {"conversations"}, {"prompt", "completion"}, {"instruction", "output"})
 _KEYS = {"train": "data.path", "val": "data.val_path", "test": "data.test_path"}
-_NAMES = {"validation": "val"}  # as in a datasets.DatasetDict
+_SPLIT_ALIASES = {"validation": "val"}  # as in a datasets.DatasetDict
 
 
 def json_row(row: Any, what: str) -> str:
@@ -32,12 +32,12 @@ def json_row(row: Any, what: str) -> str:
 
 
 def _rows(data: Any) -> Any:
-    """pandas: its rows, by position."""
+    """The rows of a pandas DataFrame as dicts; other data unchanged."""
     return data.to_dict("records") if hasattr(data, "to_dict") and hasattr(data, "iloc") else data
 
 
 def _peek(data: Any) -> tuple[Any, Any]:
-    """The first row (None: there is none), and the same data; an iterator continues after a look at its first row."""
+    """The first row (None: no rows), and the data. An iterator is replaced by one that still yields its first row."""
     if isinstance(data, Iterator):
         rows = list(itertools.islice(data, 1))
         return (rows[0] if rows else None), itertools.chain(rows, data)
@@ -47,12 +47,12 @@ def _peek(data: Any) -> tuple[Any, Any]:
 
 
 def _acquire(folder: str) -> int:
-    """Makes the folder, and returns a file that is locked while this process uses it."""
+    """Create the folder, and return a file descriptor with a shared lock, held while this process uses the folder."""
     while True:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.lstat(folder)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise FaultError(f"'{folder}' belongs to another user, or is no folder: set TMPDIR to a folder of your own")
+            raise FaultError(f"'{folder}' belongs to another user or is not a folder; set TMPDIR to a folder that you own")
         try:
             lock = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
@@ -64,7 +64,7 @@ def _acquire(folder: str) -> int:
 
 
 def _release(folder: str, lock: int, process: int) -> None:
-    """Removes the folder with its last user."""
+    """Release the lock, and remove the folder if no other process holds one."""
     if os.getpid() == process:  # not in a fork
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,15 +73,15 @@ def _release(folder: str, lock: int, process: int) -> None:
 
 
 class Conversations:
-    """Files of the conversations of `levin.Run(data=...)`, which are removed with the last object that uses them. `keys`: the
-    settings that name them. Their folder is named by the contents, so that all ranks have the same paths."""
+    """Temporary files with the conversations of `levin.Run(data=...)`, removed when the last object that uses them is deleted.
+    `keys`: the settings that refer to them. Their folder is named by the contents, so that all ranks have the same paths."""
 
     def __init__(self, splits: Mapping[str, Any]) -> None:
         checksum = hashlib.sha256()
-        with tempfile.TemporaryDirectory(prefix="levin-conversations-") as mine:
+        with tempfile.TemporaryDirectory(prefix="levin-conversations-") as temporary:
             for name, rows in splits.items():
                 checksum.update(name.encode())
-                with open(os.path.join(mine, f"{name}.jsonl"), "wb") as f:
+                with open(os.path.join(temporary, f"{name}.jsonl"), "wb") as f:
                     for i, row in enumerate(rows):
                         if not isinstance(row, Mapping):
                             raise InputError(f"row {i} of {name} is a {type(row).__name__}, and a row of conversations must be a "
@@ -94,17 +94,17 @@ class Conversations:
             self.keys = {"data.kind": "chat", **dict.fromkeys(_KEYS.values(), "")}
             for name in splits:
                 self.keys[_KEYS[name]] = os.path.join(folder, f"{name}.jsonl")
-                os.replace(os.path.join(mine, f"{name}.jsonl"), self.keys[_KEYS[name]])
+                os.replace(os.path.join(temporary, f"{name}.jsonl"), self.keys[_KEYS[name]])
 
 
 def conversations(data: Any) -> tuple[Conversations | None, Any]:
-    """The conversations of the argument `data` of a run, if its rows have their members; and the data, which remain as
-    they are otherwise."""
-    splits = {_NAMES.get(k, k): _rows(v) for k, v in data.items()} if isinstance(data, Mapping) else {"train": _rows(data)}
+    """If the rows of `data` are conversations (_REQUIRED_KEYS): their files, and None. Otherwise: None, and the data
+    unchanged."""
+    splits = {_SPLIT_ALIASES.get(k, k): _rows(v) for k, v in data.items()} if isinstance(data, Mapping) else {"train": _rows(data)}
     if "train" not in splits or not set(splits) <= set(_KEYS):
         return None, data
     first, splits["train"] = _peek(splits["train"])
-    if not isinstance(first, Mapping) or not any(form <= set(first) for form in _FORMS):
+    if not isinstance(first, Mapping) or not any(keys <= set(first) for keys in _REQUIRED_KEYS):
         return None, splits if isinstance(data, Mapping) else splits["train"]
     return Conversations({k: v for k, v in splits.items() if v is not None}), None
 

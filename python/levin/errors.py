@@ -5,7 +5,7 @@ from __future__ import annotations
 class Error(Exception):
     """A failure, in one sentence: where, what was found, what was expected, what to do.
 
-    `trace` contains the lines "while ..." with what levin was doing, and sometimes hints. A traceback also shows them.
+    `trace` has the lines "while ...", which say what levin was doing, and sometimes hints. Tracebacks show it, too.
     """
 
     def __init__(self, text: str, trace: str = "") -> None:

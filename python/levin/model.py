@@ -23,7 +23,8 @@ from .settings import Settings
 
 def _positive(value: float, what: str) -> float:
     if not value >= 0:
-        raise InputError(f"{what} is {value}: give a number from 0, or None for that of the model's generation_config.json")
+        raise InputError(f"{what} is {value}: give a number of at least 0, or None for the value in the model's "
+                         "generation_config.json")
     return value
 
 
@@ -43,18 +44,19 @@ class Prediction(NamedTuple):
     """The result of `Model.predict()`, a row for each text."""
 
     label: np.ndarray | None  # (n) int64; None: the model predicts numbers
-    name: list[str] | None  # (n) of these classes
+    name: list[str] | None  # (n) names of the classes in `label`; None: the model predicts numbers
     probabilities: np.ndarray | None  # (n, classes) float64
     number: np.ndarray | None = None  # (n) float64; None: the model predicts classes
 
 
 def load(model: str | os.PathLike[str], **keys: Any) -> Model:
-    """Open a MODEL: a run (its best checkpoint), a checkpoint, a folder of Hugging Face, a published name, a path of a
-    store. keys: settings, for example `trainer__accelerator="cpu"`. Raises InputError if it is missing, FaultError if it is damaged."""
+    """Open a model: a run (its best checkpoint), a checkpoint, a Hugging Face directory, the name of a published model, or a path
+    in a store. keys: settings, for example `trainer__accelerator="cpu"`. Raises InputError if it is missing, FaultError if it
+    is damaged."""
     return Model(model, keys)
 
 
-class _Memory(_library.NotCopied):
+class _Handle(_library.NotCopied):
     """An open model of the library, released with the last reference: calls in progress and arrays of `parameters()`
     outlive `Model.close()`."""
 
@@ -85,12 +87,12 @@ class Model(_library.NotCopied):
     can be used afterwards."""
 
     def __init__(self, model: str | os.PathLike[str], keys: Mapping[str, Any]) -> None:
-        self._memory: _Memory | None = None
+        self._handle: _Handle | None = None
         _library.encode(model, "model")
         self.name, self._keys = os.fsdecode(model), dict(keys)
         self.settings = self._settings({})
         with Interrupts(asks=True):
-            self._memory = _Memory(self.settings)
+            self._handle = _Handle(self.settings)
 
     def _settings(self, keys: Mapping[str, Any]) -> Settings:
         s = Settings()
@@ -103,7 +105,7 @@ class Model(_library.NotCopied):
     def close(self) -> None:
         """Release the memory, as soon as no call (in another thread, or an open stream) and no array of `parameters()`
         uses it."""
-        self._memory = None
+        self._handle = None
 
     def __enter__(self) -> Model:
         return self
@@ -111,37 +113,37 @@ class Model(_library.NotCopied):
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def _need(self) -> _Memory:
-        memory = self._memory
-        if not memory:
+    def _require_open(self) -> _Handle:
+        handle = self._handle
+        if not handle:
             raise InputError(f"the model '{self.name}' is closed: levin.load() opens it again")
-        return memory
+        return handle
 
     @property
     def vocab_size(self) -> int:
-        memory = self._need()
-        return lib.levin_inference_vocab_size(memory.pointer)
+        handle = self._require_open()
+        return lib.levin_inference_vocab_size(handle.pointer)
 
     @property
     def block_size(self) -> int:
         """The longest window in tokens."""
-        memory = self._need()
-        return lib.levin_inference_block_size(memory.pointer)
+        handle = self._require_open()
+        return lib.levin_inference_block_size(handle.pointer)
 
     @property
     def classes(self) -> list[str]:
         """The names of the classes, in the order of `predict().probabilities` and of `evaluate().confusion`; []: the
         model is not a classifier."""
-        memory, out = self._need(), c_void_p()
-        _library.check(lib.levin_inference_classes(memory.pointer, byref(out)))
+        handle, out = self._require_open(), c_void_p()
+        _library.check(lib.levin_inference_classes(handle.pointer, byref(out)))
         return _library.read_text(out).split("\n")[:-1]
 
     # --- text ---
 
     def encode(self, text: str) -> np.ndarray:
         """Ids (n) int32 of a text, with the tokens that the tokenizer adds."""
-        memory, raw, out, n = self._need(), _library.encode(text, "text"), c_void_p(), c_int64()
-        _library.check(lib.levin_inference_encode(memory.pointer, raw, len(raw), byref(out), byref(n)))
+        handle, raw, out, n = self._require_open(), _library.encode(text, "text"), c_void_p(), c_int64()
+        _library.check(lib.levin_inference_encode(handle.pointer, raw, len(raw), byref(out), byref(n)))
         try:
             return np.array(from_memory(out.value, (n.value,), np.int32)) if n.value else np.zeros(0, np.int32)
         finally:
@@ -149,8 +151,8 @@ class Model(_library.NotCopied):
 
     def decode(self, ids: Any) -> str:
         """The text of ids (n)."""
-        memory, row, out = self._need(), self._ids(ids, 1), c_void_p()
-        _library.check(lib.levin_inference_decode(memory.pointer, row.ctypes.data, row.size, byref(out)))
+        handle, row, out = self._require_open(), self._ids(ids, 1), c_void_p()
+        _library.check(lib.levin_inference_decode(handle.pointer, row.ctypes.data, row.size, byref(out)))
         return _library.read_text(out)
 
     @staticmethod
@@ -172,7 +174,7 @@ class Model(_library.NotCopied):
         temperature 0 chooses the most likely token. number: selects the random numbers of this sample. stream: yields the
         text piece by piece during generation; closing the iterator ends it.
         """
-        memory, integer, real = self._need(), _library.integer, _library.real
+        handle, integer, real = self._require_open(), _library.integer, _library.real
         ids = self.encode(prompt) if isinstance(prompt, str) else self._ids(prompt, 1)
         if not ids.size:
             raise InputError("the prompt is empty: give at least one token")
@@ -181,7 +183,7 @@ class Model(_library.NotCopied):
                                       temperature=real(temperature, "temperature"), top_k=integer(top_k, "top_k"),
                                       top_p=real(top_p, "top_p"), seed=integer(seed, "seed"),
                                       number=integer(number, "number"))
-        return self._stream(memory, options, ids) if stream else self._generate(memory, options, ids)
+        return self._stream(handle, options, ids) if stream else self._generate(handle, options, ids)
 
     def chat(self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int = 512, temperature: float | None = None,
              top_k: int | None = None, top_p: float | None = None, repetition_penalty: float | None = None,
@@ -190,11 +192,11 @@ class Model(_library.NotCopied):
         """The model's answer to a conversation: a list of messages, as [{"role": "user", "content": "Hello"}], written with
         the model's chat template.
 
-        What is not given is chosen as the model's generation_config.json says (without it, the most probable token). The
-        answer has at most `max_new_tokens` tokens, and fewer if the context is full. template: a built-in template or a file
-        instead of the model's. seed, number and stream are those of `generate()`.
+        Options that are not given have the values of the model's generation_config.json. Without this file the most probable
+        token is chosen. The answer has at most `max_new_tokens` tokens, and fewer if the context is full. template: a built-in
+        template or a file instead of the model's. seed, number and stream are those of `generate()`.
         """
-        memory, integer, real = self._need(), _library.integer, _library.real
+        handle, integer, real = self._require_open(), _library.integer, _library.real
         if isinstance(messages, (str, bytes, Mapping)):
             raise InputError("messages must be a list of dicts with role and content, as "
                              f"[{{'role': 'user', 'content': '...'}}], not {type(messages).__name__}")
@@ -209,11 +211,11 @@ class Model(_library.NotCopied):
             repetition_penalty=-1.0 if repetition_penalty is None else
             _positive(real(repetition_penalty, "repetition_penalty"), "repetition_penalty"),
             seed=integer(seed, "seed"), number=integer(number, "number"))
-        return self._stream(memory, options, conversation) if stream else self._generate(memory, options, conversation)
+        return self._stream(handle, options, conversation) if stream else self._generate(handle, options, conversation)
 
     @staticmethod
-    def _generate(memory: _Memory, options: Any, prompt: Any) -> str:
-        with memory.call() as pointer:
+    def _generate(handle: _Handle, options: Any, prompt: Any) -> str:
+        with handle.call() as pointer:
             status = lib.levin_inference_generate(pointer, byref(options))
             failure = _library.error(status) if status else None
             lib.levin_free(options.ids)
@@ -222,7 +224,7 @@ class Model(_library.NotCopied):
                 raise failure
             return text
 
-    def _stream(self, memory: _Memory, options: Any, prompt: Any) -> Iterator[str]:
+    def _stream(self, handle: _Handle, options: Any, prompt: Any) -> Iterator[str]:
         pieces: queue.Queue[Any] = queue.Queue()
         over = threading.Event()
 
@@ -234,7 +236,7 @@ class Model(_library.NotCopied):
 
         def work() -> None:
             try:
-                self._generate(memory, options, prompt)
+                self._generate(handle, options, prompt)
                 pieces.put(None)
             except BaseException as e:  # noqa: BLE001 - the iterator raises it
                 pieces.put(e)
@@ -260,8 +262,8 @@ class Model(_library.NotCopied):
         rows = self._ids(array, array.ndim if array.ndim in (1, 2) else 2)
         B, T = rows.shape if rows.ndim == 2 else (1, rows.size)
         out, shape, rank = c_void_p(), (c_int64 * 4)(), c_int64()
-        memory = self._need()
-        with memory.call() as pointer:
+        handle = self._require_open()
+        with handle.call() as pointer:
             _library.check(lib.levin_inference_logits(pointer, rows.ctypes.data, B, T, byref(out), shape, byref(rank)))
             result = np.array(from_memory(out.value, tuple(shape[:rank.value]), np.float32))
         return result if rows.ndim == 2 else result[0]
@@ -273,14 +275,14 @@ class Model(_library.NotCopied):
         Parameters with this layout in host memory are shared, also after `close()`: the next call computes with the values
         written there. The others (another layout, memory of a device) are read-only copies (`flags.writeable`).
         """
-        memory, n, row, out = self._need(), c_int64(), _library.sized(_library.Parameter), {}
-        with memory.call() as pointer:
+        handle, n, row, out = self._require_open(), c_int64(), _library.sized(_library.Parameter), {}
+        with handle.call() as pointer:
             _library.check(lib.levin_inference_parameters(pointer, byref(n)))
             for i in range(n.value):
                 _library.check(lib.levin_inference_parameter(pointer, i, byref(row)))
                 shape, kind = tuple(row.shape[:row.rank]), np.uint16 if row.dtype else np.float32
                 if row.data:
-                    array = from_memory(row.data, shape, kind, owner=memory)
+                    array = from_memory(row.data, shape, kind, owner=handle)
                 else:
                     array = np.empty(shape, kind)
                     _library.check(lib.levin_inference_copy(pointer, i, array.ctypes.data, array.nbytes))

@@ -184,7 +184,7 @@ class Run(_library.NotCopied):
         if self._pointer:
             return self
         if self._ended:
-            self._need()
+            self._require_open()
         with self._calling("open", asks=True):
             other = _open() if _open else None
             if other is not None and other._ended:
@@ -253,7 +253,7 @@ class Run(_library.NotCopied):
         over = ctypes.c_bool()
         while not self._over:
             with self._calling("steps"):
-                status = lib.levin_run_step(self._need(), byref(over))
+                status = lib.levin_run_step(self._require_open(), byref(over))
                 event, self._event = self._event, None
                 self._over = bool(status) or over.value
                 self._raise_callback()
@@ -279,7 +279,7 @@ class Run(_library.NotCopied):
         if self._ended:
             return
         with self._calling("end"):
-            status = lib.levin_run_end(self._need())
+            status = lib.levin_run_end(self._require_open())
             self._over = self._ended = True
             if status:
                 e = _library.error(status)
@@ -292,7 +292,7 @@ class Run(_library.NotCopied):
             if self._exception:
                 raise self._take_exception()
 
-    def _need(self) -> ctypes.c_void_p:
+    def _require_open(self) -> ctypes.c_void_p:
         if not self._pointer:
             raise InputError("the run is closed: create a new levin.Run, with resume=True to continue it")
         return self._pointer
@@ -413,12 +413,12 @@ class Run(_library.NotCopied):
         names = (ctypes.c_char_p * len(values))(*(_library.encode(k, "a name") for k in values))
         numbers = (ctypes.c_double * len(values))(*(float(v) for v in values.values()))  # type: ignore[arg-type]
         if self._within_callback():
-            status = lib.levin_run_log(self._need(), len(values), names, numbers)
+            status = lib.levin_run_log(self._require_open(), len(values), names, numbers)
             self._in_callback = True  # levin_run_log() has called the callbacks, which reset it
             _library.check(status)
             return
         with self._calling("log"):
-            _library.check(lib.levin_run_log(self.open()._need(), len(values), names, numbers))
+            _library.check(lib.levin_run_log(self.open()._require_open(), len(values), names, numbers))
             self._raise_callback()
 
     def save(self) -> None:
@@ -427,7 +427,7 @@ class Run(_library.NotCopied):
             self._requests |= _REQUESTS["save"]
             return
         with self._calling("save"):
-            _library.check(lib.levin_run_save(self.open()._need()))
+            _library.check(lib.levin_run_save(self.open()._require_open()))
             self._raise_callback()
 
     def validate(self) -> dict[str, float]:
@@ -445,7 +445,7 @@ class Run(_library.NotCopied):
     def _evaluate(self, split: str, call: str) -> dict[str, float]:
         rows = _library.sized(_library.RunScalar, 64)
         with self._calling(call, asks=True):
-            _library.check(lib.levin_run_evaluate(self.open()._need(), split.encode()))
+            _library.check(lib.levin_run_evaluate(self.open()._require_open(), split.encode()))
             n = lib.levin_run_results(self._pointer, rows, len(rows))
             return {rows[i].name.decode(): rows[i].value for i in range(n)}
 
@@ -454,7 +454,7 @@ class Run(_library.NotCopied):
         out = ctypes.c_void_p()
         text = None if prompt is None else _library.encode(prompt, "prompt")
         with self._calling("generate", asks=True):
-            _library.check(lib.levin_run_generate(self.open()._need(), text, byref(out)))
+            _library.check(lib.levin_run_generate(self.open()._require_open(), text, byref(out)))
             return _library.read_text(out)
 
     def summary(self) -> Summary:

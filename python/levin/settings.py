@@ -85,7 +85,7 @@ class Settings(_library.NotCopied, Mapping):
     def __init__(self) -> None:
         self._p = lib.levin_settings_new()
         if not self._p:
-            raise MemoryError("levin's settings")
+            raise MemoryError("not enough memory for the settings")
         self._keys = tuple(describe())
 
     def __del__(self, _free=lib.levin_settings_free) -> None:

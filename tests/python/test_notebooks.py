@@ -39,7 +39,7 @@ class Notebooks(unittest.TestCase):
         """Runs a short form of a notebook; returns its cells of code. parts: of the recipe, for the command line."""
         for to, source in files.items():
             if not source.exists():
-                self.skipTest(f"{source} is not here")
+                self.skipTest(f"{source} was not found")
             Path(to).parent.mkdir(exist_ok=True)
             if not Path(to).exists():
                 Path(to).symlink_to(source)
