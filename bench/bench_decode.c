@@ -3,9 +3,9 @@
  *     build/bench_decode [MODEL [THREADS [TOKENS [PROMPT]]]]   MODEL: llama-124m, pythia-160m, smollm2-135m-instruct
  *
  * With PROMPT, only the time to the first token after a prompt of that many tokens, in fp32: the best of three runs.
- * With weights in fp32 and in bf16, for one sample and for a batch of eight: the best step, tokens a second, and for
- * one sample the bytes of weights read a second relative to the measured rate of reading, which is measured before
- * each. Weights are random. */
+ * With weights in fp32 and in bf16, for one sample and for a batch of eight: the time of the fastest step, tokens per
+ * second, and the weights read per second in percent of the memory read rate, which is measured before each case.
+ * Weights are random. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The first sample's: once a step. */
+/* on_token() of the first sample, called once per step. */
 static bool timed(void *context, int32_t id)
 {
     struct watch *w = context;

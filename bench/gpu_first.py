@@ -122,7 +122,7 @@ def same(a, b):
 
 def program(name):
     if not shutil.which(name):
-        raise Skip(f"{name} is not here")
+        raise Skip(f"{name} was not found")
     return name
 
 
