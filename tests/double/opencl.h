@@ -67,7 +67,7 @@ static inline cl ocl_open(const char **why)
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL), *p;
     cl platforms[16], device;
     unsigned n = 0, none;
-    *why = "libOpenCL.so.1 is not here";
+    *why = "libOpenCL.so.1 was not found";
     if (!library) return NULL;
 #define CL_FIND(type, name, arguments)                                                                                 \
     if (!(p = dlsym(library, "cl" #name))) return NULL;                                                                \

@@ -1,7 +1,8 @@
-/* fuzz_answers.c - responses of an S3, a Google store, the hub or a web server to a list, a stat and a read.
+/* fuzz_answers.c - arbitrary responses of S3, Google Cloud Storage, the Hugging Face Hub and a web server to list, stat
+ * and read requests.
  *
  * First byte: which store and which request. Then responses, separated by lines of "%": a code, header lines, an empty
- * line, a body. After the last response the server is silent. Nothing goes over a network. */
+ * line, a body. After the last response every request fails. No network is used. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,7 @@ enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request 
     a->delivered = 0;
     a->code = 0;
     a->outcome = LVN_HTTP_FAILED;
-    snprintf(a->reason, sizeof a->reason, "nobody is there");
+    snprintf(a->reason, sizeof a->reason, "connection refused");
     if (!r->url || !*r->url) abort();
     if (next >= end) return LVN_OK;
     const char *stop = memmem(next, (size_t)(end - next), "\n%\n", 3), *from = next;

@@ -1,8 +1,7 @@
 /* fuzz_corpus.c - archives and lines of JSON with arbitrary contents.
  *
- * First byte: 0 to 99: the rest is a file found in a folder, lines of JSON or text by its lowest bit; others: an
- * archive, or whatever the bytes are. Each document must be complete: ids for all of it, and an end for each
- * beginning. */
+ * First byte below 100: the rest is the content of a file, JSON lines or text by the lowest bit. Otherwise the rest is
+ * an archive, usually an invalid one. Checks that each document has a beginning, an end and all of its ids. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .first = true,
                               .last = true};
     if (data[0] < 100) {
-        b->chunk = malloc(sizeof chunk);
+        if (!(b->chunk = malloc(sizeof chunk))) abort();
         *b->chunk = chunk;
         b->n_chunks = 1;
     } else {

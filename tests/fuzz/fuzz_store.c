@@ -1,6 +1,6 @@
 /* fuzz_store.c - responses of a server: headers, and the XML of object stores.
  *
- * The input is a body in which elements are searched, and, after a made-up response, header lines. */
+ * The input is parsed twice: as an XML body, and as the header lines of a response. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct lvn_chat_template *t;
     if (size > 20000) return 0;
-    char *text = malloc(size ? size : 1); /* no further byte may be read */
+    char *text = malloc(size ? size : 1); /* exactly `size` bytes, so that sanitizers detect a read past the end */
     if (!text) abort();
     if (size) memcpy(text, data, size);
     enum lvn_status status = lvn_chat_template_parse(&t, "fuzz", text, (int64_t)size);

@@ -15,15 +15,16 @@ static enum lvn_status call(void *context, struct lvn_arena *a, const char *func
     return LVN_OK;
 }
 
-static enum lvn_status outside(void *context, struct lvn_arena *a, const struct lvn_pickle *id, struct lvn_pickle **out)
+static enum lvn_status persistent_load(void *context, struct lvn_arena *a, const struct lvn_pickle *id,
+                                       struct lvn_pickle **out)
 {
     (void)context, (void)id;
     *out = lvn_pickle_new(a, LVN_PICKLE_DICT);
     return LVN_OK;
 }
 
-/* The first and the last numbers of a tensor: reading them would cross any bound. */
-static void touch(const struct lvn_torch_tensor *t)
+/* Read the first and the last element of a tensor, so that sanitizers detect a tensor outside of its storage. */
+static void read_ends(const struct lvn_torch_tensor *t)
 {
     int64_t n = lvn_desc_count(&t->desc), last = t->desc.offset;
     float x;
@@ -41,7 +42,7 @@ static void visit(const struct lvn_pickle *v, int depth)
     if (v->kind == LVN_PICKLE_MARK) abort();
     (void)lvn_pickle_kind_text(v);
     (void)lvn_pickle_get(v, "model");
-    if (lvn_torch_tensor(v, &t)) touch(&t);
+    if (lvn_torch_tensor(v, &t)) read_ends(&t);
     bool container = v->kind == LVN_PICKLE_TUPLE || v->kind == LVN_PICKLE_LIST || v->kind == LVN_PICKLE_DICT;
     for (int64_t i = 0; container && depth < 4 && i < v->n && i < 64; i++) visit(v->item[i], depth + 1);
 }
@@ -55,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct lvn_arena a;
-    struct lvn_pickle_functions functions = {.call = call, .persistent_load = outside};
+    struct lvn_pickle_functions functions = {.call = call, .persistent_load = persistent_load};
     struct lvn_pickle *v;
     int64_t used;
     lvn_arena_init(&a);

@@ -356,7 +356,7 @@ class Pod(threading.Thread):
             elif "secret" in source:
                 kind, ref = "secrets", source["secret"]
             else:
-                raise NotYet(f"volume {volume.get('name')} is of a kind that is not here")
+                raise NotYet(f"volume {volume.get('name')} is of a kind that this double does not support")
             keys = self.keys_of(kind, ref.get("secretName") or ref["name"], ref.get("optional"))
             wanted = {i["key"]: i["path"] for i in ref.get("items", [])} or {k: k for k in keys}
             for key, path in wanted.items():

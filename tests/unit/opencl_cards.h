@@ -1,5 +1,5 @@
-/* opencl_cards.h - a made-up OpenCL library: a platform with a processor, and one with two cards of two tiles each,
- * of which some drivers show the tiles. It allocates buffers and programs, and computes nothing. */
+/* opencl_cards.h - a fake OpenCL library: a platform with a CPU, and one with two GPUs of two tiles each. Some drivers
+ * list the tiles as devices. It allocates buffers and programs, and computes nothing. */
 #ifndef LVN_OPENCL_CARDS_H
 #define LVN_OPENCL_CARDS_H
 

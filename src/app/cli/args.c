@@ -429,7 +429,7 @@ static void print_fault(void *text)
     fprintf(stderr, "error: %s\n", (char *)text);
 }
 
-/* Called by the heartbeat thread after a rank was lost, unless the main thread has ended the process before with its own
+/* Called by the heartbeat thread after a rank was lost, unless the main thread has ended the process before with its
  * error: docs/cluster-internals.md, "From a lost connection to exit code 76". */
 static void end_at_fault(void *ranks, const struct lvn_fault *fault)
 {

@@ -1,11 +1,12 @@
 /* test_opencl_devices.c - covers: src/core/backend/opencl/opencl_device_find.c src/core/backend/backend.c
  * src/core/backend/opencl/programs.c
  *
- * Which devices OpenCL has, over a made-up library (opencl_cards.h), and how much they allocate in one piece. */
+ * Enumeration of OpenCL devices, and allocations above CL_DEVICE_MAX_MEM_ALLOC_SIZE, with a fake OpenCL library
+ * (opencl_cards.h). */
 #include "backend/opencl/programs.h"
 #include "unit/opencl_cards.h"
 
-/* The device of each number, 0 ends them. */
+/* Check that lvn_opencl_find(i) returns the device expected[i]; 0 ends the list. */
 static void expect(const uintptr_t *want)
 {
     char own[8][128];
@@ -27,7 +28,7 @@ static void a_tile_is_a_device(void **state)
 {
     (void)state;
     EXPECT(11, 12, 21, 22);
-    cuttable = false; /* the driver shows tiles, or the cards have one */
+    cuttable = false; /* the driver already lists tiles as devices, or each card has a single tile */
     EXPECT(10, 20);
 }
 
@@ -62,8 +63,8 @@ static void a_platform_is_picked_by_name(void **state)
     assert_null(d.id);
 }
 
-/* Allocations above a driver's limit: GPUs are asked with the flag that they need, and compilers get the option from
- * then on; processors are not asked. */
+/* An allocation above the driver's limit: on a GPU it is requested with CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL, and later
+ * kernels are compiled with the matching option. On a CPU it is refused. */
 static void a_gpu_allocates_large_buffers(void **state)
 {
     const struct lvn_backend *backend = lvn_backend_find("opencl");

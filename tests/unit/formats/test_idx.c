@@ -60,7 +60,7 @@ static void test_reads_gzip(void **state)
     enum lvn_status status = read_of(BYTES(0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0, 0, 0x03, 0x01, 0x0c, 0x00, 0xf3, 0xff, 0, 0,
                                            8, 1, 0, 0, 0, 4, 1, 2, 3, 4, 0xc9, 0x10, 0x81, 0x1d, 0x0c, 0, 0, 0),
                                      &x);
-    if (status == LVN_UNSUPPORTED) skip(); /* libarchive is not here */
+    if (status == LVN_UNSUPPORTED) skip(); /* libarchive is not installed */
     if (status != LVN_OK) fail_msg("%s", levin_error_text());
     assert_int_equal(x.dim[0], 4);
     assert_memory_equal(x.data, ((unsigned char[]){1, 2, 3, 4}), 4);

@@ -1,9 +1,9 @@
 /* test_family.c - covers: src/nets/models/model.c src/nets/models/keys.c src/nets/models/weight_files.c
  * src/run/model_io/model_config.c
  *
- * Families of models by their tables: a made-up one that uses every rule, and those that there are.
+ * The tables of model families: of a test family that uses every rule, and of all real ones.
  *
- * The made-up family is no language model. Where its elements must lie in files is computed here anew. */
+ * The test family is no language model. The test computes the expected layout in files independently. */
 #include "io_test.h"
 
 #include "model_io/model_config.h"

@@ -177,7 +177,7 @@ static void ocloc_compiles_all(void **state)
     char *found = NULL;
     size_t bytes;
     if (!here) {
-        print_message("skipped: ocloc is not here (apt install intel-opencl-icd)\n");
+        print_message("skipped: ocloc was not found (apt install intel-opencl-icd)\n");
         skip();
     }
     const char *name = compiler();

@@ -1,4 +1,4 @@
-/* cycle.c - sequences 0, 1, ..., data.period - 1, 0, ..., from each beginning: made on the spot. */
+/* cycle.c - sample i is the sequence i, i + 1, ... modulo data.period, computed instead of read. */
 #include "data/dataset.h"
 
 static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
@@ -31,7 +31,7 @@ static enum lvn_status open_cycle(struct lvn_dataset *d, const struct lvn_data_o
 extern const struct lvn_dataset_kind lvn_dataset_cycle;
 const struct lvn_dataset_kind lvn_dataset_cycle = {
     .name = "cycle",
-    .help = "numbers that come again after data.period, made on the spot",
+    .help = "a sequence of numbers that repeats after data.period",
     .typical_vocab = 10,
     .fields = fields,
     .open = open_cycle,
