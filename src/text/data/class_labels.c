@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "tokenizers/unicode/unicode.h"
 
@@ -106,13 +107,7 @@ static enum lvn_status set_names(struct lvn_class_labels *c)
 
 static enum lvn_status append(struct lvn_class_labels *c, const char *name, struct lvn_class_label **out)
 {
-    if (c->n_labels == c->capacity) {
-        int64_t capacity = c->capacity ? 2 * c->capacity : 64;
-        struct lvn_class_label *more = lvn_realloc(c->label, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        c->label = more;
-        c->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&c->label, &c->capacity, c->n_labels + 1, sizeof *c->label)) return LVN_MEMORY;
     *out = &c->label[c->n_labels];
     **out = (struct lvn_class_label){.name = lvn_arena_strdup(&c->arena, name)};
     if (!(*out)->name || !lvn_index_add(&c->index, (*out)->name, (int)c->n_labels)) return LVN_MEMORY;

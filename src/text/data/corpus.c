@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "data/file_type.h"
 #include "data/json_line.h"
 #include "data/parquet_texts.h"
@@ -241,13 +242,8 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
         b->empty++;
         return LVN_OK;
     }
-    if (b->n_documents == b->document_capacity) {
-        int64_t capacity = b->document_capacity ? 2 * b->document_capacity : 256;
-        struct lvn_document *more = lvn_realloc(b->document, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        b->document = more;
-        b->document_capacity = capacity;
-    }
+    if (!lvn_list_reserve(&b->document, &b->document_capacity, b->n_documents + 1, sizeof *b->document))
+        return LVN_MEMORY;
     struct lvn_document *d = &b->document[b->n_documents];
     *d = (struct lvn_document){.first = first, .last = last};
     if (first) hash_document(p, n, d->hash);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode/unicode.h"
@@ -202,13 +203,8 @@ static enum lvn_status find_written(struct lvn_encoder *e, const uint8_t *p, int
                 found = token;
         }
         if (!found) continue;
-        if (e->n_written == e->written_capacity) {
-            int64_t capacity = e->written_capacity ? 2 * e->written_capacity : 64;
-            bool *more = lvn_realloc(e->written, (size_t)capacity * sizeof *more);
-            if (!more) return LVN_MEMORY;
-            e->written = more;
-            e->written_capacity = capacity;
-        }
+        if (!lvn_list_reserve(&e->written, &e->written_capacity, e->n_written + 1, sizeof *e->written))
+            return LVN_MEMORY;
         e->written[e->n_written++] = !has_content(marks + i, found->bytes);
         i += found->bytes - 1;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "tokenizers/load.h"
 
@@ -210,7 +211,7 @@ static int by_score(const void *a, const void *b)
 
 struct pairs {
     struct pair *list;
-    size_t n, capacity;
+    int64_t n, capacity;
 };
 
 static int32_t characters(const char *p, int64_t n)
@@ -230,13 +231,7 @@ static enum lvn_status add_splits(struct pairs *pairs, const struct source *s, c
         const int32_t left = lvn_token_map_find_bytes(map, t->text, cut);
         const int32_t right = left < 0 ? -1 : lvn_token_map_find_bytes(map, t->text + cut, t->bytes - cut);
         if (right < 0) continue;
-        if (pairs->n == pairs->capacity) {
-            const size_t capacity = pairs->capacity ? 2 * pairs->capacity : 1024;
-            struct pair *more = lvn_realloc(pairs->list, capacity * sizeof *more);
-            if (!more) return LVN_MEMORY;
-            pairs->list = more;
-            pairs->capacity = capacity;
-        }
+        if (!lvn_list_reserve(&pairs->list, &pairs->capacity, pairs->n + 1, sizeof *pairs->list)) return LVN_MEMORY;
         pairs->list[pairs->n++] = (struct pair){
             score, left, right, (int32_t)id, characters(t->text, cut), characters(t->text + cut, t->bytes - cut)};
     }
@@ -254,7 +249,7 @@ static enum lvn_status find_pairs(struct pairs *pairs, const struct source *s, c
         if (type == LVN_GGUF_TOKEN_NORMAL || type == LVN_GGUF_TOKEN_USER)
             LVN_TRY(add_splits(pairs, s, map, id, (float)lvn_gguf_number(scores, id)));
     }
-    if (pairs->n) qsort(pairs->list, pairs->n, sizeof *pairs->list, by_score);
+    if (pairs->n) qsort(pairs->list, (size_t)pairs->n, sizeof *pairs->list, by_score);
     return LVN_OK;
 }
 
@@ -271,7 +266,7 @@ static enum lvn_status add_scored(struct lvn_text *t, const struct source *s)
     enum lvn_status status = lvn_token_map_read(&map, &scan);
     if (status == LVN_OK) status = find_pairs(&pairs, s, &map);
     lvn_text_add(t, "[");
-    for (size_t i = 0; i < pairs.n && status == LVN_OK; i++) {
+    for (int64_t i = 0; i < pairs.n && status == LVN_OK; i++) {
         lvn_text_add(t, i ? ",[" : "[");
         add_token(t, s, pairs.list[i].left);
         lvn_text_add(t, ",");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "tokenizers/load.h"
 
 /* --- hashes: of a text, or of a text appended to one whose hash is known --- */
@@ -60,13 +61,7 @@ static enum lvn_status add(struct lvn_token_map *m, const char *text, int64_t by
     LVN_CHECK(id >= 0 && id < LVN_TOKENS_MAX, FORMAT,
               "'%s': the id of the token '%.*s' must be a whole number from 0 to %d", m->name,
               (int)(bytes < 60 ? bytes : 60), text, LVN_TOKENS_MAX - 1);
-    if (m->n == m->capacity) {
-        int64_t capacity = m->capacity ? 2 * m->capacity : 4096;
-        struct lvn_raw_token *more = lvn_realloc(m->token, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        m->token = more;
-        m->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&m->token, &m->capacity, m->n + 1, sizeof *m->token)) return LVN_MEMORY;
     if (id > m->max_id) m->max_id = id;
     m->token[m->n++] = (struct lvn_raw_token){.text = text, .bytes = bytes, .id = (int32_t)id};
     return LVN_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "formats/json.h"
 #include "tokenizers/encoder_private.h"
@@ -121,7 +122,8 @@ struct config {
     bool is_json;                 /* the vocabulary is a tokenizer.json */
     bool is_pair;                 /* ... vocab.json and merges.txt */
     struct lvn_added_token *list; /* (n) added tokens, those of the vocabulary's files first */
-    int n, capacity;
+    int n;
+    int64_t capacity;
 };
 
 static const struct lvn_tokenizer_file *file_of(const struct lvn_tokenizer *t, const char *name)
@@ -189,14 +191,8 @@ static struct lvn_added_token *find_added(struct config *c, const char *text)
 static enum lvn_status add(struct config *c, const char *text, const json_t *flags, bool special, bool normalized)
 {
     if (!text || !*text || find_added(c, text)) return LVN_OK;
-    if (c->n == c->capacity) {
-        int capacity = c->capacity ? 2 * c->capacity : 64;
-        struct lvn_added_token *more = lvn_arena_alloc(&c->t->arena, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        if (c->n) memcpy(more, c->list, sizeof *more * (size_t)c->n);
-        c->list = more;
-        c->capacity = capacity;
-    }
+    if (!lvn_arena_list_reserve(&c->t->arena, &c->list, c->n, &c->capacity, c->n + 1, sizeof *c->list))
+        return LVN_MEMORY;
     struct lvn_added_token a = {.bytes = (int64_t)strlen(text), .special = special, .normalized = normalized};
     a.text = lvn_arena_strdup(&c->t->arena, text);
     if (!a.text) return LVN_MEMORY;

@@ -5,18 +5,13 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/list.h"
 
 enum { BLOCK = 1 << 18 }; /* tokens that are read at a time */
 
 static enum lvn_status add(struct lvn_stream_documents *s, int64_t start)
 {
-    if (s->n + 2 > s->capacity) {
-        const int64_t capacity = s->capacity ? 2 * s->capacity : 1024;
-        int64_t *more = lvn_realloc(s->start, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        s->start = more;
-        s->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&s->start, &s->capacity, s->n + 2, sizeof *s->start)) return LVN_MEMORY;
     s->start[s->n++] = start;
     return LVN_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/list.h"
 #include "base/target.h"
 #include "base/threads.h"
 #include "data/file_type.h"
@@ -208,13 +209,7 @@ static enum lvn_status add_chunk(void *context, const struct lvn_chunk *p, const
     struct pipeline *l = context;
     LVN_TRY(ensure_batch(l));
     struct lvn_batch *b = l->filling;
-    if (b->n_chunks == b->chunk_capacity) {
-        int64_t capacity = b->chunk_capacity ? 2 * b->chunk_capacity : 64;
-        struct lvn_chunk *more = lvn_realloc(b->chunk, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        b->chunk = more;
-        b->chunk_capacity = capacity;
-    }
+    if (!lvn_list_reserve(&b->chunk, &b->chunk_capacity, b->n_chunks + 1, sizeof *b->chunk)) return LVN_MEMORY;
     struct lvn_chunk *copy = &b->chunk[b->n_chunks];
     *copy = *p;
     copy->at = b->text.n;

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "data/dataset.h"
@@ -258,13 +259,7 @@ static enum lvn_status open_records(const struct chat_data *c, const struct lvn_
 
 static enum lvn_status add_sample(struct part *p, struct sample s)
 {
-    if (p->n == p->capacity) {
-        const int64_t capacity = p->capacity ? 2 * p->capacity : 1024;
-        struct sample *more = lvn_realloc(p->sample, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        p->sample = more;
-        p->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&p->sample, &p->capacity, p->n + 1, sizeof *p->sample)) return LVN_MEMORY;
     p->sample[p->n++] = s;
     return LVN_OK;
 }
@@ -272,13 +267,7 @@ static enum lvn_status add_sample(struct part *p, struct sample s)
 /* The samples from `first` on are a conversation. */
 static enum lvn_status add_row(struct part *p, int64_t first)
 {
-    if (p->n_rows + 2 > p->rows_capacity) {
-        const int64_t capacity = p->rows_capacity ? 2 * p->rows_capacity : 1024;
-        int64_t *more = lvn_realloc(p->first, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        p->first = more;
-        p->rows_capacity = capacity;
-    }
+    if (!lvn_list_reserve(&p->first, &p->rows_capacity, p->n_rows + 2, sizeof *p->first)) return LVN_MEMORY;
     p->first[p->n_rows++] = first;
     p->first[p->n_rows] = p->n;
     return LVN_OK;

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "data/class_labels.h"
@@ -177,13 +178,7 @@ static enum lvn_status check_row(struct labelled *l, const struct lvn_data_optio
 
 static enum lvn_status add_row(struct labelled *l, struct file *f, const struct lvn_table_row *row, struct text t)
 {
-    if (f->n == f->capacity) {
-        int64_t capacity = f->capacity ? 2 * f->capacity : 1024;
-        struct text *more = lvn_realloc(f->row, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        f->row = more;
-        f->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&f->row, &f->capacity, f->n + 1, sizeof *f->row)) return LVN_MEMORY;
     const bool pair = row->cell[PAIR].p != NULL;
     t.first = l->ids.n;
     LVN_TRY(encode(l, row->cell[TEXT].p, row->cell[TEXT].n, &l->first_text));

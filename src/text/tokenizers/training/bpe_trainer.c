@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "tokenizers/bpe.h"
 #include "tokenizers/load.h"
 
@@ -80,13 +81,7 @@ enum lvn_status lvn_vocabulary_add(struct lvn_vocabulary *v, const char *text, i
     int64_t at = slot_of(v, text, bytes);
     *id = v->slot[at];
     if (*id >= 0) return LVN_OK;
-    if (v->n == v->capacity) {
-        int64_t capacity = v->capacity ? 2 * v->capacity : 1024;
-        struct lvn_vocabulary_token *more = lvn_realloc(v->token, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        v->token = more;
-        v->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&v->token, &v->capacity, v->n + 1, sizeof *v->token)) return LVN_MEMORY;
     char *copy = lvn_arena_alloc(&v->arena, (size_t)bytes + 1);
     if (!copy) return LVN_MEMORY;
     memcpy(copy, text, (size_t)bytes);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "tokenizers/bpe.h"
 #include "tokenizers/training/bpe_trainer.h"
 
@@ -146,13 +147,8 @@ static enum lvn_status add_word(struct merger *m, struct pair *p, int32_t word)
 {
     if (p->n && p->word[p->n - 1] == word) return LVN_OK;
     if (!p->n) {
-        if (m->n_touched == m->touched_capacity) {
-            int64_t capacity = m->touched_capacity ? 2 * m->touched_capacity : 1 << 12;
-            uint64_t *delta = lvn_realloc(m->touched, (size_t)capacity * sizeof *delta);
-            if (!delta) return LVN_MEMORY;
-            m->touched = delta;
-            m->touched_capacity = capacity;
-        }
+        if (!lvn_list_reserve(&m->touched, &m->touched_capacity, m->n_touched + 1, sizeof *m->touched))
+            return LVN_MEMORY;
         m->touched[m->n_touched++] = p->key;
     }
     if (p->n == p->capacity) {
@@ -207,13 +203,7 @@ static void sift_down(struct merger *m, int64_t at)
 
 static enum lvn_status push(struct merger *m, struct entry x)
 {
-    if (m->n_heap == m->heap_capacity) {
-        int64_t capacity = m->heap_capacity ? 2 * m->heap_capacity : 1 << 14;
-        struct entry *delta = lvn_realloc(m->heap, (size_t)capacity * sizeof *delta);
-        if (!delta) return LVN_MEMORY;
-        m->heap = delta;
-        m->heap_capacity = capacity;
-    }
+    if (!lvn_list_reserve(&m->heap, &m->heap_capacity, m->n_heap + 1, sizeof *m->heap)) return LVN_MEMORY;
     int64_t at = m->n_heap++;
     for (; at && precedes(&x, &m->heap[(at - 1) / 2]); at = (at - 1) / 2) m->heap[at] = m->heap[(at - 1) / 2];
     m->heap[at] = x;
@@ -274,13 +264,7 @@ static enum lvn_status new_token(struct lvn_vocabulary *v, int32_t left, int32_t
     enum lvn_status status = lvn_vocabulary_add(v, text, a->bytes + b->bytes - skip, id);
     free(text);
     LVN_TRY(status);
-    if (v->n_merges == v->merge_capacity) {
-        int64_t capacity = v->merge_capacity ? 2 * v->merge_capacity : 1024;
-        struct lvn_vocabulary_merge *delta = lvn_realloc(v->merge, (size_t)capacity * sizeof *delta);
-        if (!delta) return LVN_MEMORY;
-        v->merge = delta;
-        v->merge_capacity = capacity;
-    }
+    if (!lvn_list_reserve(&v->merge, &v->merge_capacity, v->n_merges + 1, sizeof *v->merge)) return LVN_MEMORY;
     v->merge[v->n_merges++] = (struct lvn_vocabulary_merge){.left = left, .right = right};
     return LVN_OK;
 }
