@@ -6,9 +6,9 @@
  *
  * A silent server is also a fault. Unacknowledged data shows which part has failed: the kernel of a host with a stopped
  * process still acknowledges data, a broken connection does not. If a rank runs the server, each rank knows its
- * position in the order of reporters from the last table; later ones wait for earlier ones. The reporter is the rank that first
- * locks the run's folder and finds no fault of another rank in status.json; before the folder exists, the lowest living
- * rank of a host. */
+ * position in the order of reporters from the last table; later ones wait for earlier ones. The reporter is the rank
+ * that first locks the run's folder and finds no fault of another rank in status.json; before the folder exists, the
+ * lowest living rank of a host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
