@@ -1,4 +1,4 @@
-# Data that cannot be trained on: one sentence each, the right exit code, and no run folder left behind.
+# Data that cannot be trained on: one sentence each, the right exit code, and no run folder remains.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 refuses() { # refuses CODE SENTENCE [keys]
     local wanted=$1 sentence=$2
@@ -6,7 +6,7 @@ refuses() { # refuses CODE SENTENCE [keys]
     code "$wanted" "$LEVIN" train --run_dir=run --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=1 "$@"
     says "$sentence" err
     one_error
-    [ ! -e run ] || fail "a run folder was left behind by: $*"
+    [ ! -e run ] || fail "a run folder was left by: $*"
 }
 
 refuses 1 "cannot open 'missing.txt': No such file" --data.path=missing.txt

@@ -1,4 +1,4 @@
-# Bad input: one clear sentence, exit code 1 (bad data) or 2 (bad options), and no folder left behind.
+# Bad input: one clear sentence, exit code 1 (bad data) or 2 (bad options), and no folder remains.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
@@ -9,7 +9,7 @@ refused() { # refused CODE SENTENCE [keys]: train with these keys
     code "$want" train bad "$@"
     one_error
     says "$sentence" err
-    [ ! -e bad ] || fail "train $*: a run folder is left behind: $(find bad)"
+    [ ! -e bad ] || fail "train $*: a run folder remains: $(find bad)"
     [ ! -s out ] || fail "train $*: says something on stdout: $(cat out)"
 }
 

@@ -52,7 +52,7 @@ if instructions avx512; then
     for isa in avx2 avx512; do LEVIN_ISA=$isa code 0 train t-$isa "${sizes[@]}" "${true[@]}"; done
     same_run t-avx2 t-avx512
 fi
-if instructions avx512_bf16; then # products of bf16 of their own, beside those of AMX
+if instructions avx512_bf16; then # its bf16 matrix multiplication differs from that of AMX
     LEVIN_ISA=avx512_bf16 code 0 train hb "${sizes[@]}" "${half[@]}" --trainer.threads=1
     LEVIN_ISA=avx512_bf16 code 0 train hb4 "${sizes[@]}" "${half[@]}" --trainer.threads=4
     same_run hb hb4

@@ -53,7 +53,7 @@ P
 code 0 "$LEVIN" tokenize --chat=talks.jsonl --tokenizer=llama --json
 printf '/sve x\n' >lines
 code 2 chat <lines
-says "/sve x is no command" err
+says "'/sve x' is not a command" err
 
 # a full context: the oldest turns are left out, whole; a message that is too long is refused
 for i in $(seq 12); do echo "the model and the text $i"; done >lines

@@ -1,24 +1,24 @@
 # common.bash - shared by the tests of whole runs: a tiny model on a generated text, and functions that check results.
 export OMP_WAIT_POLICY=passive # threads of tiny models mostly wait: while they sleep, other processes can run
 
-code() { # code WANTED COMMAND...: the exit code, output in out and err
-    local wanted=$1 got=0
+code() { # code EXPECTED COMMAND...: check the exit code; output in out and err
+    local expected=$1 got=0
     shift
     "$@" >out 2>err || got=$?
-    [ "$got" = "$wanted" ] || { echo "$*: exit $got, wanted $wanted"; cat out err; exit 1; }
+    [ "$got" = "$expected" ] || { echo "$*: exit $got, expected $expected"; cat out err; exit 1; }
 }
 fail() { echo "$*"; exit 1; }
-check() { "$@" || fail "not so: $*"; }
+check() { "$@" || fail "check failed: $*"; }
 says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
 silent_about() { ! grep -qF -- "$1" "$2" || { echo "'$1' in $2:"; cat "$2"; exit 1; }; }
-soon() { # soon COMMAND...: it succeeds within a minute; other processes may be slow
+soon() { # soon COMMAND...: it must succeed within a minute, because other processes may be slow
     for _ in $(seq 600); do
         if "$@" >/dev/null 2>&1; then return 0; fi
         sleep 0.1
     done
-    fail "still not so after a minute: $*"
+    fail "still failing after a minute: $*"
 }
-killed_after() { # killed_after SECONDS COMMAND...: its exit code, or 137; then the process and its locks are gone
+killed_after() { # killed_after SECONDS COMMAND...: kill it; its exit code, or 137. The process and its locks are gone then
     local seconds=$1
     shift
     "$@" >/dev/null 2>&1 &
@@ -30,36 +30,36 @@ decoders() { # the families that generate text
     sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|^mnist_'
 }
 has() { grep -qF -- "$1" "$2"; }
-serve() { # serve FOLDER: its files are at $url, from the process $server, until the script ends; its log is the file server
+serve() { # serve FOLDER: serve its files at $url until the script ends; the process is $server, its log the file `server`
     python3 -u -m http.server --bind 127.0.0.1 --directory "$1" 0 >server 2>&1 &
     server=$!
     trap 'kill $server 2>/dev/null || true' EXIT
     soon has port server
     url=http://127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
 }
-serve_digits() { # serve_digits TRAIN TEST: that many drawn digits, as the files of MNIST in the served folder www; sums: checksums
+serve_digits() { # serve_digits TRAIN TEST: serve that many drawn digits as the files of MNIST, from the folder www; their checksums are in $sums
     mkdir -p www
     python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" www "$1" "$2"
     gzip -n www/*-ubyte
     sums=$(cd www && sha256sum {train,t10k}-{images-idx3,labels-idx1}-ubyte.gz | cut -d' ' -f1 | paste -sd,)
     serve www
 }
-# One sentence of an error, and no more than one.
+# Check that err has exactly one error message.
 one_error() { [ "$(grep -c '^error: ' err)" = 1 ] || { echo "not one error:"; cat err; exit 1; }; }
-json() { # json EXPRESSION: out is one JSON object on one line, of which EXPRESSION (of d) holds
+json() { # json EXPRESSION: check that out is one JSON object on one line, for which EXPRESSION (of d) is true
     python3 -c 'import json,math,sys
 t=open("out").read(); assert t.count("\n")==1, t
 d=json.loads(t); assert eval(sys.argv[1]), (sys.argv[1], d)' "$1"
 }
 value() { python3 -c 'import json,sys; print(json.load(open("out"))[sys.argv[1]])' "$1"; } # value KEY: of out
 same_file() { cmp "$1" "$2" || fail "$1 and $2 differ"; }
-same_weights() { # same_weights RUN RUN [step-N]: model, or adapters beside a base, and optimizer, bit for bit
+same_weights() { # same_weights RUN RUN [step-N]: check that model (or adapters) and optimizer have the same bits
     local at=${3:-last} file=model.safetensors
     [ -f "$1/checkpoints/$at/$file" ] || file=adapter/adapter_model.safetensors
     same_file "$1/checkpoints/$at/$file" "$2/checkpoints/$at/$file"
     same_file "$1/checkpoints/$at/state/optimizer.safetensors" "$2/checkpoints/$at/state/optimizer.safetensors"
 }
-metrics() { # metrics RUN: all rows of both files, without what depends on the time and on restarts
+metrics() { # metrics RUN: all rows of both files, without columns that depend on time and restarts
     local left_out="tokens_per_s|time|memory_bytes|goodput|restarts|restart_seconds"
     sed -E "s/, \"($left_out)\": [^,}]*//g" "$1/metrics.jsonl"
     awk -F, -v left_out="^($left_out)\$" 'NR == 1 { for (i = 1; i <= NF; i++) keep[i] = $i !~ left_out }
@@ -74,13 +74,13 @@ same_run() {
     same_weights "$1" "$2"
     same_metrics "$1" "$2"
 }
-# All visible properties of a folder, to check that nothing changed.
-picture() {
+# List all visible properties of a folder, to check that nothing changed.
+folder_listing() {
     (cd "$1" && find . -type d -printf '%p\n' -o -printf '%p %y %s %T@ %l\n' | sort && find . -type f -exec cksum {} + | sort)
 }
 
-# text.txt: 250 KB, never changed, because the effect of rounding depends on the text. Lines of words, numbers and signs, of
-# which a few are frequent; random numbers are those of Park and Miller, exact in any awk.
+# Write text.txt: 250 KB, always the same, because the effect of rounding depends on the text. Its lines have words, numbers and
+# signs, of which a few are frequent. The random numbers are those of Park and Miller, which are exact in any awk.
 make_text() {
     awk 'function chance(n) { x = x * 16807 % 2147483647; return int(x / 2147483647 * n) + 1 }
         BEGIN {
@@ -99,7 +99,7 @@ make_text() {
 tiny=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.path=text.txt
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --trainer.val_check_interval=4 --trainer.max_steps=8
     --checkpoint.every_n_steps=4)
-# arguments RUN [keys]: those of a tiny run, in the array `all`; later keys replace those of `tiny`, which could not be
+# arguments RUN [keys]: set the array `all` to the arguments of a tiny run; `keys` replace those of `tiny`, because no key may be
 # given twice.
 arguments() {
     local run=$1 key other
@@ -114,23 +114,22 @@ train() { # train RUN [keys]
     arguments "$@"
     "$LEVIN" "${all[@]}"
 }
-newest() { ls "$1/checkpoints" | sed -n 's/^step-//p' | sort -n | tail -1; } # newest RUN: the step it resumes from; `last` may be one behind after a kill
+newest() { ls "$1/checkpoints" | sed -n 's/^step-//p' | sort -n | tail -1; } # newest RUN: the step from which it resumes; after a kill, `last` may be the checkpoint before
 rows() { if [ -e "$1/metrics.jsonl" ]; then wc -l <"$1/metrics.jsonl"; else echo 0; fi; } # rows RUN
-start() { # start RUN [keys]: in the background, as $pid; returns when it has made a step
+start() { # start RUN [keys]: start it in the background, as $pid; returns after its first step
     arguments "$@"
     "$LEVIN" "${all[@]}" >out 2>err &
     pid=$!
     wait_rows "$1" 1
 }
-wait_rows() { # wait_rows RUN N: until metrics.jsonl has N rows, or $pid is gone
+wait_rows() { # wait_rows RUN N: wait until metrics.jsonl has N rows, or $pid has ended
     while kill -0 $pid 2>/dev/null && [ "$(rows "$1")" -lt "$2" ]; do sleep 0.005; done
 }
-ended() { # the exit code of $pid, in $got
+ended() { # wait for $pid; its exit code is in $got
     got=0
     { wait $pid || got=$?; } 2>/dev/null
 }
-# The rates in the cache of this test, LEVIN_CACHE, count as those of an idle machine, whatever runs beside it: plans do not
-# measure again.
+# Mark the rates in the cache of this test, LEVIN_CACHE, as measured on an idle machine, so that plans do not measure again.
 idle_rates() {
     python3 -c 'import glob, json, os
 found = glob.glob(os.environ["LEVIN_CACHE"] + "/rates/*")

@@ -1,5 +1,5 @@
 # Ranks with a CUDA device each, over test doubles of the driver, NVRTC and NCCL: 2 and 3 ranks have one rank's losses,
-# with captured sums on a stream of their own, in both orders of the double; zero1, bf16, stopped and resumed runs;
+# with captured reductions on a separate stream, in both orders of the double; zero1, bf16, stopped and resumed runs;
 # without NCCL, or where sums have a fixed order, sums go through host memory; errors, a lost rank and a wrong library
 # end in a sentence, and nothing hangs.
 # label: long
@@ -144,7 +144,7 @@ says "\`levin launch -n 2 -- train ...\`" err
 code 2 "$LEVIN" train "${sizes[@]}" --run_dir=no --trainer.devices=0,x
 one_error
 says "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '0,x'" err
-# Launchers may show each rank a device of its own, as number 0.
+# Launchers may make only one device visible to each rank, as number 0.
 cat >one_each <<'X'
 #!/usr/bin/env bash
 LEVIN_DOUBLE_FIRST=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${RANK:-$SLURM_PROCID}}} LEVIN_DOUBLE_DEVICES=1 exec "$@"

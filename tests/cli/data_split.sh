@@ -30,7 +30,7 @@ scored val 3008
 near "$(value loss)" "$val"
 evaluate run --data.split=train
 scored train 27072
-# a split of a text has the loss of that part in a file of its own
+# a split of a text has the loss of that part in a separate file
 head -c 27073 trained.txt >first.txt
 keep train
 evaluate run --data.path=first.txt

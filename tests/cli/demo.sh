@@ -1,7 +1,7 @@
 # demo.sh - tools/demo with an existing program and three steps: a text, its tokens, a run, a sample and a picture.
 # label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-[ -f "$(dirname "$LEVIN")/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
+[ -f "$(dirname "$LEVIN")/cmake_install.cmake" ] || { echo "skipped: $LEVIN is not in its build folder"; exit 77; }
 mkdir -p tools build texts
 cp "$LEVIN_SOURCE/tools/demo" tools/
 cp -r "$LEVIN_SOURCE/recipes" "$LEVIN_SOURCE/docs" .

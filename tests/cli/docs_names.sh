@@ -1,5 +1,5 @@
 # docs_names.sh - tools/check_style finds names of files and functions in comments and pages that do not exist.
-command -v python3 >/dev/null || { echo "skipped: python3 is not here"; exit 77; }
+command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
 check() { "$LEVIN_SOURCE/tools/check_style" --names "$@"; }
 
 # Names that exist: by base name, by the end of a path, folders, with a placeholder or a star; functions and types. Names

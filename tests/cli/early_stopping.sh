@@ -34,11 +34,11 @@ code 0 train parts "${still[@]}" --trainer.max_steps=100 --resume
 ended_at parts 8
 same_run still parts
 # a run that ended early has nothing left to do, unless its patience is raised
-picture parts >before
+folder_listing parts >before
 code 0 train parts "${still[@]}" --trainer.max_steps=100 --resume
 says "parts ended at step 8, early stopping: val_loss did not improve on " out
 says "nothing to do" out
-picture parts | diff before - || fail "a run that had ended was changed"
+folder_listing parts | diff before - || fail "a run that had ended was changed"
 code 0 train parts "${still[@]}" --trainer.max_steps=100 --early_stopping.patience=5 --resume
 ended_at parts 12
 # counts of another monitor are not used

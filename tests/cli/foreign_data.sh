@@ -11,7 +11,7 @@ refuses() { # refuses CODE SENTENCE [arguments]: levin train
     code "$wanted" "$LEVIN" train --run_dir=none "${short[@]}" "$@"
     says "$sentence" err
     one_error
-    [ ! -e none ] || fail "a run folder was left behind by: $*"
+    [ ! -e none ] || fail "a run folder was left by: $*"
 }
 header() { # header MAGIC VERSION TOKENS: 256 int32
     python3 -c 'import array, sys; sys.stdout.buffer.write(array.array("i", [int(x) for x in sys.argv[1:]] + [0] * 253).tobytes())' "$@"
@@ -26,7 +26,7 @@ done
 code 0 "$LEVIN" train llmc-llama3.bin --run_dir=llama3 "${short[@]}"
 says "data: 120 training tokens" err
 check grep -q '"vocab_size": 128256' llama3/checkpoints/last/config.json
-# the ids are those behind the header: the same training as on a file without it
+# the ids are those after the header: the same training as on a file without it
 for width in 2 4; do
     [ $width = 2 ] && file=llmc dtype=uint16 || file=llmc-llama3 dtype=uint32
     tail -c +1025 $file.bin >bare.bin

@@ -1,5 +1,5 @@
-# A checkpoint that cannot be written: the run continues with a warning, earlier checkpoints stay as they are, and
-# saving works again when space is free. Once with a limit on file sizes, once with a disk that is really full.
+# If a checkpoint cannot be written, the run continues with a warning, earlier checkpoints stay unchanged, and saving works again
+# when space is free. Tested with a limit on file sizes and with a full file system.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
@@ -7,7 +7,7 @@ code 0 train whole --trainer.max_steps=16
 
 # --- files of at most 32 KiB: the weights fit, the optimizer's state does not ---
 code 0 train run
-picture run/checkpoints >before
+folder_listing run/checkpoints >before
 check [ "$(stat -c %s run/checkpoints/last/state/optimizer.safetensors)" -gt 32768 ]
 arguments run --trainer.max_steps=16 --resume
 code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
@@ -15,7 +15,7 @@ check [ "$(grep -c 'the checkpoint of step [0-9]* could not be saved: .*; the ru
 one_error
 says "error: training has finished, but its last checkpoint (step 16) could not be saved; free some space and continue with --resume" err
 check [ "$(grep -c '"loss"' run/metrics.jsonl)" = 16 ]
-picture run/checkpoints | diff before - || fail "earlier checkpoints were changed"
+folder_listing run/checkpoints | diff before - || fail "earlier checkpoints were changed"
 code 0 train run --trainer.max_steps=16 --resume
 same_run whole run
 # nothing was ever saved: the run ends at the first checkpoint that cannot be written, not after all steps
@@ -26,7 +26,7 @@ one_error
 says "could not be saved: cannot write" err
 says "the run ends, because it has no earlier checkpoint to resume from: free some space, and start it again" err
 check [ "$(grep -c '"loss"' run/metrics.jsonl)" -lt 16 ]
-# stopped on request while nothing can be saved: not 75, since nothing was saved
+# a stop on request ends with 1, not 75, if no checkpoint can be saved
 rm -rf run
 arguments run --trainer.max_steps=1000000 --checkpoint.every_n_steps=0 --trainer.val_check_interval=0
 (ulimit -f 32 && exec "$LEVIN" "${all[@]}") >out 2>err &
@@ -39,7 +39,7 @@ says "could not be saved" err
 
 # --- a file system of 512 KiB ---
 if ! unshare -rm true 2>/dev/null || ! unshare -rm bash -c 'mount -t tmpfs -o size=512k none /mnt' 2>/dev/null; then
-    echo "the part with a full disk is left out: no file system can be mounted here"
+    echo "skipped the part with a full disk: this user cannot mount a file system"
     exit 0
 fi
 cat >full.sh <<'F'
@@ -58,7 +58,7 @@ ended
 check [ "$got" = 75 ]
 at=$(readlink disk/run/checkpoints/last)
 python3 -c 'import json; [json.loads(line) for line in open("disk/run/metrics.jsonl")]' || fail "half a row in metrics.jsonl"
-# a wrong number of steps would be detected: the same steps without a full disk
+# the run must have the weights of a run with the same number of steps and no full disk
 end=$(((${at#step-} / 4 + 1) * 4))
 code 0 train disk/run --resume --trainer.max_steps=$end
 code 0 train other --trainer.max_steps=$end

@@ -2,7 +2,7 @@
 # check the size of their destination.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: sanitizers watch in its place"; exit 77; }
-command -v readelf >/dev/null || { echo "skipped: readelf is not here"; exit 77; }
+command -v readelf >/dev/null || { echo "skipped: readelf is not installed"; exit 77; }
 cache=$(dirname "$LEVIN")/CMakeCache.txt
 readelf -hW "$LEVIN" >header
 says "DYN (" header # position-independent

@@ -1,10 +1,10 @@
-# make image: which program builds, what it is told, what it refuses; files of both images that must agree.
+# make image: which program builds, its arguments, what it refuses; files of both images that must agree.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_image=$LEVIN_SOURCE/tools/make_image
 version=$("$LEVIN" --version | awk '{ print $2 }')
 mkdir here none
 for program in bash sed git dirname mktemp rm cat; do ln -s "$(command -v $program)" none/ 2>/dev/null || true; done
-# A builder that says what it was told.
+# A fake builder that prints its arguments.
 for builder in buildah podman docker; do
     printf '#!/bin/sh\necho "$0 at ${SOURCE_DATE_EPOCH:-}:" "$@"\n' >here/$builder
     chmod +x here/$builder

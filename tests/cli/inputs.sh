@@ -48,7 +48,7 @@ for it in "${kinds[@]}"; do
         [ $got = 0 ] || one_error # if a checkpoint is damaged, the run may start from the beginning, with a message
     done
 done
-[ ! -e no ] || fail "a folder is left behind"
+[ ! -e no ] || fail "a folder was left"
 # where a stream is allowed
 "$LEVIN" tokenize --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" <input.txt >ids
 check [ -s ids ]

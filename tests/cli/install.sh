@@ -1,7 +1,7 @@
 # install.sh - the result of `make install` is complete: the program runs there, and a user's program links.
 # label: user
 build=$(dirname "$LEVIN")
-[ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
+[ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN is not in its build folder"; exit 77; }
 cmake --install "$build" --prefix "$PWD/there" >/dev/null
 there/bin/levin --version
 [ -n "$(find there -name liblevin.a)" ] || { echo "liblevin.a is not installed"; exit 1; }

@@ -49,7 +49,7 @@ for form in csv jsonl; do
 done
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
 same_weights tsv csv
-# what data.replace takes away was not there; a run has recorded it, and goes on with nothing else
+# data.replace removes nothing here; a run has recorded it, and resumes with nothing else
 python3 - <<'PY'
 for name in ("train", "test"):
     head, *rows = open(name + ".tsv").read().splitlines()

@@ -8,7 +8,7 @@ code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/shakespeare-char-cpu.yaml" --data.p
 cat out
 json 'd["step"] == 2000 and 1.6 < d["val_loss"] <= 1.93'
 cp out run.json
-# every window once, in a program of its own
+# every window once, in a separate program
 code 0 "$LEVIN" evaluate run/checkpoints/last --json
 python3 - <<'P'
 import json

@@ -32,10 +32,10 @@ silent_about "loss curve" out
 check [ ! -e try ]
 # it does not stop early, and does not change an existing run
 code 0 train run
-picture run >before
+folder_listing run >before
 code 0 train run --trainer.fast_dev_run=5 --early_stopping.monitor=val_loss --early_stopping.patience=1 --optimizer.lr=0 --json
 json 'd["step"] == 5'
-picture run | diff before - || fail "a try changed the run"
+folder_listing run | diff before - || fail "a try changed the run"
 for flag in --resume --overwrite; do
     code 2 train run --trainer.fast_dev_run=true $flag
     one_error

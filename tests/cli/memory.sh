@@ -2,7 +2,7 @@
 # k-th allocation of the process fails, including those of jansson and the C library. label: slow
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 command -v cc >/dev/null || { echo "skipped: no cc here" && exit 77; }
-! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer has an allocator of its own" && exit 77; }
+! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer has its own allocator" && exit 77; }
 export OMP_NUM_THREADS=1
 cat >fail.c <<'C'
 #include <errno.h>

@@ -1,6 +1,6 @@
 # MNIST: the three nets train on IDX files, and are saved, evaluated and resumed; bad files are named.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-[ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: its operations and files have tests of their own under sanitizers"; exit 77; }
+[ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: other tests run its operations and read its files under sanitizers"; exit 77; }
 
 mkdir digits
 python3 "$LEVIN_SOURCE/tests/cli/drawn_digits.py" digits 1200 200
@@ -70,7 +70,7 @@ mlp --run_dir=killed --trainer.max_epochs=1 --checkpoint.every_n_steps=5
 for at in killed/checkpoints/step-*; do [ "$at" = killed/checkpoints/step-5 ] || rm -r "$at"; done
 mlp --run_dir=killed --trainer.max_epochs=1 --checkpoint.every_n_steps=5 --resume
 mlp --run_dir=straight --trainer.max_epochs=1 --checkpoint.every_n_steps=5
-diff <(measured straight) <(measured killed) || fail "a run that goes on measures something else"
+diff <(measured straight) <(measured killed) || fail "a resumed run has other metrics"
 # without validation: of an epoch
 mlp --run_dir=unseen --trainer.max_epochs=3 --trainer.limit_val_batches=0 --early_stopping.monitor=train_loss
 check [ "$(measured unseen | wc -l)" = 3 ]

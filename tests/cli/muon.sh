@@ -41,7 +41,7 @@ one = {k[8:] for k in head if k.startswith("exp_avg.")}
 two = {k[11:] for k in head if k.startswith("exp_avg_sq.")}
 assert two < one and all("c_" in k and k.endswith(".weight") for k in one - two) and len(one - two) == 4, one - two
 P
-# earlier versions wrote zeros for them as well: such a run goes on with the same bits
+# earlier versions wrote zeros for them as well: such a run resumes with the same bits
 for run in one old; do code 0 train $run-half "${muon[@]}" --trainer.max_steps=4; done
 PYTHONPATH=$LEVIN_SOURCE/tests/cli python3 - old-half/checkpoints/last <<'P'
 import json, struct, sys
@@ -75,7 +75,7 @@ same_weights alone ranks
 
 # adapters are matrices of blocks
 code 0 train adapters "${muon[@]}" --lora.rank=2 --model.init=alone
-# a rate of its own for what is no matrix
+# a separate rate for parameters that are not matrices
 code 0 train groups "${muon[@]}" --optimizer.groups="[{match: 'wte, wpe', lr: 1e-4}]"
 
 # strategies with shards are candidates as others are

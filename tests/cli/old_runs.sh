@@ -1,20 +1,20 @@
-# Runs that an older levin wrote go on with that program's bits, whatever keys their recorded settings have.
+# Runs that an older levin wrote resume with that program's bits, whatever keys their recorded settings have.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 tar xf "$LEVIN_SOURCE/tests/data/old-runs.tar.gz"
 tools=$LEVIN_SOURCE/tests/cli
 python3 "$tools/drawn_digits.py" "$(mkdir digits && echo digits)" 24 10
 
-# Of runs on pictures only the settings were kept: those take the place of the settings of new runs.
+# Of runs on images only the settings were kept: they replace the settings of new runs.
 for run in autoencoder mlp cnn; do
     mv $run/settings.yaml $run.yaml
     rm -r $run
     "$LEVIN" train $run.yaml --run_dir=$run --trainer.max_steps=2 --quiet
     cp $run.yaml $run/settings.yaml
 done
-# All of them have keys that levin has no more, at values that change nothing.
+# All of them have keys that levin no longer has, with values that have no effect.
 check grep -q '^  digits: 2$' gpt2/settings.yaml
 check grep -q '^  clean: none$' bert/settings.yaml
-# Adapters first: they need their base as it was.
+# Adapters first: they need their unchanged base.
 for run in lora gpt2 nanogpt mingpt neox llama mistral qwen2 qwen3 bert mlm autoencoder mlp cnn; do
     code 0 "$LEVIN" train --resume $run --trainer.max_steps=4
     silent_about "warning:" err
@@ -22,11 +22,11 @@ done
 python3 "$tools/run_digest.py" autoencoder bert cnn gpt2 llama lora mingpt mistral mlm mlp nanogpt neox qwen2 qwen3 >found.txt
 cut -d' ' -f1,3- expected.txt >losses.expected
 cut -d' ' -f1,3- found.txt >losses.found
-# The runs used exp, log and tanh of glibc 2.36, whose last bits may be others elsewhere.
+# The runs used exp, log and tanh of glibc 2.36; the last bits of other versions may differ.
 if ldd --version | head -1 | grep -q ' 2\.36$'; then
-    diff expected.txt found.txt || fail "a run went on with other bits"
+    diff expected.txt found.txt || fail "a resumed run has other bits"
 else
-    python3 - <<'PY' || fail "a run went on with other losses"
+    python3 - <<'PY' || fail "a resumed run has other losses"
 for a, b in zip(open("losses.expected"), open("losses.found"), strict=True):
     a, b = a.split(), b.split()
     assert a[0] == b[0] and len(a) == len(b), (a, b)
@@ -35,7 +35,7 @@ PY
 fi
 check [ "$(wc -l <found.txt)" = 14 ]
 
-# The data of a run that is no data kind any more.
+# The data kind of a run no longer exists.
 code 2 "$LEVIN" train --resume adder --trainer.max_steps=5
 says "adder/settings.yaml:16: data.kind adder is not supported: examples/adder.c makes sums, as data of a program" err
 

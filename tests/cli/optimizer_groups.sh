@@ -1,4 +1,4 @@
-# optimizer.groups: rates and decays of their own, by name; what cannot be meant is refused.
+# optimizer.groups: learning rates and weight decays by name; groups that make no sense are refused.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 small=(train text.txt --model.n_layer=2 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=20
@@ -7,7 +7,7 @@ small=(train text.txt --model.n_layer=2 --model.n_head=2 --model.n_embd=16 --mod
 groups="[{match: h.0, lr: 0}, {match: 'wpe, ln_f', lr: 1e-2, weight_decay: 0}]"
 same() { same_file "$1/checkpoints/last/model.safetensors" "$2/checkpoints/last/model.safetensors"; }
 
-# A rate of 0 leaves a block as it was; others have rates of their own.
+# A rate of 0 leaves a block unchanged; other groups have their own rates.
 code 0 "$LEVIN" "${small[@]}" --run_dir=first --trainer.max_steps=10 --optimizer.groups="$groups"
 code 0 "$LEVIN" "${small[@]}" --run_dir=still --optimizer.groups="$groups"
 python3 - first still >names <<'P'
@@ -69,7 +69,7 @@ more = used(mixed) - used(muon)
 assert used(muon) <= used(mixed) and len(more) == 2 and all("h.0.attn.c_" in k for k in more), more
 P
 
-# ranks and shards have the bits of one rank; a run that goes on has those of one that was not stopped
+# ranks and shards have the bits of one rank; a resumed run has those of one that was not stopped
 ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- "${small[@]}" --run_dir=ranks --trainer.strategy=zero1 \
     --optimizer.groups="$groups"
 same still ranks

@@ -3,11 +3,11 @@
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 stays() { # stays RUN SENTENCE [keys]: refused with the sentence, and nothing in the folder is changed
-    picture "$1" >before
+    folder_listing "$1" >before
     code 2 train "$@" --overwrite
     one_error
     says "$sentence" err
-    picture "$1" | diff before - || fail "a refused run changed the folder $1"
+    folder_listing "$1" | diff before - || fail "a refused run changed the folder $1"
 }
 
 # --- folders of other programs ---

@@ -3,7 +3,7 @@
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
-! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer has an allocator of its own" && exit 77; }
+! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer has its own allocator" && exit 77; }
 make_text
 small=(--model.n_layer=1 --model.n_head=1 --model.n_embd=16 --model.block_size=16)
 large=(--model.n_layer=6 --model.n_head=6 --model.n_embd=384 --model.block_size=256)
@@ -36,5 +36,5 @@ compare order 1 --trainer.deterministic=true
 small=(--model.n_layer=2 --model.n_head=4 --model.n_embd=256 --model.block_size=256)
 ! mpi_here openmpi || compare zero1 2 --trainer.strategy=zero1
 ! mpi_here openmpi || compare zero2 2 --trainer.strategy=zero2
-# with an embedding that is much larger than all else, of which nobody makes a copy to save it
+# with an embedding that is much larger than everything else, which is saved without a copy
 ! mpi_here openmpi || compare fsdp 2 --trainer.strategy=fsdp --model.vocab_size=60000

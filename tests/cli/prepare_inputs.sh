@@ -157,12 +157,12 @@ says '"vocabulary"' characters/train.bin.json
 keeps() { # keeps FOLDER prepare-arguments: refused, and nothing changed
     local folder=$1
     shift
-    picture "$folder" >before
+    folder_listing "$folder" >before
     code 2 "$@" --out="$folder"
     one_error
     says "exists already" err
     says "--overwrite" err
-    picture "$folder" | diff before - || fail "a refused preparation changed $folder"
+    folder_listing "$folder" | diff before - || fail "a refused preparation changed $folder"
     code 0 "$@" --out="$folder" --overwrite
 }
 code 0 "$LEVIN" prepare some.txt --out=there
@@ -185,10 +185,10 @@ while kill -0 $pid 2>/dev/null && [ ! -e going/prepare.state.json ]; do sleep 0.
 kill -KILL $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
 if [ -e going/prepare.state.json ]; then # unless it was done before it could be interrupted
-    picture going >before
+    folder_listing going >before
     code 2 prepare text --input=folder --out=going
     says "holds an interrupted preparation" err
-    picture going | diff before - || fail "an interrupted preparation was changed"
+    folder_listing going | diff before - || fail "an interrupted preparation was changed"
     code 0 prepare text --input=many --out=going # resumes
     code 0 prepare text --input=many --out=whole
     same_file whole/train.bin going/train.bin

@@ -2,7 +2,7 @@
 # lines, kills, damaged archives.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-[ -n "$(ldconfig -p 2>/dev/null | grep libarchive.so.13)" ] || { echo "libarchive is not here: archives are not looked into"; exit 77; }
+[ -n "$(ldconfig -p 2>/dev/null | grep libarchive.so.13)" ] || { echo "skipped: libarchive is not installed, so archives cannot be read"; exit 77; }
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
 prepare() { "$LEVIN" prepare "$@" --tokenizer="$gpt2"; }
 
@@ -59,7 +59,7 @@ json 'd["val_tokens"] == int(0.1 * (d["train_tokens"] + d["val_tokens"]) + 0.5)'
 json 'd["files_passed_over"] == 1 and d["vocab_size"] == 500'
 [ "$(stat -c %s all/train.bin)" = $((2 * $(value train_tokens))) ] || fail "size of train.bin"
 
-# ids as levin tokenize gives them, an end token behind each document, in the order of the names
+# ids as levin tokenize gives them, an end token after each document, in the order of the names
 python3 - "$LEVIN" "$gpt2" <<'END'
 import array, json, subprocess, sys
 docs = json.load(open("docs.json"))

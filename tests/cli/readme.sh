@@ -7,7 +7,7 @@
 # packages are left out.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 build=$(dirname "$LEVIN")
-[ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
+[ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN is not in its build folder"; exit 77; }
 export HOME=$PWD/home HF_HOME=$PWD/cache HF_HUB_OFFLINE=1
 mkdir home data my-texts
 ln -s "$build" build

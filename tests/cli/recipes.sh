@@ -148,7 +148,7 @@ rates() { # rates KIND FORMULA: of 8 steps, 2 of them warm-up, by the formula in
 }
 rates linear "1e-2 - r * 9.9e-3"
 rates exponential "1e-2 * 0.01 ** r"
-# Hugging Face's warmup_stable_decay, behind levin's warm-up, whose first rate is not 0: 20 steps, 3
+# Hugging Face's warmup_stable_decay, after levin's warm-up, whose first rate is not 0: 20 steps, 3
 # (0.15 of them) of warm-up, then as many as are left before the decay.
 wsd() { # wsd TYPE FACTOR [key=value...]: a decay of 6 steps by the factor in r
     local type=$1 factor=$2

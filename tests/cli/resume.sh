@@ -68,11 +68,11 @@ more=(train copied --resume --trainer.max_steps=8 --quiet)
 for name in last best; do
     rm copied/checkpoints/$name
     cp -r copied/checkpoints/step-4 copied/checkpoints/$name
-    picture copied/checkpoints/$name >before
+    folder_listing copied/checkpoints/$name >before
     code 1 "$LEVIN" "${more[@]}"
     one_error
     says "'copied/checkpoints/$name' is a folder (Directory not empty), but levin needs its name for a link to a checkpoint" err
-    picture copied/checkpoints/$name >now
+    folder_listing copied/checkpoints/$name >now
     same_file before now
     rm -r copied/checkpoints/$name
     mkdir copied/checkpoints/$name

@@ -3,7 +3,7 @@
 # --dev installs it.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export PYTHONPATH=$LEVIN_SOURCE/parts/tensorboard${PYTHONPATH:+:$PYTHONPATH}
-python3 -c 'import tensorboard' 2>/dev/null || { echo "TensorBoard is not here (tools/setup.sh --dev installs it)" && exit 77; }
+python3 -c 'import tensorboard' 2>/dev/null || { echo "TensorBoard is not installed (tools/setup.sh --dev installs it)" && exit 77; }
 make_text
 read_back() { # read_back RUN
     python3 - "$1" <<'P'

@@ -20,7 +20,7 @@ check [ "$(head -5 words/vocab.txt | tr '\n' ' ')" = "[PAD] [UNK] [CLS] [SEP] [M
 mkdir list && cp words/vocab.txt words/tokenizer_config.json list
 "$LEVIN" tokenize --tokenizer=list <"$text" >same
 same_file ids same
-code 0 "$LEVIN" prepare "$text" --tokenizer=words --out=tokens --json # [CLS] before a text and [SEP] behind it
+code 0 "$LEVIN" prepare "$text" --tokenizer=words --out=tokens --json # [CLS] before a text and [SEP] after it
 python3 - <<'P'
 import struct
 for part in ("train", "val"):

@@ -83,7 +83,7 @@ code 0 train hush --quiet
 [ ! -s err ] || { cat err; exit 1; }
 
 # --- a folder that holds a run ---
-picture runs/a >before
+folder_listing runs/a >before
 code 2 train runs/a
 one_error
 says "'runs/a' already contains a run" err
@@ -93,7 +93,7 @@ code 2 train runs/a --resume --overwrite
 one_error
 code 2 train runs/a --json
 json '"already contains a run" in d["error"]'
-picture runs/a | diff before - || fail "a refused run changed the folder"
+folder_listing runs/a | diff before - || fail "a refused run changed the folder"
 # at its last step there is nothing to do
 code 0 train runs/a --resume --json
 json 'd["already_done"] is True and d["step"] == 8'
@@ -101,10 +101,10 @@ code 0 train runs/a --resume
 says "nothing to do" out
 code 0 train runs/a --resume --trainer.max_steps=5 --json
 json 'd["already_done"] is True and d["step"] == 8'
-picture runs/a | diff before - || fail "a finished run was changed"
+folder_listing runs/a | diff before - || fail "a finished run was changed"
 # a run that cannot start changes nothing, not even with --overwrite
 code 1 train runs/a --overwrite --data.path=missing.txt
-picture runs/a | diff before - || fail "a run that could not begin harmed the one that it would replace"
+folder_listing runs/a | diff before - || fail "a run that could not begin harmed the one that it would replace"
 code 2 train runs/a --resume --model.n_embd=32
 says "model.n_embd is 32 here but was 16" err
 code 2 train runs/a --resume --trainer.seed=2
@@ -114,7 +114,7 @@ says "trainer.batch_size" err
 { cat text.txt; echo "more"; } >other.txt
 code 2 train runs/a --resume --data.path=other.txt
 says "trained on other data" err
-picture runs/a | diff before - || fail "a refused --resume changed the folder"
+folder_listing runs/a | diff before - || fail "a refused --resume changed the folder"
 # --overwrite replaces a run and keeps files that are not levin's
 echo mine >runs/a/notes.txt
 code 0 train runs/a --overwrite --trainer.max_steps=4

@@ -31,7 +31,7 @@ try() { # LAUNCHER FAULT MOMENT
     one_fault "$@" with "$launcher" "$LEVIN"
     echo "$launcher: $fault, $moment${hit:+, hit}"
     soon none_living
-    # before ranks have joined, mpirun and mpiexec wait for ever for a host that is cut off, and all launchers wait for a
+    # before ranks have joined, mpirun and mpiexec wait forever for a host that is cut off, and all launchers wait for a
     # stopped rank at the end; between these moments the ranks end the launchers
     if [ "$fault:$moment" = cut:start ] || [ "$moment" = end ]; then kill -KILL $(launchers) 2>/dev/null || true; fi
     [ "$fault" != cut ] || plug 2
@@ -51,7 +51,7 @@ named_at_start() { # FAULT
     local said
     said=$(grep -cE '^error: ' err) || true
     [ "$said" -ge 1 ] && [ "$said" -le 2 ] || { cat out err && fail "$said sentences from two hosts"; }
-    [ "$1" = cut ] || grep -qE '^error: .*(is stopped, and the other ranks wait|sent no heartbeat since|has not joined)' err || { cat out err && fail "nobody says who is stopped"; }
+    [ "$1" = cut ] || grep -qE '^error: .*(is stopped, and the other ranks wait|sent no heartbeat since|has not joined)' err || { cat out err && fail "no rank reports which one is stopped"; }
 }
 idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 2" ]; }
 for launcher in "${mpis[@]}"; do

@@ -240,7 +240,7 @@ static double tree_sum(int64_t lo, int64_t hi, int64_t i, enum lvn_dtype type)
     return type == LVN_F32 ? (double)((float)a + (float)b) : a + b;
 }
 
-/* How leaves lie on ranks: evenly; all on the last; odd; some without. */
+/* Division of leaves among ranks: even; all on the last; odd; some ranks without leaves. */
 static void lay_leaves(int64_t n, int how, int64_t *leaf)
 {
     leaf[0] = 0;

@@ -79,7 +79,7 @@ one_fault() {
 }
 lost_is_named() {
     [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
-    grep -qE "^error: ranks? .*( on h$victim|and [0-9]+ others) .*sent no heartbeat since" err || { cat err && fail "nobody says which rank"; }
+    grep -qE "^error: ranks? .*( on h$victim|and [0-9]+ others) .*sent no heartbeat since" err || { cat err && fail "no error names the rank"; }
 }
 can_go_on() {
     local last

@@ -1,5 +1,5 @@
 # levin launch over two hosts with each MPI: without a shared file system, with a full disk, and with ranks killed, stopped or
-# cut off at random moments (faults.bash). The lost rank is named, no rank waits for ever, and every checkpoint can be resumed.
+# cut off at random moments (faults.bash). The lost rank is named, no rank waits forever, and every checkpoint can be resumed.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 . "$LEVIN_SOURCE/tests/cluster/faults.bash"
 printf 'h1:2\nh2:2\n' >hosts
@@ -31,7 +31,7 @@ a_fault() { # MPI, fault, moment
 each() {
     local mpi=$1 try
     use "$mpi"
-    # host 2 has a run folder of its own, which stays empty; zero1's state travels too
+    # host 2 has a separate run folder, which stays empty; the state of zero1 is sent, too
     for strategy in ddp zero1; do
         mkdir -p "own/$mpi"
         on 2 mount -t tmpfs tmpfs "$PWD/own"

@@ -1,6 +1,6 @@
 # label: long
-# fsdp: a model whose training state is three times the memory of each of four hosts trains on them, is killed while it saves, goes on,
-# and has the bits of a run that nobody killed; one host refuses it.
+# fsdp: a model whose training state is three times the memory of each of four hosts trains on them, is killed while it saves, is resumed,
+# and has the bits of a run that was not killed; one host refuses it.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"

@@ -1,5 +1,5 @@
 # levin launch with each MPI of this machine: the same weights, signals that save, and ranks that are killed or stopped, which
-# are named, while no rank waits for ever.
+# are named, while no rank waits forever.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
@@ -66,7 +66,7 @@ for mpi in "${mpis[@]}"; do
         kill -$signal "$(rank 1)"
         ended
         check [ "$got" = 76 ]
-        grep -qE "error: ranks? .*(1.* on|and (then )?[0-9]+ other).* sent no heartbeat since" err || { cat err && fail "$mpi: nobody says which rank"; }
+        grep -qE "error: ranks? .*(1.* on|and (then )?[0-9]+ other).* sent no heartbeat since" err || { cat err && fail "$mpi: no error names the rank"; }
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
         nobody_left 10
     done

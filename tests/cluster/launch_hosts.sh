@@ -11,7 +11,7 @@ launch() { # code, arguments
 }
 ranks() { says "[0] ranks              $1 on $2 hosts" out; } # ranks, hosts: all have joined
 for mpi in openmpi mpich; do
-    command -v mpirun.$mpi >/dev/null || { echo "without $mpi, which is not here" && continue; }
+    command -v mpirun.$mpi >/dev/null || { echo "skipped $mpi, which is not installed" && continue; }
     printf 'h1\nh2\n' >hosts
     launch 0 --launcher=$mpi -n 4 -- doctor --measure=no
     ranks 4 2

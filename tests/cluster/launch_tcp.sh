@@ -1,5 +1,5 @@
 # levin launch without an MPI: it starts the ranks itself, on this machine and over hosts, with the same bits, prefixes, exit
-# codes, signals, logs and restarts as with an MPI, and leaves no process behind if a rank is killed, stopped or cut off.
+# codes, signals, logs and restarts as with an MPI, and leaves no process running if a rank is killed, stopped or cut off.
 HOSTS=3 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mkdir bin
@@ -85,7 +85,7 @@ silent_about "[1]" out
 # a rank is killed, a host cut off: the run continues on the spare host, with the same bits
 lose_rank 2 killed "${over[@]}" --max-restarts=1 -n 3 --
 check [ $got = 0 ]
-grep -qE "^error: rank 2 on h2 has sent no heartbeat since" err || { cat err && fail "nobody says who is lost"; }
+grep -qE "^error: rank 2 on h2 has sent no heartbeat since" err || { cat err && fail "no error names the lost rank"; }
 same_run alone killed
 printf 'h1:1\nh2:1\nh3:1\n' >hosts
 lose=cut_off lose_rank 1 spare "${over[@]}" --max-restarts=1 -n 2 --

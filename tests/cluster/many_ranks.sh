@@ -11,7 +11,7 @@ ended() { # RUN: it ended as expected
     check [ "$(jq '[.ranks[] | select(.step == 3)] | length' "$1/status.json")" = "$n" ]
 }
 for mpi in openmpi mpich; do
-    mpi_here $mpi || { echo "without $mpi, which is not here"; continue; }
+    mpi_here $mpi || { echo "skipped $mpi, which is not installed"; continue; }
     arguments "by-$mpi" "${few[@]}"
     start=$SECONDS
     code 0 timeout -k 3 "$LIMIT" "$LEVIN" launch --launcher "$(mpi_program $mpi)" -n "$n" -- "${all[@]}"

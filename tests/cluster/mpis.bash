@@ -26,7 +26,7 @@ mpis_here() {
     local mpi
     mpis=()
     for mpi in openmpi mpich intel; do
-        if mpi_here $mpi; then mpis+=($mpi); else echo "without $mpi, which is not here"; fi
+        if mpi_here $mpi; then mpis+=($mpi); else echo "skipped $mpi, which is not installed"; fi
     done
     [ ${#mpis[@]} -gt 0 ] || { echo "skipped: no MPI here (tools/setup.sh --dev installs some)" && exit 77; }
 }

@@ -3,7 +3,7 @@
 HOSTS=3 RANK_TIMEOUT=3
 . "$LEVIN_SOURCE/tests/cluster/nodes.bash"
 first_is 1
-begin() { # begin RUN: of $steps steps, until its first checkpoint is there; all nodes go on in the background
+begin() { # begin RUN: of $steps steps, until it has its first checkpoint; all nodes continue in the background
     run=$1
     arguments "$run" "${exact[@]}" --trainer.max_steps=$steps --checkpoint.every_n_steps=50
     both --max-restarts=1 -- "${all[@]}" >out 2>err &
@@ -64,7 +64,7 @@ code 76 node 3 0 -- "${all[@]}" --trainer.batch_size=8 --trainer.start_timeout=1
 unset LEVIN_JOB_ID
 first_is 1
 
-# a node is asked to stop: all nodes save and end with 75, and the job goes on from there
+# a node is asked to stop: all nodes save and end with 75, and the job is resumed from there
 begin asked
 kill -TERM "$(launcher 1)"
 both_end 75

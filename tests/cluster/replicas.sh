@@ -36,7 +36,7 @@ in_groups() {
     one_error
 }
 ! mpi_here openmpi || in_groups openmpi
-# --- shards: nobody has a replica, so updates keep sums of them, and what is gathered is summed by all ---
+# --- shards have no replica: updates keep checksums of them, and all ranks compute checksums of gathered parameters ---
 unset ODD_RANK
 shards=(--trainer.max_steps=20 --trainer.check_replicas_every_n_steps=10 --trainer.threads=1 --model.n_layer=2 --model.n_embd=48
     --model.dropout=0.1 --trainer.batch_size=12)

@@ -1,5 +1,5 @@
 # levin launch --max-restarts on one machine, with each MPI: a rank is killed, the job resumes from its last checkpoint and ends
-# with the bits of an undisturbed run. The output of each rank is in a file of its own.
+# with the bits of an undisturbed run. The output of each rank is in a separate file.
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here
 bare=("${launch[@]}")
@@ -30,7 +30,7 @@ for mpi in "${mpis[@]}"; do
     use $mpi
     lose_rank 1 $mpi "${launch[@]}" --max-restarts=1 -n 2 --
     check [ $got = 0 ]
-    grep -qE "^error: ranks? .* sent no heartbeat since" err || { cat err && fail "$mpi: nobody says what happened"; }
+    grep -qE "^error: ranks? .* sent no heartbeat since" err || { cat err && fail "$mpi: no rank reports what happened"; }
     grep -qE "^restart 1 of 1: continuing from step [1-9][0-9]* with 2 ranks$" err || { cat err && fail "$mpi: no restart"; }
     same_run alone $mpi
     goodput_of $mpi

@@ -6,7 +6,7 @@ command -v cc >/dev/null || { echo "skipped: no compiler here" && exit 77; }
 ! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer wants to be the first library" && exit 77; }
 cat >pause.c <<'END'
 /* The first process that renames a file to settings.yaml of a run waits there: its number is in the file `there`, and it
- * goes on when there is a file `go`. */
+ * continues when there is a file `go`. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

@@ -47,4 +47,4 @@ check [ "$(last 1)" = step-12 ]
 # no checkpoint on any host: the run starts from the beginning, and says so once
 rm -r own/run
 launch 1 2 0 --resume
-[ "$(grep -c "^\[0\] warning: no checkpoint in '.*/own/run' to resume from; starting from the beginning$" err)" = 1 ] || { cat err && fail "a start from nothing that nobody sees"; }
+[ "$(grep -c "^\[0\] warning: no checkpoint in '.*/own/run' to resume from; starting from the beginning$" err)" = 1 ] || { cat err && fail "a start from the beginning is not reported"; }

@@ -1,5 +1,5 @@
 # Checkpoints of models in shards: all ranks write them, at once, with the bytes that one rank writes; whatever happens to a
-# rank meanwhile, a run goes on from the last complete one.
+# rank meanwhile, a run continues from the last complete one.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 . "$LEVIN_SOURCE/tests/cluster/tcp.bash"
 trap 'kill -TERM $(jobs -p) 2>/dev/null || true' EXIT # after a failure
@@ -74,7 +74,7 @@ for merge in false true; do
     same_sums adapted-$merge many
 done
 
-# --- a rank that cannot write: one sentence names it, and the run goes on with its former checkpoints ---
+# --- a rank that cannot write: one sentence names it, and the run continues with its earlier checkpoints ---
 keys=(--data.path=text.txt --model.kind=llama --model.n_layer=2 --model.n_head=2 --model.n_embd=80 --model.block_size=16
     --trainer.batch_size=12 --trainer.threads=1 --trainer.micro_batch_size=1 --trainer.deterministic=true
     --trainer.val_check_interval=0 --checkpoint.every_n_steps=2)
@@ -85,12 +85,12 @@ exec "${@:2}"
 L
 chmod +x limited
 launch 2 run --trainer.max_steps=2 --trainer.strategy=fsdp
-picture run/checkpoints >before
+folder_listing run/checkpoints >before
 for strategy in fsdp zero1; do # the first fails before the thread begins, the other in it
     place=./limited code 1 apart 2 "$LEVIN" train "${keys[@]}" --run_dir=run --resume --trainer.max_steps=6 --trainer.strategy=$strategy
     check [ "$(grep -c "the checkpoint of step [0-9]* could not be saved: rank 1 on .*: cannot write '.*/run/checkpoints/.*': File too large; the run continues" out)" -ge 2 ]
     check [ "$(grep -c 'error: training has finished, but its last checkpoint (step 6) could not be saved' out)" = 1 ]
-    picture run/checkpoints | diff before - || fail "earlier checkpoints were changed"
+    folder_listing run/checkpoints | diff before - || fail "earlier checkpoints were changed"
 done
 launch 3 run --resume --trainer.max_steps=6 --trainer.strategy=zero2
 code 0 "$LEVIN" train "${keys[@]}" --trainer.max_steps=6 --run_dir=one

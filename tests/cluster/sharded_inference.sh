@@ -36,7 +36,7 @@ many=(generate gpt2 --num-samples=3000 --max-new-tokens=1 --json)
 same_on_ranks "${many[@]}"
 check [ "$(wc -lc <one.out | tr -s ' ')" = " 1 $(wc -c <one.out)" ] && check [ "$(wc -c <one.out)" -gt 65536 ]
 for mpi in openmpi mpich intel; do
-    mpi_here $mpi || { echo "without $mpi, which is not here" && continue; }
+    mpi_here $mpi || { echo "skipped $mpi, which is not installed" && continue; }
     path=$PATH
     [ $mpi != intel ] || path=$intel/bin:$PATH
     PATH=$path code 0 "$LEVIN" launch --launcher=$mpi --prefix=false -n 2 -- "${many[@]}" $fsdp

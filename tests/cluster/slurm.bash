@@ -7,7 +7,7 @@
 #   mpi_plugin                  pmix, pmi2, or nothing
 # Commands of Slurm run on h1: on 1 sbatch ...
 #
-# /etc is not changed; munge authenticates, with a key of its own.
+# /etc is not changed; munge authenticates with a separate key.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 
 slurm_passwords() { # of host I
@@ -87,7 +87,7 @@ srun_code() { # WANTED COMMAND...
     local got=0
     (code "$@") >log || got=$?
     if [ $got != 0 ] && grep -qF "crashed in MPI_Init" err; then
-        echo "once more: Open MPI crashed while it started"
+        echo "again: Open MPI crashed while it started"
         (code "$@") >log || { cat log && exit 1; }
     elif [ $got != 0 ]; then
         cat log && exit 1

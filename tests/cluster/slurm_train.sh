@@ -65,7 +65,7 @@ PY
     says "4 ranks on 2 hosts" out
     same_run alone cell
 else
-    echo "without Python: numpy is not here"
+    echo "skipped Python: numpy is not installed"
 fi
 
 # --- jobs ---
@@ -152,7 +152,7 @@ on 1 scancel --signal=USR1 "$job"
 soon has "job $job is back in the queue" own-"$job".out
 on 1 scancel "$job"
 
-# an array job: every task is a run of its own
+# an array job: every task is a separate run
 script array --ntasks 2 --array 1-2
 submit array
 has_saved 60 array-1

@@ -122,7 +122,7 @@ one() { # LAUNCHER WHAT HOW
     what=$2 how=$3 which=$((RANDOM % 3)) got=0
     [ "$what" != host ] || which=$((RANDOM % 2 + 1))
     [ $((RANDOM % 4)) != 0 ] || moment=start
-    case "$what $how" in "launch "* | "link "* | "packets "*) moment=step ;; esac # before the first checkpoint a run begins anew
+    case "$what $how" in "launch "* | "link "* | "packets "*) moment=step ;; esac # before its first checkpoint a run starts from the beginning
     rm -rf $run
     start_run $launcher $run
     if [ $moment = start ]; then
@@ -139,7 +139,7 @@ one() { # LAUNCHER WHAT HOW
     none_left || wrong "processes are left"
     if [ "$what" = launch ]; then
         arguments $run "${keys[@]}"
-        "$LEVIN" "${all[@]}" --resume >again 2>&1 || wrong "it cannot go on: $(tail -1 again)"
+        "$LEVIN" "${all[@]}" --resume >again 2>&1 || wrong "it cannot be resumed: $(tail -1 again)"
     fi
     cmp -s alone/checkpoints/last/model.safetensors $run/checkpoints/last/model.safetensors || wrong "other bits"
     [ $launcher != srun ] || { on 1 scancel -u "$(id -un)"; soon idle; }

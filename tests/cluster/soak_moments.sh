@@ -49,7 +49,7 @@ strike() {
     esac
 }
 wrong() { echo "round $number ($what $how after $moment ms, $mode): $*" && sed 's/^/    /' err | tail -8 | cut -c1-300 && exit 1; }
-round() ( # NUMBER: in a folder of its own
+round() ( # NUMBER: in a separate folder
     number=$1 got=0 mode=new
     RANDOM=$(((SOAK_SEED + number) % 32768))
     : $RANDOM $RANDOM
@@ -83,7 +83,7 @@ round() ( # NUMBER: in a folder of its own
             grep -q "another process is training" again || break
             sleep 0.1
         done
-        [ $got = 0 ] || wrong "it cannot go on: $(tail -1 again)"
+        [ $got = 0 ] || wrong "it cannot be resumed: $(tail -1 again)"
     fi
     [ $got = 0 ] || wrong "exit code $got"
     ! grep -q "already contains a run" err || wrong "it meets its own run"

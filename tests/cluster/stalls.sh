@@ -29,7 +29,7 @@ export LD_PRELOAD=$LEVIN_BUILD/tests/double/libstill.so STILL_FILE=/samples.txt 
 told() { # PATTERN: the error matches it, and so does the warning
     [ "$got" != 0 ] && [ "$got" -lt 124 ] || { cat out err && fail "exit code $got"; }
     [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
-    grep -qE "^error: no rank has made progress for [0-9.]+ s$1" err || { cat err && fail "nobody says who waits for whom: $1"; }
+    grep -qE "^error: no rank has made progress for [0-9.]+ s$1" err || { cat err && fail "no error says which rank waits for which: $1"; }
     grep -qE "warning: no rank has made progress for [0-9.]+ s$1; the run ends in [0-9.]+ s unless" err || { cat err && fail "no warning: $1"; }
 }
 

@@ -18,7 +18,7 @@ answers() { # answers PORT [ADDRESS]: waits until the last server listens there;
         (: </dev/tcp/"${2:-127.0.0.1}"/"$1") 2>/dev/null && return
         sleep 0.1
     done
-    fail "nobody answers at port $1"
+    fail "no server answers at port $1"
 }
 s3_server() { # a versitygw with the bucket "bucket"; its files are in s3root; the environment leads to it
     command -v versitygw >/dev/null || { echo "skipped: no versitygw here (tools/setup.sh --dev fetches it)" && exit 77; }
@@ -45,7 +45,7 @@ web_server() { # store_server.py over the folder `web`; its address in $web
     web=http://127.0.0.1:$(cat web.port)
 }
 ask() { python3 -c 'import sys,urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' "$web/$1"; }
-gs_server() { # gs_server fake-gcs-server|gcp-storage-emulator: one with the bucket "bucket"; status 1: it is not here
+gs_server() { # gs_server fake-gcs-server|gcp-storage-emulator: one with the bucket "bucket"; status 1: it is not installed
     local port try
     command -v "$1" >/dev/null || return 1
     for try in 1 2 3 4 5; do

@@ -3,7 +3,7 @@
 ran=0
 for n in 0 1 8388609 16777216 16777217 50000000; do random_file f.$n $n; done
 for server in fake-gcs-server gcp-storage-emulator; do
-    gs_server $server || { echo "without $server, which is not here"; continue; }
+    gs_server $server || { echo "skipped $server, which is not installed"; continue; }
     ran=1
     rm -rf back copied
     for n in 0 1 8388609 16777216 16777217 50000000; do

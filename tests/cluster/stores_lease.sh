@@ -11,7 +11,7 @@ forever=(--trainer.max_steps=100000000 --trainer.val_check_interval=0 --logger.c
 often=--checkpoint.every_n_steps=300 never=--checkpoint.every_n_steps=1000000000
 alive="--trainer.rank_timeout=5 $often" dying="--trainer.rank_timeout=1.5 $often" # leases of 10 and 3 seconds
 refused="another job is training in '%s', which belongs to %s of user tester on host $(hostname) (pid %s), since 20"
-# begin NAME RUN [keys]: a job on a machine of its own, which is its cache; its output is in NAME.err, its process number in NAME.pid
+# begin NAME RUN [keys]: a job on a separate machine, which is its cache; its output is in NAME.err, its process number in NAME.pid
 begin() {
     local name=$1
     shift
@@ -51,7 +51,7 @@ stop() { # stop NAME: as a scheduler does
     over "$1"
     check [ $got = 75 ]
 }
-away() { # away RUN: a job is stopped for longer than its lease; the next one has trained when it goes on
+away() { # away RUN: a job is stopped for longer than its lease; the next one has trained when it continues
     begin one "$1" --trainer.rank_timeout=1.5 $never --trainer.log_every_n_steps=300
     soon has "step  " one.err
     signal one STOP
@@ -60,7 +60,7 @@ away() { # away RUN: a job is stopped for longer than its lease; the next one ha
     says "waiting 3 s to see whether it is alive" two.err
     says "the job did not renew its lease of '$1' for 3 s: this job takes the lease over" two.err
 }
-back() { # back RUN: the first one goes on; the second one has the lease
+back() { # back RUN: the first one continues; the second one has the lease
     signal one CONT
     over one
     check [ $got = 1 ]
@@ -136,7 +136,7 @@ no_bucket local "NoSuchBucket" --data.path=s3://nobucket/text.txt
 denied local "SignatureDoesNotMatch" --data.path=s3://bucket/text.txt
 check [ ! -e local ] && check [ ! -e $there/a ]
 
-# --- an address where nobody answers, and keys of Google that cannot be used ---
+# --- an address without a server, and keys of Google that cannot be used ---
 web_server
 AWS_ENDPOINT_URL=http://127.0.0.1:9 no_bucket s3://bucket/runs/a "check the address, and this machine's network"
 key() { NO_GCE_CHECK=true GOOGLE_APPLICATION_CREDENTIALS=key.json no_bucket local "$1" --data.path=gs://bucket/text.txt; }
@@ -155,7 +155,7 @@ fi
 
 # --- Google's protocol: with conditions, and a server that ignores them ---
 for server in fake-gcs-server gcp-storage-emulator; do
-    gs_server $server || { echo "without $server, which is not here"; continue; }
+    gs_server $server || { echo "skipped $server, which is not installed"; continue; }
     race gs://bucket/race
     if [ $server = gcp-storage-emulator ]; then
         says "the store of 'gs://bucket/race' ignores the conditions of writes" $w.err

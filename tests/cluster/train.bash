@@ -17,7 +17,7 @@ over() {
 each_mpi() {
     local any=0
     for mpi in openmpi mpich intel; do
-        if mpi_here $mpi; then any=1; "$@" $mpi; else echo "without $mpi, which is not here"; fi
+        if mpi_here $mpi; then any=1; "$@" $mpi; else echo "skipped $mpi, which is not installed"; fi
     done
     [ $any = 1 ] || { echo "skipped: no MPI here (tools/setup.sh --dev installs them)"; exit 77; }
 }

@@ -3,11 +3,11 @@
 # h3 is the login node, h1 and h2 are the worker nodes, and the laptop is what all of them are connected to. Data are small and
 # generated, and come from a web server there. TUTORIAL_OUT=FILE takes the real data instead (parts/real and ../shared/data)
 # and writes the page with its new output to FILE.
-command -v python3 >/dev/null || { echo "skipped: python3 is not here"; exit 77; }
+command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
 jupyter=$LEVIN_SOURCE/parts/jupyter
 [ -x "$jupyter/bin/jupyter-server" ] || { echo "skipped: no parts/jupyter (tools/setup.sh --dev installs it)"; exit 77; }
 build=$(dirname "$LEVIN")
-[ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN does not lie in its build folder"; exit 77; }
+[ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN is not in its build folder"; exit 77; }
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"

@@ -64,5 +64,5 @@ if command -v mpirun.openmpi >/dev/null || command -v mpiexec.mpich >/dev/null; 
     wait "$(eval "echo \$pid_$two")" || fail "$(cat $two.err)"
     same_weights $one/ranks $two/ranks
     left=$(find /dev/shm /tmp -maxdepth 1 \( -user $one -o -user $two \) ! -name 'levin-*' -perm /022 ! -type l 2>/dev/null || true)
-    [ -z "$left" ] || fail "left behind, and others may write to it: $left"
+    [ -z "$left" ] || fail "files remain to which others may write: $left"
 fi

@@ -22,7 +22,7 @@ class Api:
         return {"Authorization": "Bearer " + self.token, "Content-Type": kind, "Accept": "application/json"}
 
     def call(self, method, path, body=None, kind="application/json"):
-        """(HTTP status, answer); each thread has a connection of its own, which is made anew once if it was closed."""
+        """(HTTP status, answer); each thread has its own connection, which is opened again once if it was closed."""
         text = None if body is None else json.dumps(body).encode()
         for attempt in (1, 2):
             try:
@@ -80,7 +80,7 @@ class Watch(threading.Thread):
         for line in answer:
             event = json.loads(line)
             if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
-                break  # too old a version: listed anew
+                break  # the version is too old: list again
             item = event["object"]
             if event["type"] == "DELETED":
                 self.objects.pop(key_of(item), None)

@@ -54,7 +54,7 @@ refuses 'must not be 0 for the In operator' 's/\[1, 2\]/[0, 1, 2]/'
 refuses 'must be one of the container or initContainer names in the pod template' 's/containerName: levin/containerName: other/'
 refuses 'unknown field "spec.backoffLimitPerIndexes"' 's/backoffLimitPerIndex:/backoffLimitPerIndexes:/'
 
-# an eviction: its pod is told, is ignored as a failure, and comes back, on another address
+# an eviction: its pod is notified, the failure is ignored, and the pod comes back with another address
 nodes_up 2
 running() { [ "$(pods_of small | grep -c " Running ")" = 2 ]; }
 job >job.yaml && k create -f job.yaml

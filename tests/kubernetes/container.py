@@ -1,5 +1,5 @@
 """container.py SPECIFICATION - one container of a pod, as kubelet.py starts it: the process 1 of a process namespace, in the
-network, host name and shared memory of its pod, over a root of its own. Ends with its exit code, or 128 plus a signal.
+network, host name and shared memory of its pod, over its own root. Ends with its exit code, or 128 plus a signal.
 
 The root is an overlay over the folders of the image and what is written there is lost at the end. SPECIFICATION is a JSON file;
 kubelet.py says what is in it. Leaves out control groups: nothing limits memory or processors."""

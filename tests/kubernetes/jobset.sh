@@ -54,7 +54,7 @@ again=
 replaced() { again=$(pod_of few-node-0 0) && [ -s "$(log_of "$again")" ] && [ "$again" != "$first" ] && grep -q 'saved .*/checkpoints/step-' "$(log_of "$again")"; }
 soon replaced
 check grep -qF "this job has already begun its run: continuing from its last checkpoint" "$(log_of "$again")"
-! grep -qE 'step +1/' "$(log_of "$again")" || fail "the run began anew"
+! grep -qE 'step +1/' "$(log_of "$again")" || fail "the run started from the beginning"
 # as `kubectl delete jobset` does it: the job ends with a checkpoint
 k delete job few-node-0 --cascade=foreground --wait=true
 watched() { "$LEVIN" watch gs://bucket/run --once >out 2>err; }

@@ -5,7 +5,7 @@
     kubelet.py ask DIR WORD...      one command to a kubelet that serves; prints the answer
 
 kubernetes.bash starts it, in namespaces that hold the test alone, with a bridge br0. It is scheduler, kubelet of every node,
-network and DNS (names.py). A pod has an address of its own, which no other pod ever has, a host name, init containers, native
+network and DNS (names.py). A pod has an address that no other pod ever has, a host name, init containers, native
 sidecars, variables from fields, secrets and config maps, volumes (config map, secret, emptyDir, host path, downward API), a
 grace period (TERM, then KILL), and exit codes. container.py runs a container. Images are not looked at: every container runs
 over the folders --layer and /, with the entry point `levin`.

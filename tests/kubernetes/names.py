@@ -22,7 +22,7 @@ class Names(threading.Thread):
             try:
                 self.socket.sendto(self.answer(question), sender)
             except (IndexError, struct.error, OSError):
-                pass  # no question of DNS, or nobody waits any more
+                pass  # not a DNS query, or the client no longer waits
 
     def addresses(self, name):
         """The addresses of a name: all, or those of one pod."""

@@ -107,7 +107,7 @@ class Pod(threading.Thread):
         self.init, self.main, self.mounts, self.waiting = [], [], {}, None
         self.start()
 
-    # --- what the API server is told ---
+    # --- reports to the API server ---
     def path(self):
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
@@ -226,7 +226,7 @@ class Pod(threading.Thread):
         return None
 
     def keep_alive(self, container):
-        """Starts a sidecar anew whenever it ends."""
+        """Restart a sidecar whenever it ends."""
         at = self.init.index(container)
         while True:
             container.waiter.join()

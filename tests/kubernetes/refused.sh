@@ -29,11 +29,11 @@ is_said() { outputs "$1" | grep -qF -- "$2"; }
 failed_with() { # JOB SENTENCE: it has failed, with one error on node 0 at most
     job_ended "$1" 120
     [ $got = failed ] || { outputs "$1" && fail "$1 is $got"; }
-    soon is_said "$1" "$2" # the last lines may come behind the end
+    soon is_said "$1" "$2" # the last lines may come after the end
     [ "$(cat "$kube/nodes/logs/$1-0-"*/levin | grep -c ' error: ')" -le 1 ] || { outputs "$1" && fail "more than one sentence"; }
 }
 
-# the second job in one folder is refused, and the first one goes on
+# the second job in one folder is refused, and the first one continues
 begin first gs://bucket/run 1000000
 soon is_said first "/checkpoints/step-"
 begin second gs://bucket/run 100

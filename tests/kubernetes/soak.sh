@@ -48,7 +48,7 @@ result() { # result RUN: checksums of its last weights and optimizer state
     code 0 cp_ "$at/state/optimizer.safetensors" last/optimizer.safetensors
     (cd last && sha256sum -- *)
 }
-output_of() { cat "$kube/nodes/logs/$1-0-"*/levin 2>/dev/null; } # RUN: what its coordinators wrote, each line behind its time
+output_of() { cat "$kube/nodes/logs/$1-0-"*/levin 2>/dev/null; } # RUN: what its coordinators wrote, each line after its time
 at_step() { output_of "$1" | grep -qE "step +$2/"; } # a line a step
 wait_moment() { # RUN MOMENT, with a random part; sets $step
     local n
@@ -109,7 +109,7 @@ one() { # one RUN KIND MOMENT
     [ "$moment" != middle ] || seconds=$(output_of "$run" | sort -s -n -k 1,1 | awk -v at="$at" '$1 < at { next }
         / parameters, / { again = 1 }
         again && / step +[0-9]+\// { printf "%.1f", $1 - at; exit }')
-    [ "$moment" != middle ] || [ -n "$seconds" ] || wrong "no step behind the fault"
+    [ "$moment" != middle ] || [ -n "$seconds" ] || wrong "no step after the fault"
     restarts=$(output_of "$run" | grep -c ' restart [0-9]* of ' || true)
     pods=$(find "$kube/nodes/logs" -maxdepth 1 -name "$run-[0-3]-*" | wc -l)
     [ "$at" = 0 ] || echo "$kind ${seconds:--} $restarts $((pods - 4))" >>faults

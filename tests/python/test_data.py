@@ -258,7 +258,7 @@ class Wrong(unittest.TestCase):
         self.fails("task.kind=mlm masks tokens of", lambda: run("f2", [{"ids": r["ids"]} for r in rows()], **{
             "model.kind": "bert", "task.kind": "mlm"}).fit())
         for shape in ((2**31,), (2**20, 2**20)):
-            self.fails("at most 2147483647 elements a sample",
+            self.fails("may have at most 2147483647 elements",
                        lambda: run("f3", iter([]), {"ids": levin.Field(shape), "labels": levin.Field(shape)}).fit())
         self.fails("a vocabulary below 2147483648", lambda: run("f4", iter([]), {"ids": levin.Field((8,), np.int32, 2**40)}).fit())
         self.fails("below is -1: give a whole number from 0", lambda: levin.Field((8,), np.int32, -1))

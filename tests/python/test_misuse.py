@@ -336,7 +336,7 @@ class Signals(unittest.TestCase):
             r.fit()
 
     def test_a_handler_that_does_not_raise(self):
-        """A handler of the program's own runs during a long call, and the call goes on."""
+        """A signal handler of the program runs during a long call, which then continues."""
         seen = []
         before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
         try:

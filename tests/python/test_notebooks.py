@@ -3,7 +3,7 @@
 # label: user
 # label: computes
 #
-# The notebooks run as they are, but for a cell that is added behind their recipe and makes the run short. Data: real
+# The notebooks run as they are, but for a cell that is added after their recipe and makes the run short. Data: real
 # MNIST and SmolLM2 of parts/real, and the texts of ../shared/data; without its files a notebook is skipped.
 import ast
 import json

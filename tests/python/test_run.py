@@ -49,7 +49,7 @@ class Bits(unittest.TestCase):
                     r.validate()
                     self.assertIn("the owl", r.generate("the owl"))
                 if event.step == 7:
-                    break  # and go on
+                    break  # and continue
             self.assertEqual([e.step for e in r.steps()], list(range(8, 21)))
         self.same("hand")
         kinds = [e.kind for e in seen.kinds]
