@@ -31,14 +31,14 @@ __attribute__((destructor)) static void report(void)
     fclose(f);
 }
 
-/* For tests in the same process: calls are counted anew, and the device works again. */
+/* For tests in the same process: calls are counted from zero, and the device works again. */
 EXPORT void doubleBegin(void)
 {
     double_begin();
     sticky = 0;
 }
 
-/* The number of objects that nobody released yet, and of blocks that were written beside. */
+/* The number of objects that are not released yet, and of blocks with writes outside of them. */
 EXPORT long doubleLeft(void)
 {
     return left.memory + left.pinned + left.streams + left.events + left.modules + left.graphs + left.runs + retained +

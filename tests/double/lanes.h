@@ -286,7 +286,7 @@ static int run_on(struct lane *lane, const struct mark *mark)
     lane->busy = false;
     if (failed) sticky = failed;
     if (lane->stream || lane->next < lane->n) return failed;
-    for (int k = 0; k < lane->n; k++) { /* a stream's lane starts anew */
+    for (int k = 0; k < lane->n; k++) { /* a stream's lane starts again */
         free(lane->ops[k].args);
         free(lane->ops[k].own);
         if (lane->ops[k].kind == GRAPH) graph_release(lane->ops[k].graph);

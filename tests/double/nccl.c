@@ -318,7 +318,7 @@ EXPORT int ncclBroadcast(const void *from, void *to, size_t n, int type, int roo
     return ask(c, (struct task){.kind = BROADCAST, .type = type, .root = root, .count = n}, from, to, 0, stream);
 }
 
-/* For tests in the same process: calls are counted anew. */
+/* For tests in the same process: calls are counted from zero. */
 EXPORT void doubleBegin(void)
 {
     double_begin();

@@ -84,7 +84,7 @@ EXPORT int nvrtcDestroyProgram(struct program **p)
 EXPORT int nvrtcCompileProgram(struct program *p, int n, const char *const *options)
 {
     int failed = double_call("nvrtcCompileProgram", COMPILATION);
-    if (failed) p->log = "double.k(7): error: as the test wants it\nand more\n";
+    if (failed) p->log = "double.k(7): error: simulated by the test\nand more\n";
     if (failed) return failed;
     size_t bytes = strlen(p->source) + 128;
     for (int i = 0; i < n; i++) bytes += strlen(options[i]) + 16;
@@ -140,7 +140,7 @@ EXPORT int nvrtcGetProgramLog(struct program *p, char *to)
     return 0;
 }
 
-/* For tests in the same process: calls are counted anew. */
+/* For tests in the same process: calls are counted from zero. */
 EXPORT void doubleBegin(void)
 {
     double_begin();

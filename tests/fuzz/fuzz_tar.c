@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { BLOCK = 512 };
 
-static enum lvn_status begin(void *context, const char *name, bool named, bool *want)
+static enum lvn_status begin(void *context, const char *name, bool named, bool *expected)
 {
     (void)context, (void)named;
     const char *member = name + strlen("input.tar");
@@ -27,7 +27,7 @@ static enum lvn_status begin(void *context, const char *name, bool named, bool *
         part += n;
     }
     if (depth < 0) abort();
-    *want = true;
+    *expected = true;
     return LVN_OK;
 }
 

@@ -1,4 +1,4 @@
-/* bound_program.h - a planned program with memory of its own, on any backend.
+/* bound_program.h - a planned program with its own memory, on any backend.
  *
  * The host's copies of parameters and inputs are written to the device before a run; parameters, gradients and results
  * are read from the device afterwards. So tests need not know which memory the host can access. */

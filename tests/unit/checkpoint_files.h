@@ -74,7 +74,7 @@ static inline int hidden(const char *dir)
     return count;
 }
 
-/* Each test has a directory of its own. */
+/* Each test has a separate directory. */
 static inline const char *fresh(void)
 {
     static char dir[300];

@@ -165,7 +165,7 @@ static inline pid_t start(const struct plan *p)
 }
 
 /* n equal ranks, except for the differences that `change` makes. A test must have one thread when it starts them: a
- * child would have copies of other threads' locks, which nobody unlocks. */
+ * child would have copies of other threads' locks, which no thread unlocks. */
 static inline void start_all(int n, struct plan base, void (*change)(struct plan *p))
 {
     memset(shared, 0, sizeof *shared);

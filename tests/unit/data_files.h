@@ -74,10 +74,10 @@ static inline int64_t count_labels(const int32_t *labels, int64_t n)
     return count;
 }
 
-#define assert_refused(wanted, text, ...)                                                                              \
+#define assert_refused(expected, text, ...)                                                                            \
     do {                                                                                                               \
         struct lvn_dataset *d_ = NULL;                                                                                 \
-        assert_int_equal(lvn_dataset_open(&d_, &(struct lvn_data_options){__VA_ARGS__}), wanted);                      \
+        assert_int_equal(lvn_dataset_open(&d_, &(struct lvn_data_options){__VA_ARGS__}), expected);                    \
         assert_null(d_);                                                                                               \
         if (!strstr(levin_error_text(), text)) fail_msg("'%s' is not in: %s", text, levin_error_text());               \
     } while (0)

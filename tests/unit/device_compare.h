@@ -55,33 +55,33 @@ static double tolerance(const struct op_case *c, bool backward, const struct buf
 }
 
 static void compare(const struct op_case *c, bool backward, const char *what, int index, const struct buffer *found,
-                    const struct buffer *wanted)
+                    const struct buffer *expected)
 {
     double scale = 1, max = tolerance(c, backward, found);
-    int64_t n = wanted->p ? lvn_desc_count(&wanted->desc) : 0;
-    for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
+    int64_t n = expected->p ? lvn_desc_count(&expected->desc) : 0;
+    for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(expected, i)));
     for (int64_t i = 0; i < n; i++) {
-        double x = buffer_get(found, i), y = buffer_get(wanted, i), difference = fabs(x - y) / scale;
+        double x = buffer_get(found, i), y = buffer_get(expected, i), difference = fabs(x - y) / scale;
         if (isnan(x) && isnan(y)) continue;
         if (!(difference <= max))
-            fail_msg("%s: %s %d, element %lld is %.9g, wanted %.9g within %.1e", case_text(c), what, index,
+            fail_msg("%s: %s %d, element %lld is %.9g, expected %.9g within %.1e", case_text(c), what, index,
                      (long long)i, x, y, max * scale);
         worst[c->op][backward] = fmax(worst[c->op][backward], difference / (c->slack > 0 ? c->slack : 1));
     }
 }
 
-static void compare_outputs(const struct op_case *c, bool backward, const struct run *found, const struct run *wanted)
+static void compare_outputs(const struct op_case *c, bool backward, const struct run *found, const struct run *expected)
 {
     /* The checksum of an update is a sum of bits, which rounding changes. */
-    const int saved = numbers != FP32 && op_is_update(c->op) ? 0 : wanted->op->n_saved;
-    for (int k = 0; k < wanted->op->n_out + saved; k++)
-        compare(c, backward, "output", k, &found->out[k], &wanted->out[k]);
+    const int saved = numbers != FP32 && op_is_update(c->op) ? 0 : expected->op->n_saved;
+    for (int k = 0; k < expected->op->n_out + saved; k++)
+        compare(c, backward, "output", k, &found->out[k], &expected->out[k]);
     compare(c, false, "nothing", 0, &(struct buffer){0}, &(struct buffer){0});
-    double norm = wanted->result.grad_norm;
+    double norm = expected->result.grad_norm;
     if (!(fabs(found->result.grad_norm - norm) <= 1e-6 * norm) ||
-        !(fabs(found->result.clip_scale - wanted->result.clip_scale) <= 1e-6))
-        fail_msg("%s: norm %g, clip %g; wanted %g, %g", case_text(c), found->result.grad_norm, found->result.clip_scale,
-                 norm, wanted->result.clip_scale);
+        !(fabs(found->result.clip_scale - expected->result.clip_scale) <= 1e-6))
+        fail_msg("%s: norm %g, clip %g; expected %g, %g", case_text(c), found->result.grad_norm,
+                 found->result.clip_scale, norm, expected->result.clip_scale);
 }
 
 static void poison_gradients(struct run *r, unsigned add)
@@ -92,24 +92,25 @@ static void poison_gradients(struct run *r, unsigned add)
     }
 }
 
-static void compare_backward(struct lvn_device *d, const struct op_case *c, struct run *found, struct run *wanted,
+static void compare_backward(struct lvn_device *d, const struct op_case *c, struct run *found, struct run *expected,
                              unsigned which, unsigned add)
 {
-    run_backward(wanted, which, add, 1);
+    run_backward(expected, which, add, 1);
     poison_gradients(found, add);
     if (device_phase(d, found, LVN_BACKWARD, which, add) != LVN_OK) fail_msg("%s", levin_error_text());
     for (int i = 0; i < found->op->n_in; i++)
         if (found->din[i].p && which >> i & 1)
-            compare(c, true, add ? "added gradient" : "gradient", i, &found->din[i], &wanted->din[i]);
-    if (found->op->gradient_in_forward) compare_outputs(c, true, found, wanted);
+            compare(c, true, add ? "added gradient" : "gradient", i, &found->din[i], &expected->din[i]);
+    if (found->op->gradient_in_forward) compare_outputs(c, true, found, expected);
 }
 
-static void compare_restore(struct lvn_device *d, const struct op_case *c, struct run *found, const struct run *wanted)
+static void compare_restore(struct lvn_device *d, const struct op_case *c, struct run *found,
+                            const struct run *expected)
 {
     for (int k = 0; k < found->op->n_out; k++)
         if (!(found->op->restores & LVN_READS_OUT(k))) buffer_poison(&found->out[k]);
     if (device_phase(d, found, LVN_RESTORE, 0, 0) != LVN_OK) fail_msg("%s", levin_error_text());
-    compare_outputs(c, false, found, wanted);
+    compare_outputs(c, false, found, expected);
 }
 
 /* The same numbers, from the rounded operands. */
@@ -138,21 +139,21 @@ static bool is_mode(const char *text)
     return mode && !strcmp(mode, text);
 }
 
-static void compare_gradients(struct lvn_device *d, const struct op_case *c, struct run *found, struct run *wanted)
+static void compare_gradients(struct lvn_device *d, const struct op_case *c, struct run *found, struct run *expected)
 {
-    const unsigned all = (1u << wanted->op->n_in) - 1;
-    for (int k = 0; numbers != FP32 && k < wanted->op->n_out + wanted->op->n_saved; k++)
-        buffer_copy(&wanted->out[k], &found->out[k]); /* its backward reads rounded values */
+    const unsigned all = (1u << expected->op->n_in) - 1;
+    for (int k = 0; numbers != FP32 && k < expected->op->n_out + expected->op->n_saved; k++)
+        buffer_copy(&expected->out[k], &found->out[k]); /* its backward reads rounded values */
     const bool had = one_by_one[c->op];
-    for (int one = 0; one < wanted->op->n_in && !c->large && !sample; one++) {
-        if (!wanted->din[one].p || (had && variants_of(d, found, LVN_BACKWARD, 1u << one, false) != ALL_COMPILED))
+    for (int one = 0; one < expected->op->n_in && !c->large && !sample; one++) {
+        if (!expected->din[one].p || (had && variants_of(d, found, LVN_BACKWARD, 1u << one, false) != ALL_COMPILED))
             continue;
-        compare_backward(d, c, found, wanted, 1u << one, one % 2 ? all : 0);
+        compare_backward(d, c, found, expected, 1u << one, one % 2 ? all : 0);
         variants_of(d, found, LVN_BACKWARD, 1u << one, true);
         one_by_one[c->op] = true;
     }
-    compare_backward(d, c, found, wanted, all, 0);
-    compare_backward(d, c, found, wanted, all, 2);
+    compare_backward(d, c, found, expected, all, 0);
+    compare_backward(d, c, found, expected, all, 2);
 }
 
 /* False: the device has no kernel for it. */
@@ -160,23 +161,24 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
 {
     enum lvn_dtype exact = op_is_exact(c->op) ? LVN_F32 : LVN_F64;
     const struct lvn_cpu_op *plain = &lvn_cpu_plain_ops(exact)[c->op];
-    struct run found, wanted;
-    run_init(&wanted, c, exact, plain);
+    struct run found, expected;
+    run_init(&expected, c, exact, plain);
     run_init(&found, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
     if (numbers == HALF) run_round_to_16_bits(&found, half);
-    if (numbers != FP32) found.half = half, take_inputs(&wanted, &found);
-    const bool backward = wanted.op->spec.backward, out = variants_leave_out(d, &found, backward, wanted.op->restores);
+    if (numbers != FP32) found.half = half, take_inputs(&expected, &found);
+    const bool backward = expected.op->spec.backward,
+               out = variants_leave_out(d, &found, backward, expected.op->restores);
     const bool has = out || device_phase(d, &found, LVN_FORWARD, 0, 0) == LVN_OK;
     if (has && !out) {
-        run_forward(&wanted, 1);
-        compare_outputs(c, false, &found, &wanted);
-        if (wanted.op->restores) compare_restore(d, c, &found, &wanted);
-        if (backward) compare_gradients(d, c, &found, &wanted);
+        run_forward(&expected, 1);
+        compare_outputs(c, false, &found, &expected);
+        if (expected.op->restores) compare_restore(d, c, &found, &expected);
+        if (backward) compare_gradients(d, c, &found, &expected);
     } else {
         lvn_error_clear();
     }
     run_release(&found);
-    run_release(&wanted);
+    run_release(&expected);
     return has;
 }
 

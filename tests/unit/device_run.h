@@ -30,7 +30,7 @@ static inline struct lvn_operand device_operand(struct device_run *d, struct buf
     return (struct lvn_operand){.value = v, .desc = b->desc};
 }
 
-static inline void device_describe(struct device_run *d, struct run *r, enum lvn_phase phase, unsigned wanted,
+static inline void device_describe(struct device_run *d, struct run *r, enum lvn_phase phase, unsigned expected,
                                    unsigned add)
 {
     const struct lvn_op *op = r->op;
@@ -43,12 +43,12 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
                                        .attr = r->c->attr,
                                        .name = op->name,
                                        .hash = 12345,
-                                       /* of an update, which comes behind the pass precision: in fp32 */
+                                       /* of an update, which comes after the pass precision: in fp32 */
                                        .product_dtype = r->c->op == LVN_OP_orthogonalize ? LVN_F32 : r->half,
                                        .scratch = LVN_NO_OPERAND}};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         i->in[k] = device_operand(d, &r->in[k], k < op->n_in && reads & LVN_READS_IN(k));
-        i->din[k] = device_operand(d, &r->din[k], k < op->n_in && phase == LVN_BACKWARD && wanted >> k & 1);
+        i->din[k] = device_operand(d, &r->din[k], k < op->n_in && phase == LVN_BACKWARD && expected >> k & 1);
         i->add[k] = phase == LVN_BACKWARD && add >> k & 1;
     }
     for (int k = 0; k < LVN_MAX_OUT; k++) {
@@ -79,13 +79,13 @@ static inline void device_must(enum lvn_status status)
 
 /* UNSUPPORTED if the device has no kernel for it; any other failure fails the test. */
 static inline enum lvn_status device_phase(struct lvn_device *device, struct run *r, enum lvn_phase phase,
-                                           unsigned wanted, unsigned add)
+                                           unsigned expected, unsigned add)
 {
     static struct device_run d;
     struct lvn_binding b = {.step = &r->step, .micro_batch_rows = 1};
     struct lvn_bound *bound;
     int64_t scratch = 0;
-    device_describe(&d, r, phase, wanted, add);
+    device_describe(&d, r, phase, expected, add);
     d.program.device = device;
     LVN_TRY(device->backend->choose(device, &d.instr, &scratch));
     device_scratch(&d, scratch);
@@ -107,7 +107,7 @@ static inline enum lvn_status device_phase(struct lvn_device *device, struct run
         if (!d.buffer[v]) continue;
         const unsigned char *behind = (unsigned char *)arena + d.values[v].offset + d.buffer[v]->bytes;
         for (int k = 0; k < 64; k++)
-            if (behind[k] != 0xff) fail_msg("%s, phase %d: wrote behind an operand", case_text(r->c), (int)phase);
+            if (behind[k] != 0xff) fail_msg("%s, phase %d: wrote past an operand", case_text(r->c), (int)phase);
         memcpy(d.buffer[v]->p, arena + d.values[v].offset, d.buffer[v]->bytes);
     }
     device->backend->unbind(bound);

@@ -66,13 +66,13 @@ enum variant_state { ALL_COMPILED, NEW_TEXT, NEW_KIND };
 
 /* The state of what a phase launches; `ran` counts it as run. */
 static inline enum variant_state variants_of(const struct lvn_device *d, struct run *r, enum lvn_phase phase,
-                                             unsigned wanted, bool ran)
+                                             unsigned expected, bool ran)
 {
     static struct device_run described;
     LVN_LOCAL_ARENA(arena);
     struct lvn_call call;
     enum variant_state state = ALL_COMPILED;
-    device_describe(&described, r, phase, wanted, 0);
+    device_describe(&described, r, phase, expected, 0);
     const struct lvn_gpu g = variant_launches(&arena, &call, d, &described.instr);
     for (int k = 0; k < g.n_launches; k++)
         for (const struct lvn_gpu_launch *l = &g.launches[k]; l; l = l->other) {

@@ -27,7 +27,7 @@
         lvn_error_clear();                                                                                             \
         enum lvn_status assert_status_ = (call);                                                                       \
         if (assert_status_ != LVN_##expected || !strstr(levin_error_text(), words))                                    \
-            fail_msg("%s: status %s, sentence '%s', wanted '%s'", #call, lvn_status_text(assert_status_),              \
+            fail_msg("%s: status %s, sentence '%s', expected '%s'", #call, lvn_status_text(assert_status_),            \
                      levin_error_text(), words);                                                                       \
     } while (0)
 

@@ -1,4 +1,4 @@
-/* ops_run.h - one operation on made-up numbers, without a graph; test_ops.c runs its cases with this.
+/* ops_run.h - one operation on generated values, without a graph; test_ops.c runs its cases with this.
  *
  * A case (ops_cases.h) names an operation, its attributes and its inputs. A run is that case in fp32 or fp64 with some
  * set of kernels. Every buffer has exactly its size, so that AddressSanitizer detects each access outside; outputs,
@@ -315,7 +315,7 @@ static inline uint64_t checksum_of_read(const struct run *r, enum lvn_phase phas
 }
 
 /* Call the kernel of this phase with the operands that a program would give it. */
-static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned wanted, unsigned add, int n_threads)
+static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned expected, unsigned add, int n_threads)
 {
     const struct lvn_op *op = r->op;
     struct team_task t = {
@@ -325,7 +325,7 @@ static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned wante
     uint32_t reads = phase == LVN_BACKWARD ? op->reads : phase == LVN_RESTORE ? op->restores : ~0u;
     for (int i = 0; i < op->n_in; i++) {
         if (reads & LVN_READS_IN(i)) call->in[i] = r->in[i].arg;
-        if (phase == LVN_BACKWARD && wanted >> i & 1) call->din[i] = r->din[i].arg;
+        if (phase == LVN_BACKWARD && expected >> i & 1) call->din[i] = r->din[i].arg;
         call->add[i] = phase == LVN_BACKWARD && add >> i & 1;
     }
     for (int k = 0; k < op->n_out + op->n_saved; k++) {
@@ -351,17 +351,17 @@ static inline void run_forward(struct run *r, int n_threads)
     run_phase(r, LVN_FORWARD, 0, 0, n_threads);
 }
 
-/* Gradients of the inputs in `wanted`; those in `add` are added to made-up numbers. */
-static inline void run_backward(struct run *r, unsigned wanted, unsigned add, int n_threads)
+/* Gradients of the inputs in `expected`; those in `add` are added to generated values. */
+static inline void run_backward(struct run *r, unsigned expected, unsigned add, int n_threads)
 {
     for (int i = 0; i < r->op->n_in; i++) {
         buffer_poison(&r->din[i]);
         if (r->din[i].p && add >> i & 1) buffer_fill(&r->din[i], 3000 + (uint64_t)i, 0, 1);
     }
-    run_phase(r, LVN_BACKWARD, wanted, add, n_threads);
+    run_phase(r, LVN_BACKWARD, expected, add, n_threads);
 }
 
-/* The objective of finite differences: the sum of the outputs times made-up cotangents, or the loss. */
+/* The objective of finite differences: the sum of the outputs times generated cotangents, or the loss. */
 static inline double run_objective(struct run *r)
 {
     run_forward(r, 1);

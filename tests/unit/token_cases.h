@@ -37,7 +37,7 @@ static inline void check_round(const struct lvn_tokenizer *t, const char *text, 
 static inline void fail_ids(const char *what, const json_t *row, const json_t *want, const struct lvn_ids *ids)
 {
     char *wanted = json_dumps(want, 0), *readable = json_dumps(row, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    fprintf(stderr, "%s, %s\nwanted %s\nfound ", what, readable, wanted);
+    fprintf(stderr, "%s, %s\nexpected %s\nfound ", what, readable, wanted);
     for (int64_t i = 0; i < ids->n; i++) fprintf(stderr, " %d", ids->p[i]);
     fail_msg("other ids");
 }

@@ -125,10 +125,10 @@ static void a_llama_is_the_llama(void **state)
     static const char *const sizes[][2] = {
         {"model.kind", "llama"}, {"model.n_kv_head", "2"}, {"model.intermediate_size", "48"}, {NULL, NULL}};
     const struct levin_own_model own = {.size = sizeof own, .name = "own", .logits = llama};
-    double wanted[2], found[2];
-    char *a = train(settings("kind", sizes), NULL, wanted), *b = train(settings("own", NULL), &own, found);
-    assert_float_equal(found[0], wanted[0], 0);
-    assert_float_equal(found[1], wanted[1], 0);
+    double expected[2], found[2];
+    char *a = train(settings("kind", sizes), NULL, expected), *b = train(settings("own", NULL), &own, found);
+    assert_float_equal(found[0], expected[0], 0);
+    assert_float_equal(found[1], expected[1], 0);
     assert_true(strlen(b) > strlen(a));
     b[strlen(a)] = 0; /* a Llama ends at its context length; a custom model continues from the last positions */
     assert_string_equal(b, a);

@@ -147,11 +147,11 @@ static void all_agree_with_the_reference(void **state)
     (void)state;
     for (int tree = 0; tree < 2; tree++) {
         static struct fixture f, one;
-        struct outcome want, got;
+        struct outcome expected, got;
         must(set_up(&f, "reference", LVN_PRECISION_TRUE, tree));
-        train(&f, &want);
+        train(&f, &expected);
         assert_null(f.network->memory[LVN_BUFFER_PARAM]->host); /* the seam is what is tested */
-        assert_true(want.loss[STEPS - 1] < want.loss[0]);
+        assert_true(expected.loss[STEPS - 1] < expected.loss[0]);
         for (int i = 0; lvn_backend_at(i); i++) {
             const char *name = lvn_backend_at(i)->name;
             if (!lvn_backend_at(i)->computes || !strcmp(name, "reference")) continue;
@@ -164,15 +164,17 @@ static void all_agree_with_the_reference(void **state)
             }
             train(&one, &got);
             for (int s = 0; s < STEPS; s++)
-                if (!(fabs(got.loss[s] - want.loss[s]) < 1e-5) || !(fabs(got.norm[s] / want.norm[s] - 1) < 1e-4))
+                if (!(fabs(got.loss[s] - expected.loss[s]) < 1e-5) ||
+                    !(fabs(got.norm[s] / expected.norm[s] - 1) < 1e-4))
                     fail_msg("%s, step %d: loss %.9g, norm %.9g; reference: %.9g, %.9g", name, s, got.loss[s],
-                             got.norm[s], want.loss[s], want.norm[s]);
-            if (!(distance(&got, &want) < 1e-4)) fail_msg("%s is %g of the way off", name, distance(&got, &want));
+                             got.norm[s], expected.loss[s], expected.norm[s]);
+            if (!(distance(&got, &expected) < 1e-4))
+                fail_msg("%s is %g of the way off", name, distance(&got, &expected));
             lvn_model_state_free(one.network);
             outcome_free(&got);
         }
         lvn_model_state_free(f.network);
-        outcome_free(&want);
+        outcome_free(&expected);
     }
 }
 
@@ -320,7 +322,7 @@ static void expect_scaling(const struct fixture *f, double scale, double good, d
     must(lvn_model_state_scaling(f->network, &there));
     assert_memory_equal(&there, &reported, sizeof there);
     if (there.scale != scale || there.good != good || there.skipped != skipped)
-        fail_msg("scale %g, %g good steps, %g skipped; wanted %g, %g, %g", there.scale, there.good, there.skipped,
+        fail_msg("scale %g, %g good steps, %g skipped; expected %g, %g, %g", there.scale, there.good, there.skipped,
                  scale, good, skipped);
 }
 
@@ -365,9 +367,9 @@ static void fp16_trains_with_a_scaled_loss(void **state)
 {
     (void)state;
     static struct fixture f, one;
-    struct outcome want, got;
+    struct outcome expected, got;
     must(set_up(&f, "reference", LVN_PRECISION_TRUE, false));
-    train(&f, &want);
+    train(&f, &expected);
     for (int i = 0; lvn_backend_at(i); i++) {
         const struct lvn_backend *b = lvn_backend_at(i);
         if (!b->computes) continue;
@@ -383,17 +385,19 @@ static void fp16_trains_with_a_scaled_loss(void **state)
         if (status == LVN_OK) {
             train(&one, &got);
             for (int s = 0; s < STEPS; s++)
-                if (!(fabs(got.loss[s] - want.loss[s]) < 2e-3) || !(fabs(got.norm[s] / want.norm[s] - 1) < 1e-2))
+                if (!(fabs(got.loss[s] - expected.loss[s]) < 2e-3) ||
+                    !(fabs(got.norm[s] / expected.norm[s] - 1) < 1e-2))
                     fail_msg("%s, step %d: loss %.9g, norm %.9g; reference: %.9g, %.9g", b->name, s, got.loss[s],
-                             got.norm[s], want.loss[s], want.norm[s]);
-            if (!(distance(&got, &want) < 2e-2)) fail_msg("%s is %g of the way off", b->name, distance(&got, &want));
+                             got.norm[s], expected.loss[s], expected.norm[s]);
+            if (!(distance(&got, &expected) < 2e-2))
+                fail_msg("%s is %g of the way off", b->name, distance(&got, &expected));
             scales_as_it_should(&one);
             outcome_free(&got);
         }
         lvn_model_state_free(one.network);
     }
     lvn_model_state_free(f.network);
-    outcome_free(&want);
+    outcome_free(&expected);
 }
 
 int main(void)

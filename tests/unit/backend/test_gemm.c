@@ -148,7 +148,7 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
              * it. */
             if (!(fabs(found - sum) <= 4e-7 * (size + 1) + rounding * size))
                 fail_msg(
-                    "%s %lldx%lldx%lld layouts %d %d mode %d threads %d types %d: C(%lld,%lld) is %.9g, wanted %.9g",
+                    "%s %lldx%lldx%lld layouts %d %d mode %d threads %d types %d: C(%lld,%lld) is %.9g, expected %.9g",
                     isa == TILES ? "AMX in plain C" : lvn_isa_name((enum lvn_isa)isa), (long long)m, (long long)n,
                     (long long)k, la, lb, mode, n_threads, types, (long long)i, (long long)j, (double)found, sum);
             assert_int_equal(f.count[i * n + j], 1);
@@ -207,8 +207,8 @@ static double long_error(int isa, enum layout layout, bool add)
     g.a = a, g.b = b, g.c = c;
     run(isa, &g, 2);
     for (int64_t i = 0; i < M * N; i++) {
-        const double wanted = sum[i] + (add ? (double)before[i] : 0);
-        max = fmax(max, fabs(wanted)), error = fmax(error, fabs(c[i] - wanted));
+        const double expected = sum[i] + (add ? (double)before[i] : 0);
+        max = fmax(max, fabs(expected)), error = fmax(error, fabs(c[i] - expected));
     }
     free(a), free(b), free(c), free(before), free(sum);
     return error / max;

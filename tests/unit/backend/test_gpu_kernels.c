@@ -27,13 +27,13 @@ static const char *only_file(struct lvn_arena *a)
     return lvn_path_join(a, kernels, names[0]);
 }
 
-static bool found(const char *key, const char *want)
+static bool found(const char *key, const char *expected)
 {
     void *binary;
     int64_t bytes;
     if (!lvn_kernels_find(key, &binary, &bytes)) return false;
-    assert_int_equal(bytes, (int64_t)strlen(want));
-    assert_memory_equal(binary, want, strlen(want));
+    assert_int_equal(bytes, (int64_t)strlen(expected));
+    assert_memory_equal(binary, expected, strlen(expected));
     free(binary);
     return true;
 }
@@ -62,7 +62,7 @@ static void what_is_damaged_is_not_found(void **state)
     for (int64_t at = 0; at < n; at++) { /* any byte: magic number, sizes, checksum, key, binary */
         file[at] ^= 1;
         assert_int_equal(lvn_file_write(path, file, n), LVN_OK);
-        if (found("device a\ntext", "binary a")) fail_msg("byte %d is damaged, and nobody saw", (int)at);
+        if (found("device a\ntext", "binary a")) fail_msg("the damage of byte %d was not detected", (int)at);
         file[at] ^= 1;
     }
     for (int64_t cut = 0; cut < n; cut += 7) {

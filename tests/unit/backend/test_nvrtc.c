@@ -31,12 +31,12 @@ static void a_source_becomes_a_cubin(void **state)
     (void)state;
     here_or_skip();
     static const int devices[] = {80, 90, 100};
-    static const char *const want[] = {"sm_80", "sm_90a", "sm_100"};
+    static const char *const expected[] = {"sm_80", "sm_90a", "sm_100"};
     for (int i = 0; i < 3; i++) {
         struct lvn_nvrtc_image image;
         char architecture[LVN_NVRTC_ARCHITECTURE], *log;
         assert_int_equal(lvn_nvrtc_architecture(architecture, devices[i]), LVN_OK);
-        assert_string_equal(architecture, want[i]);
+        assert_string_equal(architecture, expected[i]);
         if (lvn_nvrtc_compile(&image, "twice", good, architecture, NULL, &log)) fail_msg("%s", levin_error_text());
         assert_false(image.ptx);
         assert_memory_equal(image.bytes, "\177ELF", 4);

@@ -7,14 +7,14 @@
 #include "unit/opencl_cards.h"
 
 /* Check that lvn_opencl_find(i) returns the device expected[i]; 0 ends the list. */
-static void expect(const uintptr_t *want)
+static void expect(const uintptr_t *expected)
 {
     char own[8][128];
     for (int i = 0, over = 0; !over; i++) {
         struct lvn_opencl_device d;
         lvn_opencl_find(&d, i);
-        assert_int_equal((uintptr_t)d.id, want[i]);
-        over = !want[i];
+        assert_int_equal((uintptr_t)d.id, expected[i]);
+        over = !expected[i];
         memcpy(own[i], d.unique_id, sizeof d.unique_id);
         for (int k = 0; k < i; k++) assert_string_not_equal(own[i], own[k]);
         assert_int_equal(held, d.is_sub_device);

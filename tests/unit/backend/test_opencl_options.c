@@ -1,7 +1,7 @@
 /* test_opencl_options.c - covers: src/core/backend/opencl/opencl.c src/core/backend/opencl/programs.c
  *
- * Options for compilers of OpenCL, over a made-up library (opencl_cards.h): Intel's large register file is asked for
- * in modules that need it, if the compiler has the option, and the cache distinguishes it. */
+ * Options for compilers of OpenCL, with a fake OpenCL library (opencl_cards.h): Intel's large register file is asked
+ * for in modules that need it, if the compiler has the option, and the cache distinguishes it. */
 #include <unistd.h>
 
 #include "backend/opencl/programs.h"

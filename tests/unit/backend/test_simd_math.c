@@ -46,7 +46,7 @@ typedef void array_function(const float x[16], float y[16]);
 
 /* The largest error in units in the last place; the smallest denormal is the unit near zero. Where the true result is
  * below `tiny`, zero will do too. */
-static double largest_error(array_function *f, double (*wanted)(double), double tiny, float *where)
+static double largest_error(array_function *f, double (*expected)(double), double tiny, float *where)
 {
     double worst = 0;
     for (uint64_t first = 0; first + STEP < 1ull << 32; first += STEP) {
@@ -54,7 +54,7 @@ static double largest_error(array_function *f, double (*wanted)(double), double 
         arguments((uint32_t)first, x);
         f(x, y);
         for (int i = 0; i < 16; i++) {
-            double w = wanted(x[i]);
+            double w = expected(x[i]);
             int exponent;
             if (isnan(w) || isinf((float)w)) {
                 if (isnan(w) ? isnan(y[i]) : y[i] == (float)w) continue;
@@ -70,11 +70,11 @@ static double largest_error(array_function *f, double (*wanted)(double), double 
     return worst;
 }
 
-static void check_error(const char *name, array_function *f, double (*wanted)(double), double tiny, double limit)
+static void check_error(const char *name, array_function *f, double (*expected)(double), double tiny, double limit)
 {
     float where = 0;
-    double error = largest_error(f, wanted, tiny, &where);
-    if (!(error <= limit)) fail_msg("%s: %.3g ulp at %a, at most %.3g are wanted", name, error, where, limit);
+    double error = largest_error(f, expected, tiny, &where);
+    if (!(error <= limit)) fail_msg("%s: %.3g ulp at %a, at most %.3g is allowed", name, error, where, limit);
 }
 
 static void test_functions_are_accurate(void **state)
@@ -112,15 +112,15 @@ static void test_gelu_is_accurate(void **state)
     (void)state;
     const struct simd_arrays *a = all[n_isas() - 1];
     array_function *f[] = {a->gelu, a->gelu_slope, a->gelu_tanh, a->gelu_tanh_slope};
-    double (*wanted[])(double) = {gelu, gelu_slope, gelu_tanh, gelu_tanh_slope};
+    double (*expected[])(double) = {gelu, gelu_slope, gelu_tanh, gelu_tanh_slope};
     for (int k = 0; k < 4; k++) {
         for (int j = 0; j < 20000; j++) {
             float x[16], y[16];
             for (int i = 0; i < 16; i++) x[i] = (float)(j * 16 + i - 160000) * 1e-4f; /* -16 .. 16 */
             f[k](x, y);
             for (int i = 0; i < 16; i++) {
-                double w = wanted[k](x[i]), unit = 0x1p-23 * fmax(1, fabs(x[i]));
-                if (!(fabs(y[i] - w) <= 4 * unit)) fail_msg("function %d of %a is %a, wanted %a", k, x[i], y[i], w);
+                double w = expected[k](x[i]), unit = 0x1p-23 * fmax(1, fabs(x[i]));
+                if (!(fabs(y[i] - w) <= 4 * unit)) fail_msg("function %d of %a is %a, expected %a", k, x[i], y[i], w);
             }
         }
     }
@@ -231,8 +231,8 @@ static void test_dropout_bits(void **state)
             uint32_t column = (uint32_t)(i % 11) * 8 + (i % 13 == 0 ? 0xfffffe00u - 512 : 0);
             uint64_t keep = all[s]->keep(key.seed, key.step, key.op, p, row, column);
             for (uint32_t j = 0; j < 64; j++) {
-                bool wanted = lvn_dropout_bits(&key, row, column + j) >= lvn_dropout_threshold(p);
-                if ((keep >> j & 1) != wanted)
+                bool expected = lvn_dropout_bits(&key, row, column + j) >= lvn_dropout_threshold(p);
+                if ((keep >> j & 1) != expected)
                     fail_msg("%s: row %zu, column %u", all[s]->name, (size_t)row, column + j);
             }
             float x[16], y[16];

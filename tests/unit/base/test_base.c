@@ -326,7 +326,7 @@ static void test_numbers_are_printed_as_printf_does(void **state)
         99999999.95, 0.00012345};
     enum { NASTY = sizeof nasty / sizeof *nasty };
     LVN_LOCAL_TEXT(text);
-    char wanted[64];
+    char expected[64];
     for (int i = 0; i < 200000; i++) {
         const struct lvn_philox drawn = lvn_philox(1, (uint32_t)i, 0, 0, LVN_STREAM_TEST);
         const uint64_t bits = (uint64_t)drawn.v[0] << 32 | drawn.v[1];
@@ -337,10 +337,10 @@ static void test_numbers_are_printed_as_printf_does(void **state)
         if (i % 4 == 2) value = ldexp((double)bits, -(int)(bits % 128));
         if (i % 4 == 3) value = (double)(float)(bits % 1000000) * 1e-6;
         if (i < 17 * NASTY) value = nasty[i / 17];
-        snprintf(wanted, sizeof wanted, "%.*g", digits, value);
+        snprintf(expected, sizeof expected, "%.*g", digits, value);
         lvn_text_clear(&text);
         lvn_text_number(&text, value, digits);
-        assert_string_equal(text.p, wanted);
+        assert_string_equal(text.p, expected);
     }
 }
 

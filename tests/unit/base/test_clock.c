@@ -54,7 +54,7 @@ static double last_update(const char *path)
     return time;
 }
 
-/* True when status.json is written once more within a minute. */
+/* True if status.json is written again within a minute. */
 static bool written(const char *path)
 {
     double before = last_update(path);

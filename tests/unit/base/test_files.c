@@ -149,12 +149,12 @@ static void writes_fail(void **state)
     }
 }
 
-static void assert_content(const char *path, const char *wanted)
+static void assert_content(const char *path, const char *expected)
 {
     char *text;
     int64_t bytes;
     ASSERT_OK(lvn_file_read(path, 0, &text, &bytes));
-    assert_string_equal(text, wanted);
+    assert_string_equal(text, expected);
     free(text);
 }
 
@@ -276,7 +276,7 @@ static void output_in_order(void **state)
                                     B - 1, B,    B + 1,     B + 4096, B / 2 * 3, 2 * B};
     enum { N = sizeof sizes / sizeof *sizes };
     char on_disk[64];
-    snprintf(on_disk, sizeof on_disk, "/tmp/levin-test-%d", (int)getpid()); /* the other files may lie in memory */
+    snprintf(on_disk, sizeof on_disk, "/tmp/levin-test-%d", (int)getpid()); /* the other files may be in memory */
     for (int i = 0; i < 2 * N * N; i++)
         write_two(i % 2 ? on_disk : test_path("order"), sizes[i / 2 / N], sizes[i / 2 % N], i % 2);
     assert_int_equal(unlink(on_disk), 0);

@@ -19,7 +19,7 @@ static void test_philox_known_answers(void **state)
     static const struct {
         uint32_t counter[4];
         uint32_t key[2];
-        uint32_t wanted[4];
+        uint32_t expected[4];
     } known[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
@@ -32,7 +32,7 @@ static void test_philox_known_answers(void **state)
     for (size_t n = 0; n < sizeof known / sizeof known[0]; n++) {
         const uint32_t *c = known[n].counter;
         struct lvn_philox r = lvn_philox(known[n].key[0] | (uint64_t)known[n].key[1] << 32, c[0], c[1], c[2], c[3]);
-        assert_memory_equal(r.v, known[n].wanted, sizeof r.v);
+        assert_memory_equal(r.v, known[n].expected, sizeof r.v);
     }
 }
 

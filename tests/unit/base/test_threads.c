@@ -119,7 +119,7 @@ static void test_a_forked_child_has_teams(void **state)
         pid_t child = fork();
         assert_true(child >= 0);
         if (!child) {
-            alarm(60); /* a child that waits for the parent's threads would wait for ever */
+            alarm(60); /* a child that waits for the parent's threads would wait forever */
             _exit(relays(3) || relays(2));
         }
         assert_int_equal(waitpid(child, &status, 0), child);

@@ -13,7 +13,7 @@
 #include "checkpoints/manifest.h"
 #include "faults.h"
 
-static void assert_steps(const char *dir, const char *wanted)
+static void assert_steps(const char *dir, const char *expected)
 {
     char text[256] = "";
     for (int i = 0; i < 200; i++) {
@@ -21,7 +21,7 @@ static void assert_steps(const char *dir, const char *wanted)
         snprintf(name, sizeof name, "%s/step-%d", dir, i);
         if (lvn_path_is_dir(name)) snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", i);
     }
-    assert_string_equal(text, wanted);
+    assert_string_equal(text, expected);
 }
 
 static void written_and_read(void **state)

@@ -47,11 +47,11 @@ static struct lvn_peer *at(struct lvn_peer *p, double now)
     return p;
 }
 
-static void assert_text(struct lvn_peer *p, double now, const char *wanted)
+static void assert_text(struct lvn_peer *p, double now, const char *expected)
 {
     struct lvn_text t = {0};
     lvn_hang_detector_text(at(p, now), N, LIMIT, &t);
-    assert_string_equal(lvn_text_string(&t), wanted);
+    assert_string_equal(lvn_text_string(&t), expected);
     lvn_text_release(&t);
 }
 
@@ -63,8 +63,8 @@ static void nobody_moves(void **state)
     begin(p, 1000);
     for (double now = 1000.5; now < 1700; now += 0.5) {
         for (int i = 0; i < N; i++) heartbeat(&p[i], p[i], now);
-        enum lvn_hang_state wanted = now < 1300 ? LVN_HANG_NONE : now < 1600 ? LVN_HANG_SUSPECTED : LVN_HANG_DETECTED;
-        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, LIMIT), wanted);
+        enum lvn_hang_state expected = now < 1300 ? LVN_HANG_NONE : now < 1600 ? LVN_HANG_SUSPECTED : LVN_HANG_DETECTED;
+        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, LIMIT), expected);
         assert_int_equal(lvn_hang_detector_judge(at(p, now), N, 0), LVN_HANG_NONE);
     }
 }

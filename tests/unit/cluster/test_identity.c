@@ -1,7 +1,7 @@
 /* test_identity.c - covers: src/ranks/cluster/identity/identity.c src/ranks/cluster/identity/environment.c
  * src/ranks/cluster/rendezvous/local_ranks.c src/ranks/cluster/identity/launcher_exit.c
  *
- * The identity of this process, over made-up environments and ancestors. */
+ * The identity of this process, with fake environments and ancestors. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -162,7 +162,7 @@ static void test_words(void **state)
         assert_true(reads || c.client[i].rows <= 4); /* of rank 0 */
     }
     assert_true(c.client[N - 1].bytes < said + 400);
-    /* Rank 5 is gone: all ranks are told. */
+    /* Rank 5 is gone: all ranks are notified. */
     lvn_wire_close(&c.client[5].wire);
     c.client[5].wire = (struct lvn_wire){.fd = -1};
     for (double end = lvn_seconds() + LIMIT; !c.client[N - 1].lost && lvn_seconds() < end;) clients_move(&c, 20);

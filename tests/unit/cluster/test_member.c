@@ -172,7 +172,7 @@ static void standing(void **state)
     for (int i = 0; i < 3; i++) assert_says(shared->rank[i].text, ", since step 412: ");
 }
 
-/* The file system of the reporter is blocked as well: one of its threads waits in a file for ever. */
+/* The file system of the reporter is blocked as well: one of its threads waits for a file forever. */
 static void standing_files(void **state)
 {
     (void)state;

@@ -147,27 +147,27 @@ static int act_whole(struct scene *s, struct lvn_comm *c, int rank)
 }
 
 /* What communicators of these sizes compute: [size][color]. */
-static struct scene *wanted[THREADS_MAX][3];
+static struct scene *expected[THREADS_MAX][3];
 
 static const struct results *wanted_of(bool tcp, int size, int color)
 {
     static struct scene scenes[8];
     static int n;
     static bool of_tcp;
-    if (of_tcp != tcp) memset(wanted, 0, sizeof wanted), n = 0, of_tcp = tcp;
-    if (!wanted[size][color]) {
+    if (of_tcp != tcp) memset(expected, 0, sizeof expected), n = 0, of_tcp = tcp;
+    if (!expected[size][color]) {
         assert_true(n < 8);
-        wanted[size][color] = &scenes[n++];
-        play(wanted[size][color], size, tcp, color, act_whole);
+        expected[size][color] = &scenes[n++];
+        play(expected[size][color], size, tcp, color, act_whole);
     }
-    return wanted[size][color]->result;
+    return expected[size][color]->result;
 }
 
 /* --- groups --- */
 
 static int is_equal(const struct lvn_comm *c, const struct results *r, int color)
 {
-    const struct scene *s = wanted[lvn_comm_size(c)][color];
+    const struct scene *s = expected[lvn_comm_size(c)][color];
     return !memcmp(r, &s->result[lvn_comm_rank(c)], sizeof *r);
 }
 
@@ -262,7 +262,7 @@ static void test_nested(void **state)
     play(&s, 5, true, 0, act_nested);
 }
 
-/* A group may have a tree of its own, and hosts. */
+/* A group may have its own tree, and hosts. */
 static int act_tree(struct scene *s, struct lvn_comm *c, int rank)
 {
     struct lvn_comm *group = NULL;

@@ -56,7 +56,7 @@ static void put_header(struct pair *p, uint64_t tag, uint64_t bytes)
 
 static void assert_says(const struct pair *p, const char *text)
 {
-    if (!strstr(p->links.error, text)) fail_msg("'%s', wanted '%s'", p->links.error, text);
+    if (!strstr(p->links.error, text)) fail_msg("'%s', expected '%s'", p->links.error, text);
 }
 
 static void test_early_late_and_empty(void **state)

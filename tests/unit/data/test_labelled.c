@@ -27,7 +27,7 @@ static bool next(struct lvn_table *t, struct lvn_table_row *row)
     return more;
 }
 
-static void assert_rows(const char *name, const char *file, const char *want)
+static void assert_rows(const char *name, const char *file, const char *expected)
 {
     struct lvn_table t;
     struct lvn_table_row row;
@@ -43,7 +43,7 @@ static void assert_rows(const char *name, const char *file, const char *want)
         else
             lvn_text_printf(&got, "%.*s|%.*s;", (int)row.cell[0].n, row.cell[0].p, (int)row.cell[1].n, row.cell[1].p);
     }
-    assert_string_equal(lvn_text_string(&got), want);
+    assert_string_equal(lvn_text_string(&got), expected);
     lvn_text_release(&got);
     lvn_table_close(&t);
 }
@@ -284,7 +284,7 @@ static const char *classes_of(const char *name, const char *file, const char *va
 static void classes(void **state)
 {
     static const struct {
-        const char *name, *file, *want;
+        const char *name, *file, *expected;
     } cases[] = {
         {"w.csv", "text,label\na,pos\nb,neg\nd,pos\n", "neg pos (2): 1 0 1"},
         {"t.tsv", "text\tlabel\na\tTrue\nb\tFalse\n", "False True (2): 1 0"},
@@ -325,7 +325,7 @@ static void classes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_string_equal(classes_of(cases[i].name, cases[i].file, NULL, (struct lvn_data_options){0}),
-                            cases[i].want);
+                            cases[i].expected);
     /* classes of a model: by name, by number where no name is a number, in the model's order */
     const struct lvn_data_options named = {.classes = 2, .class_names = "pos\0neg"},
                                   stars = {.classes = 3, .class_names = "3\0002\0001"}, numbers = {.classes = 2};

@@ -53,13 +53,13 @@ static void open_ragged(struct lvn_dataset *d, int64_t samples)
 
 static void planned(void **state)
 {
-    static const int64_t want[] = {8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 150};
+    static const int64_t expected[] = {8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 150};
     struct lvn_fields f = {.field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {150}, .ragged = true}},
                            .n = 1};
     int64_t length[LVN_LENGTHS];
     (void)state;
-    assert_int_equal(lvn_fields_lengths(&f, length), sizeof want / sizeof *want);
-    assert_memory_equal(length, want, sizeof want);
+    assert_int_equal(lvn_fields_lengths(&f, length), sizeof expected / sizeof *expected);
+    assert_memory_equal(length, expected, sizeof expected);
     assert_int_equal(length[lvn_length_find(length, 13, 1)], 8);
     assert_int_equal(length[lvn_length_find(length, 13, 8)], 8);
     assert_int_equal(length[lvn_length_find(length, 13, 9)], 16);

@@ -211,7 +211,7 @@ static void loader_refuses(void **state)
     lvn_dataset_close(d);
 }
 
-/* A list of samples: sample i holds its number, those of the training set behind those that are held out. */
+/* A list of samples: sample i holds its number, those of the training set after those that are held out. */
 static bool write_number(void *context, enum lvn_split_id split, int64_t i, void *const *out, char error[400])
 {
     int32_t *ids = out[0], *labels = out[1];

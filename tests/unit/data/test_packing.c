@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "data/packing/packing.h"
 
-/* --- made-up documents: token k of document i is 1000 i + k --- */
+/* --- test documents: token k of document i is 1000 i + k --- */
 
 enum { MOST = 20000 };
 

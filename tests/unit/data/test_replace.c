@@ -143,13 +143,13 @@ static void nsmc(void **state)
         assert_non_null(f);
         for (; fgets(line, sizeof line, f); lines++) {
             json_t *row = json_loads(line, JSON_ALLOW_NUL, NULL), *text = json_object_get(row, "text"),
-                   *wanted = json_object_get(row, "cleaned");
-            assert_non_null(wanted);
+                   *expected = json_object_get(row, "cleaned");
+            assert_non_null(expected);
             ASSERT_OK(lvn_replace_run(r, json_string_value(text), (int64_t)json_string_length(text), &out));
-            if (out.n != (int64_t)json_string_length(wanted) ||
-                memcmp(out.p, json_string_value(wanted), (size_t)out.n) != 0)
+            if (out.n != (int64_t)json_string_length(expected) ||
+                memcmp(out.p, json_string_value(expected), (size_t)out.n) != 0)
                 fail_msg("%s, line %d: '%s'", recipes[i], lines + 1, out.p);
-            changed += !json_equal(text, wanted);
+            changed += !json_equal(text, expected);
             json_decref(row);
         }
         fclose(f);

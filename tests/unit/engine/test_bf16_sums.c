@@ -114,7 +114,7 @@ static void test_many_pieces_lose_no_more_than_one(void **state)
 }
 
 /* Type and size of what is planned for one rank of several. */
-static void expect(enum lvn_dtype want, int size, int rank, int64_t each, int64_t B, bool deterministic)
+static void expect(enum lvn_dtype expected, int size, int rank, int64_t each, int64_t B, bool deterministic)
 {
     struct world w;
     const struct lvn_sharding sharding = {.rank = rank, .size = size, .tree = deterministic};
@@ -124,10 +124,10 @@ static void expect(enum lvn_dtype want, int size, int rank, int64_t each, int64_
                                       .first_leaf = rank * each,
                                       .n_leaves = size * each};
     set_up(&w, LVN_PRECISION_BF16_TRUE, &how, &sharding);
-    assert_int_equal(w.network->gradients, want);
+    assert_int_equal(w.network->gradients, expected);
     const struct lvn_program *p = w.runner->program;
     assert_int_equal(w.network->bytes[LVN_BUFFER_GRAD],
-                     p->n_grad_buffers * w.network->params->trainable_count * lvn_dtype_bytes(want));
+                     p->n_grad_buffers * w.network->params->trainable_count * lvn_dtype_bytes(expected));
     assert_int_equal(w.network->weights, LVN_BF16);
     lvn_model_state_free(w.network);
 }

@@ -8,13 +8,13 @@
 #include "engine/shares.h"
 #include "io_test.h"
 
-static void expect(int64_t units, int size, const double *speed, const char *want)
+static void expect(int64_t units, int size, const double *speed, const char *expected)
 {
     int64_t share[8], again[8];
     char text[LVN_SHARES_TEXT];
     lvn_shares_divide(units, size, speed, share);
     assert_int_equal(lvn_shares_write(size, share, text), LVN_OK);
-    assert_string_equal(text, want);
+    assert_string_equal(text, expected);
     assert_int_equal(lvn_shares_read(text, units, size, again), LVN_OK);
     assert_memory_equal(share, again, sizeof *share * (size_t)size);
 }

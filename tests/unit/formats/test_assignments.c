@@ -16,12 +16,12 @@ static const struct lvn_assigned *parse(const char *text, const char *name)
     return lvn_assignments_find(list, n, name);
 }
 
-static void is(const char *text, const char *want)
+static void is(const char *text, const char *expected)
 {
     const struct lvn_assigned *a = parse(text, "x");
     assert_non_null(a);
     assert_int_not_equal(a->kind, LVN_ASSIGNED_UNREAD);
-    assert_string_equal(a->text, want);
+    assert_string_equal(a->text, expected);
 }
 
 static void values(void **state)
@@ -80,11 +80,11 @@ static void lines(void **state)
     const struct lvn_assigned *list;
     int n;
     const char text[] = "# one\nimport time\n\nif True:\n    x = 4\ny = '''(1 +\n  2)\nv = 3'''\nz = 'a'\n";
-    static const int want[] = {2, 4, 5, 6, 9};
+    static const int expected[] = {2, 4, 5, 6, 9};
     (void)state;
     assert_int_equal(lvn_assignments_parse(&arena, "a.py", text, sizeof text - 1, &list, &n), LVN_OK);
     assert_int_equal(n, 5);
-    for (int i = 0; i < n; i++) assert_int_equal(list[i].line, want[i]);
+    for (int i = 0; i < n; i++) assert_int_equal(list[i].line, expected[i]);
     assert_string_equal(list[0].text, "import time");
     assert_int_equal(list[2].kind, LVN_ASSIGNED_UNREAD);
     assert_string_equal(list[4].text, "a");

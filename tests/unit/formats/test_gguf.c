@@ -20,13 +20,13 @@ static void every_type(void **state)
     assert_non_null(w.gguf);
     for (int i = 0; i < w.n; i++) {
         snprintf(full, sizeof full, "%s.f32", w.tensor[i].name);
-        const struct lvn_weight *wanted = lvn_weights_find(&w, full);
-        if (!wanted) continue;
-        const int64_t n = lvn_desc_count(&wanted->desc);
+        const struct lvn_weight *expected = lvn_weights_find(&w, full);
+        if (!expected) continue;
+        const int64_t n = lvn_desc_count(&expected->desc);
         float x[512], y[512];
         assert_int_equal(n, 512);
-        assert_true(lvn_desc_same_shape(&wanted->desc, &w.tensor[i].desc));
-        lvn_weight_read(wanted, 0, n, y);
+        assert_true(lvn_desc_same_shape(&expected->desc, &w.tensor[i].desc));
+        lvn_weight_read(expected, 0, n, y);
         for (int64_t first = 0; first < n; first += 37) { /* also parts of blocks */
             const int64_t count = n - first < 300 ? n - first : 300;
             memset(x, 0xff, sizeof x);

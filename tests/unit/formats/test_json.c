@@ -168,10 +168,10 @@ static enum lvn_status write_parts(const char *path)
 static void memory_that_runs_out(void **state)
 {
     (void)state;
-    char *want, *got;
-    int64_t n_want, n_got;
+    char *expected, *got;
+    int64_t n_expected, n_got;
     ASSERT_OK(write_parts(test_path("whole.json")));
-    ASSERT_OK(lvn_file_read(test_path("whole.json"), 0, &want, &n_want));
+    ASSERT_OK(lvn_file_read(test_path("whole.json"), 0, &expected, &n_expected));
     for (long k = 1;; k++) {
         unlink(test_path("parts.json"));
         fault_memory_at(k);
@@ -179,8 +179,8 @@ static void memory_that_runs_out(void **state)
         fault_memory_at(0);
         if (lvn_path_exists(test_path("parts.json"))) { /* then it is complete */
             ASSERT_OK(lvn_file_read(test_path("parts.json"), 0, &got, &n_got));
-            assert_int_equal(n_got, n_want);
-            assert_memory_equal(got, want, (size_t)n_want);
+            assert_int_equal(n_got, n_expected);
+            assert_memory_equal(got, expected, (size_t)n_expected);
             free(got);
         }
         if (status == LVN_OK) {
@@ -189,7 +189,7 @@ static void memory_that_runs_out(void **state)
         }
         assert_int_equal(status, LVN_MEMORY);
     }
-    free(want);
+    free(expected);
 }
 
 /* Tokens of all lengths, as the reader's buffer grows by powers of two: it never looks beyond a token that it had no

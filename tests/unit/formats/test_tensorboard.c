@@ -96,12 +96,12 @@ static void test_events(void **state)
                         15);
     p = record(text, bytes, &at, &n);
     /* wall_time 1700000001.5; step 300; summary of loss 2.5f and lr 1f */
-    const char want[] = "\x09\x00\x00\x60\x40\xfc\x54\xd9\x41"
-                        "\x10\xac\x02"
-                        "\x2a\x18\x0a\x0b\x0a\x04loss\x15\x00\x00\x20\x40"
-                        "\x0a\x09\x0a\x02lr\x15\x00\x00\x80\x3f";
-    assert_int_equal(n, sizeof want - 1);
-    assert_memory_equal(p, want, sizeof want - 1);
+    const char expected[] = "\x09\x00\x00\x60\x40\xfc\x54\xd9\x41"
+                            "\x10\xac\x02"
+                            "\x2a\x18\x0a\x0b\x0a\x04loss\x15\x00\x00\x20\x40"
+                            "\x0a\x09\x0a\x02lr\x15\x00\x00\x80\x3f";
+    assert_int_equal(n, sizeof expected - 1);
+    assert_memory_equal(p, expected, sizeof expected - 1);
     assert_int_equal(at, bytes);
     free(text);
 }

@@ -40,10 +40,11 @@ static void same_values(const char *model, const char *path, const char *cut, co
         lvn_weight_read(x, 0, n, p);
         lvn_weight_read(y, 0, n, q);
         for (int64_t k = 0; k < n; k++) {
-            float want;
+            float expected;
             lvn_tensor_from_f32(dtype, &p[k], rounded, 1);
-            lvn_tensor_to_f32(dtype, rounded, &want, 1);
-            if (want != q[k]) fail_msg("'%s' at %d: %g, wanted %g", x->name, (int)k, (double)q[k], (double)want);
+            lvn_tensor_to_f32(dtype, rounded, &expected, 1);
+            if (expected != q[k])
+                fail_msg("'%s' at %d: %g, expected %g", x->name, (int)k, (double)q[k], (double)expected);
         }
         free(p);
         free(q);
@@ -77,17 +78,17 @@ static void files_of_pytorch(void **state)
     lvn_torch_close(&t);
 }
 
-static void has(const struct lvn_weights *w, const char *name, int n, const float *want)
+static void has(const struct lvn_weights *w, const char *name, int n, const float *expected)
 {
     float x[24];
     const struct lvn_weight *t = find(w, "", name);
     assert_int_equal(lvn_desc_count(&t->desc), n);
     lvn_weight_read(t, 0, n, x);
     for (int i = 0; i < n; i++)
-        if (x[i] != want[i]) fail_msg("%s at %d: %g", name, i, (double)x[i]);
+        if (x[i] != expected[i]) fail_msg("%s at %d: %g", name, i, (double)x[i]);
     if (n > 1) {
         lvn_weight_read(t, 1, n - 1, x); /* from its middle */
-        assert_memory_equal(x, want + 1, sizeof *x * (size_t)(n - 1));
+        assert_memory_equal(x, expected + 1, sizeof *x * (size_t)(n - 1));
     }
 }
 

@@ -1,6 +1,6 @@
 /* test_machine.c - covers: src/base/host/machine.c
  *
- * Cores and memory as a made-up /proc and /sys tell them, and log lines. */
+ * Cores and memory according to a fake /proc and /sys, and log lines. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 static char root[] = "/tmp/levin-machine-XXXXXX";
 
-/* A file below the made-up root, with its folders. */
+/* Write a file below the fake root, with its folders. */
 static void put(const char *path, const char *text)
 {
     char full[512];

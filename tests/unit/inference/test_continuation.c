@@ -29,8 +29,8 @@ static struct lvn_codec open_codec(void)
     return codec;
 }
 
-/* Feed text a byte at a time; after each byte, what is ready is a beginning of `wanted` and ends with a character. */
-static void feed(struct lvn_continuation *c, const char *text, const char *wanted)
+/* Feed text a byte at a time; after each byte, what is ready is a beginning of `expected` and ends with a character. */
+static void feed(struct lvn_continuation *c, const char *text, const char *expected)
 {
     int64_t ready_before = c->ready;
     for (const char *p = text; *p; p++) {
@@ -39,29 +39,29 @@ static void feed(struct lvn_continuation *c, const char *text, const char *wante
         assert_true(c->ready >= ready_before && c->ready <= c->text.n);
         ready_before = c->ready;
         assert_int_equal(lvn_utf8_check(c->text.p, ready_before), -1);
-        assert_true(ready_before - c->prompt_bytes <= (int64_t)strlen(wanted));
-        assert_memory_equal(c->text.p + c->prompt_bytes, wanted, (size_t)(ready_before - c->prompt_bytes));
+        assert_true(ready_before - c->prompt_bytes <= (int64_t)strlen(expected));
+        assert_memory_equal(c->text.p + c->prompt_bytes, expected, (size_t)(ready_before - c->prompt_bytes));
         if (!more) break;
     }
     lvn_continuation_end(c);
-    assert_string_equal(c->text.p + c->prompt_bytes, wanted);
+    assert_string_equal(c->text.p + c->prompt_bytes, expected);
     assert_int_equal(c->ready, c->text.n);
 }
 
-static void ends(const char *const *stops, int n_stops, const char *text, const char *wanted, bool stopped)
+static void ends(const char *const *stops, int n_stops, const char *text, const char *expected, bool stopped)
 {
     struct lvn_codec codec = open_codec();
     struct lvn_continuation c = {.codec = &codec, .stops = stops, .n_stops = n_stops};
     int32_t prompt = id_of(&codec, "x", 1);
     lvn_continuation_prompt(&c, &prompt, 1);
-    feed(&c, text, wanted);
+    feed(&c, text, expected);
     assert_int_equal(c.stopped, stopped);
     lvn_continuation_release(&c);
     lvn_codec_release(&codec);
 }
-#define ENDS(text, wanted, stopped, ...)                                                                               \
+#define ENDS(text, expected, stopped, ...)                                                                             \
     ends((const char *const[]){__VA_ARGS__}, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)), text, \
-         wanted, stopped)
+         expected, stopped)
 
 static void text_ends_before_a_stop_text(void **state)
 {

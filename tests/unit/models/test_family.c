@@ -306,8 +306,8 @@ static void rows_are_cut_and_made(void **state)
         for (int i = 0; i < rows * C; i++) {
             float mean = 0;
             for (int r = 0; r < ROWS; r++) mean += value(&m, "table")[r * C + i % C] / ROWS;
-            float want = i < ROWS * C ? value(&m, "table")[i] : mean;
-            assert_float_equal(value(&other, "table")[i], want, 1e-3);
+            float expected = i < ROWS * C ? value(&m, "table")[i] : mean;
+            assert_float_equal(value(&other, "table")[i], expected, 1e-3);
         }
         model_close(&other);
         lvn_weights_close(&p.weights);

@@ -179,7 +179,7 @@ static void check_program(const struct fixture *f)
                 written |= v >= 0 && p->values[v].buffer == LVN_BUFFER_GRAD && p->values[v].param == q;
             }
         if (written != q->trainable) fail_msg("%s: trained %d, gradient %d", q->name, q->trainable, written);
-        if (q->trainable != (q->offset < params->trainable_count)) fail_msg("%s lies in the wrong part", q->name);
+        if (q->trainable != (q->offset < params->trainable_count)) fail_msg("%s is in the wrong part", q->name);
     }
     assert_int_equal(f->network->bytes[LVN_BUFFER_STATE0], params->trainable_count * 4);
     assert_int_equal(f->network->bytes[LVN_BUFFER_STATE1], params->trainable_count * 4);
@@ -313,7 +313,7 @@ static double check_gradients(struct lvn_lora lora)
             values[k] = x;
             double want = (up - down) / (2 * h);
             if (fabs(want - gradient[k]) > 1e-6 * fmax(1.0, fabs(want)))
-                fail_msg("%s at %d: %g, wanted %g", q->name, (int)(k - q->offset), gradient[k], want);
+                fail_msg("%s at %d: %g, expected %g", q->name, (int)(k - q->offset), gradient[k], want);
         }
     }
     check(set_up(&merged, LVN_F64, NULL, (struct lvn_lora){0}, true));

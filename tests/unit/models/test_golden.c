@@ -95,11 +95,11 @@ static void compare_params(const struct golden *g, const struct setup *w, const 
         double norm = 0.0, distance = 0.0, noise = 0.0;
         for (int64_t i = 0; i < q->count; i++) {
             if (is_key_bias(q, i)) continue;
-            double want = (double)all[i], got = get(weights_of(w), flat, q->offset + i);
+            double expected = (double)all[i], got = get(weights_of(w), flat, q->offset + i);
             if (start && weights_of(w) == LVN_BF16) noise += (double)g->steps * pow(bf16_step(got) / 2.0, 2.0);
             if (start) got -= get(weights_of(w), start, q->offset + i);
-            norm += want * want;
-            distance += (got - want) * (got - want);
+            norm += expected * expected;
+            distance += (got - expected) * (got - expected);
         }
         free(all);
         double relative = sqrt(distance / norm), max = tolerance + 1.5 * sqrt(noise / norm);
@@ -191,25 +191,25 @@ static void compare_forward(const struct golden *g, const struct setup *w)
     if (!(fabs(loss - number(g->meta, "loss")) <= w->losses))
         fail_msg("%s, %s: loss %.12g, PyTorch says %.12g", g->name, w->name, loss, number(g->meta, "loss"));
     void *losses = bound_program_output(&r.b, r.model.losses);
-    const struct lvn_safetensor *want = reference(g, "", "token_losses");
+    const struct lvn_safetensor *expected = reference(g, "", "token_losses");
     for (int64_t i = 0; i < g->windows * g->T; i++) {
-        double x = get(w->real, losses, i), y = value_of(want, i);
+        double x = get(w->real, losses, i), y = value_of(expected, i);
         if (!(fabs(x - y) <= w->token_losses * fmax(1.0, y)))
             fail_msg("%s, %s: loss of token %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)i, x, y);
     }
     void *logits = bound_program_output(&r.b, r.model.prediction);
     int64_t V = g->V;
     double norm = 0.0, distance = 0.0;
-    want = reference(g, "", "logits");
-    for (int64_t i = 0; i < lvn_desc_count(&want->desc); i++) {
-        norm += value_of(want, i) * value_of(want, i);
-        distance += pow(get(w->real, logits, i) - value_of(want, i), 2.0);
+    expected = reference(g, "", "logits");
+    for (int64_t i = 0; i < lvn_desc_count(&expected->desc); i++) {
+        norm += value_of(expected, i) * value_of(expected, i);
+        distance += pow(get(w->real, logits, i) - value_of(expected, i), 2.0);
     }
     assert_true(sqrt(distance / norm) <= w->logits);
-    want = reference(g, "", "last_logits");
+    expected = reference(g, "", "last_logits");
     for (int64_t i = 0; i < g->windows * 8; i++) {
         double x = get(w->real, logits, ((i / 8 + 1) * g->T - 1) * V + i % 8);
-        assert_true(fabs(x - value_of(want, i)) <= w->logits * sqrt(norm));
+        assert_true(fabs(x - value_of(expected, i)) <= w->logits * sqrt(norm));
     }
     free(losses);
     free(logits);
@@ -250,10 +250,11 @@ static void compare_updates(const struct golden *g, const struct setup *w)
         r.step.lr = number(g->meta, "lr");
         check(lvn_loader_batch(&loader, step, 0, &r.samples));
         double loss = run(&r);
-        double want = json_number_value(json_array_get(json_object_get(g->meta, "step_losses"), (size_t)step));
+        double expected = json_number_value(json_array_get(json_object_get(g->meta, "step_losses"), (size_t)step));
         double norm = json_number_value(json_array_get(json_object_get(g->meta, "step_grad_norms"), (size_t)step));
-        if (!(fabs(loss - want) <= w->losses))
-            fail_msg("%s, %s: loss of step %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)step, loss, want);
+        if (!(fabs(loss - expected) <= w->losses))
+            fail_msg("%s, %s: loss of step %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)step, loss,
+                     expected);
         if (!(fabs(r.b.result->grad_norm - norm) <= w->gradients * norm))
             fail_msg("%s, %s: gradient norm of step %d is %.10g, PyTorch says %.10g", g->name, w->name, (int)step,
                      r.b.result->grad_norm, norm);

@@ -61,12 +61,13 @@ static const struct lvn_safetensor *find(const struct lvn_safetensors *f, const 
     return t;
 }
 
-static void compare(const struct setup *w, const char *name, const void *got, const double *want, int64_t n, double max)
+static void compare(const struct setup *w, const char *name, const void *got, const double *expected, int64_t n,
+                    double max)
 {
     double norm = 0.0, distance = 0.0;
     for (int64_t i = 0; i < n; i++) {
-        norm += want[i] * want[i];
-        distance += pow(get(w->real, got, i) - want[i], 2.0);
+        norm += expected[i] * expected[i];
+        distance += pow(get(w->real, got, i) - expected[i], 2.0);
     }
     double min = strstr(name, "key.bias") ? w->precision ? 1e-2 : 1e-6 : 0.0;
     if (!(sqrt(distance) <= fmax(max * sqrt(norm), min)))
@@ -100,16 +101,16 @@ static void compare_each(const struct setup *w, const struct lvn_pretrained *p, 
         const struct lvn_param *q = n->params->list[i];
         struct lvn_layout l;
         char name[LVN_FILE_NAME + 16];
-        double *want = calloc((size_t)q->count, sizeof *want);
+        double *expected = calloc((size_t)q->count, sizeof *expected);
         must(lvn_file_layout(p->variant, &p->config, q, &l));
         snprintf(name, sizeof name, "%s%s", kind, l.name);
         const struct lvn_safetensor *t = find(f, name);
         assert_int_equal(lvn_desc_count(&t->desc), q->count);
-        memcpy(want, t->data, sizeof *want * (size_t)q->count);
-        if (lvn_layout_moves(&l)) lvn_layout_to_memory(&l, sizeof *want, t->data, want);
+        memcpy(expected, t->data, sizeof *expected * (size_t)q->count);
+        if (lvn_layout_moves(&l)) lvn_layout_to_memory(&l, sizeof *expected, t->data, expected);
         const bool noise = *kind == 'u' && (strstr(name, "key.bias") || strstr(name, "c_attn.bias"));
-        if (!noise) compare(w, name, got + q->offset * lvn_dtype_bytes(w->real), want, q->count, max);
-        free(want);
+        if (!noise) compare(w, name, got + q->offset * lvn_dtype_bytes(w->real), expected, q->count, max);
+        free(expected);
     }
 }
 
@@ -134,9 +135,9 @@ static void compare_updates(const struct setup *w, const struct lvn_pretrained *
         session->step_args.step = step;
         session->step_args.lr = 1e-3;
         const double loss = lvn_session_run(session, 1) / labels,
-                     want = ((const double *)find(f, "steps.loss")->data)[step];
-        if (!(fabs(loss - want) <= w->loss))
-            fail_msg("%s: loss of step %d is %.15g, wanted %.15g", w->name, step, loss, want);
+                     expected = ((const double *)find(f, "steps.loss")->data)[step];
+        if (!(fabs(loss - expected) <= w->loss))
+            fail_msg("%s: loss of step %d is %.15g, expected %.15g", w->name, step, loss, expected);
     }
     must(lvn_memory_read(n->memory[LVN_BUFFER_PARAM], 0, end, count * each));
     for (int64_t i = 0; i < count; i++) {
@@ -152,18 +153,18 @@ static void compare_updates(const struct setup *w, const struct lvn_pretrained *
 
 static void compare_prediction(const struct setup *w, struct lvn_session *session, const struct lvn_safetensors *f)
 {
-    const struct lvn_safetensor *want = find(f, "prediction");
+    const struct lvn_safetensor *expected = find(f, "prediction");
     const int32_t *length = find(f, "length")->data;
-    const int64_t B = want->desc.dim[0], all = lvn_desc_count(&want->desc), row = all / B;
+    const int64_t B = expected->desc.dim[0], all = lvn_desc_count(&expected->desc), row = all / B;
     char *got = malloc((size_t)(all * lvn_dtype_bytes(w->real)));
-    assert_true(lvn_desc_same_shape(&session->outputs.prediction->desc, &want->desc));
+    assert_true(lvn_desc_same_shape(&session->outputs.prediction->desc, &expected->desc));
     memcpy(got, lvn_session_prediction(session), (size_t)(all * lvn_dtype_bytes(w->real)));
-    for (int64_t b = 0; b < B && want->desc.rank == 3; b++) {
-        int64_t there = length[b] * want->desc.dim[2] * lvn_dtype_bytes(w->real),
+    for (int64_t b = 0; b < B && expected->desc.rank == 3; b++) {
+        int64_t there = length[b] * expected->desc.dim[2] * lvn_dtype_bytes(w->real),
                 bytes = row * lvn_dtype_bytes(w->real);
         memset(got + b * bytes + there, 0, (size_t)(bytes - there));
     }
-    compare(w, "prediction", got, want->data, all, w->max);
+    compare(w, "prediction", got, expected->data, all, w->max);
     free(got);
 }
 
@@ -237,11 +238,12 @@ static void compare_folder(struct setup setup, const char *folder)
     must(lvn_session_feed(session, 0, &b));
     must(lvn_session_feed(train, 0, &b));
     must(lvn_session_feed(steps, 0, &b));
-    double labels = (double)lvn_task_count(&session->outputs, &b), want = *(const double *)find(&f, "loss")->data;
+    double labels = (double)lvn_task_count(&session->outputs, &b), expected = *(const double *)find(&f, "loss")->data;
     session->step_args = train->step_args = steps->step_args =
         (struct lvn_step){.grad_scale = 1.0 / labels, .end_row = B};
     double loss = lvn_session_run(session, 1) / labels;
-    if (!(fabs(loss - want) <= w->loss)) fail_msg("%s, %s: loss %.15g, wanted %.15g", folder, w->name, loss, want);
+    if (!(fabs(loss - expected) <= w->loss))
+        fail_msg("%s, %s: loss %.15g, expected %.15g", folder, w->name, loss, expected);
     compare_prediction(w, session, &f);
     lvn_session_run(train, 1);
     compare_gradients(w, &p, n, &f);

@@ -110,9 +110,9 @@ static double of_file(const struct lvn_safetensors *f, const char *name, int64_t
 static void compare_all(const struct setup *w, const struct lvn_safetensors *f, const char *name, const void *got,
                         int64_t n)
 {
-    const double *want;
-    double norm = of_file(f, name, n, &want), distance = 0.0;
-    for (int64_t i = 0; i < n; i++) distance += pow(get(w->real, got, i) - want[i], 2.0);
+    const double *expected;
+    double norm = of_file(f, name, n, &expected), distance = 0.0;
+    for (int64_t i = 0; i < n; i++) distance += pow(get(w->real, got, i) - expected[i], 2.0);
     if (!(sqrt(distance) <= w->max * norm))
         fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, name, sqrt(distance) / norm, w->max);
 }
@@ -122,21 +122,21 @@ static void compare(const struct setup *w, const struct lvn_safetensors *f, cons
                     const void *values, const void *start, int64_t first, int64_t n, double max)
 {
     char full[96];
-    const double *want;
+    const double *expected;
     double got[HELD], distance = 0.0;
     snprintf(full, sizeof full, "%s%s", prefix, name);
-    of_file(f, full, HELD, &want);
+    of_file(f, full, HELD, &expected);
     hold(w, values, start, first, n, got);
-    assert_true(want[0] > 0.0);
-    for (int k = 1; k < HELD; k++) distance += pow(got[k] - want[k], 2.0) / SUMS;
-    distance = fmax(sqrt(distance), fabs(got[0] - want[0])) / want[0];
+    assert_true(expected[0] > 0.0);
+    for (int k = 1; k < HELD; k++) distance += pow(got[k] - expected[k], 2.0) / SUMS;
+    distance = fmax(sqrt(distance), fabs(got[0] - expected[0])) / expected[0];
     if (!(distance <= max)) fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, full, distance, max);
 }
 
-static void compare_number(const struct setup *w, const char *what, double got, const json_t *want)
+static void compare_number(const struct setup *w, const char *what, double got, const json_t *expected)
 {
-    assert_true(json_is_number(want));
-    double x = json_number_value(want);
+    assert_true(json_is_number(expected));
+    double x = json_number_value(expected);
     if (!(fabs(got - x) <= w->max * fabs(x))) fail_msg("%s: %s is %.15g, PyTorch says %.15g", w->name, what, got, x);
 }
 

@@ -140,8 +140,8 @@ static void compare(const struct lvn_model *model, const struct setup *s)
     rig_open(&r, &c, s, T, B, true, batch.ids, batch.labels);
     r.b.input[2] = batch.segments;
     bound_program_run(&r.b, 1, 0);
-    double *want = calloc((size_t)r.params->flat_count, sizeof *want);
-    const double loss = one_by_one(&c, s, &batch, want), packed = bound_program_sum(&r.b, 0, 0);
+    double *expected = calloc((size_t)r.params->flat_count, sizeof *expected);
+    const double loss = one_by_one(&c, s, &batch, expected), packed = bound_program_sum(&r.b, 0, 0);
     if (!(fabs(packed - loss) <= s->tolerance * loss))
         fail_msg("%s on %s: loss %.15g, one by one %.15g", model->name, s->backend, packed, loss);
     for (int i = 0; i < r.params->n; i++) {
@@ -149,7 +149,7 @@ static void compare(const struct lvn_model *model, const struct setup *s)
         double norm = 0, distance = 0;
         for (int64_t k = 0; k < p->count; k++) {
             if (is_key_bias(p, k)) continue;
-            const double x = get(s->real, r.b.grads, p->offset + k), y = want[p->offset + k];
+            const double x = get(s->real, r.b.grads, p->offset + k), y = expected[p->offset + k];
             norm += y * y;
             distance += (x - y) * (x - y);
         }
@@ -157,7 +157,7 @@ static void compare(const struct lvn_model *model, const struct setup *s)
             fail_msg("%s on %s: the gradient of %s is %.3g of its norm off", model->name, s->backend, p->name,
                      sqrt(distance / norm));
     }
-    free(want);
+    free(expected);
     rig_close(&r);
 }
 

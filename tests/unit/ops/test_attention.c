@@ -19,7 +19,7 @@ static float *f32(const struct world *w, int t)
 static void check_equal(double found, double wanted, double tolerance)
 {
     if (!(fabs(found - wanted) <= tolerance * (1 + fabs(wanted))))
-        fail_msg("found %.12g, wanted %.12g, within %g", found, wanted, tolerance);
+        fail_msg("found %.12g, expected %.12g, within %g", found, wanted, tolerance);
 }
 
 static void check_shape(const struct lvn_desc *found, struct lvn_desc wanted)

@@ -45,7 +45,7 @@ static void check_gradient(const char *name, int k, const struct buffer *wide, c
     for (int64_t i = 0; i < lvn_desc_count(&wide->desc); i++) {
         float want = (float)buffer_get(wide, i), got = lvn_bf16_get(half_at(half, i));
         if (got != lvn_bf16_get(lvn_bf16_make(want)))
-            fail_msg("%s: gradient %d, element %d is %.9g, wanted %.9g rounded", name, k, (int)i, (double)got,
+            fail_msg("%s: gradient %d, element %d is %.9g, expected %.9g rounded", name, k, (int)i, (double)got,
                      (double)want);
     }
 }

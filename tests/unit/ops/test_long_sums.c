@@ -54,11 +54,11 @@ static const struct {
 };
 
 /* The largest error, relative to the largest element. */
-static double error_of(const struct buffer *found, const struct buffer *wanted)
+static double error_of(const struct buffer *found, const struct buffer *expected)
 {
     double error = 0, max = 0;
-    for (int64_t i = 0; i < lvn_desc_count(&wanted->desc); i++) {
-        const double x = buffer_get(wanted, i);
+    for (int64_t i = 0; i < lvn_desc_count(&expected->desc); i++) {
+        const double x = buffer_get(expected, i);
         error = fmax(error, fabs(buffer_get(found, i) - x)), max = fmax(max, fabs(x));
     }
     return error / max;
@@ -76,21 +76,21 @@ static void long_sums(void **state)
     (void)state;
     for (size_t n = 0; n < sizeof sums / sizeof *sums; n++) {
         const struct op_case *c = &sums[n].c;
-        struct run wanted, found;
-        run_all(&wanted, c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
+        struct run expected, found;
+        run_all(&expected, c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
         for (int isa = 0; isa <= (int)lvn_isa_best(); isa++) {
             double error = 0;
             run_all(&found, c, LVN_F32, &lvn_cpu_ops((enum lvn_isa)isa)[c->op]);
             for (int i = 0; i < LVN_MAX_IN; i++)
-                if (sums[n].inputs >> i & 1) error = fmax(error, error_of(&found.din[i], &wanted.din[i]));
+                if (sums[n].inputs >> i & 1) error = fmax(error, error_of(&found.din[i], &expected.din[i]));
             for (int k = 0; k < LVN_MAX_OUT; k++)
-                if (sums[n].outputs >> k & 1) error = fmax(error, error_of(&found.out[k], &wanted.out[k]));
+                if (sums[n].outputs >> k & 1) error = fmax(error, error_of(&found.out[k], &expected.out[k]));
             print_message("%s %s: %.2g\n", lvn_isa_name((enum lvn_isa)isa), case_text(c), error);
             if (!(error < sums[n].limit))
                 fail_msg("%s: %s is off by %.3g", lvn_isa_name((enum lvn_isa)isa), case_text(c), error);
             run_release(&found);
         }
-        run_release(&wanted);
+        run_release(&expected);
     }
 }
 

@@ -241,7 +241,7 @@ static void rounds_at_random(void **state)
                     const double x = buffer_get(&half->out[k], i), y = buffer_get(&wide->out[k], i);
                     const double one = rounded ? ldexp(1, ilogb(y) - 7) : 0; /* the distance of bf16 numbers around y */
                     if (!(fabs(x - y) < one || x == y))
-                        fail_msg("%s, output %d, element %d: %g, wanted %g", half->op->name, k, (int)i, x, y);
+                        fail_msg("%s, output %d, element %d: %g, expected %g", half->op->name, k, (int)i, x, y);
                     if (rounded) sum += (x - y) / one;
                 }
                 assert_true(fabs(sum / (64 * 64)) < 5 * 0.5 / 64); /* five standard deviations at most */

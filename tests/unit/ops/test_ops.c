@@ -44,17 +44,17 @@ static bool has_backward(const struct op_case *c)
 /* The largest difference is at most tolerance * max(1, the largest expected number). Unwritten elements are NaN in
  * both. */
 static void assert_close(const struct op_case *c, int set, const char *what, int index, const struct buffer *found,
-                         const struct buffer *wanted, double tolerance)
+                         const struct buffer *expected, double tolerance)
 {
     double scale = 1;
-    int64_t n = lvn_desc_count(&wanted->desc);
+    int64_t n = lvn_desc_count(&expected->desc);
     if (c->slack > 0) tolerance *= c->slack;
-    for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(wanted, i)));
+    for (int64_t i = 0; i < n; i++) scale = fmax(scale, fabs(buffer_get(expected, i)));
     for (int64_t i = 0; i < n; i++) {
-        double x = buffer_get(found, i), y = buffer_get(wanted, i);
+        double x = buffer_get(found, i), y = buffer_get(expected, i);
         if ((isnan(x) && isnan(y)) || fabs(x - y) <= tolerance * scale) continue;
-        fail_msg("%s, %s: %s %d, element %lld is %.9g, wanted %.9g within %.1e (%s)", case_text(c), set_name(set), what,
-                 index, (long long)i, x, y, tolerance * scale, tolerances[c->op].reason);
+        fail_msg("%s, %s: %s %d, element %lld is %.9g, expected %.9g within %.1e (%s)", case_text(c), set_name(set),
+                 what, index, (long long)i, x, y, tolerance * scale, tolerances[c->op].reason);
     }
 }
 
@@ -120,7 +120,7 @@ static void check_input(struct run *r, int input)
     double *direction = malloc((size_t)n * sizeof *direction);
     assert_non_null(direction);
     for (int d = 0; d < 8; d++) {
-        double norm = 0, wanted = 0, size = 0;
+        double norm = 0, expected = 0, size = 0;
         for (int64_t i = 0; i < n; i++) {
             direction[i] = d < 2 ? made_up(500 + (uint64_t)d, i) : 0;
             norm += direction[i] * direction[i];
@@ -129,13 +129,13 @@ static void check_input(struct run *r, int input)
         if (d >= 2) direction[lvn_random_below(1, (uint64_t)d, (uint64_t)n, n)] = 1;
         for (int64_t i = 0; i < n; i++) {
             double g = direction[i] != 0 ? buffer_get(gradient, i) * direction[i] : 0;
-            wanted += g;
+            expected += g;
             size += fabs(g);
         }
         double found = slope(r, input, direction), tolerance = 1e-8 * (1 + size);
-        if (!(fabs(found - wanted) <= tolerance))
+        if (!(fabs(found - expected) <= tolerance))
             fail_msg("%s: gradient of input %d, direction %d: %.12g by finite differences, %.12g by backward",
-                     case_text(r->c), input, d, found, wanted);
+                     case_text(r->c), input, d, found, expected);
     }
     free(direction);
 }
@@ -185,10 +185,10 @@ static void test_gradients_are_finite_differences(void **state)
 
 /* --- all kernels against the specification in double --- */
 
-static void compare_backward(struct run *found, struct run *wanted, unsigned which, unsigned add)
+static void compare_backward(struct run *found, struct run *expected, unsigned which, unsigned add)
 {
-    const struct op_case *c = wanted->c;
-    run_backward(wanted, which, add, 1);
+    const struct op_case *c = expected->c;
+    run_backward(expected, which, add, 1);
     for (int set = 0; set <= PLAIN; set++) {
         struct run *r = &found[set];
         if (!set_counts(set, c->op)) continue;
@@ -196,43 +196,43 @@ static void compare_backward(struct run *found, struct run *wanted, unsigned whi
         assert_gaps_untouched(r);
         for (int i = 0; i < r->op->n_in; i++)
             if (r->din[i].p && which >> i & 1)
-                assert_close(c, set, add ? "added gradient" : "gradient", i, &r->din[i], &wanted->din[i],
+                assert_close(c, set, add ? "added gradient" : "gradient", i, &r->din[i], &expected->din[i],
                              tolerances[c->op].backward);
         for (int k = 0; r->op->gradient_in_forward && k < r->op->n_out + r->op->n_saved; k++)
-            assert_close(c, set, "output in backward", k, &r->out[k], &wanted->out[k], tolerances[c->op].forward);
+            assert_close(c, set, "output in backward", k, &r->out[k], &expected->out[k], tolerances[c->op].forward);
     }
 }
 
-static void compare_forward(struct run *found, struct run *wanted)
+static void compare_forward(struct run *found, struct run *expected)
 {
-    const struct op_case *c = wanted->c;
-    run_forward(wanted, 1);
+    const struct op_case *c = expected->c;
+    run_forward(expected, 1);
     for (int set = 0; set <= PLAIN; set++) {
         if (!set_counts(set, c->op)) continue;
         run_forward(&found[set], 2);
-        if (op_is_exact(c->op)) assert_same_run(set_name(set), &found[set], wanted);
-        for (int k = 0; !op_is_exact(c->op) && k < wanted->op->n_out + wanted->op->n_saved; k++)
-            assert_close(c, set, "output", k, &found[set].out[k], &wanted->out[k], tolerances[c->op].forward);
+        if (op_is_exact(c->op)) assert_same_run(set_name(set), &found[set], expected);
+        for (int k = 0; !op_is_exact(c->op) && k < expected->op->n_out + expected->op->n_saved; k++)
+            assert_close(c, set, "output", k, &found[set].out[k], &expected->out[k], tolerances[c->op].forward);
     }
 }
 
 static void compare_with_specification(const struct op_case *c)
 {
-    struct run found[PLAIN + 1], wanted;
+    struct run found[PLAIN + 1], expected;
     enum lvn_dtype exact = op_is_exact(c->op) ? LVN_F32 : LVN_F64;
-    run_init(&wanted, c, exact, &lvn_cpu_plain_ops(exact)[c->op]);
+    run_init(&expected, c, exact, &lvn_cpu_plain_ops(exact)[c->op]);
     for (int set = 0; set <= PLAIN; set++) run_init(&found[set], c, LVN_F32, kernels_of(set, c->op));
-    compare_forward(found, &wanted);
-    unsigned all = (1u << wanted.op->n_in) - 1;
-    for (unsigned one = 0; has_backward(c) && (int)one < wanted.op->n_in; one++)
-        if (wanted.din[one].p) compare_backward(found, &wanted, 1u << one, one % 2 ? all : 0);
+    compare_forward(found, &expected);
+    unsigned all = (1u << expected.op->n_in) - 1;
+    for (unsigned one = 0; has_backward(c) && (int)one < expected.op->n_in; one++)
+        if (expected.din[one].p) compare_backward(found, &expected, 1u << one, one % 2 ? all : 0);
     if (has_backward(c)) {
-        compare_backward(found, &wanted, all, 0);
-        compare_backward(found, &wanted, all, all);
-        compare_backward(found, &wanted, all, 2);
+        compare_backward(found, &expected, all, 0);
+        compare_backward(found, &expected, all, all);
+        compare_backward(found, &expected, all, 2);
     }
     for (int set = 0; set <= PLAIN; set++) run_release(&found[set]);
-    run_release(&wanted);
+    run_release(&expected);
 }
 
 static void test_kernels_agree_with_the_specification(void **state)

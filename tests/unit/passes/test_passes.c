@@ -130,9 +130,9 @@ static void fuse_leaves_shared_values(void **state)
     model_free(&m);
 }
 
-/* Elementwise operations become chains, whose values nobody else reads: the MLPs of Llama and Gemma, where the gate is
- * either factor; both inputs; an operation alone. A value that something else reads, and what reads it as another
- * shape, stay. */
+/* Elementwise operations become chains, whose values no other instruction reads: the MLPs of Llama and Gemma, where the
+ * gate is either factor; both inputs; an operation alone. A value that something else reads, and what reads it as
+ * another shape, stay. */
 static void chains(void **state)
 {
     (void)state;

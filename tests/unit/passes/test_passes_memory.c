@@ -180,7 +180,7 @@ static void cost_columns(void **state)
     model_free(&m);
 }
 
-/* One instruction for each parameter, in the order of declaration; their sums lie side by side, and stay after the run.
+/* One instruction for each parameter, in the order of declaration; their sums are contiguous, and stay after the run.
  */
 static void checksums(void **state)
 {

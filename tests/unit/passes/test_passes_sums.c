@@ -1,7 +1,7 @@
 /* test_passes_sums.c - covers: src/core/passes/shard_sums.c
  *
  * The running sums of a small program with fsdp, by its listing: each update has one, each frozen shard one, and what
- * is gathered of each block two; and the program that sums what lies in memory. */
+ * is gathered of each block two; and the program that sums what is in memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -177,10 +177,10 @@ static void gradients_are_right(void **state)
                 *x = old - h;
                 double down = run(r, 1);
                 *x = old;
-                double want = (up - down) / (2 * h), got = grad[q->offset + j];
-                if (!(fabs(want - got) <= 1e-7 + 1e-6 * fabs(want)))
+                double expected = (up - down) / (2 * h), got = grad[q->offset + j];
+                if (!(fabs(expected - got) <= 1e-7 + 1e-6 * fabs(expected)))
                     fail_msg("%s %s[%lld]: gradient %.10g, finite difference %.10g", o.kind, q->name, (long long)j, got,
-                             want);
+                             expected);
             }
         }
         free(grad);
@@ -357,7 +357,7 @@ static void tree_of_sums(void **state)
     struct rig *r = rig_new(&o);
     run(r, 7);
     const float *sum = r->b.grads;
-    float *single[7], *want = malloc((size_t)r->b.flat_bytes);
+    float *single[7], *expected = malloc((size_t)r->b.flat_bytes);
     struct rig *one = rig_new(&o); /* the same micro-batches, each alone */
     for (int m = 0; m < 7; m++) {
         run_alone(one, m);
@@ -366,11 +366,11 @@ static void tree_of_sums(void **state)
     }
     for (int64_t i = 0; i < r->params->flat_count; i++) {
         float left = (single[0][i] + single[1][i]) + (single[2][i] + single[3][i]);
-        want[i] = left + ((single[4][i] + single[5][i]) + single[6][i]);
+        expected[i] = left + ((single[4][i] + single[5][i]) + single[6][i]);
     }
-    assert_memory_equal(sum, want, (size_t)r->b.flat_bytes);
+    assert_memory_equal(sum, expected, (size_t)r->b.flat_bytes);
     for (int m = 0; m < 7; m++) free(single[m]);
-    free(want);
+    free(expected);
     rig_free(one);
     rig_free(r);
 }
@@ -397,9 +397,9 @@ static void tree_of_sums_in_bf16(void **state)
         for (int64_t i = 0; i < n; i++) single[m][i] = (float)gradient(one, i);
     }
     for (int64_t i = 0; i < n; i++) {
-        float want = rounded_sum(rounded_sum(single[0][i], single[1][i]), single[2][i]);
-        assert_true((float)gradient(r, i) == want);
-        differs += lvn_bf16_get(lvn_bf16_make(single[0][i] + single[1][i] + single[2][i])) != want;
+        float expected = rounded_sum(rounded_sum(single[0][i], single[1][i]), single[2][i]);
+        assert_true((float)gradient(r, i) == expected);
+        differs += lvn_bf16_get(lvn_bf16_make(single[0][i] + single[1][i] + single[2][i])) != expected;
     }
     assert_true(differs > 0); /* or the test would not detect where it is rounded */
     for (int m = 0; m < 3; m++) free(single[m]);

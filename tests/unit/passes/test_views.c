@@ -143,10 +143,10 @@ static void check(struct levin_tensor *(*build)(struct levin_graph *g, const str
             p[j] = old - h;
             double down = run(session, p);
             p[j] = old;
-            double want = (up - down) / (2 * h);
-            if (!(fabs(want - grad[j]) <= 1e-8 + 1e-6 * fabs(want)))
+            double expected = (up - down) / (2 * h);
+            if (!(fabs(expected - grad[j]) <= 1e-8 + 1e-6 * fabs(expected)))
                 fail_msg("%s[%lld]: gradient %.10g, finite difference %.10g", q->name, (long long)(j - q->offset),
-                         grad[j], want);
+                         grad[j], expected);
         }
     }
     free(initial);

@@ -226,7 +226,7 @@ static void refused_with_a_sentence(void **state)
         struct levin_settings s;
         enum lvn_status status = make(&s, refusals[i].recipe, refusals[i].keys);
         if (status != LVN_ARG || strcmp(levin_error_text(), refusals[i].sentence)) {
-            print_error("case %zu: status %d\n  got    %s\n  wanted %s\n", i, status, levin_error_text(),
+            print_error("case %zu: status %d\n  got    %s\n  expected %s\n", i, status, levin_error_text(),
                         refusals[i].sentence);
             wrong++;
         }
@@ -616,7 +616,7 @@ static void list_of_blocks(int n, char *list, char *recipe)
     sprintf(recipe + written, "]\n");
 }
 
-/* A run that was given no limit has one epoch, also when it goes on; but that is no limit which it was given. */
+/* A run without a given limit has one epoch, also when it is resumed; but that does not count as a given limit. */
 static void no_limit_stays_none(void **state)
 {
     (void)state;
@@ -763,7 +763,7 @@ static void suggestions(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *found = lvn_option_nearest(rows[i][0]);
         if (!found != !rows[i][1] || (found && strcmp(found, rows[i][1]) != 0))
-            fail_msg("'%s': '%s', wanted '%s'", rows[i][0], found ? found : "none", rows[i][1] ? rows[i][1] : "none");
+            fail_msg("'%s': '%s', expected '%s'", rows[i][0], found ? found : "none", rows[i][1] ? rows[i][1] : "none");
     }
 }
 

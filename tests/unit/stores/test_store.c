@@ -63,11 +63,11 @@ static void joined(void **state)
     }
 }
 
-static void assert_decoded(const char *prefix, const char *text, const char *wanted)
+static void assert_decoded(const char *prefix, const char *text, const char *expected)
 {
     char found[LVN_DIGEST_TEXT] = "as it was";
-    assert_int_equal(lvn_digest_decode(prefix, text, found), wanted != NULL);
-    assert_string_equal(found, wanted ? wanted : "as it was");
+    assert_int_equal(lvn_digest_decode(prefix, text, found), expected != NULL);
+    assert_string_equal(found, expected ? expected : "as it was");
 }
 
 /* From RFC 1321, RFC 3720 and FIPS 180-4. */

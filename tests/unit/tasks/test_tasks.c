@@ -1,7 +1,7 @@
 /* test_tasks.c - covers: src/nets/tasks/task.c src/nets/metrics/metric.c
  * src/run/train/validation.c
  *
- * Fields, tasks and metrics on a made-up data set of two fields and a tiny classifier: what does not fit is refused by
+ * Fields, tasks and metrics on a test data set of two fields and a tiny classifier: what does not fit is refused by
  * name; loss and confusion matrix are the same for every split into micro-batches and over ranks, and are what the
  * predictions say; training over micro-batches and two ranks learns it. */
 #include <math.h>
@@ -306,7 +306,7 @@ static void counts_of_predictions(void **state)
     struct lvn_samples b;
     struct lvn_loader l;
     int64_t number;
-    double want[COUNTS] = {0}, loss = 0.0;
+    double expected[COUNTS] = {0}, loss = 0.0;
     struct lvn_session_options o = {.fields = &d.fields, .B = B, .task = lvn_task_find("classify"), .prediction = true};
     assert_int_equal(lvn_model_state_new(&n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .threads = 2}),
                      LVN_OK);
@@ -328,9 +328,9 @@ static void counts_of_predictions(void **state)
         double sum = 0.0;
         for (int k = 0; k < CLASSES; k++) sum += exp((double)y[k]), best = y[k] > y[best] ? k : best;
         loss += log(sum) - (double)y[label];
-        want[label * CLASSES + best]++;
+        expected[label * CLASSES + best]++;
     }
-    assert_memory_equal(session->counts, want, sizeof want);
+    assert_memory_equal(session->counts, expected, sizeof expected);
     assert_true(fabs(got - loss) < 1e-5 * loss);
     lvn_samples_release(&b);
     lvn_model_state_free(n);
@@ -370,7 +370,7 @@ static void reconstruction(void **state)
     struct lvn_model_state *n;
     struct lvn_session *session;
     struct lvn_samples b;
-    double want = 0.0, gradient[FEATURES * FEATURES] = {0};
+    double expected = 0.0, gradient[FEATURES * FEATURES] = {0};
     assert_int_equal(choose("auto", &model, &d.fields), LVN_OK);
     struct lvn_session_options o = {.fields = &d.fields, .B = B, .task = chosen, .prediction = true, .train = true};
     assert_int_equal(lvn_model_state_new(&n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .threads = 2}),
@@ -394,10 +394,10 @@ static void reconstruction(void **state)
     for (int64_t i = 0; i < THERE; i++)
         for (int k = 0; k < FEATURES; k++) {
             double off = (double)y[i * FEATURES + k] - (double)x[i * FEATURES + k];
-            want += off * off;
+            expected += off * off;
             for (int j = 0; j < FEATURES; j++) gradient[j * FEATURES + k] += (double)x[i * FEATURES + j] * off;
         }
-    assert_true(fabs(got - want) < 1e-5 * want);
+    assert_true(fabs(got - expected) < 1e-5 * expected);
     for (int i = 0; i < FEATURES * FEATURES; i++) assert_true(fabs((double)slope[i] - gradient[i]) < 1e-5);
     assert_true(lvn_task_metric(&session->outputs, 0, (struct lvn_metric_sums){.loss = got, .labels = THERE * FEATURES},
                                 session->counts) == got / (THERE * FEATURES));

@@ -52,10 +52,10 @@ static void groups(void **state)
             memcmp(text + begin, rows[i].match, (size_t)(end - begin)) != 0)
             fail_msg("%s on %s: %d to %d", rows[i].expression, text, (int)begin, (int)end);
         for (int k = 0; k < 3 && k < lvn_regex_groups(e); k++) {
-            const char *wanted = rows[i].group[k];
+            const char *expected = rows[i].group[k];
             const int64_t *place = s.place + 2 * (ptrdiff_t)k, n = place[1] - place[0];
-            if (!wanted ? place[1] >= 0
-                        : n != (int64_t)strlen(wanted) || memcmp(text + place[0], wanted, (size_t)n) != 0)
+            if (!expected ? place[1] >= 0
+                          : n != (int64_t)strlen(expected) || memcmp(text + place[0], expected, (size_t)n) != 0)
                 fail_msg("%s on %s: group %d is %d to %d", rows[i].expression, text, k + 1, (int)place[0],
                          (int)place[1]);
         }

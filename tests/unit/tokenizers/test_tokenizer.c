@@ -418,14 +418,14 @@ static void takes_tokens_of_any_length(void **state)
     test_put("vocab.json", json.p, json.n);
     test_put("merges.txt", lines.p, lines.n);
     static const char *const files[] = {"tokenizer.json", "vocab.json"};
-    static const int32_t wanted[] = {DOUBLINGS, 3, 0};
+    static const int32_t expected[] = {DOUBLINGS, 3, 0};
     for (int i = 0; i < 2; i++) {
         struct lvn_tokenizer *t = open_tokenizer(test_path(files[i]));
         struct lvn_encoder *e = lvn_encoder_new(t);
         struct lvn_ids ids = {0};
         encode(e, as, LETTERS, LVN_ENCODE_SPECIAL, &ids);
         assert_int_equal(ids.n, 3);
-        assert_memory_equal(ids.p, wanted, sizeof wanted);
+        assert_memory_equal(ids.p, expected, sizeof expected);
         check_round(t, as, LETTERS, &ids);
         lvn_ids_release(&ids);
         lvn_encoder_free(e);
@@ -452,13 +452,13 @@ static void takes_words_of_any_length(void **state)
                     "\"##%.*s\": 3, \"##a\": 4}}}",
                     1000, as, 2000, as, 1500, as);
     test_put("tokenizer.json", json.p, json.n);
-    static const int32_t wanted[] = {2, 3, 3};
+    static const int32_t expected[] = {2, 3, 3};
     struct lvn_tokenizer *t = open_tokenizer(test_dir);
     struct lvn_encoder *e = lvn_encoder_new(t);
     struct lvn_ids ids = {0};
     encode(e, as, 5000, LVN_ENCODE_SPECIAL, &ids);
     assert_int_equal(ids.n, 3);
-    assert_memory_equal(ids.p, wanted, sizeof wanted);
+    assert_memory_equal(ids.p, expected, sizeof expected);
     encode(e, as, 2501, LVN_ENCODE_SPECIAL, &ids);
     assert_int_equal(ids.n, 1 + 501); /* ##a for the part that no long token matches */
     lvn_ids_release(&ids);

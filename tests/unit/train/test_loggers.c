@@ -1,6 +1,6 @@
 /* test_loggers.c - covers: src/run/train/callbacks/rows.c
  *
- * Files of rows: what is written of which events, what a run that goes on keeps, and nothing lost to signals or short
+ * Files of rows: what is written of which events, what a resumed run keeps, and nothing lost to signals or short
  * writes; and when the loss curve is drawn. */
 #include <errno.h>
 #include <setjmp.h>
@@ -87,13 +87,13 @@ static void run(const struct lvn_callback *is, struct lvn_callback_context *m, i
     free(own);
 }
 
-static void holds(const char *name, const char *want)
+static void holds(const char *name, const char *expected)
 {
     char path[128], *text;
     int64_t bytes;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_int_equal(lvn_file_read(path, 0, &text, &bytes), LVN_OK);
-    assert_string_equal(text, want);
+    assert_string_equal(text, expected);
     free(text);
 }
 
@@ -139,7 +139,7 @@ static void add(struct lvn_rows *r, struct lvn_callback_context *m, const char *
     lvn_rows_end(r, m);
 }
 
-/* Half a row is taken back; it is told once, and rows go on when there is room again. */
+/* Half a row is removed, which is reported once, and rows continue when there is space again. */
 static void full_disk(void **state)
 {
     (void)state;
@@ -159,12 +159,12 @@ static void full_disk(void **state)
 
 static void curve_of(int steps)
 {
-    char path[128], want[64], *text;
+    char path[128], expected[64], *text;
     int64_t bytes;
     snprintf(path, sizeof path, "%s/loss.svg", folder);
-    snprintf(want, sizeof want, ">%d steps, last training loss", steps);
+    snprintf(expected, sizeof expected, ">%d steps, last training loss", steps);
     assert_int_equal(lvn_file_read(path, 0, &text, &bytes), LVN_OK);
-    if (!strstr(text, want)) fail_msg("no '%s' in %s", want, text);
+    if (!strstr(text, expected)) fail_msg("no '%s' in %s", expected, text);
     free(text);
 }
 

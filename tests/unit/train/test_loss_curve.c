@@ -118,7 +118,7 @@ static void long_runs_stay_small(void **state)
     free(rows);
 }
 
-/* Columns are found by their names, and rows end where the run goes on. */
+/* Columns are found by their names, and rows end where the run continues. */
 static void read_back(void **state)
 {
     (void)state;

@@ -78,7 +78,7 @@ static void assert_last(const struct lvn_metrics_file *m, const char *name, doub
     assert_int_equal(s->count, count);
 }
 
-/* A file that grows is read on from its last complete row; one that has become shorter is read anew. */
+/* A file that grows is read on from its last complete row; one that has become shorter is read from the start. */
 static void test_rows(void **state)
 {
     (void)state;
