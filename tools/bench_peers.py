@@ -216,7 +216,7 @@ def lightning_worker(torch, net, loss_of, steps, logs):
 
 
 def peers_python():
-    """The interpreter that has PyTorch; makes build/peers when nobody names one."""
+    """The interpreter that has PyTorch; creates build/peers if none is given."""
     folder = os.environ.get("LEVIN_PEERS") or os.path.join(ROOT, "build", "peers")
     python = folder if os.path.isfile(folder) else os.path.join(folder, "bin", "python")
     if not os.path.exists(python):

@@ -93,7 +93,7 @@ def make(out, name, model, seed, call, classes=2):
             os.remove(os.path.join(folder, spare))
     half, model = model.eval(), copy.deepcopy(model).double().eval()
     ids, types, length, there, label, labels = batch(seed, classes)
-    shown = there[:, :, None]  # what fills up is nobody's business
+    shown = there[:, :, None]  # predictions at padding do not matter
 
     def loss_of(m):
         prediction = call(m, ids, types, there)

@@ -184,7 +184,7 @@ def gemma(texts, size):
 
 
 def charsmap(rules):
-    """The map of characters that SentencePiece makes of rules: a name of its own, or lines of code points."""
+    """The map of characters that SentencePiece makes of rules: its name, or lines of code points."""
     import io
     import tempfile
 

@@ -4,7 +4,7 @@
  *
  * It waits for node 0 for trainer.start_timeout, at the start and whenever node 0 is gone without having sent the end.
  * Names are resolved again each time, because node 0 may restart with another address. Node 0 does not restart after it
- * has ended the run, which the run's folder records. A node that is requested to stop joins once more, to receive the
+ * has ended the run, which the run's folder records. A node that is requested to stop joins again, to receive the
  * exit code. It runs its own command, never one that it receives. */
 #include <netinet/in.h>
 #include <resolv.h>

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#ifndef LVN_RETIRED_TABLE /* a test has one of its own */
+#ifndef LVN_RETIRED_TABLE /* a test has its own */
 #define LVN_RETIRED_TABLE "settings/retired.def"
 #endif
 

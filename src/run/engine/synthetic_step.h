@@ -1,4 +1,4 @@
-/* synthetic_step.h - training steps on made-up data: for `levin bench`, `levin plan` and `levin doctor`.
+/* synthetic_step.h - training steps on generated data: for `levin bench`, `levin plan` and `levin doctor`.
  *
  * It fills batches, times the parts of a step, and runs a tiny training whose result is known to be equal on all
  * machines.

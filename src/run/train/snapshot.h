@@ -65,7 +65,7 @@ struct lvn_snapshot_target {
 };
 
 /* Rank 0 writes target->dir/step-N; if something is sharded, all ranks call these functions and write
- * (snapshot_files.h). Rank 0's status decides. After a failure (a full disk) nothing is left behind and previous
+ * (snapshot_files.h). Rank 0's status decides. After a failure (a full disk) nothing remains and previous
  * checkpoints are untouched. A save has three parts. lvn_snapshot_write(), the second, sends no messages, so a thread
  * may call it if lvn_snapshot_is_async(), which is the same on all ranks. */
 struct lvn_snapshot_writing;

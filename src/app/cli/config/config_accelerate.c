@@ -31,7 +31,7 @@ static const struct {
     {"tpu_use_cluster", "true", "TPUs are not supported"},
     {"tpu_use_sudo", "true", "TPUs are not supported"},
     {"downcast_bf16", "yes", "TPUs are not supported; trainer.precision: bf16-true keeps weights in bf16"},
-    {"enable_cpu_affinity", NULL, "`levin launch` keeps each rank on cores of its own, unless --bind=false"},
+    {"enable_cpu_affinity", NULL, "`levin launch` keeps each rank on its own cores, unless --bind=false"},
     {"ipex_config", NULL, "not needed: levin's own kernels use AVX-512 and AMX where the CPU has them"},
     {"dynamo_config", NULL, "not needed: every program is planned before the first step"},
     {"dynamo_backend", NULL, "not needed: every program is planned before the first step"},

@@ -12,7 +12,7 @@
 
 enum { WIDTH = 110 };
 
-/* Add a comment in lines of at most WIDTH letters, each behind `prefix`. */
+/* Add a comment in lines of at most WIDTH letters, each after `prefix`. */
 static void add_comment(struct lvn_text *t, const char *prefix, const char *text)
 {
     while (*text) {

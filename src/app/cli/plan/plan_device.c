@@ -1,5 +1,5 @@
-/* plan_device.c - --device: does a planned run fit into the memory of a device that is not here (devices.def), and are
- * there kernels for every instruction of a step? Called by plan.c.
+/* plan_device.c - --device: does a planned run fit into the memory of a device that this machine does not have
+ * (devices.def), and are there kernels for every instruction of a step? Called by plan.c.
  *
  * An upper bound adds to the plan: the scratch of the device's kernels and of its matrix library, in addition to the
  * scratch of the CPU's kernels; batches that are written while a step runs; the reserve that a run leaves free; and

@@ -350,14 +350,14 @@ enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t of
  * so a step does not involve the host. While the host waits for the device it polls the checks of all queues, because
  * errors of libraries are asynchronous. */
 
-enum { MARKS = 8 }; /* that have an event of their own; waiting for an older one waits for one of these */
+enum { MARKS = 8 }; /* that have their own event; waiting for an older one waits for one of these */
 struct lvn_cuda_queue {
     struct lvn_device_queue base;
     struct lvn_cuda_stream *stream;
     struct lvn_cuda_event *computed;       /* everything that programs launched before is done */
     struct lvn_cuda_event *reached[MARKS]; /* [mark % MARKS]: everything submitted before the mark is done */
     int64_t marks, ended;                  /* number of marks; the last one that `work` waits for */
-    bool unmarked;                         /* it contains work behind the last mark */
+    bool unmarked;                         /* it contains work after the last mark */
     enum lvn_status (*check)(void *context);
     void *context;
     struct lvn_cuda_queue *next; /* of the device's */

@@ -189,7 +189,7 @@ static enum lvn_status find_owner(struct lvn_lease *lease, bool *again)
     LVN_TRY(lease->place.ops->read(&lease->place));
     if (lease->place.last && strcmp(lease->place.last, lease->text.p) == 0) return LVN_OK; /* the response was lost */
     (void)lvn_lease_owner_read(&other, lease->place.last);
-    /* It has not expired, so nobody else can have owned it: the file was removed by hand. */
+    /* It has not expired, so no other process can have owned it: the file was removed by hand. */
     bool removed = !lease->place.last && now() - lease->renewed < lease->owner.seconds;
     *again = removed || strcmp(other.instance, lease->owner.instance) == 0;
     if (!*again) set_lost(lease);

@@ -120,7 +120,7 @@ static enum lvn_status renew(struct lvn_lease_place *place, const char *text, en
     return lvn_lease_place_set(place, text);
 }
 
-/* Only this process knows the name, so nobody reads the file before it is complete. */
+/* Only this process knows the name, so no other process reads the file before it is complete. */
 static enum lvn_status write_whole(const char *path, const char *text)
 {
     struct lvn_output output;
