@@ -260,7 +260,7 @@ class Wrong(unittest.TestCase):
         for shape in ((2**31,), (2**20, 2**20)):
             self.fails("may have at most 2147483647 elements",
                        lambda: run("f3", iter([]), {"ids": levin.Field(shape), "labels": levin.Field(shape)}).fit())
-        self.fails("a vocabulary below 2147483648", lambda: run("f4", iter([]), {"ids": levin.Field((8,), np.int32, 2**40)}).fit())
+        self.fails("the vocabulary below 2147483648", lambda: run("f4", iter([]), {"ids": levin.Field((8,), np.int32, 2**40)}).fit())
         self.fails("below is -1: give a whole number from 0", lambda: levin.Field((8,), np.int32, -1))
         self.fails("a size of a field is 0: give a whole number from 1", lambda: levin.Field((0,)))
         self.fails("the name of a field must be a text, not 3", lambda: run("f5", [{3: np.zeros(8, int)}]))
