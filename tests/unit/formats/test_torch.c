@@ -193,9 +193,9 @@ static void bad_pickles(void **state)
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("J\x01\x02"));
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("X\xff\xff\xff\x7f"));
     ASSERT_FAILS(FORMAT, "it ends too early", PICKLE("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"));
-    ASSERT_FAILS(FORMAT, "not on its stack", PICKLE("\x86."));
-    ASSERT_FAILS(FORMAT, "not on its stack", PICKLE("(0."));
-    ASSERT_FAILS(FORMAT, "not on its stack", PICKLE("(q\x00."));
+    ASSERT_FAILS(FORMAT, "pops from an empty stack", PICKLE("\x86."));
+    ASSERT_FAILS(FORMAT, "pops from an empty stack", PICKLE("(0."));
+    ASSERT_FAILS(FORMAT, "pops from an empty stack", PICKLE("(q\x00."));
     ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("."));
     ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("(."));
     ASSERT_FAILS(FORMAT, "does not end with exactly one value", PICKLE("NN."));
@@ -203,7 +203,7 @@ static void bad_pickles(void **state)
     ASSERT_FAILS(FORMAT, "a value that is not a container", PICKLE("(NNu."));
     ASSERT_FAILS(FORMAT, "a value that is not a container", PICKLE("](NNu."));
     ASSERT_FAILS(FORMAT, "a key has no value", PICKLE("}(NNNu."));
-    ASSERT_FAILS(FORMAT, "was not stored", PICKLE("h\x05."));
+    ASSERT_FAILS(FORMAT, "was never stored", PICKLE("h\x05."));
     ASSERT_FAILS(FORMAT, "its memo index is larger than the file", PICKLE("Nr\xff\xff\xff\x7f."));
     ASSERT_FAILS(FORMAT, "unknown instruction", PICKLE("N\xff."));
     ASSERT_FAILS(FORMAT, "a text has a zero byte",
