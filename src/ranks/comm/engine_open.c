@@ -34,7 +34,7 @@ static enum lvn_status start(struct lvn_engine *engine)
     lvn_condition_init(&engine->request_done);
     if (engine->options.per_host > 0) engine->whole.comm.hosts = engine->whole.comm.size / engine->options.per_host;
     LVN_TRY(lvn_tree_new_for(&engine->whole.flat, engine->whole.comm.size, engine->whole.comm.rank,
-                          engine->whole.comm.hosts, NULL));
+                             engine->whole.comm.hosts, NULL));
     int code = lvn_thread_start(&engine->thread, lvn_engine_run, engine);
     if (code) engine->opened = -1;
     LVN_CHECK(!code, MEMORY, "cannot start the communication thread: %s", strerror(code));
