@@ -38,7 +38,7 @@ with open("words", "w") as words:
         enum = [word for each in (one, *one.get("anyOf", [])) for word in each.get("enum", [])]
         missing = set(values.strip("`").split("`, `")) - set(enum)
         assert not missing, f"values.schema.json, {key}: add {sorted(missing)} to the enum"
-        words.writelines(f"--{key}={word}\n" for word in enum if f"`{word}`" not in values)
+        words.writelines(f"--{key}={word if isinstance(word, str) else json.dumps(word)}\n" for word in enum if f"`{word}`" not in values)
 END
 while read -r word; do # 16-mixed is known, although this machine may be unable to train with it
     "$LEVIN" config words.yaml --overwrite "$word" >out 2>err || silent_about " must be " err
