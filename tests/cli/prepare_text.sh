@@ -62,7 +62,7 @@ json 'd["files_passed_over"] == 1 and d["vocab_size"] == 500'
 # ids as levin tokenize gives them, an end token after each document, in the order of the names
 python3 - "$LEVIN" "$gpt2" <<'END'
 import array, json, subprocess, sys
-docs = json.load(open("docs.json"))
+docs = [d.encode() for d in json.load(open("docs.json"))] # the two parts may be cut within a character
 docs = docs[:300] + docs[300:450] + docs[450:600] + docs[600:]
 stored = {}
 for part in ("train", "val"):
@@ -70,8 +70,8 @@ for part in ("train", "val"):
     side = json.load(open(f"all/{part}.bin.json"))
     assert side["tokens"] == len(ids) and side["dtype"] == "uint16" and side["vocab_size"] == 500, side
     text = subprocess.run([sys.argv[1], "tokenize", f"--tokenizer={sys.argv[2]}", "--decode=-"],
-                          input=",".join(map(str, ids)).encode(), capture_output=True, check=True).stdout.decode()
-    stored[part] = text.split("<|endoftext|>")
+                          input=",".join(map(str, ids)).encode(), capture_output=True, check=True).stdout
+    stored[part] = text.split(b"<|endoftext|>")
     if not stored[part][-1]: stored[part].pop()
     assert len(stored[part]) == side["documents"]
 # the parts have all documents, of which at most one is cut
