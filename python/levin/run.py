@@ -84,8 +84,8 @@ class Run(_library.NotCopied):
 
     recipe: path of a YAML recipe, or a dict of its parts; with `resume`, also a run's folder or its name below runs/.
     resume: continue the run from its newest checkpoint; overwrite: replace the run in the folder.
-    data: samples instead of the settings' data: a sequence of dicts of arrays, {"train": ..., "val": ..., "test": ...} of
-    these, or an iterable, which needs `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps; or
+    data: a path, as data.path; or samples instead of the settings' data: a sequence of dicts of arrays,
+    {"train": ..., "val": ..., "test": ...} of these, or an iterable, which needs `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps; or
     conversations, as [{"messages": [...]}], which are written to temporary files and read with data.kind=chat.
     classes: names of the classes of the samples' `label`, which is then a name or its index; default: the distinct
     names of the training samples, sorted by their bytes in UTF-8, if their labels are strings.
@@ -115,6 +115,8 @@ class Run(_library.NotCopied):
         self.progress = progress
         self.settings = Settings()
         self.settings.read(recipe, resume)
+        if isinstance(data, (str, os.PathLike)):
+            data = {"path": os.fspath(data)}
         if isinstance(data, Mapping) and not set(data) & {"train", "val", "test"}:  # the part `data` of the settings
             keys["data"], data = data, None
         self._conversations = None

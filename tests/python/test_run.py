@@ -1,6 +1,7 @@
 # test_run.py - covers python/levin/run.py: runs have the bits of the command line, also by hand, stopped and resumed.
 # label: user
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -101,6 +102,10 @@ class Failures(unittest.TestCase):
         notes = caught.exception.__notes__ if hasattr(caught.exception, "add_note") else [str(caught.exception)]
         self.assertIn("you can also copy the file to 'absent.txt' yourself", "".join(notes))
         self.assertIn("fetching data__path", "".join(notes).replace("data.path", "data__path"))
+
+    def test_a_path_as_data(self):
+        for path in ("some.txt", pathlib.Path("some.txt")):
+            self.assertEqual(levin.Run(data=path).settings["data.path"], "some.txt")
 
     def test_wrong_keys(self):
         self.fails(levin.InputError, "did you mean 'optimizer.lr'?", lambda: run("x", optimizer__lrr=1))
