@@ -26,8 +26,8 @@ killed_after() { # killed_after SECONDS COMMAND...: kill it; its exit code, or 1
     kill -KILL $! 2>/dev/null || true
     wait $!
 }
-decoders() { # the families that generate text
-    sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|^mnist_'
+decoders() { # the families that generate text, and that transformers has with a head for classes
+    sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|^mnist_\|^nanochat'
 }
 has() { grep -qF -- "$1" "$2"; }
 serve() { # serve FOLDER: serve its files at $url until the script ends; the process is $server, its log the file `server`

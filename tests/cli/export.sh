@@ -76,7 +76,7 @@ one_error
 says "holds a number that is not finite" err
 check [ ! -e new ]
 
-mapfile -t kinds < <(decoders)
+mapfile -t kinds < <(decoders && echo nanochat-2025)
 if [ -n "${LVN_SANITIZE:-}" ] || ! python3 -c 'import transformers, torch' 2>/dev/null; then
     echo "transformers is not installed, or sanitizers check levin alone: its reading of exported models is left out"
     kinds=()

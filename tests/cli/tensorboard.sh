@@ -44,7 +44,7 @@ same() { diff <(rows "$1") <(events "$1") || fail "the events of $1 are not its 
 
 code 0 train run
 same run
-check [ "$(events run | wc -l)" = $((8 * 3 + 2 * 2)) ]
+check [ "$(events run | wc -l)" = $((8 * 3 + 2 * 3)) ]
 code 0 train run --trainer.max_steps=12 --resume
 check [ "$(ls run/tensorboard | wc -l)" = 2 ]
 same run
