@@ -49,10 +49,10 @@ P
 
 # three ranks
 arguments three "${parts[@]}"
-code 0 "$LEVIN" launch -n 3 -- "${all[@]}"
+ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- "${all[@]}"
 same_metrics one three
 same_weights one three
-code 0 "$LEVIN" launch -n 3 -- evaluate one --json
+ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- evaluate one --json
 python3 - <<'P'
 import json
 one, three = json.load(open("evaluated")), json.loads(open("out").read())

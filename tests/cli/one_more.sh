@@ -17,13 +17,13 @@ open(path, "w").write("\n".join(lines[:at] + [new] + lines[at:]))
 P
 }
 line copy/src/core/ops/ops.def 'LVN_OP_UPDATE(signum, { struct lvn_update update; double beta; })' 'LVN_OP_UPDATE(sgd,'
-line copy/src/nets/optimizers/optimizer.c 'static void signum(const struct lvn_optimizer_options *o, union lvn_attr *attr)
+line copy/src/nets/optimizers/optimizer.c 'static void signum_betas(union lvn_attr *attr, const double betas[2])
 {
-    attr->signum.beta = o->betas[0];
+    attr->signum.beta = betas[0];
 }
-' 'static void sgd('
+' 'static void sgd_betas('
 line copy/src/nets/optimizers/optimizer.c \
-    '    {.name = "signum", .help = "by the sign of the momentum", .op = LVN_OP_signum, .constants = signum},' '    {.name = "sgd"'
+    '    {.name = "signum", .help = "by the sign of the momentum", .op = LVN_OP_signum, .set_betas = signum_betas},' '    {.name = "sgd"'
 line copy/src/nets/schedules/schedule.c '/* lr / sqrt(1 + steps after the warm-up) */
 static double rsqrt(const struct lvn_schedule_options *o, const struct lvn_schedule_point *at)
 {
