@@ -249,15 +249,16 @@ static enum lvn_status write_tensors(struct lvn_arena *a, const struct lvn_model
               out, variant->program, (long long)rows, (long long)((rows + 63) / 64 * 64));
     LVN_CHECK(!lvn_path_exists(metadata), ARG, "'%s' exists already; choose another name or remove it", metadata);
     LVN_TRY(begin_file(a, &out, &part));
+    LVN_TRY(lvn_torch_write(part, &f->source, NULL, 0, NULL)); /* first: a full disk leaves no metadata */
     const long begun = lvn_json_begin();
     json_t *root = json_object();
     json_object_set_new(root, "step", json_integer(strtoll(strrchr(lvn_path_name(out), '_') + 1, NULL, 10)));
     json_object_set_new(root, "model_config", lvn_config_sizes(variant, c));
     enum lvn_status status = lvn_json_write(metadata, begun, root);
     json_decref(root);
-    LVN_TRY(status);
-    LVN_TRY(lvn_torch_write(part, &f->source, NULL, 0, NULL));
-    return lvn_file_rename(part, out);
+    if (status == LVN_OK) return lvn_file_rename(part, out);
+    unlink(part);
+    return status;
 }
 
 /* A .pt file in the format of another program, which can sample from it and, if the training is known, resume it. */

@@ -157,7 +157,7 @@ static enum lvn_status parse_choice(const struct lvn_option *o, const char *text
 {
     size_t n;
     const char *word = choice_of(o, text, &n);
-    char list[512] = ""; /* of all kinds of models, with room for as many again */
+    char list[512] = ""; /* the kinds of models need 150 */
     for (int i = 0; o->choices[i]; i++) {
         if (strlen(o->choices[i]) == n && !strncasecmp(o->choices[i], word, n)) {
             if (o->kind == LVN_KIND_WORD) {

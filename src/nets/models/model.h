@@ -216,7 +216,7 @@ struct lvn_model {
     const struct lvn_size *sizes;          /* NULL: no named sizes */
     const char *size_keys[LVN_SIZE_KEYS];  /* keys of recipes that a size sets */
     const struct lvn_key_value *published; /* further values of published sizes */
-    int64_t published_tokens;              /* of their tokenizer; 0: as many as their vocabulary has rows */
+    int64_t published_tokens;              /* of their tokenizer; 0: the number of rows of their vocabulary */
     const struct lvn_key_value *tiny;      /* sizes for tests */
     const char *linear_maps;               /* names of the linear layers that may have adapters; NULL: none */
     const char *lora_targets;              /* the maps that have adapters by default */

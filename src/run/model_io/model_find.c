@@ -31,7 +31,7 @@ const char *lvn_model_metadata_file(struct lvn_arena *a, const struct lvn_model 
     return file ? lvn_path_join(a, dir, file) : NULL;
 }
 
-/* The last checkpoint of the folder that has its metadata; names have as many digits. NULL: none. */
+/* The last checkpoint of the folder that has its metadata; all names have the same number of digits. NULL: none. */
 static const char *find_last(struct lvn_arena *a, const struct lvn_model *m, const char *path)
 {
     const char *const *names = NULL, *last = NULL;

@@ -121,7 +121,7 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
 }
 
 /* The vocabulary of a model without weights: that of the settings, else with rows for data.add_tokens. tokens: of its
- * tokenizer; 0: as many as rows. */
+ * tokenizer; 0: the number of rows. */
 static void set_vocabulary(struct lvn_model_setup *m, const struct levin_settings *s, int64_t tokens)
 {
     const int64_t vocab = lvn_settings_role(s, m->config.model, LVN_ROLE_VOCABULARY);

@@ -109,7 +109,8 @@ static enum lvn_status run_micro_batches(const struct lvn_validation *v, struct 
 
 /* Compute this rank's rows of each batch; add losses and counts to the sums. Losses of labels can be read only after
  * their micro-batch, so metrics of text make each micro-batch a run. If ranks gather parameters collectively, a rank
- * that fails continues without results, because the others would wait for it; all then have as many micro-batches. */
+ * that fails continues without results, because the others would wait for it; all then have the same number of
+ * micro-batches. */
 static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *programs, double *count)
 {
     const int64_t n = batches_of(v), all = programs->accumulation;

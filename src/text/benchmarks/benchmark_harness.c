@@ -273,7 +273,7 @@ static enum lvn_status check_dataset(const struct task *t)
     return LVN_OK;
 }
 
-/* Which split has the items, and which the examples. */
+/* Choose the split of the items and the split of the few-shot examples. */
 static enum lvn_status read_data(struct task *t)
 {
     const struct lvn_yaml *items = get(t, splits[2]) ? get(t, splits[2]) : get(t, splits[1]);
@@ -343,7 +343,7 @@ static enum lvn_status read_fields(struct task *t)
 
 /* --- prompts --- */
 
-/* What the fields give for one document. */
+/* The texts that the templates of the fields give for one document. */
 struct turn {
     json_t *text, *target, *choice;
 };

@@ -1,5 +1,5 @@
 /* benchmark_rows.h - the objects of a .jsonl file, or of a .json file that is one list, with their lines. For the
- * readers of benchmarks, which need all of an object at once; data/table.h reads columns. */
+ * readers of benchmarks, which need whole objects; data/table.h reads columns. */
 #ifndef LVN_BENCHMARK_ROWS_H
 #define LVN_BENCHMARK_ROWS_H
 

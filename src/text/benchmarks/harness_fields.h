@@ -45,8 +45,8 @@ enum lvn_status lvn_harness_samples(struct lvn_harness_run *run, const struct lv
 /* Makes row i the current document. */
 enum lvn_status lvn_harness_document(struct lvn_harness_run *run, struct lvn_rows *rows, int64_t i) LVN_CHECKED;
 
-/* What becomes of a template's text. NUMBER: digits become a number; LIST: it is a list as Python writes it; TARGET: a
- * text in brackets is a list if it can be one. */
+/* How the text of a template is converted. NUMBER: digits become a number; LIST: it is a list as Python writes it;
+ * TARGET: a text in brackets is a list if it can be one. */
 enum lvn_harness_use { LVN_HARNESS_TEXT = 0, LVN_HARNESS_NUMBER = 1, LVN_HARNESS_LIST = 2, LVN_HARNESS_TARGET = 4 };
 /* The value for the current document; the caller owns it. */
 enum lvn_status lvn_harness_value(struct lvn_harness_run *run, const struct lvn_harness_field *field, unsigned use,

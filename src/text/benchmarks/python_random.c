@@ -49,7 +49,7 @@ static uint32_t next(struct lvn_python_random *r)
     return y ^ (y >> 18);
 }
 
-/* A number below n, with n from 1 to 2^31: as many random bits as n has, until they are below n. */
+/* A number below n, with n from 1 to 2^31: draws bit_length(n) random bits until they are below n. */
 static int64_t below(struct lvn_python_random *r, int64_t n)
 {
     int bits = 0;

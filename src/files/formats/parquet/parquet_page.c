@@ -166,7 +166,7 @@ static enum lvn_status read_raw(struct lvn_parquet_reader *r, struct header *h)
     return LVN_OK;
 }
 
-/* Unpacks raw[from, n) behind the first `from` bytes, which are not packed. */
+/* Unpacks raw[from, n); the first `from` bytes are not packed. */
 static enum lvn_status unpack(struct lvn_parquet_reader *r, const struct header *h, int64_t from)
 {
     r->page = r->raw;

@@ -31,7 +31,7 @@ struct place {
     const char *part, *lock;   /* that it is made under, with letters added, and its lock */
     const char *shared;        /* the folder of the file in data.cache; NULL: none */
 };
-/* Who makes the data. */
+/* Which rank or host encodes the data. */
 struct maker {
     enum lvn_status (*make)(void *context, struct lvn_encoded_output *out);
     void *context;
