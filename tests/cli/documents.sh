@@ -71,6 +71,27 @@ code 0 "$LEVIN" generate own --max-new-tokens=3
 code 2 "$LEVIN" train --data.path=text.txt --data.kind=chars --data.tokenizer="$words" "${small[@]}" --run_dir=no
 says "leave one of them out, or set data.kind=documents" err
 
+# ids are encoded once: by one of several ranks, not by later runs; without a cache they are the same
+export LEVIN_CACHE=$PWD/cache
+once=(--model.init=base --trainer.max_steps=2 --trainer.batch_size=6 --trainer.deterministic --trainer.limit_val_batches=2)
+ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- train folder "${once[@]}" --run_dir=three
+check [ "$(ls cache/encoded | wc -l)" = 1 ]
+made=$(stat -c %i cache/encoded/*)
+code 0 "$LEVIN" train folder "${once[@]}" --run_dir=one
+says "skipped: 'folder/picture.png', which is no text by its name" err
+check [ "$(stat -c %i cache/encoded/*)" = "$made" ]
+same_file one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors
+touch no-folder
+LEVIN_CACHE=$PWD/no-folder code 0 "$LEVIN" train folder "${once[@]}" --run_dir=without
+says "the encoded data stay in memory" err
+same_weights one without
+printf 'x' | dd of="$(ls cache/encoded/*)" bs=1 seek=200 conv=notrunc 2>/dev/null
+code 0 "$LEVIN" train one --resume --trainer.max_steps=3
+check [ "$(stat -c %i cache/encoded/*)" != "$made" ]
+echo "and more" >>folder/a.txt
+code 0 "$LEVIN" train folder "${once[@]}" --run_dir=other
+check [ "$(ls cache/encoded | wc -l)" = 2 ]
+
 # a table: WordPiece
 {
     echo text,label

@@ -1,5 +1,5 @@
-# Conversations in a store: their kind is guessed, errors name the address, and with data.cache one of several hosts encodes them;
-# each host is a process with its own cache here.
+# Conversations and texts in a store: their kind is guessed, errors name the address, and with data.cache one of several hosts
+# encodes them; each host is a process with its own cache here.
 # label: slow
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 s3_server
@@ -38,7 +38,7 @@ run there2 --data.kind=chat --data.path=s3://bucket/talks 2>err
 says "'s3://bucket/talks': 80 conversations" err
 same_weights here2 there2
 code 0 "$LEVIN" evaluate there --json --data.path=s3://bucket/rows.jsonl
-mkdir texts $root/texts && cp text.txt texts/a.txt && head -c 2000 text.txt >texts/b.txt && cp texts/* $root/texts
+mkdir texts $root/texts && : >$root/texts/d.png && cp text.txt texts/a.txt && head -c 2000 text.txt >texts/b.txt && cp texts/* $root/texts
 run here3 --data.kind=documents --data.path=texts --trainer.batch_size=2 2>err
 run there3 --data.kind=documents --data.path=s3://bucket/texts --trainer.batch_size=2 2>err
 says "'s3://bucket/texts': 2 documents" err
@@ -81,10 +81,32 @@ check [ "$(grep -c "the encoded data are those of" one.err)" = 1 ]
 rm -r cache.one cache.two
 hosts "$PWD/shared" --data.path=many.jsonl
 check [ "$(made "$PWD/shared")" = 1 ]
+# texts; the host that encodes is killed, and the other one takes over
+for i in $(seq 100); do cat text.txt; done >$root/texts/c.txt
+texts=(--data.kind=documents --data.path=s3://bucket/texts --trainer.batch_size=2)
+rm -r cache.one cache.two
+hosts s3://bucket/texts-cache "${texts[@]}"
+check [ "$(made s3://bucket/texts-cache)" = 1 ]
+same_weights run.one run.two
+says "skipped: 's3://bucket/texts/d.png', which is no text by its name" one.err
+says "skipped: 's3://bucket/texts/d.png', which is no text by its name" two.err
+rm -r cache.one cache.two $root/texts-cache
+LEVIN_CACHE=$PWD/cache.one "$LEVIN" train --model.init=base --run_dir=run.killed --trainer.max_steps=2 "${texts[@]}" --data.cache=s3://bucket/texts-cache 2>one.err &
+first=$!
+soon eval 'ls cache.one/encoded-new/*.??????' # it encodes
+kill -STOP $first
+LEVIN_CACHE=$PWD/cache.two run run.two --overwrite "${texts[@]}" --data.cache=s3://bucket/texts-cache 2>two.err &
+second=$!
+soon eval 'ls cache.two/encoded-new/*.lock' # it waits, or is about to
+kill -KILL $first
+wait $first 2>/dev/null || true
+wait $second || fail "$(cat two.err)"
+check [ "$(find $root/texts-cache -name encoded | wc -l)" = 1 ]
+same_weights run.one run.two
 # stores that cannot be written
 LEVIN_CACHE=$PWD/cache.three code 1 run none --data.path=rows.jsonl --data.cache=hf://org/name
 says "while using data.cache" err
 LEVIN_CACHE=$PWD/cache.three code 1 run none --data.path=rows.jsonl --data.cache=rows.jsonl
 says "'rows.jsonl' exists already, but it is not a directory" err
-code 2 run none --data.kind=documents --data.path=text.txt --data.cache=shared
+code 2 run none --data.kind=chars --data.path=text.txt --data.cache=shared
 says "data.cache" err

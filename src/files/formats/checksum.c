@@ -66,6 +66,11 @@ void lvn_checksum_add(struct lvn_checksum *checksum, const void *data, int64_t b
     }
 }
 
+void lvn_checksum_add_text(struct lvn_checksum *checksum, const char *text)
+{
+    lvn_checksum_add(checksum, text ? text : "", text ? (int64_t)strlen(text) + 1 : 1);
+}
+
 uint64_t lvn_checksum_value(const struct lvn_checksum *checksum)
 {
     uint64_t h = P5;

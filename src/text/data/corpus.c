@@ -18,9 +18,19 @@ enum { MAX_CHUNK = 1 << 30, MAX_WARNINGS = 10 };
 
 /* --- files to chunks --- */
 
+static enum lvn_status set_name(struct lvn_chunker *c, const char *name)
+{
+    if (c->files) return lvn_source_name(&c->name, c->files, c->at, name);
+    lvn_text_clear(&c->name);
+    lvn_text_add(&c->name, name);
+    return lvn_text_status(&c->name);
+}
+
 enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, bool *want)
 {
     struct lvn_chunker *c = chunker;
+    LVN_TRY(set_name(c, name));
+    name = c->name.p;
     enum lvn_file_type type = lvn_file_type(name, (int64_t)strlen(name));
     bool lines = type == LVN_FILE_TYPE_LINES, text = type == LVN_FILE_TYPE_TEXT;
     if (named) LVN_TRY(lvn_file_refuse_name(name));
@@ -38,16 +48,14 @@ enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, b
                                     .line = 1,
                                     .first = true};
     if (c->current.kind == LVN_CHUNK_TEXT && c->o->separator && *c->o->separator) c->current.kind = LVN_CHUNK_SEPARATED;
-    free(c->name);
-    c->name = lvn_strdup(name);
-    c->current.name = c->name;
+    c->current.name = name;
     c->named = named;
     c->skipping = false;
     c->emitted = 0;
     c->decoder = (struct lvn_text_decoder){.encoding = c->o->encoding};
     lvn_text_clear(&c->text);
     c->search_from = LVN_BATCH_BYTES;
-    return c->name ? LVN_OK : LVN_MEMORY;
+    return LVN_OK;
 }
 
 static int64_t count_lines(const char *p, int64_t n)
@@ -73,7 +81,7 @@ static enum lvn_status skip_file(struct lvn_chunker *c, enum lvn_status status)
 static enum lvn_status emit_chunk(struct lvn_chunker *c, int64_t n, bool last)
 {
     if (c->current.kind != LVN_CHUNK_LINES) /* a bad line is skipped by itself */
-        LVN_TRY(skip_file(c, lvn_file_refuse_bytes(c->name, c->text.p, n, c->emitted)));
+        LVN_TRY(skip_file(c, lvn_file_refuse_bytes(c->name.p, c->text.p, n, c->emitted)));
     if (c->skipping) return LVN_OK;
     c->emitted += n;
     c->current.bytes = n;
@@ -118,12 +126,12 @@ enum lvn_status lvn_chunker_data(void *chunker, const void *p, int64_t n)
     if (c->o->encoding == LVN_TEXT_UTF_8)
         lvn_text_add_bytes(&c->text, p, n);
     else
-        LVN_TRY(skip_file(c, lvn_text_decode(&c->decoder, c->name, p, n, &c->text)));
+        LVN_TRY(skip_file(c, lvn_text_decode(&c->decoder, c->name.p, p, n, &c->text)));
     LVN_TRY(lvn_text_status(&c->text));
     if (c->text.n < c->search_from) return LVN_OK;
     int64_t cut = find_cut(c);
     if (cut > 0) return emit_chunk(c, cut, false);
-    LVN_CHECK(c->text.n < MAX_CHUNK, FORMAT, "'%s': a %s of more than %d MiB", c->name,
+    LVN_CHECK(c->text.n < MAX_CHUNK, FORMAT, "'%s': a %s of more than %d MiB", c->name.p,
               c->current.kind == LVN_CHUNK_LINES       ? "line"
               : c->current.kind == LVN_CHUNK_SEPARATED ? "document"
                                                        : "stretch without a space",
@@ -135,7 +143,7 @@ enum lvn_status lvn_chunker_data(void *chunker, const void *p, int64_t n)
 enum lvn_status lvn_chunker_end(void *chunker)
 {
     struct lvn_chunker *c = chunker;
-    if (!c->skipping) LVN_TRY(skip_file(c, lvn_text_decode_end(&c->decoder, c->name)));
+    if (!c->skipping) LVN_TRY(skip_file(c, lvn_text_decode_end(&c->decoder, c->name.p)));
     return c->skipping ? LVN_OK : emit_chunk(c, c->text.n, true);
 }
 
@@ -170,10 +178,8 @@ enum lvn_status lvn_chunker_read(struct lvn_chunker *c, const struct lvn_archive
         .field = c->o->field, .option = c->o->field_option, .each = add_row, .context = c};
     LVN_CHECK(c->o->encoding == LVN_TEXT_UTF_8, ARG,
               "'%s' is a Parquet file, whose texts are UTF-8: leave --encoding out", path);
-    free(c->name);
-    c->name = lvn_strdup(path);
-    if (!c->name) return LVN_MEMORY;
-    c->current = (struct lvn_chunk){.kind = LVN_CHUNK_COLUMN, .name = c->name};
+    LVN_TRY(set_name(c, path));
+    c->current = (struct lvn_chunk){.kind = LVN_CHUNK_COLUMN, .name = c->name.p};
     lvn_text_clear(&c->text);
     LVN_TRY(lvn_parquet_texts_read(&texts, path, bytes_read));
     return emit_rows(c);
@@ -183,8 +189,7 @@ void lvn_chunker_release(struct lvn_chunker *c)
 {
     lvn_text_release(&c->text);
     lvn_text_release(&c->warnings);
-    free(c->name);
-    c->name = NULL;
+    lvn_text_release(&c->name);
 }
 
 void lvn_chunker_take_warnings(struct lvn_chunker *c, struct lvn_text *out)
@@ -420,24 +425,40 @@ enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, con
     return status;
 }
 
-enum lvn_status lvn_corpus_encode(struct lvn_batch *b, const struct lvn_corpus_options *o, const char *path)
+/* --- a whole corpus --- */
+
+struct corpus {
+    struct work work;
+    enum lvn_status (*each)(void *context, const struct lvn_batch *b);
+    void *context;
+};
+
+static enum lvn_status encode_and_pass_on(void *context, const struct lvn_chunk *p, const char *bytes)
 {
-    LVN_LOCAL_ARENA(a);
-    struct work w = {.b = b, .o = o};
-    struct lvn_chunker c = {.o = o, .emit = encode_chunk, .context = &w};
+    struct corpus *c = context;
+    LVN_TRY(encode_chunk(&c->work, p, bytes));
+    LVN_TRY(c->each(c->context, c->work.b));
+    c->work.b->ids.n = c->work.b->n_documents = 0;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_corpus_encode(struct lvn_batch *b, const struct lvn_corpus_options *o,
+                                  const struct lvn_source_files *files,
+                                  enum lvn_status (*each)(void *context, const struct lvn_batch *b), void *context)
+{
+    struct corpus corpus = {.work = {.b = b, .o = o}, .each = each, .context = context};
+    struct lvn_chunker c = {.o = o, .emit = encode_and_pass_on, .context = &corpus, .files = files};
     struct lvn_archive_visitor v = {
         .context = &c, .begin = lvn_chunker_begin, .data = lvn_chunker_data, .end = lvn_chunker_end};
-    const char *const *file;
-    int64_t n, bytes_read;
-    LVN_TRY(lvn_text_files(&a, path, &file, &n));
-    w.e = lvn_encoder_new(o->tokenizer);
-    enum lvn_status status = w.e ? LVN_OK : LVN_MEMORY;
-    for (int64_t i = 0; i < n && status == LVN_OK; i++)
-        status = lvn_chunker_read(&c, &v, file[i], n == 1 && !lvn_path_is_dir(path), &bytes_read);
-    if (w.e) b->special_texts = lvn_encoder_take_special_texts(w.e);
+    int64_t bytes_read;
+    struct lvn_encoder *e = corpus.work.e = lvn_encoder_new(o->tokenizer);
+    enum lvn_status status = e ? LVN_OK : LVN_MEMORY;
+    for (c.at = 0; c.at < files->n && status == LVN_OK; c.at++)
+        status = lvn_chunker_read(&c, &v, files->file[c.at], files->n == 1 && !files->is_folder, &bytes_read);
+    if (e) b->special_texts = lvn_encoder_take_special_texts(e);
     b->skipped += c.skipped;
     lvn_chunker_take_warnings(&c, &b->warnings);
     lvn_chunker_release(&c);
-    lvn_encoder_free(w.e);
+    lvn_encoder_free(e);
     return status;
 }

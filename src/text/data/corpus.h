@@ -8,6 +8,7 @@
 #define LVN_CORPUS_H
 
 #include "base/text.h"
+#include "data/source_files.h"
 #include "data/text_encoding.h"
 #include "formats/archive_reader.h"
 #include "tokenizers/encoder.h"
@@ -84,9 +85,12 @@ void lvn_batch_free(struct lvn_batch *b);
 /* Encodes the text of a batch; returns b->status. Thread-safe for different batches and encoders. */
 enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, const struct lvn_corpus_options *o);
 
-/* Encodes all documents of a file, a folder or an archive in this thread: b, which is new, gets their ids. */
+/* Encodes all documents of files in this thread. each() receives b with the ids and documents of a chunk, which are
+ * then removed from it. b is new; it counts everything else of all files. */
 enum lvn_status lvn_corpus_encode(struct lvn_batch *b, const struct lvn_corpus_options *o,
-                                  const char *path) LVN_CHECKED;
+                                  const struct lvn_source_files *files,
+                                  enum lvn_status (*each)(void *context, const struct lvn_batch *b),
+                                  void *context) LVN_CHECKED;
 
 /* Cuts files into chunks. Its functions are callbacks of an archive reader (struct lvn_archive_visitor). */
 struct lvn_chunker {
@@ -96,7 +100,9 @@ struct lvn_chunker {
     struct lvn_text text; /* text of the file that was not emitted yet */
     struct lvn_text_decoder decoder;
     struct lvn_chunk current; /* the chunk that `text` becomes */
-    char *name;               /* of the file */
+    struct lvn_text name;     /* of the file, as the user reads it */
+    const struct lvn_source_files *files; /* whose names are shown instead; NULL: none */
+    int64_t at;                           /* number of the file in them */
     int64_t search_from;      /* bytes of text below which no cut is searched */
     int64_t emitted;          /* bytes of the file that were emitted */
     bool named;               /* the user named this file */

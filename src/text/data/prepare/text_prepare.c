@@ -272,11 +272,6 @@ static enum lvn_status read_all(struct pipeline *l)
 
 /* --- the whole --- */
 
-static void add_text(struct lvn_checksum *c, const char *text)
-{
-    lvn_checksum_add(c, text, (int64_t)strlen(text) + 1);
-}
-
 /* A hash of all options and input files that the result depends on. */
 static uint64_t hash_settings(const struct pipeline *l)
 {
@@ -292,13 +287,13 @@ static uint64_t hash_settings(const struct pipeline *l)
     lvn_checksum_add(&c, &o->corpus.tokenizer->sum, sizeof o->corpus.tokenizer->sum);
     for (int i = 0; i < o->corpus.tokenizer->n_files; i++)
         lvn_checksum_add(&c, o->corpus.tokenizer->file[i].text, o->corpus.tokenizer->file[i].bytes);
-    add_text(&c, o->corpus.field);
-    if (o->corpus.separator && *o->corpus.separator) add_text(&c, o->corpus.separator);
-    if (o->corpus.allow_special) add_text(&c, "allow_special");
+    lvn_checksum_add_text(&c, o->corpus.field);
+    if (o->corpus.separator && *o->corpus.separator) lvn_checksum_add_text(&c, o->corpus.separator);
+    if (o->corpus.allow_special) lvn_checksum_add_text(&c, "allow_special");
     if (o->corpus.encoding) lvn_checksum_add(&c, &o->corpus.encoding, sizeof o->corpus.encoding);
     for (int64_t i = 0; i < l->n_files; i++) {
         struct stat s = {0};
-        add_text(&c, l->file[i]);
+        lvn_checksum_add_text(&c, l->file[i]);
         (void)stat(l->file[i], &s);
         int64_t of_file[] = {s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
         lvn_checksum_add(&c, of_file, sizeof of_file);

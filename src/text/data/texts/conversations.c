@@ -1,9 +1,8 @@
 /* conversations.c - data.kind=chat: conversations, of which the answers are learned.
  *
  * data.path is a .jsonl or .parquet file of rows, a .json file that is one list of them, or a folder or an archive of
- * these; the
- * forms of rows are in chat/chat_row.h. Opening it encodes all conversations with the chat template, by all threads
- * (chat_rows.h). A sample is a conversation, or a part of one that the template shows differently at inference
+ * these; the forms of rows are in chat/chat_row.h. Opening it encodes all conversations with the chat template, by all
+ * threads (chat_rows.h). A sample is a conversation, or a part of one that the template shows differently at inference
  * (chat/chat_encode.h). It has the ids, and for each token the next one as its label if that is trained
  * (data.train_on).
  *
@@ -27,6 +26,7 @@
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/parquet_texts.h"
+#include "data/source_files.h"
 #include "data/texts/chat_rows.h"
 #include "data/texts/encoded_cache.h"
 #include "data/texts/text_tokenizer.h"
@@ -85,10 +85,8 @@ struct reading {
     const struct chat_data *c;
     struct lvn_encoded_output *out;
     struct lvn_chat_rows *rows;
-    const char *path;         /* local */
-    const char *const *file;  /* [n] */
-    const char *const *shown; /* [n] their names for the user, and in the key: of other hosts the same */
-    int64_t n, at, other_files;
+    struct lvn_source_files files;
+    int64_t at, other_files;
     struct lvn_text name; /* of the file that is read */
 };
 
@@ -134,9 +132,7 @@ static enum lvn_status begin_file(void *context, const char *name, bool named, b
     *want = named || lvn_file_type(name, n) == LVN_FILE_TYPE_LINES;
     r->other_files += !*want;
     if (!*want) return LVN_OK;
-    lvn_text_clear(&r->name);
-    lvn_text_printf(&r->name, "%s%s", r->shown[r->at], name + strlen(r->file[r->at]));
-    LVN_TRY(lvn_text_status(&r->name));
+    LVN_TRY(lvn_source_name(&r->name, &r->files, r->at, name));
     add_record(r->out->text, (struct record){NAME, 0, 0, r->name.n}, r->name.p, r->name.n);
     lvn_chat_rows_begin(r->rows, r->name.p);
     return lvn_encoded_flush(r->out);
@@ -180,65 +176,32 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
     r->out = out;
     LVN_TRY(lvn_chat_rows_new(&r->rows, &options));
     enum lvn_status status = LVN_OK;
-    for (r->at = 0; r->at < r->n && status == LVN_OK; r->at++) {
-        const char *file = r->file[r->at];
+    for (r->at = 0; r->at < r->files.n && status == LVN_OK; r->at++) {
+        const char *file = r->files.file[r->at];
         status = lvn_is_parquet(file) ? encode_parquet(r, file)
-                                      : lvn_archive_read(file, !lvn_path_is_dir(r->path), &visitor, &bytes);
+                                      : lvn_archive_read(file, !r->files.is_folder, &visitor, &bytes);
     }
     lvn_chat_rows_free(r->rows);
     lvn_text_release(&r->name);
     if (status == LVN_OK && r->other_files)
         lvn_log(LVN_LOG_INFO,
-                "'%s': %" PRId64 " files are not read, because they are neither .jsonl, .json nor .parquet", r->path,
-                r->other_files);
+                "'%s': %" PRId64 " files are not read, because they are neither .jsonl, .json nor .parquet",
+                r->files.path, r->other_files);
     return status;
-}
-
-static void add_text(struct lvn_checksum *sum, const char *text)
-{
-    lvn_checksum_add(sum, text ? text : "", text ? (int64_t)strlen(text) + 1 : 1);
 }
 
 /* A checksum of all that determines the records: the files, template and tokenizer, and what has labels. */
 static enum lvn_status records_key(const struct reading *r, uint64_t *key)
 {
     enum { FORMAT_NUMBER = 2 }; /* raise it when records, or what is written into them, change */
-    const struct lvn_tokenizer *t = r->c->tokenizer;
-    const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows, r->n, lvn_path_is_dir(r->path)};
+    const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
+    lvn_checksum_add_text(&sum, "chat");
     lvn_checksum_add(&sum, numbers, sizeof numbers);
-    add_text(&sum, LVN_VERSION);
-    add_text(&sum, r->c->chat->given);
-    for (int i = 0; i < t->n_files; i++) {
-        add_text(&sum, t->file[i].name);
-        lvn_checksum_add(&sum, t->file[i].text, t->file[i].bytes);
-    }
-    for (int64_t i = 0; i < r->n; i++) {
-        struct lvn_mapping map;
-        add_text(&sum, r->shown[i]);
-        LVN_TRY(lvn_file_map(&map, r->file[i]));
-        lvn_checksum_add(&sum, map.data, map.bytes);
-        lvn_file_unmap(&map);
-    }
+    lvn_checksum_add_text(&sum, r->c->chat->given);
+    LVN_TRY(lvn_source_files_sum(&r->files, r->c->tokenizer, &sum));
     *key = lvn_checksum_value(&sum);
-    return LVN_OK;
-}
-
-/* Names of the files as the user has given them, if they were downloaded from `path`. */
-static enum lvn_status show_names(struct reading *r, struct lvn_arena *a, const char *path)
-{
-    const size_t folder = strlen(r->path);
-    const char **shown;
-    r->shown = r->file;
-    if (!strcmp(path, r->path)) return LVN_OK;
-    if (!(shown = lvn_arena_alloc(a, sizeof *shown * (size_t)r->n))) return LVN_MEMORY;
-    for (int64_t i = 0; i < r->n; i++) {
-        const char *inside = r->file[i] + folder + strspn(r->file[i] + folder, "/");
-        shown[i] = *inside ? lvn_store_join(a, path, inside) : path;
-        if (!shown[i]) return LVN_MEMORY;
-    }
-    r->shown = shown;
     return LVN_OK;
 }
 
@@ -248,9 +211,7 @@ static enum lvn_status open_records(const struct chat_data *c, const struct lvn_
     LVN_LOCAL_ARENA(a);
     struct reading r = {.o = o, .c = c};
     uint64_t key;
-    LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &r.path));
-    LVN_TRY(lvn_text_files(&a, r.path, &r.file, &r.n));
-    LVN_TRY(show_names(&r, &a, path));
+    LVN_TRY(lvn_source_files_find(&r.files, &a, path));
     LVN_TRY(records_key(&r, &key));
     return lvn_encoded_open(out, key, o->cache, encode_files, &r);
 }

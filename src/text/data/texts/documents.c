@@ -3,8 +3,10 @@
  * data.path is a text, lines of JSON, a folder or an archive of these. A document is a file or a line; after each of
  * several documents comes the end token of the tokenizer. The tokenizer is data.tokenizer, that of the model, or one
  * that is trained on the texts (data/texts/text_tokenizer.h). The last tenth of the tokens is for validation;
- * data.val_path names separate texts instead. The ids are in memory. Every rank tokenizes all texts: for many
- * gigabytes, `levin prepare` makes token files once. */
+ * data.val_path names separate texts instead.
+ *
+ * The ids are kept in the user's cache (encoded_cache.h), for other ranks and later runs. One thread tokenizes: for
+ * many gigabytes, `levin prepare` makes token files with all threads. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,59 +18,152 @@
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/parquet_texts.h"
+#include "data/source_files.h"
+#include "data/texts/encoded_cache.h"
 #include "data/texts/text_tokenizer.h"
-#include "stores/store.h"
+
+/* The end of what is in the cache; before it are the ids, and the warnings. */
+struct summary {
+    int64_t n;      /* ids */
+    int64_t tokens; /* ids that are no end of a document */
+    int64_t documents, skipped, bad, empty, crlf;
+    int64_t warnings;              /* bytes */
+    int64_t special_n, special_id; /* texts of special tokens (struct lvn_special_texts) */
+};
 
 struct documents {
     const struct lvn_tokenizer *tokenizer;
-    void *ids[LVN_SPLITS_TRAINED]; /* the second only with data.val_path */
-    int width;                     /* bytes of an id */
+    struct lvn_encoded encoded[LVN_SPLITS_TRAINED]; /* the second only with data.val_path */
+    int width;                                      /* bytes of an id */
 };
+
+/* --- encoding --- */
+
+struct encoding {
+    const struct lvn_data_options *o;
+    const struct documents *s;
+    const char *path; /* as given */
+    const char *field;
+    struct lvn_source_files files;
+    struct lvn_encoded_output *out;
+    struct summary sum;
+    bool end_is_due; /* after the first document, if another one follows */
+};
+
+static void put_ids(struct encoding *e, const int32_t *ids, int64_t n)
+{
+    enum { SOME = 1024 };
+    uint16_t narrow[SOME];
+    e->sum.n += n;
+    if (e->s->width == sizeof *ids) lvn_text_add_bytes(e->out->text, ids, n * (int64_t)sizeof *ids);
+    for (int64_t k, some; e->s->width < (int)sizeof *ids && n > 0; ids += some, n -= some) {
+        some = n < SOME ? n : SOME;
+        for (k = 0; k < some; k++) narrow[k] = (uint16_t)ids[k];
+        lvn_text_add_bytes(e->out->text, narrow, some * (int64_t)sizeof *narrow);
+    }
+}
+
+/* Writes documents, with an end token after each if there are several. */
+static enum lvn_status put_documents(void *context, const struct lvn_batch *b)
+{
+    struct encoding *e = context;
+    const int32_t end = e->s->tokenizer->end_id, *ids = b->ids.p;
+    for (int64_t i = 0; i < b->n_documents; i++) {
+        const struct lvn_document *d = &b->document[i];
+        if (e->end_is_due) put_ids(e, &end, 1);
+        put_ids(e, ids, d->n_ids);
+        ids += d->n_ids;
+        e->sum.tokens += d->n_ids;
+        e->sum.documents++;
+        e->end_is_due = end >= 0 && d->last && e->sum.documents == 1;
+        if (end >= 0 && d->last && e->sum.documents > 1) put_ids(e, &end, 1);
+        LVN_TRY(lvn_encoded_flush(e->out));
+    }
+    return LVN_OK;
+}
+
+static void add_padded(struct lvn_text *out, const void *bytes, int64_t n, int64_t before)
+{
+    static const char zeros[8];
+    if (n) lvn_text_add_bytes(out, bytes, n);
+    lvn_text_add_bytes(out, zeros, -(before + n) & 7);
+}
+
+static enum lvn_status check_tokens(const struct encoding *e, const struct lvn_batch *b)
+{
+    LVN_CHECK(e->sum.tokens, FORMAT,
+              "there is no text in '%s' (%" PRId64 " files skipped, %" PRId64 " empty documents, %" PRId64
+              " bad lines%s%.*s); texts are files named .txt, .md, .py and similar, and .jsonl and "
+              ".parquet with the text in \"%s\" (another one: data.kind=documents and data.text_column)",
+              e->path, b->skipped, b->empty, b->bad, b->warnings.n ? ": " : "",
+              b->warnings.n ? (int)strcspn(b->warnings.p, "\n") : 0, b->warnings.n ? b->warnings.p : "", e->field);
+    LVN_CHECK(e->sum.tokens > 1, FORMAT, "'%s' is a single token long: there is nothing to learn from it", e->path);
+    return LVN_OK;
+}
+
+static enum lvn_status encode(void *context, struct lvn_encoded_output *out)
+{
+    struct encoding *e = context;
+    const struct lvn_corpus_options corpus = {.tokenizer = e->s->tokenizer,
+                                              .kind = LVN_CHUNK_TEXT,
+                                              .field = e->field,
+                                              .field_option = "data.text_column",
+                                              .allow_special = e->o->allow_special};
+    struct lvn_batch *b = lvn_batch_new(0);
+    if (!b) return LVN_MEMORY;
+    e->out = out;
+    enum lvn_status status = lvn_corpus_encode(b, &corpus, &e->files, put_documents, e);
+    if (status == LVN_OK) status = check_tokens(e, b);
+    if (status == LVN_OK) {
+        e->sum.skipped = b->skipped, e->sum.bad = b->bad, e->sum.empty = b->empty, e->sum.crlf = b->crlf;
+        e->sum.special_n = b->special_texts.n, e->sum.special_id = b->special_texts.id;
+        e->sum.warnings = b->warnings.n;
+        add_padded(out->text, NULL, 0, e->sum.n * e->s->width);
+        add_padded(out->text, b->warnings.p, b->warnings.n, 0);
+        lvn_text_add_bytes(out->text, &e->sum, sizeof e->sum);
+    }
+    lvn_batch_free(b);
+    return status;
+}
+
+/* --- reading --- */
 
 /* Reports what was read, and what was not. */
 static void report(const struct documents *s, const struct lvn_data_options *o, const char *path,
-                   const struct lvn_batch *b)
+                   const struct summary *sum, const char *warnings)
 {
     char documents[LVN_NUMBER_TEXT], some[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT];
-    const char *warnings = b->warnings.n ? b->warnings.p : "";
-    lvn_log(LVN_LOG_INFO, "'%s': %s document%s, %s tokens", path, lvn_count_text(b->n_documents, documents),
-            lvn_plural(b->n_documents), lvn_count_text(b->ids.n, tokens));
-    for (size_t n; *warnings && !o->for_evaluation; warnings += n + (warnings[n] == '\n')) {
-        n = strcspn(warnings, "\n");
-        lvn_log(LVN_LOG_INFO, "%.*s", (int)n, warnings);
+    const char *end = warnings + (o->for_evaluation ? 0 : sum->warnings);
+    lvn_log(LVN_LOG_INFO, "'%s': %s document%s, %s tokens", path, lvn_count_text(sum->documents, documents),
+            lvn_plural(sum->documents), lvn_count_text(sum->tokens, tokens));
+    for (const char *line; (line = warnings) < end; warnings++) {
+        while (warnings < end && *warnings != '\n') warnings++;
+        lvn_log(LVN_LOG_INFO, "%.*s", (int)(warnings - line), line);
     }
-    if (b->skipped > 10) lvn_log(LVN_LOG_INFO, "%s files were skipped in all", lvn_count_text(b->skipped, some));
-    if (b->bad) lvn_log(LVN_LOG_WARN, "%s lines cannot be used and were skipped", lvn_count_text(b->bad, some));
-    if (b->empty) lvn_log(LVN_LOG_INFO, "%s empty documents were skipped", lvn_count_text(b->empty, some));
-    if (b->crlf)
-        lvn_log(LVN_LOG_INFO, "%s lines end in CR LF, which the tokens contain", lvn_count_text(b->crlf, some));
-    if (!b->special_texts.n) return;
-    const uint32_t *at = s->tokenizer->start + b->special_texts.id;
+    if (sum->skipped > 10) lvn_log(LVN_LOG_INFO, "%s files were skipped in all", lvn_count_text(sum->skipped, some));
+    if (sum->bad) lvn_log(LVN_LOG_WARN, "%s lines cannot be used and were skipped", lvn_count_text(sum->bad, some));
+    if (sum->empty) lvn_log(LVN_LOG_INFO, "%s empty documents were skipped", lvn_count_text(sum->empty, some));
+    if (sum->crlf)
+        lvn_log(LVN_LOG_INFO, "%s lines end in CR LF, which the tokens contain", lvn_count_text(sum->crlf, some));
+    if (!sum->special_n) return;
+    const uint32_t *at = s->tokenizer->start + sum->special_id;
     lvn_log(LVN_LOG_WARN, "the texts contain %s special tokens, such as %.*s, which were encoded as %s",
-            lvn_count_text(b->special_texts.n, some), (int)(at[1] - at[0]), (const char *)s->tokenizer->byte + at[0],
+            lvn_count_text(sum->special_n, some), (int)(at[1] - at[0]), (const char *)s->tokenizer->byte + at[0],
             o->allow_special ? "tokens" : "ordinary text; data.allow_special=true encodes the tokens");
 }
 
-static void put(void *ids, int width, int64_t at, int32_t id)
+/* A checksum of all that determines the ids. */
+static enum lvn_status find_key(const struct encoding *e, uint64_t *key)
 {
-    if (width == 2)
-        ((uint16_t *)ids)[at] = (uint16_t)id;
-    else
-        ((uint32_t *)ids)[at] = (uint32_t)id;
-}
-
-/* Copies the ids with an end token after each document, if there are several. */
-static enum lvn_status copy_ids(struct documents *s, const struct lvn_batch *b, enum lvn_split_id split, int64_t *n)
-{
-    const int32_t end = b->n_documents > 1 ? s->tokenizer->end_id : -1;
-    const int32_t *from = b->ids.p;
-    void *ids = s->ids[split] = lvn_malloc((size_t)(b->ids.n + b->n_documents + 1) * (size_t)s->width);
-    if (!ids) return LVN_MEMORY;
-    *n = 0;
-    for (int64_t i = 0; i < b->n_documents; i++) {
-        for (int64_t k = 0; k < b->document[i].n_ids; k++) put(ids, s->width, (*n)++, *from++);
-        if (end >= 0 && b->document[i].last) put(ids, s->width, (*n)++, end);
-    }
+    enum { FORMAT_NUMBER = 1 }; /* raise it when ids, or what is written with them, change */
+    const int64_t numbers[] = {FORMAT_NUMBER, e->o->allow_special};
+    struct lvn_checksum sum;
+    lvn_checksum_init(&sum);
+    lvn_checksum_add_text(&sum, "documents");
+    lvn_checksum_add(&sum, numbers, sizeof numbers);
+    lvn_checksum_add_text(&sum, e->field);
+    LVN_TRY(lvn_source_files_sum(&e->files, e->s->tokenizer, &sum));
+    *key = lvn_checksum_value(&sum);
     return LVN_OK;
 }
 
@@ -76,30 +171,19 @@ static enum lvn_status read_texts(struct documents *s, const struct lvn_data_opt
                                   const char *path, int64_t *n)
 {
     LVN_LOCAL_ARENA(a);
-    const char *here;
-    const struct lvn_corpus_options corpus = {.tokenizer = s->tokenizer,
-                                              .kind = LVN_CHUNK_TEXT,
-                                              .field = o->text_column && *o->text_column ? o->text_column : "text",
-                                              .field_option = "data.text_column",
-                                              .allow_special = o->allow_special};
-    LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &here));
-    struct lvn_batch *b = lvn_batch_new(0);
-    if (!b) return LVN_MEMORY;
-    enum lvn_status status = lvn_corpus_encode(b, &corpus, here);
-    if (status == LVN_OK && !b->ids.n)
-        status = lvn_fail(LVN_FORMAT,
-                          "there is no text in '%s' (%" PRId64 " files skipped, %" PRId64 " empty documents, %" PRId64
-                          " bad lines%s%.*s); texts are files named .txt, .md, .py and similar, and .jsonl and "
-                          ".parquet with the text in \"%s\" (another one: data.kind=documents and data.text_column)",
-                          path, b->skipped, b->empty, b->bad, b->warnings.n ? ": " : "",
-                          b->warnings.n ? (int)strcspn(b->warnings.p, "\n") : 0, b->warnings.n ? b->warnings.p : "",
-                          corpus.field);
-    if (status == LVN_OK && b->ids.n < 2)
-        status = lvn_fail(LVN_FORMAT, "'%s' is a single token long: there is nothing to learn from it", path);
-    if (status == LVN_OK) status = copy_ids(s, b, split, n);
-    if (status == LVN_OK) report(s, o, path, b);
-    lvn_batch_free(b);
-    return status;
+    struct encoding e = {
+        .o = o, .s = s, .path = path, .field = o->text_column && *o->text_column ? o->text_column : "text"};
+    struct lvn_encoded *encoded = &s->encoded[split];
+    struct summary sum;
+    uint64_t key;
+    LVN_TRY(lvn_source_files_find(&e.files, &a, path));
+    LVN_TRY(find_key(&e, &key));
+    LVN_TRY(lvn_encoded_open(encoded, key, o->cache, encode, &e));
+    LVN_CHECK(encoded->bytes >= (int64_t)sizeof sum, INTERNAL, "%" PRId64 " encoded bytes", encoded->bytes);
+    memcpy(&sum, encoded->data + encoded->bytes - sizeof sum, sizeof sum);
+    report(s, o, path, &sum, encoded->data + (sum.n * s->width + 7) / 8 * 8);
+    *n = sum.n;
+    return LVN_OK;
 }
 
 static enum lvn_status open_documents(struct lvn_dataset *d, const struct lvn_data_options *o)
@@ -114,21 +198,21 @@ static enum lvn_status open_documents(struct lvn_dataset *d, const struct lvn_da
     LVN_TRY(read_texts(s, o, LVN_SPLIT_TRAIN, o->path, &n));
     if (two) {
         LVN_TRY(read_texts(s, o, LVN_SPLIT_VAL, o->val_path, &n_val));
-        LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_TRAIN], o->path, s->ids[0], s->width, n));
-        return lvn_split_set(&d->split[LVN_SPLIT_VAL], o->val_path, s->ids[1], s->width, n_val);
+        LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_TRAIN], o->path, s->encoded[0].data, s->width, n));
+        return lvn_split_set(&d->split[LVN_SPLIT_VAL], o->val_path, s->encoded[1].data, s->width, n_val);
     }
     n_val = n - (int64_t)(0.9 * (double)n);
-    LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_TRAIN], o->path, s->ids[0], s->width, n - n_val));
+    LVN_TRY(lvn_split_set(&d->split[LVN_SPLIT_TRAIN], o->path, s->encoded[0].data, s->width, n - n_val));
     LVN_TRY(
-        lvn_split_set(&d->split[LVN_SPLIT_VAL], o->path, (char *)s->ids[0] + (n - n_val) * s->width, s->width, n_val));
+        lvn_split_set(&d->split[LVN_SPLIT_VAL], o->path, s->encoded[0].data + (n - n_val) * s->width, s->width, n_val));
     d->split[LVN_SPLIT_VAL].first = n - n_val;
-    return lvn_split_set(&d->split[LVN_SPLIT_ALL], o->path, s->ids[0], s->width, n);
+    return lvn_split_set(&d->split[LVN_SPLIT_ALL], o->path, s->encoded[0].data, s->width, n);
 }
 
 static void close_documents(struct lvn_dataset *d)
 {
     struct documents *s = d->state;
-    for (int i = 0; s && i < LVN_SPLITS_TRAINED; i++) free(s->ids[i]);
+    for (int i = 0; s && i < LVN_SPLITS_TRAINED; i++) lvn_encoded_release(&s->encoded[i]);
     free(s);
 }
 
