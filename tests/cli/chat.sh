@@ -78,6 +78,37 @@ m = json.load(open("kept.jsonl"))["messages"]
 assert [x["role"] for x in m] == ["user", "assistant"] and m[0]["content"] == "the first", m
 P
 
+# a conversation that outgrows the caches twice (2,048 tokens, then twice what is needed): what is in them is not run again, and
+# the answers are those of caches that are large from the start
+long() { # long KIND [keys]: a model of 8,192 positions
+    local kind=$1
+    shift
+    code 0 "$LEVIN" train --data.kind=documents --data.path=text.txt --data.tokenizer=t --model.kind=$kind "${small[@]:0:3}" --trainer.batch_size=1 \
+        --model.block_size=8192 --trainer.max_steps=2 --trainer.limit_val_batches=1 --run_dir=long-$kind --overwrite "$@"
+    for i in $(seq 12); do echo "$i $(printf 'the next step of rank %s. ' $(seq 1 40))"; done >lines
+    code 0 "$LEVIN" chat long-$kind --max-new-tokens=6 --stats --json <lines
+    mv out talk
+    mv err stats
+    python3 -c 'import json
+m = json.load(open("talk"))["messages"]
+with open("long.jsonl", "w") as f:
+    for n in 7, 15, 23: print(json.dumps({"messages": m[:n]}), file=f)'
+    code 0 "$LEVIN" generate long-$kind --chat=long.jsonl --max-new-tokens=6 --json
+    python3 - "$kind" <<'P'
+import json, re, sys
+m, d = json.load(open("talk"))["messages"], json.load(open("out"))["samples"]
+assert [s["text"] for s in d] == [m[n]["content"] for n in (7, 15, 23)], (m, d)
+stats = [[int(x) for x in y] for y in re.findall(r"prompt of (\d+) tokens, (\d+) of them new", open("stats").read())]
+assert len(stats) == 12 and stats[0][0] == stats[0][1] and 2048 < stats[7][0] and 5000 < stats[-1][0], stats
+for before, now in zip(stats, stats[1:]): # of the last prompt a token or two may continue differently with the answer
+    new = now[0] - before[0] + 2
+    assert sys.argv[1] == "mistral" or now[1] <= new, stats
+P
+}
+long llama
+long gpt2
+long mistral --model.sliding_window=64
+
 # generation_config.json, and options that replace its values
 cp -rL llama/checkpoints/last model
 rm -rf model/state model/manifest.json

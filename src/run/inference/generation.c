@@ -144,6 +144,13 @@ static enum lvn_status check_samples(struct lvn_generator *g, const struct lvn_s
         LVN_TRY(lvn_sampling_check(m->config.model, m->block_size, &samples[i]));
         if (samples[i].n + samples[i].max - 1 > p->length) p->length = samples[i].n + samples[i].max - 1;
     }
+    return LVN_OK;
+}
+
+static enum lvn_status check_and_begin(struct lvn_generator *g, const struct lvn_sample *samples,
+                                       const struct lvn_choice *choice, struct plan *p)
+{
+    LVN_TRY(check_samples(g, samples, choice, p));
     return begin(g);
 }
 
@@ -167,11 +174,19 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
     o->ends = g->ends;
     o->n_ends = g->n_ends;
     o->ranks = g->ranks;
-    LVN_TRY(lvn_ranks_agree(g->ranks, check_samples(g, samples, &o->choice, &p)));
+    LVN_TRY(lvn_ranks_agree(g->ranks, check_and_begin(g, samples, &o->choice, &p)));
     LVN_TRY(lvn_model_shards_plan(g->model_state, g->ranks, g->settings, make_sampler, &p));
     LVN_TRY(lvn_ranks_agree(g->ranks, check_strategy(g)));
     LVN_TRY(allocate(g));
     return lvn_sampler_run(g->sampler, samples, n, o);
+}
+
+/* A sampler of one row with caches of p->length positions. */
+static enum lvn_status make_longer(struct lvn_generator *g, struct plan *p)
+{
+    LVN_TRY(begin(g));
+    LVN_TRY(lvn_model_shards_plan(g->model_state, NULL, g->settings, make_sampler, p));
+    return allocate(g);
 }
 
 enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
@@ -185,9 +200,18 @@ enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sampl
     o->continues = true;
     if (p.length > context) p.length = context;
     if (!g->kept_length || (need > g->kept_length && g->kept_length < context)) {
+        struct lvn_kept_text text = {0};
         LVN_TRY(check_samples(g, sample, &o->choice, &p));
-        LVN_TRY(lvn_model_shards_plan(g->model_state, NULL, g->settings, make_sampler, &p));
-        LVN_TRY(allocate(g));
+        if (g->kept_length) lvn_sampler_take_text(g->sampler, &text);
+        enum lvn_status status = make_longer(g, &p);
+        if (status == LVN_MEMORY && text.n) { /* there is no room beside the old caches: their text is run again */
+            lvn_error_clear();
+            lvn_kept_text_release(&text);
+            status = make_longer(g, &p);
+        }
+        if (status == LVN_OK && text.n) status = lvn_sampler_give_text(g->sampler, &text);
+        lvn_kept_text_release(&text);
+        LVN_TRY(status);
         g->kept_length = p.length;
     }
     return lvn_sampler_run(g->sampler, sample, 1, o);

@@ -32,7 +32,8 @@ int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n);
  * this trainer.strategy each rank has the whole model, so one rank would do the same work. */
 enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *samples, int64_t n,
                                   struct lvn_sampling_options *o) LVN_CHECKED;
-/* Continue one sample. Of a prompt that begins as the text of the last call, only the rest is run. */
+/* Continue one sample. Of a prompt that begins as the text of the last call, only the rest is run. The caches of keys
+ * and values grow with the text, up to the context; those before are copied. */
 enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
                                        struct lvn_sampling_options *o) LVN_CHECKED;
 /* The sampling options that the publisher of the model recommends: generation_config.json, with the defaults of

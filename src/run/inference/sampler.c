@@ -150,6 +150,62 @@ void lvn_sampler_free(struct lvn_sampler *s)
     free(s);
 }
 
+/* --- a text for a sampler with longer caches --- */
+
+void lvn_sampler_take_text(struct lvn_sampler *s, struct lvn_kept_text *out)
+{
+    *out = (struct lvn_kept_text){0};
+    if (!s || !s->rows[0].position || !s->one->caches) return;
+    *out = (struct lvn_kept_text){.caches = s->one->caches,
+                                  .n_caches = s->one->graph->n_caches,
+                                  .tokens = s->rows[0].window,
+                                  .n = s->rows[0].position};
+    s->one->caches = NULL;
+    s->rows[0].window = NULL;
+}
+
+/* Copies the first bytes of a memory to another one. */
+static enum lvn_status copy_memory(struct lvn_memory *to, const struct lvn_memory *from, int64_t bytes)
+{
+    enum { SOME = 1 << 20 };
+    void *buffer = lvn_malloc(SOME);
+    enum lvn_status status = buffer ? LVN_OK : LVN_MEMORY;
+    for (int64_t at = 0, some; at < bytes && status == LVN_OK; at += some) {
+        some = bytes - at < SOME ? bytes - at : SOME;
+        const void *p = lvn_memory_view(from, at, some, buffer);
+        status = p ? lvn_memory_write(to, at, p, some) : lvn_fail(LVN_IO, "cannot read the cache of keys and values");
+    }
+    free(buffer);
+    return status;
+}
+
+/* Position p is in row p of both caches: a cache shorter than its layer's window has no ring. */
+enum lvn_status lvn_sampler_give_text(struct lvn_sampler *s, struct lvn_kept_text *text)
+{
+    const struct levin_graph *g = s->one->graph;
+    struct row *row = &s->rows[0];
+    LVN_CHECK(s->n_rows == 1 && g->n_caches == text->n_caches && text->n <= s->length, INTERNAL,
+              "%d caches of %lld positions for a text of %lld", g->n_caches, (long long)s->length, (long long)text->n);
+    for (int i = 0; i < g->n_caches; i++) {
+        const struct lvn_desc *d = &g->caches[i].desc;
+        const int64_t bytes = text->n * d->stride[1] * lvn_dtype_bytes(d->dtype), old = text->caches[i]->bytes;
+        LVN_TRY(copy_memory(s->one->caches[i], text->caches[i], bytes < old ? bytes : old));
+        lvn_memory_free(text->caches[i]);
+        text->caches[i] = NULL;
+    }
+    memcpy(row->window, text->tokens, sizeof *row->window * (size_t)text->n);
+    row->n = row->position = text->n;
+    return LVN_OK;
+}
+
+void lvn_kept_text_release(struct lvn_kept_text *text)
+{
+    for (int i = 0; i < text->n_caches; i++) lvn_memory_free(text->caches[i]);
+    free(text->caches);
+    free(text->tokens);
+    *text = (struct lvn_kept_text){0};
+}
+
 /* --- running tokens --- */
 
 static enum lvn_status run(struct lvn_session *session, const struct lvn_samples *b, const float **logits)
@@ -257,6 +313,7 @@ static void begin(const struct lvn_sampler *s, struct row *row, struct lvn_sampl
     row->sample = sample;
     row->position = s->slides && same < row->position ? 0 : same;
     row->n = n;
+    sample->n_run = n - row->position;
     memcpy(row->window, tokens, sizeof *row->window * (size_t)n);
 }
 

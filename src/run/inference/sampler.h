@@ -37,6 +37,7 @@ struct lvn_sample {
     bool (*on_token)(void *context, int32_t id);
     void *context;
     /* Set by the sampler; all zero at first. */
+    int64_t n_run;      /* tokens of the prompt that were run, because the cache did not have them */
     int32_t *generated; /* [n_generated]; the last may be an end token */
     int64_t n_generated;
     int64_t capacity;
@@ -49,6 +50,20 @@ struct lvn_sample {
 enum lvn_status lvn_sampler_new(struct lvn_sampler **out, struct lvn_model_state *n, int64_t block_size, int64_t rows,
                                 int64_t length) LVN_CHECKED;
 void lvn_sampler_free(struct lvn_sampler *s); /* NULL: nothing; the sessions are the model state's */
+
+/* The text in the caches of a sampler with one row, for one with longer caches, which then need not run it again. */
+struct lvn_kept_text {
+    struct lvn_memory **caches; /* [n_caches], owned */
+    int n_caches;
+    int32_t *tokens; /* [n] in the caches, owned */
+    int64_t n;
+};
+/* Takes it from the sampler, which can then only be freed. s NULL, or nothing in the caches: *out is empty. */
+void lvn_sampler_take_text(struct lvn_sampler *s, struct lvn_kept_text *out);
+/* Copies it into the caches of a sampler of the same model, after they were allocated. Frees each of the old ones after
+ * it was copied, so that both are in memory only for a moment. */
+enum lvn_status lvn_sampler_give_text(struct lvn_sampler *s, struct lvn_kept_text *text) LVN_CHECKED;
+void lvn_kept_text_release(struct lvn_kept_text *text); /* does nothing to a zeroed struct */
 
 /* UNSUPPORTED if such a model cannot generate. */
 enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c) LVN_CHECKED;

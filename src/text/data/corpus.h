@@ -8,7 +8,7 @@
 #define LVN_CORPUS_H
 
 #include "base/text.h"
-#include "data/source_files.h"
+#include "data/parquet_texts.h"
 #include "data/text_encoding.h"
 #include "formats/archive_reader.h"
 #include "tokenizers/encoder.h"

@@ -65,6 +65,13 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
     return LVN_OK;
 }
 
+enum lvn_status lvn_source_name(struct lvn_text *out, const struct lvn_source_files *s, int64_t at, const char *name)
+{
+    lvn_text_clear(out);
+    lvn_text_printf(out, "%s%s", s->shown[at], name + strlen(s->file[at]));
+    return lvn_text_status(out);
+}
+
 /* --- the texts of a file --- */
 
 /* The column of the first of the names that the file has. */

@@ -5,6 +5,7 @@
 #define LVN_PARQUET_TEXTS_H
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "formats/parquet/parquet.h"
 
 /* Like lvn_archive_list(), for texts. Of a folder with Parquet files only these and lines of JSON are read, and of
@@ -13,6 +14,18 @@
 enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names,
                                int64_t *n) LVN_CHECKED;
 bool lvn_is_parquet(const char *name);
+
+/* The files of a data path (texts/source_files.h). */
+struct lvn_source_files {
+    const char *path;         /* local */
+    const char *const *file;  /* [n] */
+    const char *const *shown; /* [n] their names for the user: below the path that was given */
+    int64_t n;
+    bool is_folder;
+};
+/* What the user reads for the name of the file `at`, or of a member of this archive. */
+enum lvn_status lvn_source_name(struct lvn_text *out, const struct lvn_source_files *s, int64_t at,
+                                const char *name) LVN_CHECKED;
 
 struct lvn_parquet_texts {
     const char *field;  /* the column with the text; "text|document": the first of these that exists */

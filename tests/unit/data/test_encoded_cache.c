@@ -1,5 +1,5 @@
 /* test_encoded_cache.c - covers: src/text/data/texts/encoded_cache.c src/text/data/texts/documents.c
- * src/text/data/source_files.c
+ * src/text/data/texts/source_files.c
  *
  * Encoded data in the user's cache: of several processes one encodes; after a kill another one does; what is in the
  * cache is used if and only if nothing that determines it has changed; ids are the same with and without a cache. */

@@ -185,8 +185,10 @@ static enum lvn_status generate(struct chat_session *session, struct lvn_arena *
         fprintf(stderr, "(cut off after %" PRId64 " tokens: --max-new-tokens, or the model's context)\n",
                 sample.n_generated);
     if (status == LVN_OK && session->shows_rate)
-        fprintf(stderr, "(prompt of %" PRId64 " tokens: first token after %.2f s; %" PRId64 " tokens, %.1f tokens/s)\n",
-                n, first - begin, sample.n_generated,
+        fprintf(stderr,
+                "(prompt of %" PRId64 " tokens, %" PRId64 " of them new: first token after %.2f s; %" PRId64
+                " tokens, %.1f tokens/s)\n",
+                n, sample.n_run, first - begin, sample.n_generated,
                 end > first && sample.n_generated > 1 ? (double)(sample.n_generated - 1) / (end - first) : 0);
     lvn_sample_release(&sample);
     return status;

@@ -18,8 +18,8 @@
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/parquet_texts.h"
-#include "data/source_files.h"
 #include "data/texts/encoded_cache.h"
+#include "data/texts/source_files.h"
 #include "data/texts/text_tokenizer.h"
 
 /* The end of what is in the cache; before it are the ids, and the warnings. */

@@ -1,10 +1,9 @@
 /* source_files.c - see source_files.h. */
-#include "data/source_files.h"
+#include "data/texts/source_files.h"
 
 #include <string.h>
 
 #include "base/files.h"
-#include "data/parquet_texts.h"
 #include "stores/store.h"
 
 enum lvn_status lvn_source_files_find(struct lvn_source_files *out, struct lvn_arena *a, const char *path)
@@ -45,11 +44,4 @@ enum lvn_status lvn_source_files_sum(const struct lvn_source_files *s, const str
         lvn_file_unmap(&map);
     }
     return LVN_OK;
-}
-
-enum lvn_status lvn_source_name(struct lvn_text *out, const struct lvn_source_files *s, int64_t at, const char *name)
-{
-    lvn_text_clear(out);
-    lvn_text_printf(out, "%s%s", s->shown[at], name + strlen(s->file[at]));
-    return lvn_text_status(out);
 }
