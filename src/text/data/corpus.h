@@ -99,16 +99,16 @@ struct lvn_chunker {
     void *context;                                                                        /* for emit() */
     struct lvn_text text; /* text of the file that was not emitted yet */
     struct lvn_text_decoder decoder;
-    struct lvn_chunk current; /* the chunk that `text` becomes */
-    struct lvn_text name;     /* of the file, as the user reads it */
+    struct lvn_chunk current;             /* the chunk that `text` becomes */
+    struct lvn_text name;                 /* of the file, as the user reads it */
     const struct lvn_source_files *files; /* whose names are shown instead; NULL: none */
     int64_t at;                           /* number of the file in them */
-    int64_t search_from;      /* bytes of text below which no cut is searched */
-    int64_t emitted;          /* bytes of the file that were emitted */
-    bool named;               /* the user named this file */
-    bool skipping;            /* the rest of this file is skipped */
-    int64_t skipped;          /* files skipped so far */
-    struct lvn_text warnings; /* about the first files that are no texts, a line each */
+    int64_t search_from;                  /* bytes of text below which no cut is searched */
+    int64_t emitted;                      /* bytes of the file that were emitted */
+    bool named;                           /* the user named this file */
+    bool skipping;                        /* the rest of this file is skipped */
+    int64_t skipped;                      /* files skipped so far */
+    struct lvn_text warnings;             /* about the first files that are no texts, a line each */
 };
 /* Reads a file with the visitor, whose functions end in those of the chunker; a Parquet file without it. *bytes_read:
  * of the file, so far. */
