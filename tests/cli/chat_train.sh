@@ -158,6 +158,8 @@ refused 1 "some.jsonl:8: the conversation has " some.jsonl --data.overlong=refus
 refused 1 "bad.jsonl:5: message 1 has no content; correct it, or skip such rows with data.skip_bad_rows=true" bad.jsonl
 code 0 "$LEVIN" train bad.jsonl "${some[@]}" --data.skip_bad_rows
 says "left out: bad.jsonl:5: message 1 has no content" err
+{ head -4 rows.jsonl && echo '{"messages": [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]}'; } >twice.jsonl
+refused 1 "twice.jsonl:5: 'mistral', line 1, message 2: the template refuses the conversation: in the template mistral user and assistant alternate" twice.jsonl --data.template=mistral
 { head -4 rows.jsonl && echo '{"prompt": "x", "completion": "y"}'; } >mixed.jsonl
 refused 1 "mixed.jsonl:5: the row has prompt + completion, but line 1 has messages; a file has one form of rows" mixed.jsonl
 refused 2 "data.pack fills rows of model.block_size tokens" rows.jsonl --data.pack --data.max_length=32

@@ -284,11 +284,50 @@ static void refused_templates(void **state)
     lvn_tokenizer_close(t);
 }
 
+/* Templates whose published forms raise an exception unless user and assistant alternate, and others. */
+static void roles_that_do_not_alternate(void **state)
+{
+    static const char *const strict[] = {"llama2", "mistral", "gemma"}, *const others[] = {"chatml", "llama3",
+                                                                                           "zephyr"};
+    static const struct {
+        const char *roles[4], *error;
+    } cases[] = {
+        {{"user", "assistant", "user", "assistant"}, NULL},
+        {{"system", "user", "assistant"}, NULL},
+        {{"user", "user"}, "message 2: %s has the role user, expected assistant"},
+        {{"system", "user", "assistant", "assistant"}, "message 4: %s has the role assistant, expected user"},
+        {{"assistant", "user"}, "message 1: %s has the role assistant, expected user"},
+        {{"system", "assistant"}, "message 2: %s has the role assistant, expected user"},
+    };
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
+    (void)state;
+    for (int k = 0; k < (int)(sizeof cases / sizeof *cases); k++) {
+        char row[600] = "", expected[300];
+        for (int i = 0; i < 4 && cases[k].roles[i]; i++)
+            lvn_print_append(row, sizeof row, "%s{\"role\": \"%s\", \"content\": \"a\"}", i ? ", " : "{\"messages\": [",
+                             cases[k].roles[i]);
+        lvn_print_append(row, sizeof row, "]}");
+        for (int i = 0; i < 3; i++) {
+            const char *text = trained(t, strict[i], "answers", row);
+            assert_int_equal(strncmp(text, "error: ", 7) == 0, cases[k].error != NULL);
+            if (!cases[k].error) continue;
+            const char *number = strstr(text, "message "), *end = strstr(text, "this message");
+            assert_true(number && end);
+            snprintf(expected, sizeof expected, cases[k].error, "this message");
+            assert_memory_equal(number, expected, strlen("message 1: "));
+            assert_string_equal(end, strstr(expected, "this message"));
+        }
+        for (int i = 0; i < 3; i++) assert_true(strncmp(trained(t, others[i], "answers", row), "error: ", 7) != 0);
+    }
+    lvn_tokenizer_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_hugging_face), cmocka_unit_test(forms_of_rows),     cmocka_unit_test(excluded),
-        cmocka_unit_test(changing_template), cmocka_unit_test(refused_templates),
+        cmocka_unit_test(like_hugging_face), cmocka_unit_test(forms_of_rows),
+        cmocka_unit_test(excluded),          cmocka_unit_test(changing_template),
+        cmocka_unit_test(refused_templates), cmocka_unit_test(roles_that_do_not_alternate),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
