@@ -3,7 +3,7 @@
 
     make_tokens.py [GPT2_ENCODER_JSON GPT2_VOCAB_BPE]     writes tests/golden/tokenizers
     make_tokens.py --only KIND ...                        writes these of it: tiny-llama2, tiny-unigram, tiny-words, trained,
-                                                          holes
+                                                          holes, rustbpe
     make_tokens.py --random N SEED KIND ENCODER BPE OUT   N random cases of a kind, for a wider comparison
     make_tokens.py --wide N SEED OUT [TEXT ...]           N random cases of each of WIDE, trained on the texts: OUT/KIND
 
@@ -13,7 +13,7 @@ Llama 3 (its split, whole words first) and BERT (lowercase, and cased), so that 
 of SENTENCES are like the files of Llama 2 (BPE with byte fallback), T5 (Unigram, with a precompiled character map of
 SentencePiece) and BERT (as a tokenizer.json), with texts and pairs in the post-processor's template. holes.json has byte-level
 vocabularies that lack some bytes, and the expected results. WIDE has one tokenizer for every other component that is read.
-Needs tiktoken, tokenizers and sentencepiece.
+Needs tiktoken, tokenizers and sentencepiece, and for `rustbpe` the package of this name.
 """
 import json
 import random
@@ -28,6 +28,8 @@ OUT = ROOT / "tests/golden/tokenizers"
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
           r"\s*[\r\n]+|\s+(?!\S)|\s+")
+NANOCHAT = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|"
+            r"\s*[\r\n]|\s+(?!\S)|\s+")
 SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2003\u2009\u2028\u2029\u202f\u205f\u3000"
 HARD = [
     "", " ", "  ", "   ", "\n", "\n\n", " \n", "\n ", "\t\t", " a", "a ", "  a", "a  ", "a  b", "a\n\nb", "a \n b",
@@ -345,8 +347,8 @@ def write_sentences(path, name, hf, texts):
 
 def sentences(names):
     for name in names:
-        if name in ("trained", "holes"):
-            trained() if name == "trained" else holes()
+        if name in OTHERS:
+            OTHERS[name]()
             continue
         make, size = SENTENCES[name]
         hf, folder = make(own_texts(), size), OUT / name
@@ -354,6 +356,18 @@ def sentences(names):
         (folder / "tokenizer.json").write_text(json.dumps(json.loads(hf.to_str()), ensure_ascii=False, indent=None) + "\n")
         write_sentences(OUT / f"{name}.json", name, Tokenizer.from_file(str(folder / "tokenizer.json")),
                         cases(random.Random(1337), 100))
+
+
+def rustbpe_tokens():
+    """The tokens of rustbpe (0.1) with nanochat's pattern on the same text, in the order of their ids after the bytes, as hex."""
+    import rustbpe
+    t = rustbpe.Tokenizer()
+    with open(OUT / "trained/text.txt", encoding="utf-8", newline="") as f:
+        text = f.read()
+    t.train_from_iterator(iter([text]), 700, pattern=NANOCHAT)
+    tokens = [bytes(token).hex() for token, _ in sorted(t.get_mergeable_ranks(), key=lambda pair: pair[1])]
+    (OUT / "trained/rustbpe.json").write_text(json.dumps({"pattern": NANOCHAT, "tokens": tokens[256:],
+                                                          "ids": len(t.encode(text))}) + "\n")
 
 
 def holes():
@@ -422,6 +436,9 @@ def trained():
 def write_cases(path, name, texts, encode, note):
     rows = [json.dumps([text, encode(text)], separators=(",", ":")) for text in texts]
     path.write_text(f'{{"made_by": "{note}", "tokenizer": "{name}", "cases": [\n' + ",\n".join(rows) + "\n]}\n")
+
+
+OTHERS = {"trained": trained, "holes": holes, "rustbpe": rustbpe_tokens}
 
 
 def main():

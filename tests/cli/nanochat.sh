@@ -47,3 +47,36 @@ code 0 "$LEVIN" plan "${keys[@]:0:1}" --model.depth=12 --model.vocab_size=64 --t
 json 'd["n_layer"] == 12 and d["n_embd"] == 768 and d["n_head"] == 6'
 code 2 "$LEVIN" plan --model.kind=nanochat --model.depth=12 --model.n_layer=3 --model.vocab_size=64
 says "which are two names of one setting: give one of them" err
+# what follows from it, as scripts/base_train.py of nanochat computes it
+dial() { # dial EXPRESSION KEYS...: of d, the values of all keys
+    code 0 "$LEVIN" plan --model.kind=nanochat --show-settings --json "${@:2}"
+    python3 - "$1" <<'P'
+import json, math, sys
+d = {key: at["value"] for key, at in json.load(open("out"))["settings"].items()}
+def near(key, value): return math.isclose(float(d[key]), value, rel_tol=1e-7)
+assert eval(sys.argv[1]), (sys.argv[1], {k: d[k] for k in d if k.split(".")[0] in ("optimizer", "schedule", "trainer")})
+P
+}
+dial 'd["trainer.max_steps"] == 528 and d["trainer.batch_size"] * d["model.block_size"] == 262144 and near("optimizer.lr", 0.02 * 0.5**0.5) \
+    and near("optimizer.weight_decay", 1.8899031293917847) and "lr: 0.36742346" in d["optimizer.groups"] and d["optimizer.kind"] == "muon" \
+    and d["schedule.warmup_steps"] == 40 and d["trainer.gradient_clip_val"] == 0' --model.depth=4 --model.vocab_size=32768
+dial 'd["trainer.max_steps"] == 4980 and d["trainer.batch_size"] == 512 and near("optimizer.weight_decay", 0.1001877764255601) \
+    and "lr: 0.0087635609" in d["optimizer.groups"]' --model.depth=20 # without data: nanochat's vocabulary
+dial 'd["trainer.max_steps"] == 33408 and near("optimizer.lr", 0.001767766952966369) and near("optimizer.weight_decay", 0.18774820132164527)' \
+    --model.depth=6 --model.vocab_size=2048 --trainer.batch_size=2
+dial 'd["optimizer.kind"] == "adamw" and d["trainer.max_steps"] == 7 and d["schedule.kind"] == "constant" and d["trainer.batch_size"] == 128' \
+    --model.depth=4 --optimizer.lr=1e-3 --trainer.max_steps=7
+dial 'd["optimizer.kind"] == "adamw" and d["trainer.batch_size"] == 12 and d["model.block_size"] == 128' --model.n_layer=4
+code 0 train dialed --model.kind=nanochat --model.depth=1 --model.n_head=2 --model.n_embd=32 --model.vocab_size=128 --model.block_size=32 --trainer.max_steps=4
+says "from model.depth: optimizer.kind=muon, optimizer.lr=" err
+check grep -q 'warmup_steps: 1$' dialed/settings.yaml
+code 0 "$LEVIN" train dialed --resume --trainer.max_steps=5
+silent_about "from model.depth" err
+
+# the update's arithmetic counts once in a step, however many micro-batches there are
+for micro in 1 4; do
+    code 0 "$LEVIN" plan --model.kind=nanochat --model.depth=2 --model.vocab_size=64 --model.block_size=32 --trainer.batch_size=4 \
+        --trainer.micro_batch_size=$micro --trainer.recompute=none --json
+    value flops_per_step >flops-$micro
+done
+same_file flops-1 flops-4

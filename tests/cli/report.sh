@@ -203,3 +203,11 @@ for k in 1 2 3 4; do
     wait $one 2>/dev/null || true
     [ ! -e kept.html ] || data kept.html
 done
+
+# --- notes ---
+run=$(dirname "$(find . -name metrics.jsonl | head -1)")
+printf 'first </script> line\n' >notes.txt
+code 0 "$LEVIN" report "$run" --notes=notes.txt --out=noted.html
+says '"notes": "first \u003c/script> line\n"' noted.html
+code 1 "$LEVIN" report "$run" --notes=none.txt --out=noted.html
+says "none.txt" err

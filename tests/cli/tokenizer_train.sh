@@ -46,6 +46,32 @@ for input in plain.txt rows.tsv rows.jsonl; do
 done
 says "1 rows cannot be used and are skipped; the first: rows.jsonl:" out
 
+# a pattern and special tokens: of a list or a file; the same with any number of threads; documents share no word
+printf '<|bos|>\n<|user|>\n' >special.txt
+pattern=(--pattern='\p{L}+|\p{N}{1,2}|[^\p{L}\p{N}]+')
+for threads in 1 3; do
+    code 0 "$LEVIN" tokenizer train --input="$text" --vocab-size=500 --out=threads-$threads --special-tokens=special.txt "${pattern[@]}" \
+        --trainer.threads=$threads
+done
+same_file threads-1/tokenizer.json threads-3/tokenizer.json
+code 0 "$LEVIN" tokenizer train --input="$text" --vocab-size=500 --out=listed --special-tokens='<|bos|>,<|user|>' "${pattern[@]}"
+same_file threads-1/tokenizer.json listed/tokenizer.json
+check [ ! -e listed/merges.txt ] # GPT-2's two files have no pattern
+code 0 "$LEVIN" tokenize --tokenizer=listed --allow-special='<|bos|>' --json <<<'<|bos|>A 12345'
+json 'd["ids"][0] == 498 and d["ids"][1] == 65'
+code 0 "$LEVIN" tokenize --tokenizer=listed <"$text"
+mv out ids
+code 0 "$LEVIN" tokenize --tokenizer=listed --decode=- <ids
+same_file "$text" out
+printf '{"text": "abab"}\n{"text": "cdcd"}\n' >short.jsonl
+printf 'text\nabab\ncdcd\n' >short.csv
+mkdir short && printf abab >short/a.txt && printf cdcd >short/b.txt
+for input in short short.jsonl short.csv; do
+    code 0 "$LEVIN" tokenizer train --input=$input --vocab-size=270 --out="as-$input" --pattern='[a-z]+' --special-tokens='<s>'
+    check grep -q '"abab"' "as-$input/tokenizer.json"
+    check [ "$(grep -c '"ababcd' "as-$input/tokenizer.json")" = 0 ]
+done
+
 refuse() { # refuse SENTENCE FLAGS
     local sentence=$1
     shift
@@ -59,6 +85,13 @@ refuse_file() { # refuse_file SENTENCE FILE [FLAGS]
     says "$1" err
 }
 refuse "must be wordpiece or bpe" --kind=unigram
+refuse "--pattern and --special-tokens are for --kind=bpe" --kind=wordpiece --pattern='a+'
+refuse "--pattern and --special-tokens are for --kind=bpe" --kind=wordpiece --special-tokens='<s>'
+refuse "--special-tokens ',' has no token" --special-tokens=,
+refuse "the special token 'a' is also a part of words" --special-tokens=a
+refuse "the special token '<s>' is named twice" --special-tokens='<s>,<s>'
+refuse "has no room for the 400 special ones" --vocab-size=600 --special-tokens="$(seq -s, 1000 1399)"
+refuse_file "'--pattern'" "$text" --pattern='(?<=a)b'
 refuse "give a larger --vocab-size" --kind=bpe --vocab-size=100
 refuse "with --limit-alphabet" --kind=wordpiece --vocab-size=20
 refuse "are for --kind=wordpiece" --kind=bpe --lowercase

@@ -41,8 +41,8 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
                               const double *seconds)
 {
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
-    double flops = lvn_program_flops(programs->step_session->program) / (double)programs->micro_batch *
-                   (double)c->settings.trainer.batch_size;
+    double flops = lvn_program_flops(programs->step_session->program, programs->accumulation) /
+                   (double)(programs->micro_batch * programs->accumulation) * (double)c->settings.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
     LVN_TRY(lvn_model_state_rate(programs->model_state, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));

@@ -1,7 +1,9 @@
 /* tokenizer.c - levin tokenizer train: makes a vocabulary from text files. tokenizers/training/bpe_trainer.h does the
  * work. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "cli/args.h"
@@ -11,7 +13,30 @@
 #include "stores/store.h"
 #include "stores/upload_staging.h"
 
+enum { MAX_SPECIAL_BYTES = 1 << 20 };
+
 /* --- the command --- */
+
+/* Sets the special tokens: "a,b", or the lines of a file. */
+static enum lvn_status read_special(struct lvn_arena *a, const char *list, struct lvn_vocabulary_options *o)
+{
+    const bool file = lvn_path_is_file(list);
+    const char *separators = file ? "\r\n" : ",";
+    char *text = lvn_arena_strdup(a, list), *read = NULL;
+    int64_t bytes = 0;
+    if (file) {
+        LVN_TRY(lvn_file_read(list, MAX_SPECIAL_BYTES, &read, &bytes));
+        text = lvn_arena_printf(a, "%.*s", (int)bytes, read);
+        free(read);
+    }
+    const char **names = lvn_arena_alloc(a, sizeof *names * (size_t)((text ? strlen(text) : 0) / 2 + 1));
+    if (!text || !names) return LVN_MEMORY;
+    for (char *rest = text, *name; (name = strtok_r(rest, separators, &rest));) names[o->n_special++] = name;
+    LVN_CHECK(!*list || o->n_special, ARG, "--special-tokens '%.60s' has no token; give names separated by commas",
+              list);
+    o->special = names;
+    return LVN_OK;
+}
 
 static enum lvn_status read_options(struct lvn_cli *c, struct lvn_vocabulary_options *o)
 {
@@ -22,11 +47,17 @@ static enum lvn_status read_options(struct lvn_cli *c, struct lvn_vocabulary_opt
                                          .min_frequency = c->flag[LVN_FLAG_tokenizer_min_frequency].i,
                                          .limit_alphabet = c->flag[LVN_FLAG_tokenizer_limit_alphabet].i,
                                          .threads = lvn_threads_default()};
+    const char *pattern = c->flag[LVN_FLAG_tokenizer_pattern].t,
+               *special = c->flag[LVN_FLAG_tokenizer_special_tokens].t;
+    if (*pattern) o->pattern = pattern;
     if (c->settings.trainer.threads > 0) o->threads = (int)c->settings.trainer.threads;
     LVN_CHECK(!strcmp(c->operand[0], "train"), ARG, "levin tokenizer supports train, got '%.40s'", c->operand[0]);
     LVN_CHECK(o->wordpiece || !strcmp(kind, "bpe"), ARG, "--kind must be wordpiece or bpe, got '%.40s'", kind);
     LVN_CHECK(o->wordpiece || (!o->lowercase && !o->limit_alphabet), ARG,
               "--lowercase and --limit-alphabet are for --kind=wordpiece: byte-level BPE keeps all bytes");
+    LVN_CHECK(!o->wordpiece || (!*pattern && !*special), ARG,
+              "--pattern and --special-tokens are for --kind=bpe: BERT's words and special tokens are fixed");
+    LVN_TRY(read_special(&c->settings.arena, special, o));
     LVN_CHECK(*c->flag[LVN_FLAG_tokenizer_input].t, ARG, "levin tokenizer train requires --input=FILE_OR_FOLDER");
     LVN_CHECK(*c->flag[LVN_FLAG_tokenizer_out].t, ARG, "levin tokenizer train requires --out=FOLDER");
     return LVN_OK;

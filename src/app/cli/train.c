@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/getenv.h"
+#include "base/text.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
@@ -168,11 +169,25 @@ static void log_derived(const struct lvn_cli *c)
     bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
     lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->help,
             model ? "; for model.kind=" : "", model ? s->model.kind : "");
-    if (s->origin[LVN_OPT_trainer_max_steps].source == LVN_SOURCE_SUGGESTED)
+    if (s->origin[LVN_OPT_trainer_max_steps].source == LVN_SOURCE_SUGGESTED && c->from_data)
         lvn_log(LVN_LOG_INFO,
                 "%lld steps, a rate that falls to %g and the sizes of the model follow from the size of the text, "
                 "where they are not given; --show-settings lists them",
                 (long long)s->trainer.max_steps, s->schedule.min_lr);
+}
+
+/* Log what follows from model.depth. */
+static void log_depth(const struct levin_settings *s)
+{
+    LVN_LOCAL_TEXT(list);
+    char value[LVN_VALUE_TEXT];
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        const struct lvn_origin *at = &s->origin[o->id];
+        if (at->source != LVN_SOURCE_SUGGESTED || strcmp(at->where, "model.depth") != 0) continue;
+        lvn_text_printf(&list, "%s%s=%s", list.n ? ", " : "", o->key, lvn_settings_value(s, o->id, value));
+    }
+    if (list.n && lvn_text_status(&list) == LVN_OK) lvn_log(LVN_LOG_INFO, "from model.depth: %s", list.p);
 }
 
 /* Warn of a key of `sample` that has no effect: no samples are made. It is not refused, because recipes from nanoGPT's
@@ -241,6 +256,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     silent = c->ranks->rank != 0;
     if (!silent) lvn_cli_warn_ignored_variables(c);
     if (!silent) log_derived(c);
+    if (!silent) log_depth(&c->settings);
     if (!silent) warn_unused_sample(&c->settings);
     if (shows) return lvn_ranks_agree(c->ranks, silent ? LVN_OK : lvn_show_batch(c));
     LVN_TRY(lvn_member_watch_alone(c->ranks->member));

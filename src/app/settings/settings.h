@@ -86,7 +86,7 @@ struct lvn_texts {
 enum lvn_source {
     LVN_SOURCE_DEFAULT,     /* the table */
     LVN_SOURCE_DERIVED,     /* computed from other values */
-    LVN_SOURCE_SUGGESTED,   /* chosen for the data: counts as given (lvn_settings_fit_text()) */
+    LVN_SOURCE_SUGGESTED,   /* chosen for the data or by model.depth: counts as given */
     LVN_SOURCE_RUN,         /* settings.yaml, which a run wrote: perhaps that of another user */
     LVN_SOURCE_RECIPE,      /* another file */
     LVN_SOURCE_ENVIRONMENT, /* LEVIN_... */

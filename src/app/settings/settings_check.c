@@ -15,6 +15,7 @@
 #include "data/replace.h"
 #include "data/table.h"
 #include "formats/archive_reader.h"
+#include "formats/json.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"
 #include "schedules/schedule.h"
@@ -548,10 +549,14 @@ static bool any_given(const struct levin_settings *s, const char *const words[4]
     return false;
 }
 
+static enum lvn_status suggest(struct levin_settings *s, const char *key, const char *value, const char *where)
+{
+    return lvn_settings_set_at(s, key, value, (struct lvn_origin){.source = LVN_SOURCE_SUGGESTED, .where = where});
+}
+
 static enum lvn_status set_for_text(struct levin_settings *s, const char *key, const char *value)
 {
-    return lvn_settings_set_at(s, key, value,
-                               (struct lvn_origin){.source = LVN_SOURCE_SUGGESTED, .where = "the size of the text"});
+    return suggest(s, key, value, "the size of the text");
 }
 
 /* Bytes of a text, or of the files of a folder of texts; 0: the path is in a store. */
@@ -609,6 +614,81 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     return set_text_steps(s, chars ? bytes : bytes / BYTES_A_TOKEN);
 }
 
+/* --- one dial --- */
+
+static const char depth_key[] = "model.depth";
+enum { DEPTH_CONTEXT = 2048, DEPTH_VOCABULARY = 32768 }; /* of nanochat */
+
+static enum lvn_status suggest_count(struct levin_settings *s, const char *key, int64_t n)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, n);
+    return suggest(s, key, text, depth_key);
+}
+
+/* The vocabulary of the token files of data.path; 0: it is not known before the data are opened. */
+static int64_t vocabulary_of_tokens(const char *path)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *file =
+        lvn_path_is_dir(path) ? lvn_path_join(&a, path, "train.bin.json") : lvn_arena_printf(&a, "%s.json", path);
+    json_t *root = NULL;
+    if (!file || !*path || lvn_store_is_url(path) || !lvn_path_is_file(file)) return 0;
+    if (lvn_json_read(file, &root) != LVN_OK) return 0; /* reported when the data are opened */
+    const int64_t n = json_integer_value(json_object_get(root, "vocab_size"));
+    json_decref(root);
+    return n;
+}
+
+/* Tokens of a step, if the batch is given; 0: it is not. */
+static int64_t given_batch(const struct levin_settings *s, int64_t context)
+{
+    const int64_t each = s->trainer.batch_size_per_device, ranks = s->ranks > 1 ? s->ranks : 1;
+    if (lvn_settings_given(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size)
+        return s->trainer.batch_size * context;
+    return each * ranks * context;
+}
+
+static enum lvn_status set_by_depth(struct levin_settings *s, const struct lvn_depth_plan *plan, int64_t context)
+{
+    static const char *const limits[4] = {"trainer.max_", "trainer.fast_dev_run", "trainer.overfit_batches"};
+    static const char *const batch[4] = {"trainer.batch_size"};
+    static const char *const rates[4] = {"optimizer.", "schedule."};
+    const int64_t rows = plan->batch / context;
+    if (!any_given(s, batch)) LVN_TRY(suggest_count(s, "trainer.batch_size", rows > 1 ? rows : 1));
+    if (!any_given(s, limits)) LVN_TRY(suggest_count(s, "trainer.max_steps", plan->steps));
+    if (any_given(s, rates)) return LVN_OK;
+    for (int i = 0; plan->set[i].key; i++) {
+        const struct lvn_option *o = lvn_option_find(plan->set[i].key);
+        if (!lvn_settings_given(s, o->id)) LVN_TRY(suggest(s, plan->set[i].key, plan->set[i].value, depth_key));
+    }
+    /* a short run has no room for the whole warm-up */
+    const int64_t steps = s->trainer.max_steps;
+    if (steps > 0 && steps / 4 < (int64_t)s->schedule.warmup_steps)
+        return suggest_count(s, "schedule.warmup_steps", steps / 4);
+    return LVN_OK;
+}
+
+/* Where model.depth is given, choose what is not given of the context, the batch, the steps, the optimizer and the
+ * schedule as the model's authors do. */
+static enum lvn_status fit_depth(struct levin_settings *s)
+{
+    const struct lvn_model *m = lvn_model_find(s->model.kind);
+    const struct lvn_option *depth = lvn_option_find(depth_key), *context = lvn_option_find("model.block_size");
+    struct lvn_model_config c;
+    struct lvn_depth_plan plan;
+    if (!m || !m->train_by_depth || *s->model.init || !depth || !lvn_settings_given(s, depth->id)) return LVN_OK;
+    if (context && !lvn_settings_given(s, context->id)) LVN_TRY(suggest_count(s, context->key, DEPTH_CONTEXT));
+    LVN_TRY(lvn_settings_finish_family(s));
+    LVN_TRY(lvn_settings_config(s, m, &c));
+    int64_t vocabulary = lvn_model_value(&c, LVN_ROLE_VOCABULARY);
+    if (!vocabulary) vocabulary = vocabulary_of_tokens(s->data.path);
+    LVN_TRY(lvn_model_put(&c, "vocab_size", (double)(vocabulary ? vocabulary : DEPTH_VOCABULARY)));
+    const int64_t positions = lvn_model_value(&c, LVN_ROLE_POSITIONS);
+    m->train_by_depth(c.fields, given_batch(s, positions), &plan);
+    return set_by_depth(s, &plan, positions);
+}
+
 void lvn_settings_begun(struct levin_settings *s)
 {
     if (s->origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) s->lora.base = "";
@@ -634,6 +714,7 @@ enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts)
     LVN_CHECK((parts & LVN_USES_OPTIMIZER) || s->origin[LVN_OPT_data_add_tokens].source <= LVN_SOURCE_RECIPE, ARG,
               "data.add_tokens (%s) adds tokens to a model that is trained, and this command trains none: leave it out",
               s->data.add_tokens);
+    if (parts & LVN_USES_OPTIMIZER) LVN_TRY(fit_depth(s));
     if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
     if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
     if (parts & LVN_USES_DATA && parts & LVN_USES_MODEL) LVN_TRY(find_kind(s));

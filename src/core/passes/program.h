@@ -333,8 +333,8 @@ void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);
 
 /* Multiplications and additions in one launch. */
 double lvn_instr_flops(const struct lvn_instr *i);
-/* The sum over all instructions, each counted once: one micro-batch and the update. */
-double lvn_program_flops(const struct lvn_program *p);
+/* The sum over all instructions of a step: those of that many micro-batches, and the update once. */
+double lvn_program_flops(const struct lvn_program *p, int64_t micro_batches);
 
 /* --- collectives --- */
 /* Runs collective operations (ops/collective.h) for a backend, which knows nothing else about communication. The engine

@@ -58,9 +58,12 @@ double lvn_instr_flops(const struct lvn_instr *i)
     return i->op->flops(&call);
 }
 
-double lvn_program_flops(const struct lvn_program *p)
+double lvn_program_flops(const struct lvn_program *p, int64_t micro_batches)
 {
     double sum = 0.0;
-    for (int n = 0; n < p->n_instrs; n++) sum += lvn_instr_flops(&p->instrs[n]);
+    for (int n = 0; n < p->n_instrs; n++) {
+        const struct lvn_instr *i = &p->instrs[n];
+        sum += lvn_instr_flops(i) * (i->when == LVN_AFTER_BACKWARD ? 1.0 : (double)micro_batches);
+    }
     return sum;
 }

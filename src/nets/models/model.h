@@ -198,6 +198,19 @@ struct lvn_size {
 
 /* --- a model --- */
 
+/* How to train a model by its depth. */
+enum { LVN_DEPTH_KEYS = 16, LVN_DEPTH_TEXT = 1024 };
+struct lvn_depth_plan {
+    int64_t batch;  /* tokens of a step */
+    int64_t steps;  /* of training */
+    int64_t tokens; /* of training */
+    /* Keys of the optimizer, the schedule and clipping with their values; the last one has no key. */
+    struct {
+        const char *key;
+        char value[LVN_DEPTH_TEXT];
+    } set[LVN_DEPTH_KEYS + 1];
+};
+
 struct lvn_model {
     const char *name;                      /* model.kind */
     const char *type;                      /* model_type of config.json; NULL: the name */
@@ -226,6 +239,8 @@ struct lvn_model {
     /* Replaces each 0 that means a derived default by its value; NULL: there are none. The graph is built from,
      * and config.json written with, the resolved fields; the configuration itself keeps the zeros. */
     void (*resolve_defaults)(void *fields);
+    /* What its authors train with, for models whose one dial (`depth`) sets it; NULL: it has none. */
+    void (*train_by_depth)(const void *fields, int64_t batch, struct lvn_depth_plan *out);
     /* Checks that ranges cannot express; sizes set from the data may still be 0. ARG or UNSUPPORTED with a message;
      * NULL: none. */
     enum lvn_status (*check)(const void *fields);

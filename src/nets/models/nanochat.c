@@ -19,6 +19,7 @@
  * residual stream, as in transformers; those of nanochat are nanochat's. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "models/rope.h"
 #include "models/transformer.h"
@@ -261,6 +262,70 @@ static enum lvn_status check(const void *fields)
     return lvn_rope_check(&c->rope, head_size(c));
 }
 
+/* --- how it is trained --- */
+
+/* nanochat's sizes: 64 channels per layer, rounded up to heads of 128. */
+static int64_t heads_by_depth(int64_t depth)
+{
+    return (64 * depth + 127) / 128;
+}
+static int64_t width_by_depth(int64_t depth)
+{
+    return 128 * heads_by_depth(depth);
+}
+
+/* Weights that count for the length of a training: matrices of blocks and the head. */
+static double scaling_weights(const struct nanochat *c)
+{
+    const int64_t C = c->n_embd, H = c->n_head, K = c->n_kv_head, S = head_size(c), L = c->n_layer;
+    const int64_t rows = (c->vocab_size + 63) / 64 * 64, gates = (L + 1) / 2;
+    return (double)(L * (2 * C * H * S + 2 * C * K * S + 8 * C * C) + gates * VALUE_GATE_CHANNELS * K + rows * C);
+}
+
+/* nanochat's base_train.py: rates are tuned for depth 12, 12 tokens for each of these weights, and batches of 2^19
+ * tokens. The batch grows with tokens^0.383, rates with the root of the batch, and those of AdamW fall with the root of
+ * the width. */
+static void train_by_depth(const void *fields, int64_t batch, struct lvn_depth_plan *out)
+{
+    static const double tokens_for_weight = 12, best_batch = 1 << 19;
+    struct nanochat c = *(const struct nanochat *)fields, tuned = c;
+    if (!c.n_kv_head) c.n_kv_head = c.n_head;
+    tuned.n_layer = 12;
+    tuned.n_head = tuned.n_kv_head = heads_by_depth(12);
+    tuned.n_embd = width_by_depth(12);
+    const double tokens = floor(tokens_for_weight * scaling_weights(&c));
+    const double ratio = tokens / (tokens_for_weight * scaling_weights(&tuned));
+    *out = (struct lvn_depth_plan){.batch = batch, .tokens = (int64_t)tokens};
+    if (!batch) out->batch = (int64_t)exp2(rint(log2(best_batch * pow(ratio, 0.383))));
+    out->steps = out->tokens / out->batch > 1 ? out->tokens / out->batch : 1;
+    const double scale = sqrt((double)out->batch / best_batch), width = scale * sqrt(768.0 / (double)c.n_embd);
+    int n = 0;
+#define SET(name, ...)                                                                                                 \
+    out->set[n].key = (name);                                                                                          \
+    snprintf(out->set[n++].value, LVN_DEPTH_TEXT, __VA_ARGS__)
+    SET("optimizer.kind", "muon");
+    SET("optimizer.lr", "%.8g", 0.02 * scale);
+    SET("optimizer.weight_decay", "%.8g", 0.28 * scale / ratio);
+    SET("optimizer.decay", "all");
+    SET("optimizer.eps", "1e-10");
+    SET("optimizer.adjust_lr_fn", "original");
+    SET("optimizer.groups",
+        "[{match: lm_head, lr: %.8g, betas: [0.8, 0.96], weight_decay: 0.01}, "
+        "{match: wte, lr: %.8g, betas: [0.8, 0.995], weight_decay: 0.001}, "
+        "{match: value_embeds, lr: %.8g, betas: [0.8, 0.995], weight_decay: 0.01}, "
+        "{match: resid_lambdas, lr: %.8g, betas: [0.8, 0.95], weight_decay: 0.05}, "
+        "{match: x0_lambdas, lr: %.8g, betas: [0.96, 0.95], weight_decay: 0}, "
+        "{match: 'smear_gate, smear_lambda, backout_lambda', lr: 0.2, betas: [0.8, 0.95], weight_decay: 0}]",
+        0.008 * width, 0.3 * width, 0.15 * width, 0.005 * scale, 0.5 * scale);
+    SET("schedule.kind", "wsd");
+    SET("schedule.warmup_steps", "40");
+    SET("schedule.wsd_decay_steps", "0.65");
+    SET("schedule.wsd_decay_type", "linear");
+    SET("schedule.min_lr", "%.8g", 0.05 * 0.02 * scale);
+    SET("trainer.gradient_clip_val", "0");
+#undef SET
+}
+
 /* --- the keys --- */
 
 static const struct lvn_key_word activations[] = {{"relu2", 0, "the squared ReLU"}, {NULL, 0, NULL}};
@@ -321,23 +386,14 @@ static const struct lvn_key_word patterns[] = {
     {"SSSL", 4, "windows in three of four layers"}, {"SSSSL", 5, "windows in four of five layers"},
     {"SSSSSL", 6, "windows in five of six layers"}, {NULL, 0, NULL}};
 
-/* nanochat's sizes: 64 channels per layer, rounded up to heads of 128. */
-static int64_t heads_by_depth(int64_t depth)
-{
-    return (64 * depth + 127) / 128;
-}
-static int64_t width_by_depth(int64_t depth)
-{
-    return 128 * heads_by_depth(depth);
-}
-
 static const struct lvn_key nanochat_keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPT"},
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = -1},
     {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .default_value = 4, .min = 1, .max = 100000,
      .role = LVN_ROLE_LAYERS, .help = "number of blocks"},
     {N(n_layer), .recipe = "depth", .default_value = 4, .min = 1, .max = 100000,
-     .help = "another name of n_layer: the one dial of nanochat, from which n_embd and n_head follow"},
+     .help = "another name of n_layer: the one dial of nanochat, from which follow n_embd and n_head, and where they "
+             "are not given block_size, batch, steps, optimizer and schedule"},
     {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .default_value = 2, .min = 1, .max = 100000,
      .role = LVN_ROLE_HEADS, .of_layers = heads_by_depth, .help = "attention heads of a block"},
     {N(n_kv_head), .json = "n_kv_head", .recipe = "n_kv_head", .default_value = 0, .min = 0, .max = 100000,
@@ -412,6 +468,7 @@ extern const struct lvn_model lvn_model_nanochat, lvn_model_nanochat_2025;
 const struct lvn_model lvn_model_nanochat = {
     .name = "nanochat",
     .type = "nanochat_gpt",
+    .train_by_depth = train_by_depth,
     .help = "nanochat of July 2026: as nanochat-2025, with value embeddings, residual scalars, smear and windows",
     .keys = nanochat_keys,
     .prefix = "transformer.",

@@ -185,11 +185,13 @@ static void add_run(struct lvn_text *t, const struct lvn_report_run *r, int leve
     lvn_text_add(t, "}");
 }
 
-static void add_data(struct lvn_text *t, const struct lvn_report_run *runs, int n, int level)
+static void add_data(struct lvn_text *t, const struct lvn_report_run *runs, int n, const char *notes, int level)
 {
     LVN_LOCAL_TEXT(json);
     int max = POINTS >> level;
-    lvn_text_printf(&json, "{\"generated\": %.3f, \"version\": \"%s\", \"runs\": [", lvn_wall_seconds(), LVN_VERSION);
+    lvn_text_printf(&json, "{\"generated\": %.3f, \"version\": \"%s\"", lvn_wall_seconds(), LVN_VERSION);
+    if (notes) add_json(&json, "notes", lvn_json_begin(), lvn_json_text(notes, (int64_t)strlen(notes)));
+    lvn_text_add(&json, ", \"runs\": [");
     for (int i = 0; i < n; i++) {
         if (i) lvn_text_add(&json, ",\n");
         add_run(&json, &runs[i], level, max > 8 ? max : 8);
@@ -235,7 +237,7 @@ static void add_files(struct lvn_text *t, const char *ending)
 }
 
 /* page.html, with its {{words}} replaced. */
-static void add_page(struct lvn_text *t, const struct lvn_report_run *runs, int n, int level)
+static void add_page(struct lvn_text *t, const struct lvn_report_run *runs, int n, const char *notes, int level)
 {
     LVN_LOCAL_TEXT(script);
     if (file("LICENSE")) lvn_text_printf(&script, "/* uPlot, which draws the curves:\n\n%s*/\n", file("LICENSE"));
@@ -247,17 +249,17 @@ static void add_page(struct lvn_text *t, const struct lvn_report_run *runs, int 
         if (!strncmp(word, "{{policy", 8)) add_hash(t, script.p ? script.p : "", script.n);
         if (!strncmp(word, "{{version", 9)) lvn_text_add(t, LVN_VERSION);
         if (!strncmp(word, "{{style", 7)) add_files(t, ".css");
-        if (!strncmp(word, "{{data", 6)) add_data(t, runs, n, level);
+        if (!strncmp(word, "{{data", 6)) add_data(t, runs, n, notes, level);
         if (!strncmp(word, "{{script", 8) && script.n) lvn_text_add_bytes(t, script.p, script.n);
     }
     t->failed |= script.failed;
 }
 
-enum lvn_status lvn_report_draw(const struct lvn_report_run *runs, int n, struct lvn_text *page)
+enum lvn_status lvn_report_draw(const struct lvn_report_run *runs, int n, const char *notes, struct lvn_text *page)
 {
     for (int level = 0; level < LEVELS; level++) {
         lvn_text_clear(page);
-        add_page(page, runs, n, level);
+        add_page(page, runs, n, notes, level);
         LVN_TRY(lvn_text_status(page));
         if (page->n <= LVN_REPORT_BYTES) return LVN_OK;
     }

@@ -37,7 +37,8 @@ enum lvn_status lvn_report_open(struct lvn_report_run *r, const char *path) LVN_
 /* Read everything that the run has written since the last call. Fails only when out of memory. */
 enum lvn_status lvn_report_read(struct lvn_report_run *r) LVN_CHECKED;
 void lvn_report_release(struct lvn_report_run *r);
-/* Set `page` to a page of these runs, of at most LVN_REPORT_BYTES. */
-enum lvn_status lvn_report_draw(const struct lvn_report_run *runs, int n, struct lvn_text *page) LVN_CHECKED;
+/* Set `page` to a page of these runs, of at most LVN_REPORT_BYTES. notes: text for its top; NULL: none. */
+enum lvn_status lvn_report_draw(const struct lvn_report_run *runs, int n, const char *notes,
+                                struct lvn_text *page) LVN_CHECKED;
 
 #endif

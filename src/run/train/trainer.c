@@ -161,7 +161,8 @@ static enum lvn_status announce_step(struct trainer *trainer, double loss, doubl
     int64_t length = programs->block_size;
     if (programs->n_lengths) { /* the length of this step */
         length = lvn_task_length(trainer->opened.setup.task, session->options.fields);
-        e->flops_per_token = lvn_program_flops(session->program) / (double)(programs->micro_batch * length);
+        e->flops_per_token = lvn_program_flops(session->program, programs->accumulation) /
+                             (double)(programs->micro_batch * programs->accumulation * length);
     }
     e->step = step;
     e->epoch = step / per_epoch;

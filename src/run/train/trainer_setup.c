@@ -521,8 +521,9 @@ enum lvn_status lvn_trainer_allocate(struct trainer *trainer)
                               programs->rows, trainer->opened.last_step));
     e->micro_batch_size = programs->micro_batch;
     e->accumulation = programs->global_micro_batches;
-    e->flops_per_token = lvn_program_flops(programs->step_session->program) /
-                         ((double)(programs->micro_batch * programs->block_size) * programs->fill);
+    e->flops_per_token =
+        lvn_program_flops(programs->step_session->program, programs->accumulation) /
+        ((double)(programs->micro_batch * programs->accumulation * programs->block_size) * programs->fill);
     trainer->context.task = outputs;
     trainer->context.counts = lvn_step_statistics_sums(&trainer->planned.statistics);
     for (int i = 0; i < LVN_LENGTHS && programs->step_sessions[i]; i++) {

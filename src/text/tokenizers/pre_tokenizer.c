@@ -73,6 +73,18 @@ static enum lvn_status read_behavior(struct lvn_pre_tokenizer_step *s, const cha
     LVN_FAIL(UNSUPPORTED, "'%s': the behavior '%.40s' of a pre-tokenizer is not supported", name, scheme);
 }
 
+enum lvn_status lvn_pre_tokenizer_expression(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
+                                             const char *expression)
+{
+    const int known = lvn_split_find(expression);
+    if (known >= 0) {
+        *s = lvn_pre_tokenizer_split((enum lvn_split_kind)known);
+        return LVN_OK;
+    }
+    s->kind = LVN_PRE_EXPRESSION;
+    return lvn_regex_new(&s->expression, a, name, expression);
+}
+
 static enum lvn_status read_split(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
                                   const json_t *object)
 {
@@ -89,11 +101,8 @@ static enum lvn_status read_split(struct lvn_pre_tokenizer_step *s, struct lvn_a
         return copy_text(a, text, &s->literal, &s->n_literal);
     }
     if (text) expression = text; /* "" matches everywhere */
-    int known = lvn_split_find(expression);
-    if (known >= 0 && s->behavior == (s->invert ? LVN_SPLIT_REMOVED : LVN_SPLIT_ISOLATED)) {
-        *s = lvn_pre_tokenizer_split((enum lvn_split_kind)known);
-        return LVN_OK;
-    }
+    if (s->behavior == (s->invert ? LVN_SPLIT_REMOVED : LVN_SPLIT_ISOLATED))
+        return lvn_pre_tokenizer_expression(s, a, name, expression);
     s->kind = LVN_PRE_EXPRESSION;
     return lvn_regex_new(&s->expression, a, name, expression);
 }

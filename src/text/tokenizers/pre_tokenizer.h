@@ -61,6 +61,9 @@ enum lvn_status lvn_pre_tokenizer_read(struct lvn_pre_tokenizer *out, struct lvn
                                        const json_t *object) LVN_CHECKED;
 struct lvn_pre_tokenizer_step lvn_pre_tokenizer_split(enum lvn_split_kind kind);
 struct lvn_pre_tokenizer_step lvn_pre_tokenizer_bert(void);
+/* Sets the kind of a step, and what it needs, to the matches of an expression; name: of its file, for messages. */
+enum lvn_status lvn_pre_tokenizer_expression(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
+                                             const char *expression) LVN_CHECKED;
 /* Does the step only split, without changing the text? */
 static inline bool lvn_pre_tokenizer_only_splits(const struct lvn_pre_tokenizer_step *s)
 {

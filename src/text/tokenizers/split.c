@@ -7,6 +7,11 @@
 #include "tokenizers/unicode/unicode.h"
 
 #define SYMBOLS " ?[^\\s\\p{L}\\p{N}]+"
+/* cl100k_base of tiktoken, whose possessive quantifiers match the same text. `\\s*[\\r\\n]` ends at the last line end
+ * of a run of white space, as `\\s*[\\r\\n]+` does. */
+#define TIKTOKEN(digits)                                                                                               \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}" digits                                               \
+    "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 
 static const struct {
     const char *expression;
@@ -20,6 +25,8 @@ static const struct {
     {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" SYMBOLS
      "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      LVN_SPLIT_QWEN2},
+    {TIKTOKEN("{1,3}"), LVN_SPLIT_LLAMA3},
+    {TIKTOKEN("{1,2}"), LVN_SPLIT_NANOCHAT},
 };
 
 int lvn_split_find(const char *expression)
@@ -131,6 +138,8 @@ int64_t lvn_split_next(enum lvn_split_kind kind, const uint8_t *p, int64_t n)
         return next_llama3(p, p + n, 3) - p;
     case LVN_SPLIT_QWEN2:
         return next_llama3(p, p + n, 1) - p;
+    case LVN_SPLIT_NANOCHAT:
+        return next_llama3(p, p + n, 2) - p;
     case LVN_SPLIT_METASPACE:
         return next_metaspace(p, p + n) - p;
     case LVN_SPLIT_NONE:

@@ -14,6 +14,7 @@ enum lvn_split_kind {
     LVN_SPLIT_BYTE_LEVEL, /* GPT-2, GPT-NeoX */
     LVN_SPLIT_LLAMA3,     /* Llama 3, GPT-4: contractions in any case, up to 3 digits, line ends separately */
     LVN_SPLIT_QWEN2,      /* the same with single digits */
+    LVN_SPLIT_NANOCHAT,   /* the same with up to 2 digits */
     LVN_SPLIT_METASPACE,  /* U+2581s and the text up to the next one: words of SentencePiece */
 };
 

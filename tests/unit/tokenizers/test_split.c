@@ -56,6 +56,10 @@ static const char llama3[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]
                              "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 static const char qwen2[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
                             "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+static const char gpt4[] = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| "
+                           "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
+static const char nanochat[] = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,2}| "
+                               "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
 
 /* Code points for which PCRE2's tables agree with levin's. */
 static uint8_t *agreed(void)
@@ -108,14 +112,19 @@ static void splits_as_the_expression_does(void **state)
     static const struct {
         const char *expression;
         enum lvn_split_kind kind;
-    } kinds[] = {{gpt2, LVN_SPLIT_BYTE_LEVEL}, {llama3, LVN_SPLIT_LLAMA3}, {qwen2, LVN_SPLIT_QWEN2}};
+    } kinds[] = {{gpt2, LVN_SPLIT_BYTE_LEVEL},
+                 {llama3, LVN_SPLIT_LLAMA3},
+                 {qwen2, LVN_SPLIT_QWEN2},
+                 {gpt4, LVN_SPLIT_LLAMA3},
+                 {nanochat, LVN_SPLIT_NANOCHAT}};
+    const int n_kinds = sizeof kinds / sizeof *kinds;
     if (!load()) {
         print_message("no libpcre2-8.so.0: the splitters are not compared with it\n");
         skip();
     }
     lvn_unicode_init();
     uint8_t *same = agreed();
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < n_kinds; k++) {
         assert_int_equal(lvn_split_find(kinds[k].expression), kinds[k].kind);
         void *code = compile(kinds[k].expression), *data = pcre2.data(code, NULL);
         for (uint64_t round = 0; round < 6000; round++) {
@@ -152,7 +161,7 @@ static void safe_places_are_safe(void **state)
         for (int64_t i = 0; i < n; i++) text[i] = (uint8_t)letters[lvn_random_below(round, 1, (uint64_t)i, 13)];
         int64_t last = 0;
         for (int64_t cut = 0; (cut = lvn_split_safe(text, n, cut + 1)) < n; last = cut)
-            for (int kind = LVN_SPLIT_BYTE_LEVEL; kind <= LVN_SPLIT_QWEN2; kind++) {
+            for (int kind = LVN_SPLIT_BYTE_LEVEL; kind <= LVN_SPLIT_NANOCHAT; kind++) {
                 int64_t whole = 0, part = 0;
                 while (whole < cut) whole += lvn_split_next((enum lvn_split_kind)kind, text + whole, n - whole);
                 while (part < cut) part += lvn_split_next((enum lvn_split_kind)kind, text + part, cut - part);

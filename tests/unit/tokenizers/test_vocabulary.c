@@ -80,6 +80,73 @@ static void bpe_is_the_references(void **state)
     drop_golden(&g);
 }
 
+static int hex(char c)
+{
+    return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
+/* nanochat's tokenizer: the ids of rustbpe, and special tokens after them, with any number of threads. */
+static void pattern_and_special_tokens_give_rustbpes_ids(void **state)
+{
+    (void)state;
+    static const char *const special[] = {"<|bos|>", "<|user_start|>"};
+    struct golden g;
+    struct lvn_vocabulary v;
+    struct lvn_ids ids = {0};
+    json_t *rustbpe;
+    read_golden(&g);
+    assert_int_equal(lvn_json_read(GOLDEN "rustbpe.json", &rustbpe), LVN_OK);
+    const json_t *tokens = json_object_get(rustbpe, "tokens");
+    const char *pattern = json_string_value(json_object_get(rustbpe, "pattern"));
+    const int64_t n = 256 + (int64_t)json_array_size(tokens);
+    assert_int_equal(n, 700);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        make(&v, &g,
+             (struct lvn_vocabulary_options){
+                 .size = n + 2, .pattern = pattern, .special = special, .n_special = 2, .threads = threads});
+        assert_int_equal(v.n, n + 2);
+        assert_int_equal(v.special, n);
+        for (int64_t id = 0; id < n; id++) {
+            const char *expected = id < 256 ? NULL : json_string_value(json_array_get(tokens, (size_t)(id - 256)));
+            assert_int_equal(v.token[id].bytes, expected ? (int64_t)strlen(expected) / 2 : 1);
+            for (int64_t i = 0; i < v.token[id].bytes; i++)
+                assert_int_equal((unsigned char)v.token[id].text[i],
+                                 expected ? 16 * hex(expected[2 * i]) + hex(expected[2 * i + 1]) : id);
+        }
+        assert_int_equal(lvn_vocabulary_save(&v, test_dir), LVN_OK);
+        encode(test_dir, &g, &ids);
+        assert_int_equal(ids.n, json_integer_value(json_object_get(rustbpe, "ids")));
+        lvn_ids_release(&ids);
+        lvn_vocabulary_close(&v);
+    }
+    json_decref(rustbpe);
+    drop_golden(&g);
+}
+
+/* Texts that LVN_WORDS_END separates share no word; a word of a pattern continues on the next line. */
+static void words_end_with_their_text(void **state)
+{
+    (void)state;
+    static const char *const special[] = {"<s>"};
+    static const char text[] = "ab\ncd\xff"
+                               "ab\ncd\xff"
+                               "cd\xff"
+                               "ef";
+    const struct golden g = {.text = (char *)text, .bytes = sizeof text - 1};
+    struct lvn_vocabulary v;
+    make(&v, &g,
+         (struct lvn_vocabulary_options){
+             .size = 300, .pattern = "[a-z\n]+", .special = special, .n_special = 1, .threads = 2});
+    assert_true(lvn_vocabulary_find(&v, "ab\ncd", 5) >= 256);
+    assert_true(lvn_vocabulary_find(&v, "ef", 2) >= 256);
+    assert_int_equal(lvn_vocabulary_find(&v, "cdef", 4), -1);
+    lvn_vocabulary_close(&v);
+    make(&v, &g, (struct lvn_vocabulary_options){.size = 300, .threads = 2});
+    assert_int_equal(lvn_vocabulary_find(&v, "ab\ncd", 5), -1);
+    assert_true(lvn_vocabulary_find(&v, "cd", 2) > 0);
+    lvn_vocabulary_close(&v);
+}
+
 static void wordpiece_is_as_good_as_the_references(void **state)
 {
     (void)state;
@@ -155,6 +222,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bpe_is_the_references, test_dir_make, test_dir_drop),
+        cmocka_unit_test_setup_teardown(pattern_and_special_tokens_give_rustbpes_ids, test_dir_make, test_dir_drop),
+        cmocka_unit_test(words_end_with_their_text),
         cmocka_unit_test_setup_teardown(wordpiece_is_as_good_as_the_references, test_dir_make, test_dir_drop),
         cmocka_unit_test(threads_and_slices_change_nothing),
         cmocka_unit_test(options_hold),

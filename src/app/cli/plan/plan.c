@@ -260,7 +260,7 @@ static void show_model(struct plan *p)
 
 static void show_flops(struct plan *p)
 {
-    double step = lvn_program_flops(p->training.step_session->program) * (double)p->training.accumulation;
+    double step = lvn_program_flops(p->training.step_session->program, p->training.accumulation);
     double tokens = (double)(p->s->trainer.batch_size * p->training.block_size) * p->training.fill;
     char count[LVN_NUMBER_TEXT];
     const char *unit = lvn_task_unit(p->setup.task);

@@ -126,7 +126,7 @@ static enum lvn_status time_step(struct search *s, const struct lvn_train_progra
     struct lvn_device *d = programs->model_state->device;
     struct lvn_parts parts;
     if (!d->backend->rate) {
-        *seconds = lvn_program_flops(programs->step_session->program) * (double)programs->accumulation;
+        *seconds = lvn_program_flops(programs->step_session->program, programs->accumulation);
         return LVN_OK;
     }
     if (!s->timed) LVN_TRY(lvn_plan_rates(s->c, d, &s->rates));

@@ -15,7 +15,7 @@
 #include "stores/store.h"
 #include "train/run_dir.h"
 
-enum { LONGEST_TEXT = 1200 };
+enum { LONGEST_TEXT = 1200, MAX_NOTES = 100000 };
 
 struct runs {
     const char *path[LVN_REPORT_RUNS];
@@ -63,12 +63,18 @@ static void show_address(struct lvn_report_run *run, const char *url)
     if (!named) run->name = lvn_path_name(run->path);
 }
 
-static enum lvn_status draw(struct runs *r, const char *out)
+/* notes: a file with text for the top of the page; "": none. */
+static enum lvn_status draw(struct runs *r, const char *notes, const char *out)
 {
     LVN_LOCAL_TEXT(page);
+    char *text = NULL;
+    int64_t bytes = 0;
     for (int i = 0; i < r->n; i++) LVN_TRY(lvn_report_read(&r->run[i]));
     for (int i = 0; i < r->n; i++) show_address(&r->run[i], r->url[i]);
-    LVN_TRY(lvn_report_draw(r->run, r->n, &page));
+    if (*notes) LVN_TRY(lvn_file_read(notes, MAX_NOTES, &text, &bytes));
+    enum lvn_status status = lvn_report_draw(r->run, r->n, text, &page);
+    free(text);
+    LVN_TRY(status);
     return lvn_target_write(out, page.p, page.n);
 }
 
@@ -118,7 +124,7 @@ static enum lvn_status follow(struct lvn_cli *c, struct runs *r, const char *out
     bool reported = false;
     for (int i = 0; i < r->n; i++) LVN_TRY(lvn_report_open(&r->run[i], r->path[i]));
     for (;;) {
-        LVN_TRY(draw(r, out));
+        LVN_TRY(draw(r, c->flag[LVN_FLAG_report_notes].t, out));
         const bool again = lvn_cli_on(c, LVN_FLAG_report_watch) && any_running(r);
         if (!reported) print_report(c, r, out); /* at once, so that the page can be opened */
         reported = true;

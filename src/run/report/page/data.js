@@ -1,6 +1,6 @@
 /* data.js - the report's data, and how numbers, times and nodes are made. Texts of runs become text nodes only.
  *
- * {generated, version, runs: [{name, path, state, written, last_step, problems, settings_text,
+ * {generated, version, notes (optional), runs: [{name, path, state, written, last_step, problems, settings_text,
  *    settings: [[key, value, default, origin]]        of runs without events
  *    status: {step, time, fault, goodput, ranks: [...], n_ranks},
  *    events: {starts: [...], notes, samples, checkpoints, ends, resumed, validation, best},

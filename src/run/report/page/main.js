@@ -11,6 +11,10 @@ function headSection() {
       report.version }));
 }
 
+function notesSection() {
+  return report.notes ? el("section", { class: "card" }, el("h2", { text: "Notes" }), el("pre", { text: report.notes })) : null;
+}
+
 function problemsSection() {
   const all = report.runs.flatMap((run) => run.problems.split("\n").filter((p) => p));
   if (!all.length) return null;
@@ -115,7 +119,7 @@ function main() {
   };
   const redraw = () => { drawCharts(); details.draw(); };
   page.append(headSection());
-  for (const section of [problemsSection(), runs.length === 1 ? facts(runs[0]) : comparison(),
+  for (const section of [notesSection(), problemsSection(), runs.length === 1 ? facts(runs[0]) : comparison(),
     runs.length === 1 ? null : differences(), ...(window.uPlot ? [controls(redraw), chartSection()] : [drawnSection()])]) if (section) page.append(section);
   if (runs.length > 1)
     page.append(el("p", { class: "card runs" }, el("label", { for: "run", text: "More of" }), el("select", { id: "run",

@@ -40,7 +40,7 @@ static enum lvn_status draw(struct state *o)
     LVN_LOCAL_TEXT(page);
     const double begin = lvn_seconds();
     enum lvn_status status = lvn_report_read(o->run);
-    if (status == LVN_OK) status = lvn_report_draw(o->run, 1, &page);
+    if (status == LVN_OK) status = lvn_report_draw(o->run, 1, NULL, &page);
     if (status == LVN_OK) status = lvn_file_write(o->path, page.p, page.n);
     const double end = lvn_seconds();
     o->not_before = end + PAUSE * (end - begin);

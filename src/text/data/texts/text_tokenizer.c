@@ -26,9 +26,25 @@ static enum lvn_status count(struct lvn_vocabulary_text *r)
 {
     LVN_TRY(lvn_text_status(&r->text));
     if (r->text.n) LVN_TRY(lvn_vocabulary_count(r->v, r->text.p, r->text.n));
-    r->bytes += r->text.n;
     lvn_text_clear(&r->text);
     return LVN_OK;
+}
+
+/* Add a part of a text, or with an end its last part. Words are counted when there are enough for all threads. */
+static enum lvn_status add_text(struct lvn_vocabulary_text *r, const void *p, int64_t n, const char *end)
+{
+    if (n) lvn_text_add_bytes(&r->text, p, n);
+    lvn_text_add(&r->text, end);
+    r->bytes += n + (*end == '\n');
+    return r->text.n >= CHUNK_BYTES ? count(r) : lvn_text_status(&r->text);
+}
+
+static const char text_end[] = {LVN_WORDS_END, '\0'};
+
+/* What ends the text of a row: a line of it is a text, unless words may continue on the next line. */
+static const char *row_end(const struct lvn_vocabulary_text *r)
+{
+    return r->v->o.pattern ? text_end : "\n";
 }
 
 /* Add the texts of the rows in p. With the first bytes of a table, find the columns. */
@@ -48,9 +64,7 @@ static enum lvn_status read_rows(struct lvn_vocabulary_text *r, const char *p, i
         if (!more) return LVN_OK;
         if (*row.bad && !r->bad++) lvn_text_printf(&r->first_bad, "%s", row.bad);
         if (*row.bad) continue;
-        lvn_text_add_bytes(&r->text, row.cell[0].p, row.cell[0].n);
-        lvn_text_add(&r->text, "\n");
-        if (r->text.n >= CHUNK_BYTES) LVN_TRY(count(r));
+        LVN_TRY(add_text(r, row.cell[0].p, row.cell[0].n, row_end(r)));
     }
 }
 
@@ -85,9 +99,10 @@ static enum lvn_status check_utf8(const struct lvn_vocabulary_text *r, int64_t n
  * .csv is processed whole. */
 static enum lvn_status process(struct lvn_vocabulary_text *r, bool all)
 {
-    const bool whole = r->is_table && lvn_ends_with(r->name, ".csv");
-    const char *end = r->raw.n && !all && !whole ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
+    const bool whole = r->is_table && lvn_ends_with(r->name, ".csv"), texts = !r->is_table && r->v->o.pattern;
+    const char *end = r->raw.n && !all && !whole && !texts ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
     int64_t n = all ? r->raw.n : end ? end + 1 - r->raw.p : 0;
+    if (texts && !all) n = lvn_split_safe_last((const uint8_t *)r->raw.p, r->raw.n);
     LVN_TRY(lvn_text_status(&r->raw));
     LVN_CHECK(n || r->raw.n < MAX_LINE, FORMAT, "'%s': a %s of more than %d MiB", r->name, whole ? "file" : "line",
               MAX_LINE >> 20);
@@ -96,8 +111,7 @@ static enum lvn_status process(struct lvn_vocabulary_text *r, bool all)
         LVN_TRY(read_rows(r, r->raw.p, n));
     } else {
         LVN_TRY(check_utf8(r, n));
-        LVN_TRY(lvn_vocabulary_count(r->v, r->raw.p, n));
-        r->bytes += n;
+        LVN_TRY(add_text(r, r->raw.p, n, all ? text_end : ""));
     }
     r->offset += n;
     memmove(r->raw.p, r->raw.p + n, (size_t)(r->raw.n - n));
@@ -118,7 +132,7 @@ static enum lvn_status end(void *context)
     enum lvn_status status = process(r, true);
     lvn_table_close(&r->table);
     r->table = (struct lvn_table){0};
-    return status == LVN_OK ? count(r) : status;
+    return status;
 }
 
 /* A text of a Parquet file. */
@@ -129,10 +143,7 @@ static enum lvn_status add_row(void *context, int64_t group, int64_t row, const 
     if (!good && !r->bad++)
         lvn_text_printf(&r->first_bad, "'%s', row group %lld, row %lld: %s", r->name, (long long)group, (long long)row,
                         text ? "not UTF-8 text" : "null");
-    if (!good) return LVN_OK;
-    if (n) lvn_text_add_bytes(&r->text, text, n);
-    lvn_text_add(&r->text, "\n");
-    return r->text.n >= CHUNK_BYTES ? count(r) : lvn_text_status(&r->text);
+    return good ? add_text(r, text, n, row_end(r)) : LVN_OK;
 }
 
 static enum lvn_status read_file(struct lvn_vocabulary_text *r, const char *path, bool named)
@@ -143,8 +154,7 @@ static enum lvn_status read_file(struct lvn_vocabulary_text *r, const char *path
     int64_t bytes;
     if (!lvn_is_parquet(path)) return lvn_archive_read(path, named, &v, &bytes);
     r->name = path;
-    LVN_TRY(lvn_parquet_texts_read(&texts, path, &bytes));
-    return count(r);
+    return lvn_parquet_texts_read(&texts, path, &bytes);
 }
 
 enum lvn_status lvn_vocabulary_text_read(struct lvn_vocabulary_text *r, struct lvn_arena *a, const char *input)
@@ -154,6 +164,7 @@ enum lvn_status lvn_vocabulary_text_read(struct lvn_vocabulary_text *r, struct l
     LVN_TRY(lvn_store_download(a, input, LVN_WANT_ALL, &input));
     LVN_TRY(lvn_text_files(a, input, &file, &n));
     for (int64_t i = 0; i < n; i++) LVN_TRY(read_file(r, file[i], n == 1 && !lvn_path_is_dir(input)));
+    LVN_TRY(count(r));
     LVN_CHECK(r->bytes, FORMAT,
               "there is no text in '%s' (%lld files skipped, %lld rows that cannot be used%s%s); texts are files named "
               ".txt, .md, .py and similar, and .jsonl, .parquet, .tsv and .csv with the text in '%s' (another one: %s)",

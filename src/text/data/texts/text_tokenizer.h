@@ -17,9 +17,9 @@ struct lvn_vocabulary_text {
     bool begun;                /* `table` is open */
     struct lvn_table table;
     struct lvn_text raw;       /* bytes of the file that are not processed yet */
-    struct lvn_text text;      /* of rows, not counted yet */
+    struct lvn_text text;      /* not counted yet */
     int64_t offset;            /* of `raw` in the file */
-    int64_t bytes;             /* of text, counted */
+    int64_t bytes;             /* of text */
     int64_t bad;               /* rows that cannot be used */
     int64_t passed_over;       /* files of other types */
     struct lvn_text first_bad; /* why, of the first bad row */

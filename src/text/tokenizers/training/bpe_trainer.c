@@ -16,6 +16,8 @@ enum lvn_status lvn_vocabulary_open(struct lvn_vocabulary *v, const struct lvn_v
     v->words = lvn_calloc((size_t)o->threads, sizeof *v->words);
     if (!v->words) return LVN_MEMORY;
     v->rules.pre_tokenizer = o->wordpiece ? lvn_pre_tokenizer_bert() : lvn_pre_tokenizer_split(LVN_SPLIT_BYTE_LEVEL);
+    v->rules.across_lines = o->wordpiece || o->pattern; /* words of BERT end at white space */
+    if (o->pattern) LVN_TRY(lvn_pre_tokenizer_expression(&v->rules.pre_tokenizer, &v->arena, "--pattern", o->pattern));
     if (o->wordpiece)
         v->rules.normalizer =
             (struct lvn_normalizer){.step = {lvn_normalizer_bert(o->lowercase, o->lowercase, true)}, .n = 1};
@@ -148,14 +150,31 @@ static enum lvn_status add_characters(struct lvn_vocabulary *v, int64_t *count[2
     return LVN_OK;
 }
 
-/* Adds all bytes, in the order of their letters in the alphabet. */
+/* Adds all bytes, in the order of their letters in the alphabet, or of their values. */
 static enum lvn_status add_bytes(struct lvn_vocabulary *v)
 {
+    const bool by_value = v->o.n_special > 0;
     int32_t id;
-    for (int letter = 0; letter < LVN_ALPHABET; letter++) {
-        int byte = lvn_alphabet_byte(letter);
+    for (int i = 0; i < (by_value ? 256 : LVN_ALPHABET); i++) {
+        int byte = by_value ? i : lvn_alphabet_byte(i);
         char text = (char)byte;
         if (byte >= 0) LVN_TRY(lvn_vocabulary_add(v, &text, 1, &id));
+    }
+    return LVN_OK;
+}
+
+/* Adds the special tokens that options name, after all others. */
+static enum lvn_status add_special(struct lvn_vocabulary *v)
+{
+    int32_t id;
+    if (v->o.n_special) v->special = v->n;
+    for (int i = 0; i < v->o.n_special; i++) {
+        const char *name = v->o.special[i];
+        const int64_t before = v->n;
+        LVN_TRY(lvn_vocabulary_add(v, name, (int64_t)strlen(name), &id));
+        LVN_CHECK(v->n > before, ARG, "the special token '%.60s' is %s: give it another name", name,
+                  id < v->special ? "also a part of words in the text" : "named twice");
+        v->n_special++;
     }
     return LVN_OK;
 }
@@ -167,7 +186,7 @@ enum lvn_status lvn_vocabulary_make(struct lvn_vocabulary *v)
     int32_t id;
     LVN_TRY(lvn_word_counts_join(v->words, v->o.threads));
     LVN_CHECK(v->words[0].n, FORMAT, "there are no words in the text to learn a vocabulary from");
-    v->n_special = v->o.wordpiece ? 5 : 1;
+    v->n_special = v->o.wordpiece ? 5 : v->o.n_special ? 0 : 1;
     for (int i = 0; i < v->n_special; i++) {
         const char *name = v->o.wordpiece ? bert[i] : gpt[i];
         LVN_TRY(lvn_vocabulary_add(v, name, (int64_t)strlen(name), &id));
@@ -177,10 +196,12 @@ enum lvn_status lvn_vocabulary_make(struct lvn_vocabulary *v)
     free(count[0]);
     free(count[1]);
     LVN_TRY(status);
-    LVN_CHECK(v->n <= v->o.size, ARG,
+    const int64_t fixed = v->n + v->o.n_special;
+    LVN_CHECK(fixed <= v->o.size, ARG,
               "a vocabulary of %lld tokens has no room for the %d special ones and the text's alphabet, %lld together: "
               "give a larger --vocab-size%s",
-              (long long)v->o.size, v->n_special, (long long)v->n,
+              (long long)v->o.size, v->n_special + v->o.n_special, (long long)fixed,
               v->o.wordpiece ? ", or keep the most frequent characters alone with --limit-alphabet" : "");
-    return lvn_vocabulary_merges(v);
+    LVN_TRY(lvn_vocabulary_merges(v));
+    return add_special(v);
 }

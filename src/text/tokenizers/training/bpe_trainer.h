@@ -16,6 +16,11 @@ struct lvn_vocabulary_options {
     int64_t size;           /* number of tokens, including the special ones and the alphabet */
     int64_t min_frequency;  /* of a pair that becomes a token */
     int64_t limit_alphabet; /* WordPiece: the most frequent characters only; 0: all */
+    const char *pattern;    /* BPE: expression whose matches are the words, across lines; NULL: GPT-2's, line by line */
+    /* BPE: special tokens, which get the last ids; the first ids are the bytes by their values, as in tiktoken's and
+     * rustbpe's files. n_special 0: GPT-2's special token is id 0, and bytes are in the order of its alphabet. */
+    const char *const *special;
+    int n_special;
     int threads;
 };
 
@@ -37,7 +42,8 @@ struct lvn_vocabulary {
     struct lvn_vocabulary_token *token;
     int64_t n; /* tokens */
     int64_t capacity;
-    int n_special; /* number of special tokens, which are the first ones */
+    int64_t special; /* id of the first special token */
+    int n_special;
     struct lvn_vocabulary_merge *merge;
     int64_t n_merges;
     int64_t merge_capacity;
@@ -47,7 +53,7 @@ struct lvn_vocabulary {
 
 enum lvn_status lvn_vocabulary_open(struct lvn_vocabulary *v, const struct lvn_vocabulary_options *o) LVN_CHECKED;
 void lvn_vocabulary_close(struct lvn_vocabulary *v);
-/* Counts the words of whole lines. */
+/* Counts the words of whole lines. LVN_WORDS_END between two texts ends a word. */
 enum lvn_status lvn_vocabulary_count(struct lvn_vocabulary *v, const char *text, int64_t bytes) LVN_CHECKED;
 /* Makes the tokens. LVN_ARG if the alphabet alone is larger than the size, LVN_FORMAT if there are no words. */
 enum lvn_status lvn_vocabulary_make(struct lvn_vocabulary *v) LVN_CHECKED;

@@ -272,7 +272,7 @@ static enum lvn_status new_token(struct lvn_vocabulary *v, int32_t left, int32_t
 static enum lvn_status merge_all(struct merger *m)
 {
     struct lvn_vocabulary *v = m->v;
-    while (v->n < v->o.size && m->n_heap) {
+    while (v->n < v->o.size - v->o.n_special && m->n_heap) {
         struct entry top = m->heap[0];
         int64_t count = find_pair(m, top.key)->count;
         if (top.count != count) {

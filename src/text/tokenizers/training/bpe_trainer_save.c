@@ -14,7 +14,7 @@ static void write_token(const struct lvn_vocabulary *v, int64_t id, struct lvn_t
 {
     const struct lvn_vocabulary_token *t = &v->token[id];
     int letter[256];
-    if (v->o.wordpiece || id < v->n_special) {
+    if (v->o.wordpiece || (id >= v->special && id < v->special + v->n_special)) {
         lvn_text_add_bytes(out, t->text, t->bytes);
         return;
     }
@@ -82,10 +82,10 @@ static enum lvn_status merges_of(const struct lvn_vocabulary *v, json_t *list, s
 static json_t *added_of(const struct lvn_vocabulary *v)
 {
     json_t *list = json_array();
-    for (int id = 0; id < v->n_special; id++)
-        json_array_append_new(list,
-                              json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", v->token[id].text,
-                                        "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
+    for (int64_t id = v->special; id < v->special + v->n_special; id++)
+        json_array_append_new(list, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content",
+                                              v->token[id].text, "single_word", 0, "lstrip", 0, "rstrip", 0,
+                                              "normalized", 0, "special", 1));
     return list;
 }
 
@@ -123,19 +123,30 @@ static json_t *wordpiece_of(const struct lvn_vocabulary *v, json_t *vocab)
                      "max_input_chars_per_word", 100, "vocab", vocab);
 }
 
-static json_t *bytes_of(json_t *vocab, json_t *merges)
+static json_t *bytes_of(const char *pattern, json_t *vocab, json_t *merges)
 {
     static const char *const parts[] = {"pre_tokenizer", "post_processor", "decoder"};
     json_t *root = json_pack("{s:n}", "normalizer");
     for (int i = 0; i < 3; i++)
         json_object_set_new(root, parts[i],
                             json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                                      "trim_offsets", i == 2, "use_regex", 1));
+                                      "trim_offsets", i == 2, "use_regex", !pattern));
+    if (pattern)
+        json_object_set_new(root, parts[0],
+                            json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, O]}", "type", "Sequence", "pretokenizers",
+                                      "type", "Split", "pattern", "Regex", pattern, "behavior", "Isolated", "invert", 0,
+                                      json_object_get(root, parts[0])));
     json_object_set_new(root, "model",
                         json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
                                   "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
                                   "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges", merges));
     return root;
+}
+
+/* Do vocab.json and merges.txt say all of it, for programs that read them as GPT-2's? */
+static bool is_gpt2(const struct lvn_vocabulary *v)
+{
+    return !v->o.wordpiece && !v->o.pattern && !v->o.n_special;
 }
 
 static json_t *config_of(const struct lvn_vocabulary *v)
@@ -145,9 +156,12 @@ static json_t *config_of(const struct lvn_vocabulary *v)
                          "do_lower_case", v->o.lowercase, "strip_accents", "tokenize_chinese_chars", 1,
                          "model_max_length", 512, "unk_token", "[UNK]", "cls_token", "[CLS]", "sep_token", "[SEP]",
                          "pad_token", "[PAD]", "mask_token", "[MASK]");
+    const char *end = v->token[v->special].text; /* between texts */
+    if (!is_gpt2(v))
+        return json_pack("{s:s, s:s, s:s}", "tokenizer_class", "PreTrainedTokenizerFast", "bos_token", end, "eos_token",
+                         end);
     return json_pack("{s:s, s:b, s:i, s:s, s:s, s:s}", "tokenizer_class", "GPT2Tokenizer", "add_prefix_space", 0,
-                     "model_max_length", 1024, "unk_token", "<|endoftext|>", "bos_token", "<|endoftext|>", "eos_token",
-                     "<|endoftext|>");
+                     "model_max_length", 1024, "unk_token", end, "bos_token", end, "eos_token", end);
 }
 
 struct writer {
@@ -190,8 +204,8 @@ static enum lvn_status write_all(struct writer *w, const struct lvn_vocabulary *
     if (status == LVN_OK) {
         json_t *root =
             json_pack("{s:s, s:n, s:n, s:o}", "version", "1.0", "truncation", "padding", "added_tokens", added_of(v));
-        json_t *rest =
-            v->o.wordpiece ? wordpiece_of(v, json_incref(vocab)) : bytes_of(json_incref(vocab), json_incref(merges));
+        json_t *rest = v->o.wordpiece ? wordpiece_of(v, json_incref(vocab))
+                                      : bytes_of(v->o.pattern, json_incref(vocab), json_incref(merges));
         json_object_update(root, rest);
         status = write_json(w, "tokenizer.json", rest ? root : NULL);
         json_decref(root);
@@ -200,8 +214,8 @@ static enum lvn_status write_all(struct writer *w, const struct lvn_vocabulary *
     json_t *config = config_of(v);
     if (status == LVN_OK) status = write_json(w, "tokenizer_config.json", config);
     if (status == LVN_OK && v->o.wordpiece) status = write_lines(w, v);
-    if (status == LVN_OK && !v->o.wordpiece) status = write_json(w, "vocab.json", vocab);
-    if (status == LVN_OK && !v->o.wordpiece) status = write_text(w, "merges.txt", &lines);
+    if (status == LVN_OK && is_gpt2(v)) status = write_json(w, "vocab.json", vocab);
+    if (status == LVN_OK && is_gpt2(v)) status = write_text(w, "merges.txt", &lines);
     json_decref(config);
     lvn_text_release(&lines);
     return status;

@@ -112,14 +112,13 @@ static enum lvn_status add_piece(void *context, const uint8_t *p, int64_t n, boo
     return add(context, (const char *)p, n, 1);
 }
 
-/* Counts the words of lines: line by line, or, if words end at white space anyway, all at once. */
+/* Counts the words of a text: line by line, or all at once. */
 static enum lvn_status count_lines(const struct lvn_word_rules *rules, struct lvn_normalizer_scratch *normal,
                                    struct lvn_pre_tokenizer_scratch *pre, const char *text, const char *end,
                                    struct lvn_word_counts *words)
 {
-    bool across_lines = rules->pre_tokenizer.kind == LVN_PRE_BERT;
     for (const char *next; text < end; text = next) {
-        const char *stop = across_lines ? NULL : memchr(text, '\n', (size_t)(end - text));
+        const char *stop = rules->across_lines ? NULL : memchr(text, '\n', (size_t)(end - text));
         next = stop ? stop + 1 : end;
         const uint8_t *p = (const uint8_t *)text;
         int64_t n = next - text;
@@ -130,12 +129,34 @@ static enum lvn_status count_lines(const struct lvn_word_rules *rules, struct lv
     return LVN_OK;
 }
 
-/* The first line that begins at or after `at`. */
-static const char *first_line(const struct job *j, int64_t at)
+/* Counts the words of all texts between `text` and `end`. */
+static enum lvn_status count_texts(const struct lvn_word_rules *rules, struct lvn_normalizer_scratch *normal,
+                                   struct lvn_pre_tokenizer_scratch *pre, const char *text, const char *end,
+                                   struct lvn_word_counts *words)
+{
+    for (const char *next; text < end; text = next) {
+        const char *stop = memchr(text, LVN_WORDS_END, (size_t)(end - text));
+        next = stop ? stop + 1 : end;
+        LVN_TRY(count_lines(rules, normal, pre, text, stop ? stop : end, words));
+    }
+    return LVN_OK;
+}
+
+/* Where the slice at `at` begins: at the first line at or after it; if words may continue on the next line, at the
+ * first text. A text that is longer than a slice is then cut where white space follows a letter or digit. */
+static const char *slice_begin(const struct job *j, int64_t at)
 {
     if (at <= 0) return j->text;
-    const char *stop = at < j->bytes ? memchr(j->text + at - 1, '\n', (size_t)(j->bytes - at + 1)) : NULL;
-    return stop ? stop + 1 : j->text + j->bytes;
+    if (at >= j->bytes) return j->text + j->bytes;
+    const bool texts = j->rules->across_lines && j->rules->pre_tokenizer.kind != LVN_PRE_BERT;
+    const char *from = j->text + at - 1;
+    int64_t left = j->bytes - at + 1, near = texts && left > SLICE_BYTES ? SLICE_BYTES : left;
+    const char *stop = memchr(from, texts ? LVN_WORDS_END : '\n', (size_t)near);
+    if (!stop && near < left) {
+        left = lvn_split_safe((const uint8_t *)from, left, 1);
+        stop = memchr(from, LVN_WORDS_END, (size_t)left);
+    }
+    return stop ? stop + 1 : from + left;
 }
 
 static void work(void *argument, int thread, int n_threads)
@@ -145,8 +166,8 @@ static void work(void *argument, int thread, int n_threads)
     struct lvn_pre_tokenizer_scratch pre = {0};
     int64_t slices = (j->bytes + SLICE_BYTES - 1) / SLICE_BYTES;
     for (int64_t i = thread; i < slices && j->status[thread] == LVN_OK; i += n_threads)
-        j->status[thread] = count_lines(j->rules, &normal, &pre, first_line(j, i * SLICE_BYTES),
-                                        first_line(j, (i + 1) * SLICE_BYTES), &j->words[thread]);
+        j->status[thread] = count_texts(j->rules, &normal, &pre, slice_begin(j, i * SLICE_BYTES),
+                                        slice_begin(j, (i + 1) * SLICE_BYTES), &j->words[thread]);
     if (j->status[thread] != LVN_OK) snprintf(j->error[thread], ERROR_TEXT, "%s", levin_error_text());
     lvn_normalizer_scratch_release(&normal);
     lvn_pre_tokenizer_scratch_release(&pre);

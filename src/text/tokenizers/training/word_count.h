@@ -1,6 +1,6 @@
 /* word_count.h - counts the words of a text with several threads. Called by bpe_trainer.c.
  *
- * Words are the pieces of each line (with its line end) after normalizer and pre-tokenizer. */
+ * Words are the pieces of each line (with its line end) after normalizer and pre-tokenizer, or of a whole text. */
 #ifndef LVN_WORD_COUNT_H
 #define LVN_WORD_COUNT_H
 
@@ -27,9 +27,12 @@ void lvn_word_counts_release(struct lvn_word_counts *w);
 
 struct lvn_word_rules {
     struct lvn_normalizer normalizer;
-    struct lvn_pre_tokenizer_step pre_tokenizer; /* LVN_PRE_BERT or LVN_PRE_SPLIT */
+    struct lvn_pre_tokenizer_step pre_tokenizer;
+    bool across_lines; /* a word may continue on the next line */
 };
-/* Adds the words of whole lines to words[n_threads], one for each thread. */
+/* A byte between two texts, which is in no UTF-8. */
+#define LVN_WORDS_END '\xff'
+/* Adds the words of whole lines, or of texts that LVN_WORDS_END separates, to words[n_threads], one for each thread. */
 enum lvn_status lvn_word_counts_count(const struct lvn_word_rules *rules, const char *text, int64_t bytes,
                                       int n_threads, struct lvn_word_counts *words) LVN_CHECKED;
 /* Moves all counts into the first; the others are then empty. */
