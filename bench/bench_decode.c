@@ -3,9 +3,9 @@
  *     build/bench_decode [MODEL [THREADS [TOKENS [PROMPT]]]]   MODEL: llama-124m, pythia-160m, smollm2-135m-instruct
  *
  * With PROMPT, only the time to the first token after a prompt of that many tokens, in fp32: the best of three runs.
- * With weights in fp32 and in bf16, for one sample and for a batch of eight: the time of the fastest step, tokens per
- * second, and the weights read per second in percent of the memory read rate, which is measured before each case.
- * Weights are random. */
+ * With weights in fp32, in bf16, and with linear layers in int8 and nf4 (other weights in bf16), for one sample and for
+ * a batch of eight: the time of the fastest step, tokens per second, and how many of them two limits allow, measured
+ * before each case: reading the weights once per step, and multiplying matrices in fp32. Weights are random. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,46 +47,58 @@ static bool timed(void *context, int32_t id)
     return id >= 0;
 }
 
-static double weight_bytes(const struct lvn_model_state *n, const struct workload *w)
+/* What a step reads, and its multiplications of one row. */
+static void weights_of(const struct lvn_model_state *n, const struct workload *w, double *bytes, double *flops)
 {
-    int64_t count = 0;
-    for (int i = 0; i < n->params->n; i++)
-        if (!w->only_rows || strcmp(n->params->list[i]->name, w->only_rows)) count += n->params->list[i]->count;
-    return (double)(count * lvn_dtype_bytes(n->weights));
+    *bytes = *flops = 0;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *q = n->params->list[i];
+        if (w->only_rows && strcmp(q->name, w->only_rows) == 0) continue;
+        *bytes += (double)(lvn_param_is_packed(q) ? q->packed_bytes : q->count * lvn_dtype_bytes(n->weights));
+        *flops += 2 * (double)q->count;
+    }
 }
 
 /* A model with random weights, and a sampler for `rows` samples of so many positions. */
-static enum lvn_status open_model(const struct workload *w, int threads, enum lvn_precision precision, int64_t rows,
+static enum lvn_status open_model(const struct workload *w, int threads, enum lvn_dtype type, int64_t rows,
                                   int64_t tokens, struct lvn_model_state **n, struct lvn_sampler **s)
 {
     struct lvn_model_config c;
     lvn_model_config_init(&c, lvn_model_find(w->model));
     LVN_TRY(lvn_model_put_size(&c, lvn_size_find(c.model, w->size)));
     LVN_TRY(lvn_model_state_new(
-        n, &c, &(struct lvn_model_state_options){.real = LVN_F32, .precision = precision, .threads = threads}));
+        n, &c,
+        &(struct lvn_model_state_options){.real = LVN_F32,
+                                          .precision = type == LVN_F32 ? LVN_PRECISION_TRUE : LVN_PRECISION_BF16_TRUE,
+                                          .quantize = lvn_dtype_is_packed(type) ? type : LVN_F32,
+                                          .threads = threads}));
     LVN_TRY(lvn_sampler_new(s, *n, lvn_model_value(&c, LVN_ROLE_POSITIONS), rows, tokens));
     LVN_TRY(lvn_model_state_allocate(*n));
     return lvn_parameters_init_values(*n, 1, false);
 }
 
-static enum lvn_status run(const struct workload *w, int threads, int64_t tokens, enum lvn_precision precision,
-                           int64_t rows, double *per_s)
+static enum lvn_status run(const struct workload *w, int threads, int64_t tokens, enum lvn_dtype type, int64_t rows,
+                           double *per_s)
 {
     static const int32_t prompt[] = {5, 6, 7};
     struct lvn_model_state *n;
     struct lvn_sampler *s;
     struct lvn_sample samples[LVN_DECODE_ROWS] = {0};
     struct watch watch = {.best = 1e9};
-    double rate;
-    LVN_TRY(open_model(w, threads, precision, rows, tokens + 3, &n, &s));
-    LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &rate));
+    double reading, products, bytes, flops;
+    LVN_TRY(open_model(w, threads, type, rows, tokens + 3, &n, &s));
+    LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &reading));
+    LVN_TRY(lvn_device_rate(n->device, LVN_RATE_PRODUCTS, &products));
+    weights_of(n, w, &bytes, &flops);
     for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .max = tokens};
     samples[0].on_token = timed;
     samples[0].context = &watch;
     LVN_TRY(lvn_sampler_run(s, samples, rows, &(struct lvn_sampling_options){0}));
     *per_s = (double)rows / watch.best;
-    printf("%-12s %-5s %6lld %9.2f %10.1f %9.1f %7.0f%%\n", w->size, lvn_dtype_name(n->weights), (long long)rows,
-           1e3 * watch.best, *per_s, rate / 1e9, 100 * weight_bytes(n, w) / watch.best / rate);
+    const double read = (double)rows * reading / bytes, multiplied = products / flops;
+    printf("%-21s %-5s %4lld %9.2f %10.1f %8.1f %8.0f %9.1f %8.0f %7.0f%%\n", w->size, lvn_dtype_name(type),
+           (long long)rows, 1e3 * watch.best, *per_s, reading / 1e9, read, products / 1e9, multiplied,
+           100 * *per_s / (read < multiplied ? read : multiplied));
     fflush(stdout);
     for (int64_t i = 0; i < rows; i++) lvn_sample_release(&samples[i]);
     lvn_sampler_free(s);
@@ -103,7 +115,7 @@ static enum lvn_status prefill(const struct workload *w, int threads, int64_t le
     int32_t *prompt = malloc(sizeof *prompt * (size_t)length);
     if (!prompt) return LVN_MEMORY;
     for (int64_t i = 0; i < length; i++) prompt[i] = (int32_t)(i * 7 % 30000);
-    LVN_TRY(open_model(w, threads, LVN_PRECISION_TRUE, 1, length + 2, &n, &s));
+    LVN_TRY(open_model(w, threads, LVN_F32, 1, length + 2, &n, &s));
     for (int i = 0; i < 3; i++) {
         struct watch watch = {0};
         struct lvn_sample sample = {.prompt = prompt, .n = length, .max = 1, .on_token = timed, .context = &watch};
@@ -121,13 +133,15 @@ static enum lvn_status prefill(const struct workload *w, int threads, int64_t le
 
 static enum lvn_status run_all(const struct workload *w, int threads, int64_t tokens)
 {
-    const enum lvn_precision precisions[] = {LVN_PRECISION_TRUE, LVN_PRECISION_BF16_TRUE};
-    for (int i = 0; i < 2; i++) {
-        double one, eight;
-        LVN_TRY(run(w, threads, tokens, precisions[i], 1, &one));
-        LVN_TRY(run(w, threads, tokens, precisions[i], LVN_DECODE_ROWS, &eight));
-        printf("%-12s %-5s %6s %20.1f x\n", w->size, "", "gain", eight / one);
+    static const enum lvn_dtype types[] = {LVN_F32, LVN_BF16, LVN_INT8_ROWS, LVN_NF4};
+    double one[4], eight[4];
+    for (int i = 0; i < 4; i++) {
+        LVN_TRY(run(w, threads, tokens, types[i], 1, &one[i]));
+        LVN_TRY(run(w, threads, tokens, types[i], LVN_DECODE_ROWS, &eight[i]));
     }
+    for (int i = 0; i < 4; i++)
+        printf("%-21s %-5s one sample: %.2f times bf16; eight: %.1f times one\n", w->size, lvn_dtype_name(types[i]),
+               one[i] / one[1], eight[i] / one[i]);
     return LVN_OK;
 }
 
@@ -136,7 +150,9 @@ int main(int argc, char **argv)
     const int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     const int64_t tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 100;
     const int64_t prompt = argc > 4 ? strtol(argv[4], NULL, 10) : 0;
-    if (!prompt) printf("%-12s %-5s %6s %9s %10s %9s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "reached");
+    if (!prompt)
+        printf("%-21s %-5s %4s %9s %10s %8s %8s %9s %8s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "allow",
+               "GFLOP/s", "allow", "reached");
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
         if (argc > 1 && strcmp(argv[1], workloads[i].size) != 0) continue;
         if ((prompt > 0 ? prefill(&workloads[i], threads, prompt)

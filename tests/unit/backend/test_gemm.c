@@ -262,15 +262,25 @@ static void half_operands(void **state)
                           (layout + types) % 3, 1 + layout % 3, types);
 }
 
+/* Numbers in the type, and the same in fp32. */
+static void *pack_numbers(const struct lvn_blocks *blocks, float *wide)
+{
+    void *packed = aligned_alloc(64, (size_t)lvn_blocks_bytes(blocks));
+    assert_int_equal(lvn_blocks_write(blocks, wide, packed, 1), LVN_OK);
+    for (int64_t r = 0; r < blocks->rows; r++)
+        lvn_blocks_read(blocks, packed, r, 0, blocks->columns, wide + r * blocks->columns);
+    return packed;
+}
+
 /* B in packed blocks gives the bits of the same numbers in fp32, in the order in which they are packed. */
 static void check_blocks(int isa, enum lvn_dtype type, int64_t m, const int64_t size[2], bool columns, bool bf16)
 {
     const struct lvn_blocks blocks = {type, size[0], size[1]};
-    const int64_t n = columns ? size[0] : size[1], k = columns ? size[1] : size[0], count = size[0] * size[1];
-    float *a = numbers(1, m * k), *wide = numbers(2, count), *c = numbers(3, m * n), *wanted = numbers(3, m * n);
-    void *packed = aligned_alloc(64, (size_t)lvn_blocks_bytes(&blocks));
-    assert_int_equal(lvn_blocks_write(&blocks, wide, packed, 1), LVN_OK);
-    for (int64_t r = 0; r < size[0]; r++) lvn_blocks_read(&blocks, packed, r, 0, size[1], wide + r * size[1]);
+    const int64_t n = columns ? size[0] : size[1], k = columns ? size[1] : size[0];
+    /* a few rows decode whole units of 64 steps in registers, in another order: decoded_blocks() */
+    if (m <= 8 && columns && k % 64 == 0 && isa != LVN_ISA_GENERIC) return;
+    float *a = numbers(1, m * k), *wide = numbers(2, n * k), *c = numbers(3, m * n), *wanted = numbers(3, m * n);
+    void *packed = pack_numbers(&blocks, wide);
     struct lvn_gemm g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = wide, .bf16 = bf16};
     g.b_row = columns ? 1 : size[1];
     g.b_col = columns ? size[1] : 1;
@@ -285,6 +295,71 @@ static void check_blocks(int isa, enum lvn_dtype type, int64_t m, const int64_t 
         fail_msg("instruction set %d, %s: %lldx%lldx%lld columns %d bf16 %d differ", isa, lvn_dtype_name(type),
                  (long long)m, (long long)n, (long long)k, columns, bf16);
     free(a), free(wide), free(c), free(wanted), free(packed);
+}
+
+/* A few rows of A: near the sum in double, with one set of bits whatever the threads, the rows and the instruction
+ * set. */
+static void check_decoded(enum lvn_dtype type, int64_t n, int64_t k, int mode)
+{
+    enum { M = 8 };
+    const struct lvn_blocks blocks = {type, n, k};
+    float *a = numbers(1, M * k), *wide = numbers(2, n * k), *first = NULL, *bias = numbers(4, n);
+    void *packed = pack_numbers(&blocks, wide);
+    struct finished f = {calloc((size_t)(M * n), 1)};
+    struct lvn_gemm g = {.n = n,
+                         .k = k,
+                         .a = a,
+                         .a_row = k,
+                         .a_col = 1,
+                         .b = packed,
+                         .b_row = 1,
+                         .b_col = k,
+                         .b_blocks = blocks,
+                         .add = mode == 1,
+                         .bias = mode == 2 ? bias : NULL,
+                         .c_row = n,
+                         .finish = count_pieces,
+                         .argument = &f};
+    for (int isa = LVN_ISA_AVX2; isa <= (int)lvn_isa_best(); isa++)
+        for (g.m = M; g.m > 0; g.m--) {
+            float *c = numbers(3, M * n);
+            g.c = c;
+            memset(f.count, 0, (size_t)(M * n));
+            run(isa, &g, 1 + (int)g.m % 3);
+            for (int64_t i = 0; i < g.m * n; i++) assert_int_equal(f.count[i], 1);
+            if (first) {
+                if (memcmp(c, first, (size_t)(g.m * n) * sizeof *c) != 0)
+                    fail_msg("instruction set %d, %s: %lldx%lldx%lld mode %d has other bits", isa, lvn_dtype_name(type),
+                             (long long)g.m, (long long)n, (long long)k, mode);
+                free(c);
+                continue;
+            }
+            first = c;
+        }
+    float *before = numbers(3, M * n);
+    for (int64_t i = 0; first && i < M; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = mode == 1 ? before[i * n + j] : mode == 2 ? bias[j] : 0, size = fabs(sum);
+            for (int64_t l = 0; l < k; l++) {
+                const double x = (double)a[i * k + l] * wide[j * k + l];
+                sum += x, size += fabs(x);
+            }
+            if (!(fabs(first[i * n + j] - sum) <= 4e-7 * (size + 1)))
+                fail_msg("%s: %lldx%lld C(%lld,%lld) is %.9g, expected %.9g", lvn_dtype_name(type), (long long)n,
+                         (long long)k, (long long)i, (long long)j, (double)first[i * n + j], sum);
+        }
+    free(a), free(wide), free(first), free(bias), free(packed), free(f.count), free(before);
+}
+
+static void decoded_blocks(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{70, 192}, {33, 64}, {5, 1088}, {16, 1024}, {3, 9216}, {1, 17472}};
+    for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++)
+        for (int mode = 0; mode < 3; mode++) {
+            check_decoded(LVN_NF4, sizes[s][0], sizes[s][1], mode);
+            check_decoded(LVN_INT8_ROWS, sizes[s][0], sizes[s][1], mode);
+        }
 }
 
 static void packed_blocks(void **state)
@@ -423,9 +498,10 @@ static void real_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks), cmocka_unit_test(half_operands),
-        cmocka_unit_test(packed_blocks), cmocka_unit_test(same_bits),   cmocka_unit_test(real_threads),
-        cmocka_unit_test(scratch_grows), cmocka_unit_test(tiles),       cmocka_unit_test(long_sums),
+        cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks),    cmocka_unit_test(half_operands),
+        cmocka_unit_test(packed_blocks), cmocka_unit_test(decoded_blocks), cmocka_unit_test(same_bits),
+        cmocka_unit_test(real_threads),  cmocka_unit_test(scratch_grows),  cmocka_unit_test(tiles),
+        cmocka_unit_test(long_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* blocks_cpu.h - widens ranges of a matrix in packed blocks (packed/packed.h) to fp32, for matrix multiplications that
- * pack B (gemm_pack.h, gemm_bf16_pack.h). The values are those of lvn_blocks_read(), bit for bit. */
+ * pack B (gemm_pack.h, gemm_bf16_pack.h); gemm_few_blocks.h decodes them without that. The values are those of
+ * lvn_blocks_read(), bit for bit. */
 #ifndef LVN_BLOCKS_CPU_H
 #define LVN_BLOCKS_CPU_H
 

@@ -12,7 +12,15 @@
 #if defined(__AVX512BF16__)
 #include "backend/cpu/gemm_bf16.h"
 #endif
+#if defined(__AVX512BF16__) && defined(LVN_GEMM_AVX512)
+/* All other multiplications are those of AVX-512, whose code need not exist three times. */
+#define vectors_scratch lvn_gemm_avx512.scratch
+#define vectors_run lvn_gemm_avx512.run
+#else
 #include "backend/cpu/gemm_few.h"
+#if defined(__AVX2__)
+#include "backend/cpu/gemm_few_blocks.h"
+#endif
 #include "base/threads.h"
 
 /* Maximum columns of a strip: the packed part of B fills about half of the L2 cache. */
@@ -289,9 +297,48 @@ static int64_t scratch_a(const struct lvn_gemm *g)
     return packs_a(g) ? ceil_div(2 * MR * scratch_k(g), 1024) * 1024 : 0;
 }
 
+static int64_t vectors_scratch(const struct lvn_gemm *g)
+{
+    return (scratch_b(g) + scratch_a(g)) * 4;
+}
+
+static void vectors_run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
+{
+    struct grid grid = choose_grid(g, n_threads);
+    struct part p = {.g = g};
+    int64_t j0, j1;
+    p.b = scratch;
+    p.a = p.b + scratch_b(g);
+    lvn_thread_range(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
+    lvn_thread_range(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
+    if (p.i0 == p.i1 || j0 == j1) return;
+    if (g->k == 1 && g->b_col == 1 && !g->a_bf16 && !g->b_bf16 && !lvn_dtype_is_packed(g->b_blocks.dtype)) {
+        outer_run(g, p.i0, p.i1, j0, j1 - j0);
+        if (g->finish) g->finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
+        return;
+    }
+    bool few = g->m <= FEW && !g->a_bf16;
+#if defined(__AVX2__)
+    if (few && few_blocks_fit(g)) {
+        few_blocks_run(g, j0, j1);
+        if (g->finish) g->finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
+        return;
+    }
+#endif
+    int64_t strip = few ? few_columns(p.i1 - p.i0) : strip_n(j1 - j0), block = block_k(g->k);
+    for (p.j = j0; p.j < j1; p.j += strip) {
+        p.n = min(strip, j1 - p.j);
+        if (few)
+            run_few(&p, block);
+        else
+            run_strip(&p, block);
+    }
+}
+#endif
+
 static int64_t scratch_bytes(const struct lvn_gemm *g)
 {
-    int64_t bytes = (scratch_b(g) + scratch_a(g)) * 4;
+    int64_t bytes = vectors_scratch(g);
 #if defined(__AVX512BF16__)
     /* bf16_run() may not support a smaller multiplication */
     if (bf16_fits(g) && bf16_scratch(g) > bytes) bytes = bf16_scratch(g);
@@ -317,28 +364,7 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
         return;
     }
 #endif
-    struct grid grid = choose_grid(g, n_threads);
-    struct part p = {.g = g};
-    int64_t j0, j1;
-    p.b = scratch;
-    p.a = p.b + scratch_b(g);
-    lvn_thread_range(g->m, 2 * MR, thread / grid.columns, grid.rows, &p.i0, &p.i1);
-    lvn_thread_range(g->n, GL, thread % grid.columns, grid.columns, &j0, &j1);
-    if (p.i0 == p.i1 || j0 == j1) return;
-    if (g->k == 1 && g->b_col == 1 && !g->a_bf16 && !g->b_bf16 && !lvn_dtype_is_packed(g->b_blocks.dtype)) {
-        outer_run(g, p.i0, p.i1, j0, j1 - j0);
-        if (g->finish) g->finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
-        return;
-    }
-    bool few = g->m <= FEW && !g->a_bf16;
-    int64_t strip = few ? few_columns(p.i1 - p.i0) : strip_n(j1 - j0), block = block_k(g->k);
-    for (p.j = j0; p.j < j1; p.j += strip) {
-        p.n = min(strip, j1 - p.j);
-        if (few)
-            run_few(&p, block);
-        else
-            run_strip(&p, block);
-    }
+    vectors_run(g, scratch, thread, n_threads);
 }
 
 const struct lvn_gemm_kernel LVN_ISA_NAME(lvn_gemm) = {.scratch = scratch_bytes, .rounds = rounds, .run = run};
