@@ -41,6 +41,9 @@ is llama-124m model.kind=llama model.n_layer=12 model.n_embd=768 model.tied=True
 is smollm2-135m-chat model.init=smollm2-135m-instruct data.kind=chat data.pack=True model.block_size=1024
 is llama-3.2-1b-lora model.init=llama-3.2-1b-instruct data.kind=chat lora.rank=16 lora.targets=all-linear trainer.recompute=blocks
 is qwen3-0.6b-lora model.init=qwen3-0.6b data.kind=chat lora.rank=16 lora.targets=all-linear trainer.recompute=blocks
+for recipe in qwen3-8b-qlora llama-3.1-8b-qlora; do
+    is $recipe model.quantize=nf4 data.kind=chat lora.rank=16 trainer.precision=bf16-true trainer.recompute=blocks
+done
 is gpt2-eval model.init=gpt2 trainer.batch_size=8 trainer.limit_val_batches=500
 
 # They run, with a tiny model and other data in the place of GPT-2 and OpenWebText.

@@ -306,6 +306,10 @@ static const struct lvn_size sizes[] = {
      {16, 32, 8, 2048, 8192, 131072, 128256, 500000, true}},
     {"llama-2-7b", "meta-llama/Llama-2-7b-hf", {32, 32, 32, 4096, 11008, 4096, 32000, 10000, false}},
     {"llama-3-8b", "meta-llama/Meta-Llama-3-8B", {32, 32, 8, 4096, 14336, 8192, 128256, 500000, false}},
+    {"llama-3.1-8b", "meta-llama/Llama-3.1-8B", {32, 32, 8, 4096, 14336, 131072, 128256, 500000, false}},
+    {"llama-3.1-8b-instruct",
+     "meta-llama/Llama-3.1-8B-Instruct",
+     {32, 32, 8, 4096, 14336, 131072, 128256, 500000, false}},
     {NULL, NULL, {0}},
 };
 static const struct lvn_size qwen3_sizes[] = {
