@@ -62,6 +62,14 @@ code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g
 says "are taken: it fits." out
 code 0 "$LEVIN" plan "${small[@]}" --device=arc770 --json --model.n_layer=60 --model.n_head=32 --model.n_embd=4096 --trainer.accelerator=trace
 json 'd["device"]["name"] == "arc770" and not d["device"]["fits"] and d["device"]["needed_bytes"] > 4 * 4 * 60 * 12 * 4096 ** 2'
+# there a run keeps what fits, which a plan for this machine recomputes
+many=(--model.n_layer=12 --model.n_head=12 --model.n_embd=768 --model.block_size=256 --trainer.micro_batch_size=16 --trainer.batch_size=16)
+code 0 "$LEVIN" plan "${small[@]}" "${many[@]}" --json --trainer.accelerator=trace
+json 'd["recompute"] == "cheap"'
+code 0 "$LEVIN" plan "${small[@]}" "${many[@]}" --json --trainer.accelerator=trace --device=h200
+json 'd["recompute"] == "none"'
+code 0 "$LEVIN" plan "${small[@]}" "${many[@]}" --json --trainer.accelerator=trace --device=h200 --model.block_size=2048 --trainer.micro_batch_size=256 --trainer.batch_size=256
+json 'd["recompute"] == "cheap"'
 for device in max1100 h200; do
     code 0 "$LEVIN" plan "${small[@]}" --device=$device --json
     json 'd["device"]["has_kernels"]'

@@ -333,6 +333,19 @@ EXPORT bool doubleHeld(struct stream *s, atomic_int *graphs)
     return true;
 }
 
+/* For doubles of libraries: they allocate memory of the device, and keep it. */
+EXPORT void doubleTake(size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    in_use += bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+EXPORT bool doubleCaptured(const struct stream *s)
+{
+    return s->capture;
+}
+
 EXPORT int cuEventCreate(struct event **e, unsigned flags)
 {
     (void)flags;

@@ -4,11 +4,13 @@
  * The ranks share a file in memory, which the id names. A call on a stream becomes a host function there
  * (cuLaunchHostFunc of the double of the driver), so it runs in the stream's order, late, within graphs, as often as
  * these are launched. Ranks meet at every chunk of every collective, compare their calls, and add in the order of their
- * numbers. A rank that waits for a lost rank waits until its communicator is aborted. Destroying or aborting a
- * communicator waits until the last graph that was captured with it is gone, as NCCL does (commDestroySync() in its
- * init.cc).
+ * numbers. A rank that waits for a lost rank waits until its communicator is aborted. A kind of collective of several
+ * numbers may not be used for the first time within a capture: NCCL connects its algorithms then, and a network plug-in
+ * allocates. Destroying or aborting a communicator waits until the last graph that was captured with it is gone, as
+ * NCCL does (commDestroySync() in its init.cc).
  *
  *   LEVIN_DOUBLE_NCCL                      the version it reports (22703)
+ *   LEVIN_DOUBLE_NCCL_MEMORY               bytes of device memory that a communicator takes and keeps (0)
  *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective
  *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError reports the error, and itself succeeds
  *
@@ -25,7 +27,7 @@
 
 enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 enum { UINT8 = 1, INT32 = 2, INT64 = 4, FLOAT32 = 7, FLOAT64 = 8, BFLOAT16 = 9 };
-enum { ALL_REDUCE, REDUCE, BROADCAST };
+enum { ALL_REDUCE, REDUCE, BROADCAST, KINDS };
 enum { MAX_RANKS = 8, PIECE = 1 << 16 /* bytes */ };
 #define EXPORT __attribute__((visibility("default"), noinline))
 #define CALL(name, code)                                                                                               \
@@ -53,6 +55,7 @@ struct comm {
     int rank, size;
     long done;
     atomic_int aborted, wrong, graphs; /* graphs: captured with it */
+    bool connected[KINDS];             /* was used outside of captures, for several numbers */
     struct work *works;
 };
 
@@ -65,6 +68,7 @@ struct work {
 
 static int (*launch)(void *stream, void (*f)(void *), void *data);
 static bool (*held)(void *stream, atomic_int *graphs);
+static bool (*captured)(void *stream);
 static int depth;
 static long comms;
 
@@ -182,6 +186,11 @@ static int ask(struct comm *c, struct task t, const void *from, void *to, int op
     bool known = (t.type == UINT8 && t.kind == BROADCAST) || t.type == INT32 || t.type == INT64 ||
                  (t.type >= FLOAT32 && t.type <= BFLOAT16);
     if (!c || !known || op != 0 || from != to || t.root >= c->size) return INVALID_ARGUMENT;
+    if (captured(stream) && !c->connected[t.kind]) {
+        fprintf(stderr, "double: rank %d connects an algorithm within a capture\n", c->rank);
+        return INTERNAL_ERROR;
+    }
+    c->connected[t.kind] |= t.count > 1;
     struct work *w = calloc(1, sizeof *w);
     *w = (struct work){.comm = c, .task = t, .x = to, .next = c->works};
     c->works = w;
@@ -229,12 +238,18 @@ EXPORT int ncclCommInitRank(struct comm **out, int size, struct id id, int rank)
     memcpy(&launch, &function, sizeof function);
     if (!(function = dlsym(driver, "doubleHeld"))) return 1;
     memcpy(&held, &function, sizeof function);
+    if (!(function = dlsym(driver, "doubleCaptured"))) return 1;
+    memcpy(&captured, &function, sizeof function);
     int file = open(id.path, O_RDWR | O_CLOEXEC);
     if (file < 0 || size > MAX_RANKS || rank >= size) return SYSTEM_ERROR;
     struct comm *c = *out = calloc(1, sizeof *c);
     *c = (struct comm){.rank = rank, .size = size};
     c->capacity = mmap(NULL, sizeof *c->capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
+    void (*take)(size_t bytes);
+    if (!(function = dlsym(driver, "doubleTake"))) return 1;
+    memcpy(&take, &function, sizeof function);
+    take((size_t)double_number("LEVIN_DOUBLE_NCCL_MEMORY", 0));
     atomic_fetch_add(&c->capacity->joined, 1);
     while (atomic_load(&c->capacity->joined) < size) usleep(50);
     (void)unlink(id.path);

@@ -40,8 +40,6 @@ struct matrix_double {
     "#define LVN_LDMATRIX(v, row) ldmatrix(v, row, 0)\n"                                                               \
     "#define LVN_LDMATRIX_TRANSPOSED(v, row) ldmatrix(v, row, 1)\n"                                                    \
     "#define LVN_SHUFFLE_XOR(x, mask) intel_sub_group_shuffle_xor(x, (uint)(mask))\n"                                  \
-    "#define LVN_COPY_ASYNC(to, from, there) vstore8(there ? vload8(0, from) : (ushort8)0, 0, to)\n"                   \
-    "#define LVN_COPY_WAIT() (void)0\n"                                                                                \
     "static inline void ldmatrix(uint *v, __local const ushort *row, int transposed)\n"                                \
     "{\n"                                                                                                              \
     "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"                                      \
@@ -54,10 +52,27 @@ struct matrix_double {
     "    }\n"                                                                                                          \
     "}\n"
 
+/* cp.async: the copy may take place at once, or as late as the wait for it. */
+#define COPIES_EARLY                                                                                                   \
+    "#define LVN_COPIES\n"                                                                                             \
+    "#define LVN_COPY_ASYNC(to, from, there) vstore8(there ? vload8(0, from) : (ushort8)0, 0, to)\n"                   \
+    "#define LVN_COPY_WAIT() (void)0\n"
+#define COPIES_LATE                                                                                                    \
+    "struct copy { __local ushort *to; const __global ushort *from; };\n"                                              \
+    "#define LVN_COPIES struct copy copies[16]; int n_copies = 0;\n"                                                   \
+    "#define LVN_COPY_ASYNC(to_, from_, there) \\\n"                                                                   \
+    "    copies[n_copies].to = to_, copies[n_copies++].from = there ? from_ : (const __global ushort *)0\n"            \
+    "#define LVN_COPY_WAIT() copy_all(copies, &n_copies)\n"                                                            \
+    "static inline void copy_all(const struct copy *c, int *n)\n"                                                      \
+    "{\n"                                                                                                              \
+    "    for (int i = 0; i < *n; i++) vstore8(c[i].from ? vload8(0, c[i].from) : (ushort8)0, 0, c[i].to);\n"           \
+    "    *n = 0;\n"                                                                                                    \
+    "}\n"
+
 /* PTX ISA, mma.m16n8k16: a (i,k) is with lane i % 8 * 4 + k % 8 / 2, in number i / 8 + k / 8 * 2; b (k,j) with lane
  * j * 4 + k % 8 / 2, in number k / 8; of pairs the first is the low one. */
-#define NVIDIA(type)                                                                                                   \
-    "#define LVN_MATRIX_NVIDIA\n" LDMATRIX "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n" OF_##type               \
+#define NVIDIA(type, copies)                                                                                           \
+    "#define LVN_MATRIX_NVIDIA\n" LDMATRIX copies "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n" OF_##type        \
         "static inline void mma(float *d, const uint *a, uint b0, uint b1)\n"                                          \
         "{\n"                                                                                                          \
         "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"                                  \
@@ -85,12 +100,13 @@ static const struct matrix_double matrix_doubles[] = {
     {"Intel's, of 8 items", "Intel",
      INTEL(bf16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"),
      LVN_BF16, 0, false},
-    {"NVIDIA's", "Intel", NVIDIA(bf16), LVN_BF16, 24, false},
+    {"NVIDIA's", "Intel", NVIDIA(bf16, COPIES_EARLY), LVN_BF16, 24, false},
+    {"NVIDIA's, with late copies", "Intel", NVIDIA(bf16, COPIES_LATE), LVN_BF16, 128, false},
     {"loops, in fp16", NULL, "#define LVN_MATRIX_PLAIN\n", LVN_F16, 24, false},
     {"Intel's, of 8 items, in fp16", "Intel",
      INTEL(f16, "8", "int8", "intel_sub_group_shuffle(row[i], j)", "intel_sub_group_shuffle(row[i], j) >> 16"), LVN_F16,
      0, false},
-    {"NVIDIA's, in fp16", "Intel", NVIDIA(f16), LVN_F16, 0, false},
+    {"NVIDIA's, in fp16", "Intel", NVIDIA(f16, COPIES_EARLY), LVN_F16, 0, false},
 };
 
 #endif

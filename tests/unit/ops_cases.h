@@ -225,6 +225,14 @@ static const struct op_case op_cases[] = {
     {LVN_OP_attention, .attr.attention = {.scale = 0.0625}, /* heads of 256; one length is 0 */
         .in = {REAL(3, 2, 2, 256), REAL(3, 70, 2, 256), REAL(3, 70, 2, 256), IDS(71, 3)}, .large = true},
 
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.125}, /* heads of GPT-2, Llama and others: tiles */
+        .in = {HEADS(1, 200, 2, 64, 384, 0), HEADS(1, 200, 2, 64, 384, 128), HEADS(1, 200, 2, 64, 384, 256)},
+        .large = true},
+    {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.09},
+        .in = {REAL(2, 140, 4, 128), REAL(2, 140, 2, 128), REAL(2, 140, 2, 128)}, .large = true},
+    {LVN_OP_attention, .attr.attention = {.scale = 0.1},
+        .in = {REAL(2, 70, 2, 96), REAL(2, 75, 2, 96), REAL(2, 75, 2, 96), IDS(76, 2)}, .large = true},
+
     /* key ranges and soft caps */
     {LVN_OP_attention, .attr.attention = {.causal = true, .scale = 0.5, .window = 1},
         .in = {REAL(1, 4, 2, 3), REAL(1, 4, 2, 3), REAL(1, 4, 2, 3)}},

@@ -107,6 +107,8 @@ struct lvn_queue_ops {
     /* Block the host until the queue is empty. */
     enum lvn_status (*finish)(struct lvn_device_queue *q);
     void *(*address)(const struct lvn_memory *m, int64_t offset); /* for library calls */
+    /* Set d->memory_bytes anew: a communication library has taken memory since the device was opened. */
+    enum lvn_status (*update_memory)(struct lvn_device *d);
 };
 
 struct lvn_backend {

@@ -79,7 +79,9 @@
 /* START begins to copy rows first .. first + STEP - 1 of x and y, of which there are T, into the arrays of `stage`;
  * ARRIVE waits for them, and for all items that computed on rows before. */
 #if STAGES > 1
-#define DECLARE_NEXT int stage = 0
+#define DECLARE_NEXT                                                                                                   \
+    LVN_COPIES                                                                                                         \
+    int stage = 0
 #define OF_STAGE stage
 #define STAGE(stage) ((stage)*2 * STEP * PITCH)
 #define START(stage, X, x, x_at, x_step, Y, y, y_at, y_step, first, T)                                                 \

@@ -338,6 +338,19 @@ static enum lvn_status plan_collectively(struct lvn_train_programs *programs, co
         r, lvn_reduction_prepare(&programs->reduction, programs->step_session->program, programs->leaf));
 }
 
+/* NCCL allocates device memory when ranks join, after the plan, which knew that they can: plan again if a rank's device
+ * has too little left. */
+static enum lvn_status plan_within_rest(struct lvn_train_programs *programs, const struct lvn_train_programs_options *o)
+{
+    struct lvn_ranks *r = programs->ranks;
+    struct lvn_device *d = programs->model_state->device;
+    if (!r->device_comm) return LVN_OK;
+    LVN_TRY(lvn_ranks_agree(r, d->backend->queues->update_memory(d)));
+    int64_t too_large = !lvn_model_state_fits(programs->model_state);
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, &too_large, 1, LVN_I64, LVN_MAX));
+    return too_large ? lvn_train_programs_replan(programs, o) : LVN_OK;
+}
+
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct levin_settings *s,
                                         const struct lvn_model_config *c, const struct lvn_train_programs_options *o)
 {
@@ -370,7 +383,8 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
     if (!r) return plan_for_memory(programs, c, o);
     LVN_TRY(plan_collectively(programs, c, o));
     LVN_TRY(lvn_ranks_group(r, programs->model_state->device, s));
-    return lvn_ranks_divide(r, programs->reduction.sharding.group);
+    LVN_TRY(lvn_ranks_divide(r, programs->reduction.sharding.group));
+    return plan_within_rest(programs, o);
 }
 
 enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *programs,

@@ -108,6 +108,7 @@ int main(void)
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[4]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[5]),
         cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[6]),
+        cmocka_unit_test_prestate(matrix_units_agree, (void *)(uintptr_t)&matrix_doubles[7]),
         cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[0]),
         cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[1]),
         cmocka_unit_test_prestate(tiles_change_no_bits, (void *)(uintptr_t)&matrix_doubles[2]),

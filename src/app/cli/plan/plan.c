@@ -296,6 +296,23 @@ static bool needs_gpu(const struct levin_settings *s, const struct lvn_backend *
     return b->describe || none || (s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED && !b->fp16);
 }
 
+/* A run on a device with separate memory keeps all activations, unless they do not fit. */
+static enum lvn_status plan_programs(struct plan *p, const struct lvn_train_programs_options *o)
+{
+    const bool device = *p->c->flag[LVN_FLAG_plan_device].t && !lvn_cli_on(p->c, LVN_FLAG_plan_fit);
+    const enum lvn_trainer_recompute given = p->s->trainer.recompute;
+    if (!device || given != LVN_TRAINER_RECOMPUTE_AUTO)
+        return lvn_train_programs_plan(&p->training, p->s, &p->setup.config, o);
+    int64_t takes, available;
+    p->c->settings.trainer.recompute = LVN_TRAINER_RECOMPUTE_NONE;
+    LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, o));
+    LVN_TRY(lvn_plan_device_memory(p->c, &p->training, &takes, &available));
+    p->c->settings.trainer.recompute = given;
+    if (takes <= available) return LVN_OK;
+    lvn_train_programs_release(&p->training);
+    return lvn_train_programs_plan(&p->training, p->s, &p->setup.config, o);
+}
+
 static enum lvn_status show(struct plan *p)
 {
     if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(p->c));
@@ -331,7 +348,7 @@ static enum lvn_status show(struct plan *p)
         .machine_bytes = (int64_t)p->c->flag[LVN_FLAG_plan_memory].r,
         .planner = lvn_callbacks_planner(&p->callbacks)};
     if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit(p->c, &p->setup.config, &plan, &p->base));
-    LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, &plan));
+    LVN_TRY(plan_programs(p, &plan));
     if (!p->base) p->base = lvn_plan_base_bytes(&p->training);
     show_model(p);
     const struct lvn_program *step = p->training.step_session->program;

@@ -197,12 +197,21 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
     return lvn_gpu_bind(out, p, b, &driver, lvn_cuda_products_library(p->device), has_matrix_units(p->device));
 }
 
+/* Is this the program's first run with collectives between devices? It is not captured: NCCL connects an algorithm when
+ * it first uses it, and a network plug-in may then allocate memory, which a capture forbids. */
+static bool connects(struct lvn_gpu_program *p, const struct lvn_execution *execution)
+{
+    if (p->communicated || !execution->collectives || !lvn_gpu_carries(p, execution->collectives)) return false;
+    return p->communicated = true;
+}
+
 static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *execution)
 {
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
     LVN_TRY(lvn_cuda_commit_writes(lvn_cuda_of(b->device)));
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
-    if (!execution->launched && lvn_cuda_captures(p, execution)) return lvn_cuda_run_captured(p, execution);
+    if (!execution->launched && !connects(p, execution) && lvn_cuda_captures(p, execution))
+        return lvn_cuda_run_captured(p, execution);
     LVN_TRY(lvn_gpu_run(b, execution));
     return lvn_cuda_queues_end(lvn_cuda_of(b->device));
 }

@@ -52,6 +52,17 @@ static enum lvn_status make_streams(struct lvn_cuda_device *d)
     return make_reader(d, &d->reader, "copying from the device");
 }
 
+static enum lvn_status update_memory(struct lvn_device *device)
+{
+    struct lvn_cuda_device *d = lvn_cuda_of(device);
+    size_t available = 0, total = 0;
+    LVN_TRY(lvn_cuda_use(d));
+    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "querying free memory");
+    device->memory_bytes = (int64_t)available - lvn_backend_reserve(device->backend, (int64_t)total);
+    if (device->memory_bytes < 1) device->memory_bytes = 1;
+    return LVN_OK;
+}
+
 enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
 {
     int n, pools = 0;
@@ -67,10 +78,7 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
               number, d->facts.name);
     LVN_CUDA_DO(d, lvn_cuda.context_retain(&d->context, d->facts.handle), "taking the device");
     LVN_TRY(lvn_cuda_use(d));
-    size_t available = 0, total = 0;
-    LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "querying free memory");
-    d->base.memory_bytes = (int64_t)available - lvn_backend_reserve(d->base.backend, (int64_t)total);
-    if (d->base.memory_bytes < 1) d->base.memory_bytes = 1;
+    LVN_TRY(update_memory(&d->base));
     return make_streams(d);
 }
 
@@ -500,7 +508,8 @@ const struct lvn_queue_ops lvn_cuda_queue_ops = {.open = queue_open,
                                                  .mark = queue_mark,
                                                  .end = queue_end,
                                                  .finish = queue_finish,
-                                                 .address = queue_address};
+                                                 .address = queue_address,
+                                                 .update_memory = update_memory};
 
 enum lvn_status lvn_cuda_wait(struct lvn_device *base)
 {

@@ -67,6 +67,7 @@ struct lvn_gpu_program {
     int n_data;
     struct lvn_gpu_staging *staging; /* [n_handles], one per collective handle */
     int64_t micro_batch;             /* the micro-batch for which the arguments are set */
+    bool communicated;               /* a run with collectives between devices has begun */
     void *backend_data;              /* private to the backend */
 };
 
