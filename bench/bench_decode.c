@@ -150,16 +150,19 @@ int main(int argc, char **argv)
     const int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     const int64_t tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 100;
     const int64_t prompt = argc > 4 ? strtol(argv[4], NULL, 10) : 0;
+    bool known = false;
     if (!prompt)
         printf("%-21s %-5s %4s %9s %10s %8s %8s %9s %8s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "allow",
                "GFLOP/s", "allow", "reached");
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
         if (argc > 1 && strcmp(argv[1], workloads[i].size) != 0) continue;
+        known = true;
         if ((prompt > 0 ? prefill(&workloads[i], threads, prompt)
                         : run_all(&workloads[i], threads, tokens < 2 * FIRST ? 2 * FIRST : tokens)) == LVN_OK)
             continue;
         fprintf(stderr, "bench_decode: %s\n%s", levin_error_text(), levin_error_trace());
         return 1;
     }
-    return 0;
+    if (!known) fprintf(stderr, "bench_decode: there is no model '%s'\n", argv[1]);
+    return known ? 0 : 2;
 }

@@ -163,7 +163,10 @@ int main(int argc, char **argv)
             double rate[TYPES], p = peak(&work, n_threads);
             best = p > best ? p : best;
             work.g = make(&shapes[i], (enum kind)kind, x, w, y);
-            if (product->scratch(&work.g) > work.scratch_bytes) return 1;
+            if (product->scratch(&work.g) > work.scratch_bytes) {
+                fprintf(stderr, "bench_gemm: %s requires more scratch than there is\n", kind_names[kind]);
+                return 1;
+            }
             measure(&work, n_threads, seconds, TYPES, rate);
             printf("  %-12s fp32 %6.1f (%3.0f %%)   bf16 %6.1f (%3.0f %%)\n", kind_names[kind], rate[FP32],
                    rate[FP32] / best * 100, rate[BF16], rate[BF16] / best * 100);

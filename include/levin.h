@@ -204,9 +204,9 @@ int levin_train_model(struct levin_settings *s, const struct levin_own_model *m,
 /* --- a run under your control: what levin_train_model() does in one call, step by step ---
  *
  * All ranks make the same calls in the same order. A process has at most one run at a time, and may open another one
- * after closing it. Numbers are read and written with a decimal point in every locale. A call that fails during
- * computation invalidates the run: close it, and resume from its last checkpoint. To evaluate a trained custom model or
- * generate with it, open its run with LEVIN_OPEN_RESUME and make no step. */
+ * after closing it. Numbers are read and written with a decimal point in every locale. A step or a save that fails
+ * invalidates the run, and so does any call that loses another rank: close it, and resume from its last checkpoint. To
+ * evaluate a trained custom model or generate with it, open its run with LEVIN_OPEN_RESUME and make no step. */
 struct levin_run;
 enum levin_open {
     LEVIN_OPEN_NEW,
@@ -217,7 +217,7 @@ enum levin_open {
 int levin_run_open(struct levin_run **r, struct levin_settings *s, const struct levin_own_model *m,
                    enum levin_open mode);
 
-/* Events of a run: START in levin_run_open_with(), END in levin_run_close(), the others in between. */
+/* Events of a run: START in levin_run_open_with(), END in levin_run_end(), the others in between. */
 enum levin_on {
     LEVIN_ON_START,      /* planned and loaded, before the first step; text: the checkpoint it resumes, or NULL */
     LEVIN_ON_STEP,       /* a step has ended */

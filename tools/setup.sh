@@ -340,6 +340,8 @@ install_packages() {
         local names=() silence=/usr/sbin/policy-rc.d
         # Packages of servers start them; a file that says no keeps them quiet.
         [ $dev = 1 ] && [ ! -e $silence ] || silence=
+        # It must not outlive this script, or no service of this machine starts again.
+        [ -z "$silence" ] || trap 'rm -rf "$folder"; '"${root[*]-}"' rm -f '$silence EXIT
         [ -z "$silence" ] || { printf '#!/bin/sh\nexit 101\n' | ${root[@]+"${root[@]}"} tee $silence >/dev/null &&
             ${root[@]+"${root[@]}"} chmod +x $silence; }
         ${root[@]+"${root[@]}"} apt-get -q update || echo "setup: apt-get update failed; trying with the lists that are here"

@@ -62,14 +62,14 @@ def _load() -> ctypes.CDLL:
         lib = ctypes.CDLL(str(path))
         lib.levin_abi_version.restype = c_int
         found = lib.levin_abi_version()
+        if found != ABI:
+            raise FaultError(f"'{path}' has ABI version {found}, but this package requires {ABI}: use the library of "
+                             "this package")
+        for name, (result, arguments) in FUNCTIONS.items():
+            function = getattr(lib, name)  # an older library of this version may lack it
+            function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as e:
         raise FaultError(f"'{path}' cannot be used as levin's library: {e}") from e
-    if found != ABI:
-        raise FaultError(f"'{path}' has ABI version {found}, but this package requires {ABI}: use the library of "
-                         "this package")
-    for name, (result, arguments) in FUNCTIONS.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
     return lib
 
 

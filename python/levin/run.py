@@ -465,8 +465,9 @@ class Run(_library.NotCopied):
             raise InputError("summary() needs data in files, but the data of this run are in Python")
         keys = [f"--{k}={v}" for k, v in self.settings.items()
                 if self.settings.source(k) not in ("default", "") and not self.settings.source(k).startswith("from ")]
+        given = {f"LEVIN_{k.upper().replace('.', '_')}" for k in self.settings}  # `keys` has them, unless overridden
         done = subprocess.run([str(_library.find_program()), "plan", "--json", *keys], capture_output=True, text=True,
-                              env={k: v for k, v in os.environ.items() if not k.startswith("LEVIN_")})
+                              env={k: v for k, v in os.environ.items() if k not in given})
         if done.returncode:
             kind = InputError if done.returncode == 2 else FaultError
             raise kind(done.stderr.strip().removeprefix("error: "))

@@ -133,8 +133,10 @@ static void add(char *x, const char *y, size_t n, int type)
 
 static bool all_alike(const struct comm *c)
 {
-    for (int i = 1; i < c->size; i++)
-        if (memcmp(&c->capacity->task[i], &c->capacity->task[0], sizeof c->capacity->task[0])) return false;
+    const struct task *first = &c->capacity->task[0];
+    for (const struct task *t = first + 1; t < first + c->size; t++)
+        if (t->kind != first->kind || t->type != first->type || t->root != first->root || t->count != first->count)
+            return false;
     return true;
 }
 

@@ -38,7 +38,7 @@ static void use(const struct lvn_tokenizer *t, const uint8_t *text, int64_t n)
         if (ids.p[i] < 0 || ids.p[i] >= t->n) abort();
     if (lvn_decode(t, ids.p, ids.n, &back) != LVN_OK) abort();
     bool same = back.n == n && !(n && memcmp(back.p, text, (size_t)n));
-    bool changes = t->normalizer.n || t->model != LVN_MODEL_BYTES || t->n_added;
+    bool changes = t->normalizer.n || t->model != LVN_TOKENIZER_BYTES || t->n_added;
     for (int i = 0; i < t->pre_tokenizer.n; i++)
         changes = changes || t->pre_tokenizer.step[i].prepend != LVN_PREPEND_NEVER;
     for (int k = 0; k < N_GOOD; k++)

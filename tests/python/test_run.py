@@ -85,6 +85,19 @@ class Bits(unittest.TestCase):
         self.assertTrue(Path("runs/asks/checkpoints/step-4").is_dir())
         self.assertEqual(r.end_reason, "a callback of the program asked to stop")
 
+    def test_a_validation_requested_at_an_epoch(self):
+        class Asks(levin.Callback):
+            epochs = []
+
+            def on_epoch(self, run, event):
+                self.epochs.append(event.step)
+                return "validate"
+
+        history = run("epochs", callbacks=Asks(), trainer__batch_size=64, trainer__val_check_interval=100,
+                      trainer__max_steps=12).fit()
+        self.assertGreater(len(Asks.epochs), 1)
+        self.assertEqual(history["val_step"], sorted({*Asks.epochs, 12}))
+
 
 class Failures(unittest.TestCase):
     def fails(self, kind, text, call):

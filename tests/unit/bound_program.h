@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "host/isa.h"
-#include "passes/shard_sums.h"
+#include "passes/shard_checksums.h"
 
 struct bound_program {
     struct lvn_device *device;

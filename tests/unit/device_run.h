@@ -43,7 +43,7 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
                                        .attr = r->c->attr,
                                        .name = op->name,
                                        .hash = 12345,
-                                       /* of an update, which comes after the pass precision: in fp32 */
+                                       /* of an update, which comes after the pass mixed_precision: in fp32 */
                                        .product_dtype = r->c->op == LVN_OP_orthogonalize ? LVN_F32 : r->half,
                                        .scratch = LVN_NO_OPERAND}};
     for (int k = 0; k < LVN_MAX_IN; k++) {

@@ -139,7 +139,7 @@ static inline int check_cases(const char *tokenizer, const char *cases)
             check_text(t, row, &ids);
             bool rstrip = false;
             for (int i = 0; i < t->n_added; i++) rstrip = rstrip || t->added[i].rstrip;
-            if (t->model == LVN_MODEL_BYTES && !t->missing_bytes && !t->normalizer.n && !rstrip)
+            if (t->model == LVN_TOKENIZER_BYTES && !t->missing_bytes && !t->normalizer.n && !rstrip)
                 check_round(t, p, n, &ids);
         }
     int count = (int)json_array_size(list);

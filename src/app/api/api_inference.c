@@ -230,7 +230,12 @@ static enum lvn_status run_sample(struct levin_inference *m, struct levin_genera
     if (status == LVN_OK) {
         g->text = lvn_calloc((size_t)(s->text.ready - s->text.prompt_bytes) + 1, 1);
         g->ids = lvn_malloc(sizeof *g->ids * (size_t)(sample->n_generated + 1));
-        if (!g->text || !g->ids) status = LVN_MEMORY;
+        if (!g->text || !g->ids) {
+            free(g->text);
+            free(g->ids);
+            g->text = NULL, g->ids = NULL;
+            status = LVN_MEMORY;
+        }
     }
     if (status == LVN_OK && s->text.ready > s->text.prompt_bytes)
         memcpy(g->text, s->text.text.p + s->text.prompt_bytes, (size_t)(s->text.ready - s->text.prompt_bytes));

@@ -300,8 +300,10 @@ static enum lvn_status enter(struct levin_run *r, const char *call)
              (long long)r->trainer.running.step);
 }
 
+/* A lost connection invalidates the run in any call. */
 static int leave(struct levin_run *r, locale_t before, enum lvn_status status)
 {
+    if (status == LVN_COMM && r->status == LVN_OK) r->status = status;
     lvn_api_leave(&r->handle);
     return lvn_api_return(before, status);
 }

@@ -1,4 +1,5 @@
-/* chain.h - the steps of an elementwise chain (attr.chain.steps), which the chains pass makes and ops/chain.c computes.
+/* chain.h - the steps of an elementwise chain (attr.chain.steps), which the fuse_chains pass makes and ops/chain.c
+ * computes.
  *
  * A chain starts with the elements of its first input. Each step replaces a value; MUL reads the next input. The first
  * step is in the lowest bits. Kernels of devices are compiled for the steps of a chain, which therefore fit an int. */

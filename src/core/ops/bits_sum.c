@@ -1,5 +1,5 @@
 /* bits_sum.c - adds the bits of a range to a running sum, in the steps in which the range is selected
- * (passes/shard_sums.c).
+ * (passes/shard_checksums.c).
  *
  * in[0]: the range (n), or bytes of several types, a multiple of 4. out[0]: I32 (1), updated in place: out[0] += sum of
  * bits(i) mod 2^32. bits(i) are those of element i in fp32 (fp64: of both halves). Any single change is detected;

@@ -1,4 +1,4 @@
-/* chain.c - several elementwise operations as one, which passes over memory once; made by the chains pass.
+/* chain.c - several elementwise operations as one, which passes over memory once; made by the fuse_chains pass.
  *
  *     y = step(... step(step(x)))     graph/chain.h lists the steps
  *

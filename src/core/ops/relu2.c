@@ -1,6 +1,6 @@
 /* relu2.c - y = max(x, 0)^2, the squared ReLU, of any shape. (So et al.: "Primer", 2021.)
  *
- * The chains pass makes it a step of a chain (chain.c), which has the fast kernels. */
+ * The fuse_chains pass makes it a step of a chain (chain.c), which has the fast kernels. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

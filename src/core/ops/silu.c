@@ -1,6 +1,6 @@
 /* silu.c - y = x * sigmoid(x), of any shape; dx = dy s (1 + x (1 - s)) with s = sigmoid(x).
  *
- * The chains pass makes it a step of a chain (chain.c), which has the fast kernels. */
+ * The fuse_chains pass makes it a step of a chain (chain.c), which has the fast kernels. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

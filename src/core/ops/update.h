@@ -3,7 +3,7 @@
  *
  * The sum is that of bits_sum.c over parameters and moments. An update adds the bits that it wrote and subtracts those
  * that it read. So the running sum equals the sum of the memory, unless something else has changed it
- * (passes/shard_sums.c). */
+ * (passes/shard_checksums.c). */
 #ifndef LVN_UPDATE_H
 #define LVN_UPDATE_H
 

@@ -1,5 +1,5 @@
-/* fuse_chains.c - the chains pass, which makes chains (ops/chain.c) of elementwise operations, so that a chain passes
- * over memory once, forward and backward.
+/* fuse_chains.c - the pass fuse_chains, which makes chains (ops/chain.c) of elementwise operations, so that a chain
+ * passes over memory once, forward and backward.
  *
  *   silu, mul                -> chain     the gated MLP of Llama
  *   gelu_tanh, mul           -> chain     that of Gemma
@@ -115,7 +115,7 @@ static void become_chain(struct lvn_program *p, struct lvn_instr *i, const struc
     for (int k = 0; k < LVN_MAX_IN; k++) i->in[k] = k < s->n_in ? s->in[k] : LVN_NO_OPERAND;
 }
 
-enum lvn_status lvn_pass_chains(struct lvn_program *p)
+enum lvn_status lvn_pass_fuse_chains(struct lvn_program *p)
 {
     struct chaining c = {.p = p,
                          .of = lvn_arena_alloc(&p->arena, sizeof *c.of * (size_t)(p->n_instrs + 1)),

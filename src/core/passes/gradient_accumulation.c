@@ -71,7 +71,7 @@ static enum lvn_status merge(struct lvn_program *p, struct counter *c, int64_t m
     return LVN_OK;
 }
 
-enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree)
+enum lvn_status lvn_pass_gradient_accumulation(struct lvn_program *p, const struct lvn_tree_leaves *tree)
 {
     struct lvn_operand buffers[LVN_MAX_PENDING];
     int n_known = 0;

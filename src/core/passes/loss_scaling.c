@@ -24,7 +24,7 @@ static struct lvn_instr *insert(struct lvn_program *p, int at, enum lvn_op_id id
     return &p->instrs[at];
 }
 
-enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o)
+enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_optimizer *o)
 {
     int norm = p->n_instrs - 1;
     while (norm > 0 && p->instrs[norm].id != LVN_OP_grad_norm && p->instrs[norm].id != LVN_OP_grad_clip) norm--;

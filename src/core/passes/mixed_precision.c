@@ -172,7 +172,7 @@ static bool is_real(enum lvn_dtype t)
     return t == LVN_F32 || t == LVN_F64 || t == LVN_BF16 || t == LVN_F16;
 }
 
-enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision)
+enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precision precision)
 {
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];

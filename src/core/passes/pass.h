@@ -10,10 +10,10 @@
 
 enum lvn_status lvn_pass_prune(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
-enum lvn_status lvn_pass_chains(struct lvn_program *p) LVN_CHECKED;
+enum lvn_status lvn_pass_fuse_chains(struct lvn_program *p) LVN_CHECKED;
 /* UNSUPPORTED: an input has another type than the graph's real type; or that is not fp32 and `precision` is not TRUE.
  */
-enum lvn_status lvn_pass_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
+enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
 /* UNSUPPORTED: an operation on the way to a trainable parameter has no gradient. */
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
 /* For all modes but BLOCKS. device: AUTO depends on its memory; NULL: a host. */
@@ -21,15 +21,15 @@ enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mod
                                    const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 /* tree: NULL: all micro-batches add to one gradient. */
-enum lvn_status lvn_pass_accumulate(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
+enum lvn_status lvn_pass_gradient_accumulation(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
 /* ARG: the optimizer works on matrices, and the model trains none in its blocks. */
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* device: determines which parameters are rounded if s->round is set. UNSUPPORTED: it has no kernel for an instruction.
  */
-enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s,
-                               const struct lvn_device *device) LVN_CHECKED;
-enum lvn_status lvn_pass_shard_sums(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
-enum lvn_status lvn_pass_scale(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+enum lvn_status lvn_pass_sharder(struct lvn_program *p, const struct lvn_sharding *s,
+                                 const struct lvn_device *device) LVN_CHECKED;
+enum lvn_status lvn_pass_shard_checksums(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
+enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
 /* The first n_sums outputs go to RESULT. UNSUPPORTED: the device has no kernel for an instruction. */

@@ -11,18 +11,18 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct levin_graph *g,
     LVN_TRY(lvn_program_build(&p, g, outputs, n_outputs));
     enum lvn_status s = lvn_pass_prune(p);
     if (s == LVN_OK && o->fuse) s = lvn_pass_fuse(p);
-    if (s == LVN_OK && o->fuse) s = lvn_pass_chains(p);
-    if (s == LVN_OK) s = lvn_pass_precision(p, o->precision);
+    if (s == LVN_OK && o->fuse) s = lvn_pass_fuse_chains(p);
+    if (s == LVN_OK) s = lvn_pass_mixed_precision(p, o->precision);
     p->gradients = o->n_partial_sums > LVN_BF16_PARTIAL_SUMS_MAX ? p->real : p->weights;
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train)
         s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute, o->device);
-    if (s == LVN_OK && o->train) s = lvn_pass_accumulate(p, o->tree);
+    if (s == LVN_OK && o->train) s = lvn_pass_gradient_accumulation(p, o->tree);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
-    if (s == LVN_OK && o->sharding) s = lvn_pass_shard(p, o->sharding, o->device);
-    if (s == LVN_OK && o->sharding && o->train && o->optimizer) s = lvn_pass_shard_sums(p, o->sharding);
+    if (s == LVN_OK && o->sharding) s = lvn_pass_sharder(p, o->sharding, o->device);
+    if (s == LVN_OK && o->sharding && o->train && o->optimizer) s = lvn_pass_shard_checksums(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
-        s = lvn_pass_scale(p, o->optimizer);
+        s = lvn_pass_loss_scaling(p, o->optimizer);
     return lvn_program_finish(out, p, o->n_sums, o->device, s);
 }
 

@@ -3,10 +3,11 @@
  * lvn_program_new() builds a program from a graph; a backend binds it to memory and runs it (backend/backend.h). A pass
  * (pass.h) is one function in one file; it rewrites the program. They run in this order:
  *
- *     build -> prune -> fuse -> chains -> precision -> differentiate -> recompute | blocks
- *           -> accumulate -> update -> shard -> shard_sums -> scale -> verify -> memory_planning
+ *     build -> prune -> fuse -> fuse_chains -> mixed_precision -> differentiate -> recompute | blocks
+ *           -> gradient_accumulation -> update -> sharder -> shard_checksums -> loss_scaling -> verify ->
+ * memory_planning
  *
- * A program starts as the forward instructions of a graph. Fuse and chains replace groups of instructions by fused
+ * A program starts as the forward instructions of a graph. Fuse and fuse_chains replace groups of instructions by fused
  * operations, differentiate appends backward instructions, recompute and blocks free activations and recompute them for
  * backward, verify checks the list against the operations' shape rules, memory_planning gives every value its offset.
  * Operands refer to values by index; every value is in one of a few buffers. Nothing is decided while the program runs.
@@ -28,7 +29,7 @@ enum lvn_buffer {
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* flat optimizer state: second moment */
     LVN_BUFFER_SCALE,  /* struct lvn_scaling, if the loss is scaled */
-    LVN_BUFFER_SUMS,   /* running sums of shards and gathered parameters (shard_sums.c) */
+    LVN_BUFFER_SUMS,   /* running sums of shards and gathered parameters (shard_checksums.c) */
     LVN_BUFFER_INPUT,  /* bound by the caller for each micro-batch; slot: index of the input */
     LVN_BUFFER_CACHE,  /* key/value cache: kept between runs; slot: index of the cache */
     LVN_BUFFER_RESULT, /* results of a run: struct lvn_result, then the sums of each micro-batch */
@@ -117,7 +118,8 @@ struct lvn_sharding {
     bool keep;        /* PARAMETERS: keep gathered parameters from forward to backward */
     bool round;       /* PARAMETERS: round those that all readers round to bf16 before gathering */
     int group; /* PARAMETERS: number of consecutive ranks that shard a copy of the model, a divisor of `size`; 0: all */
-    /* PARAMETERS: number of steps in which each block's gathered parameters are summed once (shard_sums.c); 0: never */
+    /* PARAMETERS: number of steps in which each block's gathered parameters are summed once (shard_checksums.c); 0:
+     * never */
     int64_t sums_every;
 };
 /* Number of ranks that shard a copy of the model, and a rank's index among them. */
@@ -173,7 +175,7 @@ struct lvn_program {
     struct levin_tensor **outputs;
     int n_outputs;
     int n_handles;                /* collectives; set by shard */
-    int n_shard_sums;             /* running sums of this rank's shards; set by shard_sums */
+    int n_shard_checksums;        /* running sums of this rank's shards; set by shard_checksums */
     bool training;                /* has backward instructions */
     enum lvn_recompute recompute; /* the mode in effect, never AUTO */
     /* Set by accumulate: */

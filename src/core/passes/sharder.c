@@ -1,4 +1,4 @@
-/* sharder.c - the pass shard: it inserts the collectives of data parallelism into a training program.
+/* sharder.c - the pass sharder: it inserts the collectives of data parallelism into a training program.
  *
  * Every rank runs the same program on its part of the batch. Gradients are divided into buckets: ranges of the flat
  * buffer, in the order in which backward completes them. In the last micro-batch the reduction of a bucket starts after
@@ -221,7 +221,7 @@ static enum lvn_status share_training(struct sharder *sharder)
     return sharder->failed ? LVN_MEMORY : LVN_OK;
 }
 
-enum lvn_status lvn_pass_shard(struct lvn_program *p, const struct lvn_sharding *s, const struct lvn_device *device)
+enum lvn_status lvn_pass_sharder(struct lvn_program *p, const struct lvn_sharding *s, const struct lvn_device *device)
 {
     if (s->size <= 1) return LVN_OK;
     LVN_CHECK(!(s->tree && s->sharded & LVN_SHARDS_GRADIENTS), INTERNAL,

@@ -1,4 +1,4 @@
-/* sharder.h - state and functions shared by the parts of the pass shard (sharder.c, sharder_sums.c,
+/* sharder.h - state and functions shared by the parts of the pass sharder (sharder.c, sharder_buckets.c,
  * sharder_gradients.c, sharder_parameters.c, sharder_update.c, sharder_matrices.c): the program being rebuilt and
  * functions that append to it. Out-of-memory is reported through sharder.failed. */
 #ifndef LVN_SHARDER_H
@@ -89,7 +89,7 @@ int *lvn_sharder_last_writers(struct lvn_arena *a, const struct lvn_program *p);
 /* Allocate one struct collective per block. NULL: out of memory. */
 struct collective *lvn_sharder_collectives(struct sharder *sharder);
 
-/* sharder_sums.c: whole gradients (ddp, zero1) */
+/* sharder_buckets.c: whole gradients (ddp, zero1) */
 /* Divide the gradients into buckets. */
 enum lvn_status lvn_sharder_find_buckets(struct sharder *sharder) LVN_CHECKED;
 /* Append the n instructions of `old`, followed by sums in buckets, or in tree order. */

@@ -50,8 +50,8 @@ const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, st
  * unchanged: warn and continue. (A failure to update only the links is reported too, although step-N exists.) */
 LVN_CHECKED enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *writer, double val_loss,
                                                   const struct lvn_checkpoint_score *score);
-/* Aborts: removes the files written and frees the writer. NULL: nothing. */
-void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *writer);
+/* Free the writer, and remove the files of a checkpoint that was not committed. NULL: nothing. */
+void lvn_checkpoint_writer_free(struct lvn_checkpoint_writer *writer);
 
 /* --- retention --- */
 

@@ -61,11 +61,11 @@ enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **out, const c
     if (status == LVN_OK)
         *out = writer;
     else
-        lvn_checkpoint_cancel(writer);
+        lvn_checkpoint_writer_free(writer);
     return status;
 }
 
-void lvn_checkpoint_cancel(struct lvn_checkpoint_writer *writer)
+void lvn_checkpoint_writer_free(struct lvn_checkpoint_writer *writer)
 {
     if (!writer) return;
     if (writer->temporary) lvn_tree_drop(writer->temporary);
@@ -175,23 +175,27 @@ const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, st
     return copy;
 }
 
-/* Removes a former step-N after its replacement. If it has files that levin did not write, it is renamed instead. */
-static void remove_replaced(struct lvn_checkpoint_writer *writer, const char *path)
+/* Removes a former step-N after its replacement. If it has files that levin did not write, or whose owner a damaged
+ * manifest does not tell, it is renamed instead. False: it is left where it is. */
+static bool remove_replaced(struct lvn_checkpoint_writer *writer, const char *path)
 {
-    const char *more = NULL,
-               *aside = lvn_arena_printf(&writer->arena, "%s" LVN_REPLACED "%ld", writer->final, (long)getpid());
+    enum { TRIES = 100 };
+    const char *more = NULL, *aside = NULL;
     enum lvn_status status = lvn_checkpoint_unmanaged(&writer->arena, path, &more);
-    bool damaged =
-        status == LVN_FORMAT || status == LVN_UNSUPPORTED; /* no valid manifest: that is why it is replaced */
     if (status != LVN_OK) lvn_error_clear();
-    if (!more && (status == LVN_OK || damaged)) {
+    if (!more && status == LVN_OK) {
         lvn_tree_drop(path);
-        return;
+        return true;
     }
-    if (aside && rename(path, aside) == 0)
-        lvn_log(LVN_LOG_WARN, "'%s' was replaced; it contained %s%s%s, so the former one is now '%s'", writer->final,
-                more ? "'" : "", more ? more : "files that could not be checked",
-                more ? "', which levin did not write" : "", aside);
+    bool moved = false;
+    for (int k = 0; k < TRIES && !moved; k++) { /* the name may be taken: in a container each process is number 1 */
+        aside = lvn_arena_printf(&writer->arena, "%s" LVN_REPLACED "%ld-%d", writer->final, (long)getpid(), k);
+        moved = aside && lvn_system.rename(path, aside) == 0;
+    }
+    lvn_log(LVN_LOG_WARN, "'%s' was replaced; it contained %s%s%s, so the former one is now '%s'", writer->final,
+            more ? "'" : "", more ? more : "files that could not be checked",
+            more ? "', which levin did not write" : "", moved ? aside : path);
+    return moved;
 }
 
 /* Renames the finished directory to step-N. A former step-N is removed only after the new one is in its place;
@@ -200,7 +204,7 @@ static enum lvn_status publish(struct lvn_checkpoint_writer *writer)
 {
     if (!lvn_path_exists(writer->final)) return lvn_file_rename(writer->temporary, writer->final);
     if (lvn_system.exchange(writer->temporary, writer->final) == 0) {
-        remove_replaced(writer, writer->temporary);
+        if (!remove_replaced(writer, writer->temporary)) writer->temporary = NULL; /* so that nobody removes it */
         return LVN_OK;
     }
     LVN_TRY(lvn_file_rename(writer->final, writer->old));
@@ -208,7 +212,7 @@ static enum lvn_status publish(struct lvn_checkpoint_writer *writer)
     if (status != LVN_OK)
         (void)!rename(writer->old, writer->final);
     else
-        remove_replaced(writer, writer->old);
+        (void)remove_replaced(writer, writer->old);
     return status;
 }
 
@@ -240,6 +244,6 @@ enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *writer, doub
 {
     enum lvn_status status = commit(writer, val_loss, score);
     if (status != LVN_OK) status = lvn_while_at(status, "writing the checkpoint '%s'", writer->final);
-    lvn_checkpoint_cancel(writer);
+    lvn_checkpoint_writer_free(writer);
     return status;
 }

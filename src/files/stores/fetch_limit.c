@@ -25,7 +25,7 @@ enum lvn_status lvn_size_variable(const char *name, int64_t *bytes)
     double n = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
     const bool complete = end != text && (!*end || (unit && !end[1]));
-    for (; unit && unit >= units; unit--) n *= 1024;
+    for (ptrdiff_t k = unit ? unit - units : -1; k >= 0; k--) n *= 1024;
     LVN_CHECK(complete && n >= 1 && n < 9e18, ARG,
               "the variable %s is '%.40s', expected a number of bytes above 0, with a unit of k, M, G, T or P: set it, "
               "for example, to 50G",

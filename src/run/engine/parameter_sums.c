@@ -6,7 +6,7 @@
 
 #include "engine/parameters.h"
 #include "formats/checksum.h"
-#include "passes/shard_sums.h"
+#include "passes/shard_checksums.h"
 
 /* A program without inputs, and its sums in the arena. */
 struct sums_program {
@@ -76,9 +76,9 @@ enum lvn_status lvn_parameter_sums_new(struct lvn_model_state *n, const struct l
         count_arena(n, &s->replicas);
     }
     if (lvn_parameters_any_sharded(n)) {
-        s->n_shards = training->n_shard_sums;
-        LVN_TRY(lvn_program_new_shard_sums(&s->shards.program, s->graph, training, &n->sharding, n->device,
-                                           &s->shards.sums));
+        s->n_shards = training->n_shard_checksums;
+        LVN_TRY(lvn_program_new_shard_checksums(&s->shards.program, s->graph, training, &n->sharding, n->device,
+                                                &s->shards.sums));
         count_arena(n, &s->shards);
     }
     return LVN_OK;

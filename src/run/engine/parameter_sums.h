@@ -1,6 +1,6 @@
 /* parameter_sums.h - sums of a model state's parameters and moments, computed on the device by separate programs:
  * checksums of replicas, which ranks compare, and sums of shards, which are compared with the running sums maintained
- * by updates (passes/shard_sums.c).
+ * by updates (passes/shard_checksums.c).
  *
  * consistency.h makes the comparisons. Trainings with several ranks plan these programs together with their sessions,
  * so their part of the arena is counted; the model state owns them. All functions that run one use the arena. */

@@ -31,11 +31,11 @@ struct peer {
 
 static uint64_t hash_of_cpus(void)
 {
-    cpu_set_t set;
+    cpu_set_t set[4]; /* of 4,096 CPUs: a set that is too small is an error */
     char text[2 * sizeof set + 1];
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-    lvn_hex_text(&set, sizeof set, text);
+    memset(set, 0, sizeof set);
+    if (sched_getaffinity(0, sizeof set, set) != 0) return 0;
+    lvn_hex_text(set, sizeof set, text);
     return lvn_name_hash(text);
 }
 
@@ -55,7 +55,7 @@ static enum lvn_status exchange_peers(struct lvn_ranks *r)
         if (strcmp(peers[i].host, mine->host) != 0) continue;
         r->local_size++;
         r->local_rank += i < r->rank;
-        r->cpu_sharers += peers[i].cpus == mine->cpus;
+        r->cpu_sharers += i == r->rank || (mine->cpus && peers[i].cpus == mine->cpus);
     }
     free(peers);
     return status;

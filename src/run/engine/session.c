@@ -9,7 +9,7 @@
 #include "engine/reduction.h"
 #include "graph/loss_chunk.h"
 #include "passes/shard.h"
-#include "passes/shard_sums.h"
+#include "passes/shard_checksums.h"
 
 /* --- planning --- */
 

@@ -253,7 +253,7 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct levin_
     LVN_TRY(*s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model));
     const struct lvn_tokenizer *t = m->codec.tokenizer;
     const bool derived = s->origin[LVN_OPT_data_kind].source <= LVN_SOURCE_DERIVED;
-    if (!derived || !t || t->model == LVN_MODEL_CHARACTERS || strcmp(s->data.kind, "chars") != 0) return LVN_OK;
+    if (!derived || !t || t->model == LVN_TOKENIZER_CHARACTERS || strcmp(s->data.kind, "chars") != 0) return LVN_OK;
     m->data_kind = "documents";
     lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=documents, with the tokenizer of the model '%s'", s->data.path,
             m->pretrained.path);

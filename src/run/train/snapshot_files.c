@@ -62,7 +62,7 @@ enum lvn_status lvn_snapshot_files_begin(struct lvn_snapshot_files *f, struct lv
     if (sharded) status = lvn_ranks_agree(ranks, status);
     if (sharded && status == LVN_OK) status = find_place(f, ranks, &place);
     if (status != LVN_OK) {
-        lvn_checkpoint_cancel(f->w);
+        lvn_checkpoint_writer_free(f->w);
         return status;
     }
     if (f->collective)
@@ -149,5 +149,5 @@ enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, double val_
 void lvn_snapshot_files_cancel(struct lvn_snapshot_files *f)
 {
     lvn_shard_files_release(&f->shards);
-    lvn_checkpoint_cancel(f->w);
+    lvn_checkpoint_writer_free(f->w);
 }

@@ -370,10 +370,12 @@ enum lvn_status lvn_trainer_step(struct trainer *trainer, const char **end_reaso
     LVN_TRY(one_step(trainer));
     const int64_t step = trainer->running.step;
     const struct lvn_validation *v = &trainer->opened.validation;
-    bool last = step == trainer->opened.last_step;
-    if (v->on && (every(step, v->every) || last || trainer->requested.control & LVN_CONTROL_SHOULD_EVALUATE))
-        LVN_TRY(lvn_trainer_validate(trainer));
+    const unsigned *control = &trainer->requested.control;
+    const bool last = step == trainer->opened.last_step;
+    const bool validates = v->on && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
+    if (validates) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));
+    if (v->on && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->settings->checkpoint.every_n_steps) ||
         trainer->requested.control & LVN_CONTROL_SHOULD_SAVE)
         LVN_TRY(save_checkpoint(trainer));

@@ -168,8 +168,8 @@ static void warn_of_zero_rates(const struct trainer *trainer)
 static bool rates_differ(const struct lvn_schedule *a, const struct lvn_schedule *b, int64_t first, int64_t last)
 {
     const int64_t steps = last - first, every = steps > 1000 ? steps / 1000 : 1;
-    for (int64_t step = first; step < last && last - step <= steps; step += every)
-        if (lvn_schedule_lr(a, step) != lvn_schedule_lr(b, step)) return true;
+    for (int64_t k = 0; k < steps / every; k++) /* `last` may be INT64_MAX: first + steps may not overflow */
+        if (lvn_schedule_lr(a, first + k * every) != lvn_schedule_lr(b, first + k * every)) return true;
     return false;
 }
 

@@ -68,7 +68,7 @@ enum lvn_status lvn_codec_load(struct lvn_codec *out, const char *model_dir)
 /* Are the tokenizer's tokens exactly these characters? Model directories have such a tokenizer for other programs. */
 static bool is_of_characters(const struct lvn_tokenizer *t, const struct lvn_vocab *v)
 {
-    if (t->model != LVN_MODEL_CHARACTERS || t->n != v->n) return false;
+    if (t->model != LVN_TOKENIZER_CHARACTERS || t->n != v->n) return false;
     for (int32_t id = 0; id < t->n; id++) {
         char text[5];
         const int n = (int)lvn_vocab_decode(v, id, text);

@@ -231,8 +231,8 @@ enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, cons
 {
     struct decoders d = {.n = 0};
     bool none = !object || json_is_null(object);
-    if (t->model == LVN_MODEL_BYTES) return LVN_OK; /* its tokens are their bytes */
-    if (none) {                                     /* tokens separated by spaces */
+    if (t->model == LVN_TOKENIZER_BYTES) return LVN_OK; /* its tokens are their bytes */
+    if (none) {                                         /* tokens separated by spaces */
         t->keep_first = true;
         LVN_TRY(add(&d, name, (struct decoder){.kind = WORDPIECE}));
     } else {

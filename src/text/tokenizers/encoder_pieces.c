@@ -95,15 +95,15 @@ static enum lvn_status run_model(struct lvn_encoder *e, const uint8_t *p, int64_
         return LVN_OK;
     }
     switch (t->model) {
-    case LVN_MODEL_WORDPIECE:
+    case LVN_TOKENIZER_WORDPIECE:
         *made = lvn_wordpiece_word(t, p, n, out);
         return LVN_OK;
-    case LVN_MODEL_UNIGRAM:
+    case LVN_TOKENIZER_UNIGRAM:
         return lvn_unigram_piece(t, &e->unigram, p, n, e->mode == LVN_ENCODE_SPECIAL, out, made);
-    case LVN_MODEL_CHARACTERS:
+    case LVN_TOKENIZER_CHARACTERS:
         *made = character_symbols(t, p, n, out);
         break;
-    case LVN_MODEL_BYTES:
+    case LVN_TOKENIZER_BYTES:
         if (t->missing_bytes)
             *made = byte_symbols(t, p, n, out);
         else

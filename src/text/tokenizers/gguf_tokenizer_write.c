@@ -92,7 +92,7 @@ static void put_token(struct target *x, int64_t id, struct lvn_text *text)
     if (!is) lvn_text_printf(text, "[PAD%lld]", (long long)id);
     for (uint32_t i = is ? t->start[id] : 0; is && i < t->start[id + 1]; i++) {
         char code[4];
-        if (t->model == LVN_MODEL_BYTES && t->in_model[id])
+        if (t->model == LVN_TOKENIZER_BYTES && t->in_model[id])
             lvn_text_add_bytes(text, code, lvn_utf8_encode(lvn_alphabet_code(t->byte[i]), code));
         else
             lvn_text_add_bytes(text, &t->byte[i], 1);
@@ -265,7 +265,7 @@ static void put_template(struct target *x)
 
 static enum lvn_status write_all(struct target *x, const struct lvn_gguf_named_tokens *named)
 {
-    LVN_CHECK(x->t->model == LVN_MODEL_BYTES || x->t->model == LVN_MODEL_CHARACTERS, UNSUPPORTED,
+    LVN_CHECK(x->t->model == LVN_TOKENIZER_BYTES || x->t->model == LVN_TOKENIZER_CHARACTERS, UNSUPPORTED,
               "the tokenizer '%s' is no BPE, and levin writes only BPE into GGUF files", x->t->path);
     LVN_CHECK(x->t->n <= x->rows, UNSUPPORTED,
               "the tokenizer '%s' has %lld tokens, and the model's embedding has only %lld rows", x->t->path,
@@ -288,7 +288,7 @@ enum lvn_status lvn_gguf_tokenizer_write(const struct lvn_tokenizer *t, int64_t 
         LVN_TRY(put_named(&x, named));
         return lvn_text_status(&w->metadata);
     }
-    x.sentencepiece = t->model == LVN_MODEL_CHARACTERS;
+    x.sentencepiece = t->model == LVN_TOKENIZER_CHARACTERS;
     x.type = lvn_arena_alloc(&a, (size_t)rows * sizeof *x.type);
     if (!x.type) return LVN_MEMORY;
     enum lvn_status status = parse_file(t, "tokenizer.json", &x.json);

@@ -103,7 +103,7 @@ static int64_t write_token(struct lvn_tokenizer *t, int64_t id, const struct lvn
 {
     unsigned char *out = t->byte + at;
     if (!w->text) return 0;
-    if (t->model == LVN_MODEL_BYTES && !w->literal) {
+    if (t->model == LVN_TOKENIZER_BYTES && !w->literal) {
         int64_t made = bytes_of(w->text, w->bytes, out);
         if (made == 1 && t->in_model[id] && t->bpe.byte_id[*out] < 0) t->bpe.byte_id[*out] = (int32_t)id;
         if (made >= 0) return made;
@@ -136,7 +136,7 @@ static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, c
     t->decoded = t->byte;
     t->decoded_start = t->start;
     lvn_load_sum(t);
-    return t->model == LVN_MODEL_BYTES ? check_bytes(t, name) : LVN_OK;
+    return t->model == LVN_TOKENIZER_BYTES ? check_bytes(t, name) : LVN_OK;
 }
 
 enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list, int64_t n)

@@ -14,7 +14,7 @@ int lvn_alphabet_byte(int32_t code);
 int32_t lvn_alphabet_code(int byte);
 
 /* Sets t->n, t->byte, t->start, t->in_model, t->sum from the vocabulary and the added tokens; with t->model
- * LVN_MODEL_BYTES also the ids of single bytes. */
+ * LVN_TOKENIZER_BYTES also the ids of single bytes. */
 enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const struct lvn_token_map *map) LVN_CHECKED;
 /* The same from a list of n tokens by id, and the added tokens. name: of the file, for messages. */
 enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list,

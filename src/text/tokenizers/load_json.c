@@ -210,7 +210,7 @@ static enum lvn_status find_unknown(struct lvn_tokenizer *t, const json_t *model
 {
     const char *text = NULL;
     LVN_TRY(lvn_json_string(map->name, model, "unk_token", false, &text));
-    if (!text || (t->model == LVN_MODEL_BYTES && !t->missing_bytes)) return LVN_OK;
+    if (!text || (t->model == LVN_TOKENIZER_BYTES && !t->missing_bytes)) return LVN_OK;
     t->unknown = lvn_token_map_find(map, text);
     LVN_CHECK(t->unknown >= 0, FORMAT, "'%s': the vocabulary lacks the unk_token '%.60s'", map->name, text);
     return LVN_OK;
@@ -253,12 +253,12 @@ static enum lvn_status read_bpe(struct lvn_tokenizer *t, const char *name, struc
     const json_t *model = json_object_get(j->root, "model");
     struct lvn_pre_tokenizer *pre = &t->pre_tokenizer;
     LVN_TRY(check_bpe(name, model));
-    t->model = pre->n && pre->step[pre->n - 1].bytes ? LVN_MODEL_BYTES : LVN_MODEL_CHARACTERS;
+    t->model = pre->n && pre->step[pre->n - 1].bytes ? LVN_TOKENIZER_BYTES : LVN_TOKENIZER_CHARACTERS;
     LVN_TRY(lvn_json_bool(name, model, "ignore_merges", false, &t->ignore_merges));
     LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
     LVN_TRY(lvn_json_bool(name, model, "fuse_unk", false, &t->fuse_unknown));
     LVN_TRY(bpe_lists(t, name, j));
-    if (t->model == LVN_MODEL_BYTES) return t->ignore_merges || t->missing_bytes ? lvn_load_index(t) : LVN_OK;
+    if (t->model == LVN_TOKENIZER_BYTES) return t->ignore_merges || t->missing_bytes ? lvn_load_index(t) : LVN_OK;
     LVN_TRY(lvn_load_index(t));
     bool splits = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
     if (!splits && pre->n < LVN_PRE_TOKENIZER_MAX && can_split_at_metaspace(t))
@@ -277,7 +277,7 @@ static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, const char *name,
     LVN_TRY(lvn_json_string(name, model, "continuing_subword_prefix", false, &prefix));
     LVN_TRY(lvn_json_string(name, model, "unk_token", false, &unknown));
     LVN_TRY(lvn_json_int(name, model, "max_input_chars_per_word", false, 1, INT32_MAX, &max_word));
-    t->model = LVN_MODEL_WORDPIECE;
+    t->model = LVN_TOKENIZER_WORDPIECE;
     enum lvn_status status = lvn_token_map_read(&map, &j->vocab);
     if (status == LVN_OK) status = lvn_load_tokens(t, &map);
     lvn_token_map_release(&map);
@@ -336,7 +336,7 @@ static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, s
               name);
     LVN_TRY(lvn_json_bool(name, model, "byte_fallback", false, &t->byte_fallback));
     t->unknown = (int32_t)unknown;
-    t->model = LVN_MODEL_UNIGRAM;
+    t->model = LVN_TOKENIZER_UNIGRAM;
     struct lvn_raw_token *list = lvn_calloc((size_t)n, sizeof *list);
     double *score = lvn_arena_alloc(&t->arena, sizeof *score * (size_t)n);
     j->vocab.arena = &escaped;
@@ -377,7 +377,7 @@ static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, stru
     LVN_TRY(added_tokens(t, name, root));
     LVN_TRY(read_model(t, name, j));
     for (int i = 0; i < t->pre_tokenizer.n; i++)
-        LVN_CHECK(t->model == LVN_MODEL_BYTES || !t->pre_tokenizer.step[i].bytes, UNSUPPORTED,
+        LVN_CHECK(t->model == LVN_TOKENIZER_BYTES || !t->pre_tokenizer.step[i].bytes, UNSUPPORTED,
                   "'%s': the pre-tokenizer ByteLevel is supported for BPE alone, and this model is another one", name);
     LVN_TRY(lvn_post_processor_read(t, name, json_object_get(root, "post_processor")));
     LVN_TRY(lvn_added_sets(t));

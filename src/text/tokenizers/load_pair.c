@@ -79,7 +79,7 @@ enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name,
 {
     struct lvn_token_map map = {0};
     struct lvn_json_scan scan = lvn_json_scan_begin(vocab_name, vocab, vocab_bytes, NULL);
-    t->model = LVN_MODEL_BYTES;
+    t->model = LVN_TOKENIZER_BYTES;
     t->unknown = -1;
     t->pre_tokenizer.step[t->pre_tokenizer.n++] = lvn_pre_tokenizer_split(LVN_SPLIT_BYTE_LEVEL);
     LVN_TRY(lvn_post_processor_read(t, vocab_name, NULL));

@@ -95,7 +95,7 @@ enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, co
 {
     const char *names[N_NAMES] = {"[UNK]", "[CLS]", "[SEP]"};
     int32_t id[N_NAMES];
-    t->model = LVN_MODEL_WORDPIECE;
+    t->model = LVN_TOKENIZER_WORDPIECE;
     LVN_TRY(read_config(t, config_name, config, config_bytes, names));
     LVN_TRY(read_lines(t, name, text, bytes));
     LVN_TRY(lvn_load_index(t));

@@ -60,11 +60,11 @@ struct lvn_token_index {
     uint64_t mask;
 };
 
-enum lvn_model_kind {
-    LVN_MODEL_BYTES,      /* BPE of bytes */
-    LVN_MODEL_CHARACTERS, /* BPE of characters */
-    LVN_MODEL_WORDPIECE,
-    LVN_MODEL_UNIGRAM,
+enum lvn_tokenizer_model {
+    LVN_TOKENIZER_BYTES,      /* BPE of bytes */
+    LVN_TOKENIZER_CHARACTERS, /* BPE of characters */
+    LVN_TOKENIZER_WORDPIECE,
+    LVN_TOKENIZER_UNIGRAM,
 };
 
 /* A piece of a post-processor's template: the first text, the second text, or a token. */
@@ -85,7 +85,7 @@ struct lvn_tokenizer {
     const char *path;
     struct lvn_normalizer normalizer;
     struct lvn_pre_tokenizer pre_tokenizer;
-    enum lvn_model_kind model;
+    enum lvn_tokenizer_model model;
     struct lvn_bpe bpe;
     struct lvn_wordpiece *wordpiece;
     struct lvn_unigram *unigram;

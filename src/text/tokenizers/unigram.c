@@ -19,7 +19,7 @@ enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score)
                               .token = lvn_arena_alloc(&t->arena, sizeof *u->token * (size_t)(bytes + 1)),
                               .special = lvn_arena_alloc(&t->arena, sizeof *u->special * (size_t)t->n)};
     if (!u->token || !u->special) return LVN_MEMORY;
-    t->model = LVN_MODEL_UNIGRAM;
+    t->model = LVN_TOKENIZER_UNIGRAM;
     t->unigram = u;
     LVN_TRY(lvn_bpe_init(&u->trie, bytes + 1));
     for (int64_t i = 0; i <= bytes; i++) u->token[i] = -1;

@@ -60,7 +60,7 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
     if (!w->prefix || !w->index.slot) return LVN_MEMORY;
     for (uint64_t i = 0; i < capacity; i++) w->index.slot[i] = -1;
     t->wordpiece = w;
-    t->model = LVN_MODEL_WORDPIECE;
+    t->model = LVN_TOKENIZER_WORDPIECE;
     for (int64_t id = 0; id < t->n; id++) {
         int64_t bytes = t->start[id + 1] - t->start[id];
         if (bytes > w->max_token) w->max_token = bytes;

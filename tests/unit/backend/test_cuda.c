@@ -440,7 +440,7 @@ static void a_library_that_is_too_new_is_left_out(void **state)
     end();
 }
 
-/* As the precision pass has it in bf16-mixed: the operand is bf16 now, what it holds rounded. */
+/* As the mixed_precision pass has it in bf16-mixed: the operand is bf16 now, what it holds rounded. */
 static void make_bf16(struct buffer *b)
 {
     struct buffer old = *b;

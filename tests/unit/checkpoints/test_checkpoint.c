@@ -52,7 +52,7 @@ static void written_and_read(void **state)
     struct lvn_checkpoint_writer *w;
     ASSERT_OK(lvn_checkpoint_begin(&w, dir, 40));
     lvn_checkpoint_add_text(w, "config.json", "{}", 2);
-    lvn_checkpoint_cancel(w);
+    lvn_checkpoint_writer_free(w);
     assert_int_equal(hidden(dir), 0);
     assert_int_equal(newest(dir, NULL, NULL), 30);
     test_put("file", "", 0);
@@ -231,6 +231,57 @@ static void memory_runs_out(void **state)
     }
 }
 
+/* How many folders of `dir` that no later run removes have a file notes.txt. */
+static int with_notes(const char *dir)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *const *names;
+    int n, count = 0;
+    ASSERT_OK(lvn_checkpoint_clean(dir));
+    ASSERT_OK(lvn_dir_list(&a, dir, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char path[900];
+        snprintf(path, sizeof path, "%s/%s/notes.txt", dir, names[i]);
+        count += strncmp(names[i], "last", 4) && strncmp(names[i], "best", 4) && lvn_path_exists(path);
+    }
+    lvn_arena_release(&a);
+    return count;
+}
+
+static void note(const char *dir)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/step-10/notes.txt", dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A checkpoint is replaced, and has a file that levin did not write. */
+static void files_of_others_stay(void **state)
+{
+    (void)state;
+    char path[400];
+    const char *dir = fresh();
+    ASSERT_OK(save(dir, 10, 1));
+    note(dir);
+    ASSERT_OK(save(dir, 10, 1));
+    assert_int_equal(with_notes(dir), 1);
+    note(dir);
+    ASSERT_OK(save(dir, 10, 1)); /* what it is renamed to exists, by the replacement before */
+    assert_int_equal(with_notes(dir), 2);
+    assert_int_equal(newest(dir, NULL, NULL), 10);
+    dir = fresh();
+    ASSERT_OK(save(dir, 10, 1));
+    note(dir);
+    snprintf(path, sizeof path, "%s/step-10/state/manifest.json", dir);
+    assert_int_equal(truncate(path, 200), 0);
+    ASSERT_OK(save(dir, 10, 1));
+    assert_int_equal(with_notes(dir), 1);
+    assert_int_equal(newest(dir, NULL, NULL), 10);
+}
+
 static void keeping(void **state)
 {
     (void)state;
@@ -336,6 +387,7 @@ int main(void)
         cmocka_unit_test(manifest_finds_every_flip),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(files_of_others_stay),
         cmocka_unit_test(keeping),
         cmocka_unit_test(pointer_files),
         cmocka_unit_test(models_are_found),

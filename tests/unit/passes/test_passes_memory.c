@@ -79,7 +79,7 @@ static void verify(void **state)
         struct model m = classifier_new();
         must(lvn_pass_fuse(m.program));
         must(lvn_pass_differentiate(m.program));
-        must(lvn_pass_accumulate(m.program, NULL));
+        must(lvn_pass_gradient_accumulation(m.program, NULL));
         must(lvn_pass_update(m.program, &adamw));
         must(lvn_pass_verify(m.program));
         cases[i].damage(m.program);
@@ -99,7 +99,7 @@ static void place(void **state)
     struct model m = classifier_new();
     struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
     must(lvn_pass_differentiate(m.program));
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
     expect(&m, " 0 forward  linear               x, w1, b -> %3 (2, 8)\n"
                " 1 forward  gelu                 %3 -> %4 (2, 8)\n"

@@ -1,5 +1,5 @@
 /* test_passes_step.c - covers: src/core/passes/gradient_accumulation.c src/core/passes/update.c src/core/passes/shard.c
- * src/core/passes/sharder.c src/core/passes/sharder_sums.c src/core/passes/sharder_gradients.c
+ * src/core/passes/sharder.c src/core/passes/sharder_buckets.c src/core/passes/sharder_gradients.c
  * src/core/passes/sharder_update.c src/core/passes/sharder_matrices.c src/core/passes/loss_scaling.c
  *
  * Each pass that turns a micro-batch into a step, alone: the listing of a small program before it and after it. Passes
@@ -39,7 +39,7 @@ static void accumulate(void **state)
     (void)state;
     struct model m = differentiated();
     expect(&m, CLASSIFIER);
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
     model_free(&m);
 }
@@ -51,7 +51,7 @@ static void accumulate_as_a_tree(void **state)
     (void)state;
     struct model m = differentiated();
     expect(&m, CLASSIFIER);
-    must(lvn_pass_accumulate(m.program, &(struct lvn_tree_leaves){.first = 0, .n = 5, .total = 8}));
+    must(lvn_pass_gradient_accumulation(m.program, &(struct lvn_tree_leaves){.first = 0, .n = 5, .total = 8}));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
            " 4 sum      accumulate           gradients[384:576] -> gradients[192:384] [after 3]\n"
@@ -65,7 +65,7 @@ static void update_adamw(void **state)
 {
     (void)state;
     struct model m = differentiated();
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
     must(lvn_pass_update(m.program, &adamw));
     expect(&m, CLASSIFIER " 3 update   grad_norm            gradients[0:192]\n"
@@ -82,7 +82,7 @@ static void update_sgd(void **state)
 {
     (void)state;
     struct model m = differentiated();
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
     must(lvn_pass_update(m.program, &sgd));
     expect(&m, CLASSIFIER
@@ -163,7 +163,7 @@ static struct model two_buckets(void)
     model_build(&m, levin_cross_entropy(g, levin_linear(g, h, levin_weight(g, "w2", 256, 256, 1), NULL, true), labels));
     must(lvn_pass_fuse(m.program));
     must(lvn_pass_differentiate(m.program));
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
     return m;
 }
@@ -174,7 +174,7 @@ static void shard_ddp(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, NULL));
+    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -196,7 +196,7 @@ static void shard_ddp_in_bf16(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .bf16 = true}, NULL));
+    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .bf16 = true}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -222,7 +222,7 @@ static void shard_zero1(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE}, NULL));
+    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -337,9 +337,9 @@ static void shard_blocks(void **state)
     (void)state;
     for (int tree = 0; tree < 2; tree++) {
         struct model m = two_blocks();
-        must(lvn_pass_accumulate(m.program, tree ? &(struct lvn_tree_leaves){.n = 2, .total = 4} : NULL));
+        must(lvn_pass_gradient_accumulation(m.program, tree ? &(struct lvn_tree_leaves){.n = 2, .total = 4} : NULL));
         must(lvn_pass_update(m.program, &sgd));
-        must(lvn_pass_shard(
+        must(lvn_pass_sharder(
             m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE, .tree = tree}, NULL));
         expect(&m, tree ? BLOCKS_DEALT_TREE : BLOCKS_DEALT);
         model_free(&m);
@@ -352,9 +352,9 @@ static void shard_matrices(void **state)
 {
     (void)state;
     struct model m = two_blocks();
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &on_matrices));
-    must(lvn_pass_shard(
+    must(lvn_pass_sharder(
         m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
         NULL));
     m.program->instrs += 24, m.program->n_instrs -= 24; /* up to there as below */
@@ -389,9 +389,9 @@ static void shard_gradients(void **state)
 {
     (void)state;
     struct model m = two_blocks();
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
-    must(lvn_pass_shard(
+    must(lvn_pass_sharder(
         m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
         NULL));
     expect(&m, " 0 forward  linear               x, w -> %2 (1, 64)\n"
@@ -436,7 +436,7 @@ static void shard_tree(void **state)
 {
     (void)state;
     struct model m = differentiated();
-    must(lvn_pass_accumulate(m.program, &(struct lvn_tree_leaves){.first = 0, .n = 2, .total = 4}));
+    must(lvn_pass_gradient_accumulation(m.program, &(struct lvn_tree_leaves){.first = 0, .n = 2, .total = 4}));
     must(lvn_pass_update(m.program, &sgd));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
@@ -444,7 +444,7 @@ static void shard_tree(void **state)
            " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
            " 6 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
            "gradients: 2 x 768 bytes; micro-batches write 0, 1; sums left: [0:2] in 0\n");
-    must(lvn_pass_shard(m.program, &(struct lvn_sharding){.rank = 0, .size = 2, .tree = true}, NULL));
+    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 0, .size = 2, .tree = true}, NULL));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
            " 4 ranks    tree_reduce          gradients[0:384] -> gradients[0:192], %26:int32 (1)\n"
@@ -462,9 +462,9 @@ static void scale(void **state)
     (void)state;
     struct model m = classifier_new();
     must(lvn_pass_fuse(m.program));
-    must(lvn_pass_precision(m.program, LVN_PRECISION_16_MIXED));
+    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_16_MIXED));
     must(lvn_pass_differentiate(m.program));
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4:fp16 (2, 8), %3:fp16 (2, 8)\n"
                " 1 backward linear_cross_entropy %4:fp16, w2, labels:int32"
@@ -475,7 +475,7 @@ static void scale(void **state)
                " 5 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
                "gradients: 1 x 768 bytes\n");
     assert_true(m.program->instrs[3].attr.grad_norm.clip_norm == 1);
-    must(lvn_pass_scale(m.program, &sgd));
+    must(lvn_pass_loss_scaling(m.program, &sgd));
     expect(&m, " 0 forward  scale_loss           scale of the loss:fp64\n"
                " 1 forward  linear_gelu          x, w1, b -> %4:fp16 (2, 8), %3:fp16 (2, 8)\n"
                " 2 backward linear_cross_entropy %4:fp16, w2, labels:int32"

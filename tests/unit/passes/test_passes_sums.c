@@ -1,4 +1,4 @@
-/* test_passes_sums.c - covers: src/core/passes/shard_sums.c
+/* test_passes_sums.c - covers: src/core/passes/shard_checksums.c
  *
  * The running sums of a small program with fsdp, by its listing: each update has one, each frozen shard one, and what
  * is gathered of each block two; and the program that sums what is in memory. */
@@ -11,7 +11,7 @@
 #include "graph/names.h"
 #include "pass_listing.h"
 #include "passes/pass.h"
-#include "passes/shard_sums.h"
+#include "passes/shard_checksums.h"
 
 static const struct lvn_optimizer sgd = {.op = LVN_OP_sgd, .attr.sgd.momentum = 0.9};
 static const struct lvn_sharding fsdp = {.rank = 1,
@@ -41,10 +41,10 @@ static void sums(void **state)
     struct model m = frozen_head();
     struct lvn_operand in_memory;
     must(lvn_pass_differentiate(m.program));
-    must(lvn_pass_accumulate(m.program, NULL));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
-    must(lvn_pass_shard(m.program, &fsdp, NULL));
-    must(lvn_pass_shard_sums(m.program, &fsdp));
+    must(lvn_pass_sharder(m.program, &fsdp, NULL));
+    must(lvn_pass_shard_checksums(m.program, &fsdp));
     expect(&m, " 0 forward  accumulate           parameters[0:4096] -> %16+4096 (4096)\n"
                " 1 forward  bits_sum             %16+4096 -> sums[8:9]:int32\n"
                " 2 ranks    all_gather           %16+4096 -> %16 (8192), %18:int32 (1)\n"
@@ -80,7 +80,7 @@ static void sums(void **state)
     struct lvn_program *training = m.program;
     struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
     struct levin_graph *empty = lvn_graph_new(m.params, LVN_F32);
-    must(lvn_program_new_shard_sums(&m.program, empty, training, &fsdp, reference, &in_memory));
+    must(lvn_program_new_shard_checksums(&m.program, empty, training, &fsdp, reference, &in_memory));
     expect(&m, " 0 forward  zeros                -> %0@0:int32 (3)\n"
                " 1 forward  bits_sum             parameters[0:4096] -> %0@0:int32 (1)\n"
                " 2 forward  bits_sum             first moment[0:4096] -> %0@0:int32 (1)\n"

@@ -1,5 +1,5 @@
-/* sharder_sums.c - sums of whole gradients over ranks, for ddp and zero1: in buckets that overlap with backward, or in
- * tree order; see sharder.c. */
+/* sharder_buckets.c - sums of whole gradients over ranks, for ddp and zero1: in buckets that overlap with backward, or
+ * in tree order; see sharder.c. */
 #include "passes/sharder.h"
 
 enum {

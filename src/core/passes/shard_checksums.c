@@ -1,5 +1,5 @@
-/* shard_sums.c - the pass that maintains running sums of the bits of shards and gathered parameters, which detect
- * flipped bits (engine/parameter_sums.h). It runs after the pass shard.
+/* shard_checksums.c - the pass that maintains running sums of the bits of shards and gathered parameters, which detect
+ * flipped bits (engine/parameter_sums.h). It runs after the pass sharder.
  *
  * No rank has a replica of a shard. Therefore each update maintains the sum of its parameters and moments: it adds the
  * bits that it writes and subtracts those that it reads (ops/update.h). A bit that changes in between is subtracted
@@ -9,7 +9,7 @@
  * With fsdp each rank temporarily holds a copy of gathered parameters. Within sharding.sums_every steps each block is
  * selected once, at random: then every rank adds the bits of each copy to one sum, and those of its own part to another
  * one. The first sum must equal the second one, added over the ranks of the group. */
-#include "passes/shard_sums.h"
+#include "passes/shard_checksums.h"
 
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@
 
 int64_t lvn_program_sums_count(const struct lvn_program *training)
 {
-    return training->n_shard_sums + 2 * (int64_t)training->graph->params->n_blocks;
+    return training->n_shard_checksums + 2 * (int64_t)training->graph->params->n_blocks;
 }
 
 /* --- in the training program --- */
@@ -62,7 +62,7 @@ static enum lvn_status append_sum(struct lvn_program *p, const struct lvn_shardi
     i->in[0] = of;
     i->in[0].desc = lvn_desc_make(of.desc.dtype, 1, &(int64_t){lvn_desc_count(&of.desc)});
     i->in[0].desc.offset = of.desc.offset;
-    i->out[0] = running_sum(p, p->n_shard_sums + (own ? p->graph->params->n_blocks : 0) + block);
+    i->out[0] = running_sum(p, p->n_shard_checksums + (own ? p->graph->params->n_blocks : 0) + block);
     return i->out[0].value < 0 ? LVN_MEMORY : LVN_OK;
 }
 
@@ -100,20 +100,20 @@ static enum lvn_status sum_updates(struct lvn_program *p)
         const unsigned mask = updated(p, i);
         if (!mask) continue;
         i->attr.update.summed = mask;
-        i->out[i->op->n_out] = running_sum(p, p->n_shard_sums++);
+        i->out[i->op->n_out] = running_sum(p, p->n_shard_checksums++);
         if (i->out[i->op->n_out].value < 0) return LVN_MEMORY;
     }
     return LVN_OK;
 }
 
-enum lvn_status lvn_pass_shard_sums(struct lvn_program *p, const struct lvn_sharding *s)
+enum lvn_status lvn_pass_shard_checksums(struct lvn_program *p, const struct lvn_sharding *s)
 {
     const int n = p->n_instrs;
     int more = 0;
     struct lvn_shard part;
     if (s->size <= 1 || !(s->sharded & LVN_SHARDS_STATE)) return LVN_OK;
     LVN_TRY(sum_updates(p));
-    for (int b = 0; b < p->graph->params->n_blocks; b++) p->n_shard_sums += find_frozen_shard(p, s, b, &part);
+    for (int b = 0; b < p->graph->params->n_blocks; b++) p->n_shard_checksums += find_frozen_shard(p, s, b, &part);
     for (int k = 0; k < n; k++) more += is_gather(s, &p->instrs[k]) ? 2 : 0;
     int *block_of = lvn_arena_alloc(&p->arena, sizeof *block_of * (size_t)(p->n_handles + 1));
     struct lvn_instr *old = p->instrs, *instrs = more ? lvn_malloc(sizeof *old * (size_t)(n + more)) : NULL;
@@ -154,7 +154,7 @@ static enum lvn_status append_ranges(struct lvn_program *p, const struct lvn_pro
 {
     int n = 0;
     struct lvn_shard part;
-    *sums = lvn_program_add_range(p, "sums", LVN_BUFFER_ARENA, LVN_I32, 0, training->n_shard_sums + 1);
+    *sums = lvn_program_add_range(p, "sums", LVN_BUFFER_ARENA, LVN_I32, 0, training->n_shard_checksums + 1);
     struct lvn_instr *zeros = lvn_program_add_instr(p, LVN_OP_zeros, LVN_FORWARD);
     if (sums->value < 0 || !zeros) return LVN_MEMORY;
     p->values[sums->value].keep = true;
@@ -185,9 +185,9 @@ static enum lvn_status append_ranges(struct lvn_program *p, const struct lvn_pro
     return LVN_OK;
 }
 
-enum lvn_status lvn_program_new_shard_sums(struct lvn_program **out, struct levin_graph *graph,
-                                           const struct lvn_program *training, const struct lvn_sharding *sharding,
-                                           struct lvn_device *device, struct lvn_operand *sums)
+enum lvn_status lvn_program_new_shard_checksums(struct lvn_program **out, struct levin_graph *graph,
+                                                const struct lvn_program *training, const struct lvn_sharding *sharding,
+                                                struct lvn_device *device, struct lvn_operand *sums)
 {
     struct lvn_program *p;
     *out = NULL;
