@@ -25,7 +25,7 @@
 #include "cluster/rendezvous/endpoints.h"
 #include "cluster/rendezvous/server_private.h"
 
-static const double HELLO_SECONDS = 5, GROUP_SECONDS = 0.3, CLOSE_SECONDS = 5, ACCEPT_PAUSE_SECONDS = 0.25;
+static const double HELLO_SECONDS = 5, CLOSE_SECONDS = 5, ACCEPT_PAUSE_SECONDS = 0.25;
 /* A rank sends HELLO immediately, so a connection that is silent for SILENT_SECONDS may be closed for another. */
 static const double SILENT_SECONDS = 0.25, FULL_PAUSE_SECONDS = 0.02;
 
@@ -49,12 +49,12 @@ static bool serve_client(struct lvn_server *server, struct lvn_server_client *cl
         struct lvn_message message;
         bool parsed = lvn_message_parse(line, &message);
         if (parsed && lvn_server_receive(server, client, &message)) continue;
-        if (client->rank == -1)
+        if (client->rank == LVN_RANK_UNKNOWN)
             lvn_server_record_refusal(server, client,
                                       parsed ? "sent a message that no rank sends" : "does not speak levin's protocol");
         return false;
     }
-    if (client->wire.broken && client->rank == -1)
+    if (client->wire.broken && client->rank == LVN_RANK_UNKNOWN)
         lvn_server_record_refusal(server, client, "does not speak levin's protocol");
     if (!open) { /* messages before the end still count */
         struct lvn_message message;
@@ -107,7 +107,7 @@ static void accept_clients(struct lvn_server *server)
         }
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         client->wire.fd = fd;
-        client->rank = -1;
+        client->rank = LVN_RANK_UNKNOWN;
         client->connected_at = now;
         if (getnameinfo((struct sockaddr *)&from, size, client->from, sizeof client->from, NULL, 0, NI_NUMERICHOST))
             client->from[0] = '\0';
@@ -136,16 +136,38 @@ static void serve_clients(struct lvn_server *server, const struct pollfd *p, int
 
 static const char no_answer[] = "its process does not respond";
 
+/* This thread was stopped for so long, not the ranks: shift what was measured before. */
+static void shift_times(struct lvn_server *server, double now, double seconds)
+{
+    for (int i = 0; i < server->o.size; i++)
+        server->peer[i].last_heard += seconds, server->peer[i].last_progress += seconds;
+    server->first_came += seconds;
+    server->started += seconds;
+    if (seconds >= server->o.timeout) server->reported_lost_until = now + server->o.timeout;
+}
+
+static void mark_silent(struct lvn_server *server, struct lvn_peer *peer, double now)
+{
+    peer->state = LVN_PEER_LOST;
+    peer->reason = no_answer;
+    peer->poll_index = server->polls;
+    if (!server->declare_at) server->declare_at = now + LVN_GROUP_SECONDS;
+}
+
+/* Marks the ranks that became silent at the same time as this one, too. */
+static void mark_silent_group(struct lvn_server *server, struct lvn_peer *peer, double now)
+{
+    mark_silent(server, peer, now);
+    for (struct lvn_peer *q = server->peer; q < server->peer + server->o.size; q++)
+        if (q->state == LVN_PEER_HERE && q->last_heard - peer->last_heard <= server->o.timeout / 4 &&
+            now - q->last_heard >= server->o.timeout / 2)
+            mark_silent(server, q, now);
+}
+
 static void check_times(struct lvn_server *server, double now, double last)
 {
-    double pause = server->o.timeout / 4 > 1 ? server->o.timeout / 4 : 1, max = LVN_SILENCE * server->o.timeout;
-    if (now - last > pause) { /* this thread was stopped, not the ranks */
-        for (int i = 0; i < server->o.size; i++)
-            server->peer[i].last_heard += now - last, server->peer[i].last_progress += now - last;
-        server->first_came += now - last;
-        server->started += now - last;
-        if (now - last >= server->o.timeout) server->outvoted_until = now + server->o.timeout;
-    }
+    const double pause = server->o.timeout / 4 > 1 ? server->o.timeout / 4 : 1, max = LVN_SILENCE * server->o.timeout;
+    if (now - last > pause) shift_times(server, now, now - last);
     const double connected_at = server->n_came ? server->first_came : server->started;
     if (server->phase == LVN_SERVER_GATHERING && server->o.join_timeout > 0 && (server->n_came || server->o.outside) &&
         !server->declare_at && now - connected_at > server->o.join_timeout) {
@@ -153,32 +175,13 @@ static void check_times(struct lvn_server *server, double now, double last)
     }
     if (server->phase == LVN_SERVER_GATHERING && server->n_came && !server->declare_at)
         lvn_server_log_missing(server, now);
-    for (int i = 0; i < server->o.size && server->phase == LVN_SERVER_GATHERING;
-         i++) { /* a rank sends all its facts immediately */
-        struct lvn_peer *peer = &server->peer[i];
-        if (peer->state != LVN_PEER_HERE || server->facts[i].ready || now - peer->last_heard < max) continue;
-        peer->state = LVN_PEER_LOST;
-        peer->reason = no_answer;
-        peer->poll_index = server->polls;
-        if (!server->declare_at) server->declare_at = now + GROUP_SECONDS;
-    }
-    for (int i = 0; i < server->o.size && server->phase == LVN_SERVER_RUNNING; i++) {
+    for (int i = 0; i < server->o.size; i++) {
         struct lvn_peer *peer = &server->peer[i];
         if (peer->state != LVN_PEER_HERE || now - peer->last_heard < max) continue;
-        peer->state = LVN_PEER_LOST;
-        peer->reason = no_answer;
-        peer->poll_index = server->polls;
-        if (!server->declare_at) server->declare_at = now + GROUP_SECONDS;
-        for (int k = 0; k < server->o.size; k++) { /* ranks that became silent at the same time */
-            struct lvn_peer *q = &server->peer[k];
-            if (q->state != LVN_PEER_HERE || q->last_heard - peer->last_heard > server->o.timeout / 4 ||
-                now - q->last_heard < server->o.timeout / 2) {
-                continue;
-            }
-            q->state = LVN_PEER_LOST;
-            q->reason = peer->reason;
-            q->poll_index = server->polls;
-        }
+        if (server->phase == LVN_SERVER_GATHERING && !server->facts[i].ready) /* a rank sends all facts immediately */
+            mark_silent(server, peer, now);
+        else if (server->phase == LVN_SERVER_RUNNING)
+            mark_silent_group(server, peer, now);
     }
     if (server->phase == LVN_SERVER_RUNNING && !server->declare_at && server->o.stall_timeout > 0)
         lvn_server_check_hang(server);

@@ -13,12 +13,14 @@
 /* Fraction of the timeout after which a silent rank is lost, so that all ranks are notified within the timeout, and
  * before they miss the server itself. */
 #define LVN_SILENCE 0.8
-enum { LVN_UNIDENTIFIED = 64, LVN_FACTS = 32 }; /* maximum connections without a rank; maximum facts of a rank */
+#define LVN_GROUP_SECONDS 0.3                          /* faults within this time are reported as one */
+enum { LVN_RANK_UNKNOWN = -1, LVN_RANK_REFUSED = -2 }; /* of a connection */
+enum { LVN_UNIDENTIFIED = 64, LVN_FACTS = 32 };        /* maximum connections without a rank; maximum facts of a rank */
 
 /* A connection. */
 struct lvn_server_client {
     struct lvn_wire wire;
-    int rank;        /* -1: no token and rank received yet; -2: refused, and waits for the reason */
+    int rank;        /* UNKNOWN: no token and rank received yet; REFUSED: waits for the reason */
     bool gets_table; /* receives the whole table */
     bool closing;    /* nothing more is received; it is closed when everything is sent */
     double connected_at;
@@ -51,7 +53,8 @@ struct lvn_server {
     } * facts;
     enum lvn_server_phase phase;
     double started, first_came, next_table;
-    double outvoted_until; /* this thread was stopped for so long that ranks have reported it as lost */
+    double reported_lost_until; /* until then no rank is asked to print the fault: this thread was stopped for so long
+                                   that ranks report themselves that rank 0 is lost */
     double
         accept_paused_until; /* no connection is accepted until then: the server was full or had no descriptor left */
     int64_t polls;           /* number of polls */

@@ -8,9 +8,9 @@
 #include "cluster/rendezvous/hang_detector.h"
 #include "cluster/rendezvous/server_private.h"
 
-static const double GROUP_SECONDS = 0.3; /* faults within this time are reported as one */
 static const double FILE_SECONDS = 1;
-static const double STOPPED_SECONDS = 12; /* a rank not reported as stopped for that long was continued meanwhile */
+/* After this time without a report that a rank is stopped, it has probably been continued (SIGCONT). */
+static const double STOPPED_SECONDS = 12;
 
 static const char process_gone[] = "its process is gone";
 
@@ -34,21 +34,19 @@ static void schedule_declare(struct lvn_server *server, double delay)
     if (!server->declare_at || at < server->declare_at) server->declare_at = at;
 }
 
-/* Joining fails; this connection receives the fault with the others. */
-static bool fail_gathering(struct lvn_server *server, struct lvn_server_client *client)
+/* The run cannot begin, for the reason in server->fault; this connection receives it with the others. */
+static void declare_join_fault(struct lvn_server *server, struct lvn_server_client *client)
 {
     server->has_text = true;
-    client->rank = -2;
-    schedule_declare(server, GROUP_SECONDS);
+    client->rank = LVN_RANK_REFUSED;
+    schedule_declare(server, LVN_GROUP_SECONDS);
     server->permanent = true;
-    return true;
 }
 
-static bool refuse_client(struct lvn_server_client *client, const char *text)
+static void refuse_client(struct lvn_server_client *client, const char *text)
 {
     lvn_message_add(&client->wire.out, LVN_MESSAGE_REFUSE, text);
     client->closing = true;
-    return true;
 }
 
 void lvn_server_record_refusal(struct lvn_server *server, const struct lvn_server_client *client, const char *did)
@@ -72,15 +70,17 @@ static bool handle_hello(struct lvn_server *server, struct lvn_server_client *cl
 {
     int64_t rank = message->i[0], size = message->i[1], pid = message->i[2];
     const char *host = message->t[1];
-    if (client->rank != -1) return false;
+    if (client->rank != LVN_RANK_UNKNOWN) return false;
     if (!same_token(message->t[0], server->token)) {
         lvn_server_record_refusal(server, client, *message->t[0] ? "sent the token of another run" : "sent no token");
-        return refuse_client(client, !server->o.outside
-                                         ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
-                                         : "its token is not this run's");
+        refuse_client(client, !server->o.outside ? "its token is not this run's: give all ranks the same LEVIN_TOKEN"
+                                                 : "its token is not this run's");
+        return true;
     }
-    if (server->phase != LVN_SERVER_GATHERING)
-        return refuse_client(client, "the run has begun without it, or has ended");
+    if (server->phase != LVN_SERVER_GATHERING) {
+        refuse_client(client, "the run has begun without it, or has ended");
+        return true;
+    }
     if (size != server->o.size) {
         snprintf(server->fault, sizeof server->fault,
                  "pid %lld on %.200s claims to be rank %lld of %lld, but this run has %d ranks: %s", (long long)pid,
@@ -88,7 +88,8 @@ static bool handle_hello(struct lvn_server *server, struct lvn_server_client *cl
                  size == 1 ? "the MPI library does not belong to the launcher; set trainer.mpi_library to the "
                              "launcher's own, or start levin with the mpirun of the library"
                            : "start all of them with one launcher, and unset variables of others");
-        return fail_gathering(server, client);
+        declare_join_fault(server, client);
+        return true;
     }
     if (rank < 0 || rank >= size) return false;
     struct lvn_peer *peer = &server->peer[rank];
@@ -98,7 +99,8 @@ static bool handle_hello(struct lvn_server *server, struct lvn_server_client *cl
                  "launcher, and unset variables of others",
                  (long long)rank, (long long)peer->pid, peer->host, (long long)pid, host);
         server->fault_rank = (int)rank;
-        return fail_gathering(server, client);
+        declare_join_fault(server, client);
+        return true;
     }
     peer->state = LVN_PEER_HERE;
     peer->pid = pid;
@@ -169,7 +171,7 @@ static bool handle_fail(struct lvn_server *server, int rank, const struct lvn_me
         snprintf(server->fail_text, sizeof server->fail_text, "%s", message->t[0]);
     }
     /* If it failed because of others, wait longer for the cause. */
-    schedule_declare(server, server->failed_after ? 4 * GROUP_SECONDS : GROUP_SECONDS);
+    schedule_declare(server, server->failed_after ? 4 * LVN_GROUP_SECONDS : LVN_GROUP_SECONDS);
     return true;
 }
 
@@ -196,7 +198,10 @@ static bool handle_stopped(struct lvn_server *server, struct lvn_server_client *
 {
     const int64_t rank = message->i[0];
     const double now = lvn_seconds();
-    if (!same_token(message->t[0], server->token)) return refuse_client(client, "its token is not this run's");
+    if (!same_token(message->t[0], server->token)) {
+        refuse_client(client, "its token is not this run's");
+        return true;
+    }
     if (rank < 0 || rank >= server->o.size) return false;
     struct lvn_peer *peer = &server->peer[rank];
     if (server->phase != LVN_SERVER_GATHERING || server->declare_at > 0 || peer->state != LVN_PEER_ABSENT) return true;
@@ -218,7 +223,7 @@ bool lvn_server_receive(struct lvn_server *server, struct lvn_server_client *cli
 {
     if (message->kind == LVN_MESSAGE_HELLO) return handle_hello(server, client, message);
     if (message->kind == LVN_MESSAGE_STOPPED) return handle_stopped(server, client, message);
-    if (client->rank == -2) return true;
+    if (client->rank == LVN_RANK_REFUSED) return true;
     if (client->rank < 0) return false;
     struct lvn_peer *peer = &server->peer[client->rank];
     peer->last_heard = lvn_seconds();
@@ -249,7 +254,7 @@ void lvn_server_gone(struct lvn_server *server, int rank)
     peer->state = LVN_PEER_LOST;
     peer->reason = process_gone;
     peer->poll_index = server->polls;
-    schedule_declare(server, GROUP_SECONDS);
+    schedule_declare(server, LVN_GROUP_SECONDS);
 }
 
 void lvn_server_missing(struct lvn_server *server)
@@ -319,7 +324,7 @@ static void compose_fault(struct lvn_server *server)
 /* The rank that prints the fault; -1: none. */
 static int reporter_of(const struct lvn_server *server)
 {
-    return server->o.outside || lvn_seconds() < server->outvoted_until ? -1 : lvn_server_lowest(server);
+    return server->o.outside || lvn_seconds() < server->reported_lost_until ? -1 : lvn_server_lowest(server);
 }
 
 void lvn_server_check_hang(struct lvn_server *server)
@@ -346,7 +351,7 @@ void lvn_server_check_hang(struct lvn_server *server)
     lvn_text_release(&t);
 }
 
-struct status {
+struct status_file {
     char path[1024], fault[1200];
     struct lvn_attempts attempts;
     int n;
@@ -355,7 +360,7 @@ struct status {
 
 static void write_status_file(void *argument) /* frees its argument, because the starting thread may not wait for it */
 {
-    struct status *status = argument;
+    struct status_file *status = argument;
     lvn_status_write(status->path, status->peer, status->n, &status->attempts, "fault", status->fault);
     free(status);
 }
@@ -364,7 +369,7 @@ static void write_status_file(void *argument) /* frees its argument, because the
 static void write_status(const struct lvn_server *server)
 {
     size_t bytes = sizeof *server->peer * (size_t)server->o.size;
-    struct status *status = malloc(sizeof *status + bytes);
+    struct status_file *status = malloc(sizeof *status + bytes);
     if (!status) return;
     status->n = server->o.size;
     status->attempts = server->attempts;
@@ -379,20 +384,20 @@ void lvn_server_declare(struct lvn_server *server)
     if (!server->has_text) compose_fault(server);
     server->phase = LVN_SERVER_FAULT;
     int reporter = reporter_of(server);
-    int64_t quiet = 0;
+    int64_t some_silent = 0; /* a lost rank was silent, its process may be there */
     struct lvn_text t = {0}, silent = {0};
     for (int i = 0; i < server->o.size; i++)
-        quiet |= server->peer[i].state == LVN_PEER_LOST && server->peer[i].reason != process_gone;
+        some_silent |= server->peer[i].state == LVN_PEER_LOST && strcmp(server->peer[i].reason, process_gone) != 0;
     lvn_server_send_table(server, lvn_seconds());
     for (int k = 0; k < server->n_clients; k++) lvn_wire_flush(&server->client[k]->wire);
-    lvn_message_add(&t, LVN_MESSAGE_LOST, (int64_t)server->fault_rank, (int64_t)reporter, quiet,
+    lvn_message_add(&t, LVN_MESSAGE_LOST, (int64_t)server->fault_rank, (int64_t)reporter, some_silent,
                     (int64_t)server->permanent, server->fault);
     lvn_server_broadcast(server, &t);
-    lvn_message_add(&silent, LVN_MESSAGE_LOST, (int64_t)server->fault_rank, (int64_t)-1, quiet,
+    lvn_message_add(&silent, LVN_MESSAGE_LOST, (int64_t)server->fault_rank, (int64_t)-1, some_silent,
                     (int64_t)server->permanent, server->fault);
     for (int k = 0; k < server->n_clients; k++) {
         struct lvn_server_client *client = server->client[k];
-        if (client->rank == -2) lvn_text_add_bytes(&client->wire.out, silent.p ? silent.p : "", silent.n);
+        if (client->rank == LVN_RANK_REFUSED) lvn_text_add_bytes(&client->wire.out, silent.p ? silent.p : "", silent.n);
         client->closing = true;
         /* Rank 0 last: it may terminate when it receives this, and this thread with it. */
         if (client->rank) lvn_wire_flush(&client->wire);

@@ -33,10 +33,10 @@ struct lvn_regex_scratch {
     int64_t place[2 * LVN_REGEX_GROUPS]; /* begin and end of group 1, of group 2 ...; -1: it is not in the match */
 };
 void lvn_regex_scratch_release(struct lvn_regex_scratch *s);
+int64_t lvn_regex_max_work(int64_t n); /* of lvn_regex_find() in a text of n bytes */
 /* Finds the first match at or after `from`, the end of the previous match (-1: none, search from the beginning). A
  * match may be empty, but not at the end of the previous one. A byte that is not UTF-8 is a character that only negated
  * classes and . match. LVN_MEMORY, or LVN_FORMAT after 20,000,000 backtracking steps or lvn_regex_max_work(). */
-int64_t lvn_regex_max_work(int64_t n); /* in a text of n bytes */
 enum lvn_status lvn_regex_find(const struct lvn_regex *e, struct lvn_regex_scratch *s, const uint8_t *p, int64_t n,
                                int64_t from, bool *found, int64_t *begin, int64_t *end) LVN_CHECKED;
 
