@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/nanochat with nanochat's own code, as make_golden.py does.
+"""Writes tests/golden/nanochat and nanochat-muon.json with nanochat's own code, as make_golden.py does.
 
     python3 tools/make_golden_nanochat.py CHECKOUT [OUT]        needs torch, numpy, safetensors
 
@@ -8,6 +8,8 @@ computes in double. Its norms keep the epsilon that they have in fp32, and its r
 context is long enough for windows.
 """
 
+import json
+import math
 import os
 import sys
 
@@ -21,10 +23,39 @@ def without_padding(tensors):
     return {k: v[:g.V] if v.dim() == 2 and v.shape[0] == 64 else v for k, v in tensors.items()}
 
 
+def muon(out):
+    """Updates of matrices (outputs, inputs), without the second moments of rows: with beta2 1 they stay 1. Parameters and
+    gradients are formulas that test_muon.c has, too."""
+    import torch._dynamo
+    torch.compile = lambda *args, **options: lambda f: f
+    from nanochat import optim
+    optim.COMPUTE_DTYPE = torch.float32
+    to_fp32, torch.Tensor.float = torch.Tensor.float, lambda x: x
+    real = lambda x: torch.tensor(x, dtype=torch.float64)
+    end, fall, steps, cases = 1000, 350, [0, 1, 200, 500, 980], []
+    for outputs, inputs in ((12, 20), (20, 12), (16, 16)):
+        n = outputs * inputs
+        p = real([math.sin(0.9 * i + 0.5) for i in range(n)]).reshape(1, outputs, inputs)
+        m, ones = torch.zeros_like(p), torch.ones((1, outputs, 1) if outputs >= inputs else (1, 1, inputs), dtype=torch.float64)
+        for t, it in enumerate(steps):
+            g = real([math.sin(0.013 * i * i + 0.7 * i + 1.3 * t) * (1 + i % 5) for i in range(n)]).reshape(1, outputs, inputs)
+            rise = 0.85 + (0.97 - 0.85) * it / 400
+            mu = rise if it < 400 else 0.97 + (0.9 - 0.97) * (it - fall) / (end - fall)
+            decay = 0.28 * 0.5 * (1 + math.cos(math.pi * it / end))
+            optim.muon_step_fused(g, p, m, ones, real(mu), real(0.02 * max(1, outputs / inputs) ** 0.5), real(decay), real(1.0),
+                                  5, -1 if outputs >= inputs else -2)
+        cases.append({"outputs": outputs, "inputs": inputs, "parameters": p.flatten().tolist()})
+    torch.Tensor.float = to_fp32
+    with open(os.path.join(out, "nanochat-muon.json"), "w") as f:
+        json.dump({"steps": steps, "end": end, "fall": fall, "cases": cases}, f)
+        f.write("\n")
+
+
 def main():
     out = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(__file__), "..", "tests", "golden")
     sys.path.insert(0, sys.argv[1])
     torch.set_num_threads(1)
+    muon(out)
     from nanochat import gpt
     gpt.norm = lambda x: F.rms_norm(x, (x.size(-1),), eps=2.0 ** -23)
 

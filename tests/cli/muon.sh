@@ -22,7 +22,8 @@ for k in a:
 P
 
 # it learns, in every precision; each resumes with the bits of a run that was not stopped
-for keys in --trainer.precision=32-true "--trainer.precision=bf16-mixed --optimizer.state=bf16" --trainer.precision=bf16-true; do
+for keys in --trainer.precision=32-true "--optimizer.variant=nanochat --optimizer.adjust_lr_fn=original --optimizer.weight_decay=1 --schedule.kind=wsd --schedule.decay_steps=40" \
+    "--optimizer.variant=nanochat --trainer.precision=bf16-true --schedule.kind=wsd --schedule.decay_steps=40" "--trainer.precision=bf16-mixed --optimizer.state=bf16" --trainer.precision=bf16-true; do
     rm -rf one two
     # shellcheck disable=SC2086
     { code 0 train one "${muon[@]}" $keys --trainer.max_steps=40 --json
@@ -93,4 +94,9 @@ refuse() { # SENTENCE OPTION...
 refuse "no such matrix of this model is trainable; choose another optimizer.kind" "${muon[@]}" --model.freeze='h.*'
 refuse "optimizer.momentum must be between 0 and 0.9999999, got 1" "${muon[@]}" --optimizer.momentum=1
 refuse "optimizer.adjust_lr_fn must be match_rms_adamw or original, got 'spectral'" "${muon[@]}" --optimizer.adjust_lr_fn=spectral
+refuse "optimizer.variant nanochat has kernels for CPUs only, and trainer.accelerator is opencl" "${muon[@]}" \
+    --optimizer.variant=nanochat --trainer.accelerator=opencl
+refuse "give trainer.max_steps or schedule.decay_steps" "${muon[@]}" --optimizer.variant=nanochat --trainer.max_epochs=1 --trainer.max_steps=0
+refuse "optimizer.variant nanochat has at most 5 iterations" "${muon[@]}" --optimizer.variant=nanochat --optimizer.ns_steps=6
+refuse "optimizer.variant (nanochat) is a key of optimizer.kind=muon, and optimizer.kind is adamw" --optimizer.variant=nanochat
 refuse "optimizer.ns_steps (3) is a key of optimizer.kind=muon, and optimizer.kind is adamw" --optimizer.ns_steps=3

@@ -48,9 +48,14 @@ enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word)
 struct lvn_optimizer_options lvn_optimizer_options_of(const struct levin_settings *s)
 {
     const bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
+    const struct lvn_schedule_options rates = lvn_schedule_options_of(s);
+    struct lvn_schedule schedule;
+    lvn_schedule_init(&schedule, &rates, s->trainer.max_steps > 0 ? s->trainer.max_steps : 0);
     return (struct lvn_optimizer_options){
         .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0,
         .clip_value = by_norm ? 0 : s->trainer.gradient_clip_val,
+        .fall = lvn_schedule_fall(&schedule),
+        .end = schedule.end,
 #define LVN_ROWS_AS_VALUES s
 #define LVN_ROWS "optimizers/optimizers.def"
 #include "base/options/rows_each.h"

@@ -283,10 +283,22 @@ static enum lvn_status check_needs(const struct levin_settings *s)
     return LVN_OK;
 }
 
+static bool computes_on_cpu(const struct levin_settings *s)
+{
+    return lvn_backend_find(s->trainer.accelerator) == lvn_backend_at(0);
+}
+
 static enum lvn_status check_optimizer(struct levin_settings *s)
 {
     LVN_TRY(check_owners_of(s, "optimizer", LVN_OPT_optimizer_kind, s->optimizer.kind, "optimizer.kind is"));
     const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
+    LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || computes_on_cpu(s), ARG,
+              "optimizer.variant nanochat has kernels for CPUs only, and trainer.accelerator is %s: set "
+              "optimizer.variant=torch, or trainer.accelerator=cpu",
+              s->trainer.accelerator);
+    LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || o.end, ARG,
+              "optimizer.variant nanochat changes momentum and weight decay until the last step, which is not known: "
+              "give trainer.max_steps or schedule.decay_steps");
     return lvn_optimizer_check(&o);
 }
 
@@ -660,6 +672,7 @@ static enum lvn_status set_by_depth(struct levin_settings *s, const struct lvn_d
     if (any_given(s, rates)) return LVN_OK;
     for (int i = 0; plan->set[i].key; i++) {
         const struct lvn_option *o = lvn_option_find(plan->set[i].key);
+        if (o->id == LVN_OPT_optimizer_variant && !computes_on_cpu(s)) continue;
         if (!lvn_settings_given(s, o->id)) LVN_TRY(suggest(s, plan->set[i].key, plan->set[i].value, depth_key));
     }
     /* a short run has no room for the whole warm-up */

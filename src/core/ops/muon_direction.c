@@ -10,7 +10,8 @@
  *     m = 0 if |m| is subnormal
  *     x = fma(momentum, m - g, g)
  *
- * As torch.optim.Muon. */
+ * As torch.optim.Muon, whose momentum is constant. nanochat's rises and falls (ops/muon.h). */
+#include "ops/muon.h"
 #include "ops/update.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -27,7 +28,7 @@ static void forward(const struct lvn_call *call)
     const real *grad = call->in[0].p;
     real *x = call->out[0].p, *momentum = call->out[1].p;
     const real scale = (real)call->result->clip_scale, clip = (real)u->clip_value;
-    const double mu = call->attr->muon_direction.momentum;
+    const double mu = muon_momentum(call);
     if (scale == 0) return;
     update_sum(call, false);
     for (int64_t i = 0, n = lvn_desc_count(call->in[0].desc); i < n; i++) {

@@ -1,4 +1,5 @@
 /* muon_direction.cpu.c - the direction of Muon on CPUs, a vector at a time. */
+#include "ops/muon.h"
 #include "ops/update_cpu.h"
 
 struct momentum {
@@ -18,7 +19,7 @@ LVN_INLINE void direction(const void *constants, vf g, vf *x, vf moment[LVN_MAX_
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const double mu = call->attr->muon_direction.momentum;
+    const double mu = muon_momentum(call);
     const struct momentum k = {(float)call->result->clip_scale, (float)call->attr->update.clip_value, (float)mu,
                                (float)(1 - mu)};
     const bool grads = call->in[0].desc->dtype == LVN_BF16, state = call->out[1].desc->dtype == LVN_BF16;

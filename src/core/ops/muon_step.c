@@ -5,7 +5,11 @@
  *
  *     p = p * (1 - lr * weight_decay) - lr * ratio * X
  *
- * ratio, the step relative to the learning rate, depends on the shape of the matrix (optimizers/optimizer.c). */
+ * ratio, the step relative to the learning rate, depends on the shape of the matrix (optimizers/optimizer.c).
+ *
+ * cautious: weight decay is lr * ratio * weight_decay, and only where p and X have the same sign, so that it never
+ * works against the step. decay_end: weight decay falls as a cosine (ops/muon.h). As in nanochat. */
+#include "ops/muon.h"
 #include "ops/update.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -15,14 +19,16 @@ static enum lvn_status shape(struct lvn_shapes *s)
 
 static void forward(const struct lvn_call *call)
 {
-    const struct lvn_update *u = &call->attr->update;
     const real *x = call->in[0].p;
     real *p = call->out[0].p;
-    const double step_size = call->step->lr * u->lr_scale;
-    const real keep = (real)(1 - step_size * u->weight_decay), lr = (real)(step_size * call->attr->muon_step.ratio);
+    double rate, shrink;
+    muon_rates(call, &rate, &shrink);
+    const real keep = (real)(1 - shrink), lr = (real)rate;
+    const bool cautious = call->attr->muon_step.cautious;
     if (call->result->clip_scale == 0) return;
     update_sum(call, false);
-    for (int64_t i = 0, n = lvn_desc_count(call->in[0].desc); i < n; i++) p[i] = p[i] * keep - lr * x[i];
+    for (int64_t i = 0, n = lvn_desc_count(call->in[0].desc); i < n; i++)
+        p[i] = p[i] * (cautious && x[i] * p[i] < 0 ? 1 : keep) - lr * x[i];
     update_sum(call, true);
 }
 

@@ -11,6 +11,9 @@
  *
  * Both Gram matrices give the same X, so X may also be stored transposed.
  *
+ * polar_express: each column of X, an output of the layer, is first scaled to the same norm; each iteration has its own
+ * a, b and c; the result is scaled to the norm of an orthogonal matrix.
+ *
  * Jordan et al.: "Muon: an optimizer for hidden layers in neural networks" (2024),
  * https://kellerjordan.github.io/posts/muon. As in torch.optim.Muon, which multiplies in bf16. */
 #include "ops/orthogonalize.h"
@@ -24,6 +27,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
     LVN_TRY(lvn_shape_reals(s, "matrix", 0, 2));
     LVN_CHECK(s->attr->orthogonalize.steps >= 1, ARG, "%s: steps is %lld; it must be at least 1", s->op,
               (long long)s->attr->orthogonalize.steps);
+    LVN_CHECK(!s->attr->orthogonalize.polar_express || s->attr->orthogonalize.steps <= POLAR_STEPS, ARG,
+              "%s: steps is %lld; polar express has at most %d", s->op, (long long)s->attr->orthogonalize.steps,
+              POLAR_STEPS);
     s->out[0] = s->in[0];
     return LVN_OK;
 }
@@ -35,7 +41,7 @@ static int64_t at(const struct matrix *z, int64_t i, int64_t k)
 }
 
 /* x = a x + H x; y (n), gram, h (side,side): scratch. */
-static void iterate(const struct matrix *z, real *x, real *y, real *gram, real *h)
+static void iterate(const struct matrix *z, const struct polynomial *q, real *x, real *y, real *gram, real *h)
 {
     const int64_t S = z->side, L = z->n / S;
     for (int64_t i = 0; i < S * S; i++) {
@@ -46,15 +52,23 @@ static void iterate(const struct matrix *z, real *x, real *y, real *gram, real *
     for (int64_t i = 0; i < S * S; i++) {
         double sum = 0;
         for (int64_t k = 0; k < S; k++) sum += (double)gram[i / S * S + k] * gram[k * S + i % S];
-        h[i] = (real)(schulz_b * gram[i] + schulz_c * sum);
+        h[i] = (real)(q->b * gram[i] + q->c * sum);
     }
     for (int64_t i = 0; i < S; i++)
         for (int64_t j = 0; j < L; j++) {
             double sum = 0;
             for (int64_t k = 0; k < S; k++) sum += (double)h[i * S + k] * x[at(z, k, j)];
-            y[at(z, i, j)] = (real)(schulz_a * x[at(z, i, j)] + sum);
+            y[at(z, i, j)] = (real)(q->a * x[at(z, i, j)] + sum);
         }
     for (int64_t i = 0; i < z->n; i++) x[i] = y[i];
+}
+
+static void column_squares(const struct matrix *z, const real *x, double *squares)
+{
+    for (int64_t j = 0; j < z->columns; j++) {
+        squares[j] = 0;
+        for (int64_t i = 0; i < z->rows; i++) squares[j] += (double)x[i * z->columns + j] * x[i * z->columns + j];
+    }
 }
 
 static void forward(const struct lvn_call *call)
@@ -62,18 +76,29 @@ static void forward(const struct lvn_call *call)
     if (call->result->clip_scale == 0) return;
     const struct matrix z = matrix_make(call->in[0].desc);
     const real *from = call->in[0].p;
-    real *x = call->out[0].p, *y = call->scratch, *gram = y + z.n, *h = gram + z.side * z.side;
-    double squares = 0;
+    const bool polar = call->attr->orthogonalize.polar_express;
+    double *column = call->scratch, squares = 0;
+    real *x = call->out[0].p, *y = (real *)(column + z.columns), *gram = y + z.n, *h = gram + z.side * z.side;
+    column_squares(&z, from, column);
+    const double common = polar_common(z.columns, column);
     for (int64_t i = 0; i < z.n; i++) squares += (double)from[i] * from[i];
-    const real factor = (real)(1 / fmax(sqrt(squares), smallest_norm));
-    for (int64_t i = 0; i < z.n; i++) x[i] = from[i] * factor;
-    for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) iterate(&z, x, y, gram, h);
+    for (int64_t i = 0; i < z.n; i++)
+        x[i] = from[i] *
+               (real)(polar ? common / polar_column(column[i % z.columns]) : 1 / fmax(sqrt(squares), smallest_norm));
+    for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) {
+        const struct polynomial q = polynomial_of(polar, k);
+        iterate(&z, &q, x, y, gram, h);
+    }
+    if (!polar) return;
+    column_squares(&z, x, column);
+    const real rescale = (real)polar_rescale(z.columns, z.side, column);
+    for (int64_t i = 0; i < z.n; i++) x[i] *= rescale;
 }
 
 static int64_t scratch(const struct lvn_call *call)
 {
     const struct matrix z = matrix_make(call->in[0].desc);
-    return (z.n + 2 * z.side * z.side) * (int64_t)sizeof(real);
+    return (z.n + 2 * z.side * z.side) * (int64_t)sizeof(real) + z.columns * (int64_t)sizeof(double);
 }
 
 /* Each iteration multiplies twice with the matrix, and two Gram matrices. */

@@ -45,7 +45,8 @@ static struct lvn_gemm product_x(const struct matrix *z, const float *x, const f
 /* Floats before the threads' parts. */
 static int64_t shared_floats(const struct matrix *z)
 {
-    return aligned(z->n) + 2 * aligned(z->side * z->side) + aligned(2 * lvn_norm_blocks(z->n));
+    const int64_t blocks = lvn_norm_blocks(z->n), sums = blocks > z->columns ? blocks : z->columns;
+    return aligned(z->n) + 2 * aligned(z->side * z->side) + aligned(2 * sums);
 }
 
 static int64_t thread_bytes(const struct matrix *z)
@@ -105,10 +106,10 @@ static void run(const struct parts *p, struct lvn_gemm g, const struct sum *sum,
     lvn_team_barrier();
 }
 
-static void iterate(struct parts *p, const struct matrix *z, int thread, int n_threads)
+static void iterate(struct parts *p, const struct matrix *z, const struct polynomial *q, int thread, int n_threads)
 {
     const int64_t S = z->side;
-    const struct sum h = {p->gram, (float)schulz_b, (float)schulz_c}, next = {p->x, (float)schulz_a, 1};
+    const struct sum h = {p->gram, (float)q->b, (float)q->c}, next = {p->x, (float)q->a, 1};
     run(p, gram_of(z, p->x, p->gram), NULL, thread, n_threads);
     run(p, product(S, S, S, p->gram, p->gram, p->h), &h, thread, n_threads);
     run(p, product_x(z, p->x, p->h, p->next), &next, thread, n_threads);
@@ -134,13 +135,59 @@ static void normalize(const struct parts *p, const struct matrix *z, const struc
     lvn_team_barrier();
 }
 
+/* --- polar express --- */
+
+/* The sums of squares of columns; a thread adds its columns, each in the order of the rows. */
+static void column_squares(const struct matrix *z, const float *x, double *squares, int64_t j, int64_t end)
+{
+    for (int64_t k = j; k < end; k++) squares[k] = 0;
+    for (int64_t i = 0; i < z->rows; i++)
+        for (int64_t k = j; k < end; k++) squares[k] += (double)x[i * z->columns + k] * x[i * z->columns + k];
+}
+
+/* Sets x to the operand with columns of equal norm and a norm of a little less than 1. */
+static void equalize(const struct parts *p, const struct matrix *z, const float *from, int thread, int n_threads)
+{
+    int64_t j, end;
+    lvn_thread_range(z->columns, 16, thread, n_threads, &j, &end);
+    column_squares(z, from, p->squares, j, end);
+    lvn_team_barrier();
+    const double common = polar_common(z->columns, p->squares);
+    for (int64_t i = 0; i < z->rows; i++)
+        for (int64_t k = j; k < end; k++) {
+            const int64_t at = i * z->columns + k;
+            p->x[at] = from[at] * (float)(common / polar_column(p->squares[k]));
+        }
+    lvn_team_barrier();
+}
+
+/* Scales x to the norm of an orthogonal matrix. */
+static void rescale(const struct parts *p, const struct matrix *z, int thread, int n_threads)
+{
+    int64_t j, end;
+    lvn_thread_range(z->columns, 16, thread, n_threads, &j, &end);
+    column_squares(z, p->x, p->squares, j, end);
+    lvn_team_barrier();
+    const float factor = (float)polar_rescale(z->columns, z->side, p->squares);
+    for (int64_t i = 0; i < z->rows; i++)
+        for (int64_t k = j; k < end; k++) p->x[i * z->columns + k] *= factor;
+}
+
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     if (call->result->clip_scale == 0) return;
     const struct matrix z = matrix_make(call->in[0].desc);
+    const bool polar = call->attr->orthogonalize.polar_express;
     struct parts p = parts_of(&z, call);
-    normalize(&p, &z, call, thread, n_threads);
-    for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) iterate(&p, &z, thread, n_threads);
+    if (polar)
+        equalize(&p, &z, call->in[0].p, thread, n_threads);
+    else
+        normalize(&p, &z, call, thread, n_threads);
+    for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) {
+        const struct polynomial q = polynomial_of(polar, k);
+        iterate(&p, &z, &q, thread, n_threads);
+    }
+    if (polar) rescale(&p, &z, thread, n_threads);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)

@@ -309,6 +309,8 @@ static void train_by_depth(const void *fields, int64_t batch, struct lvn_depth_p
     SET("optimizer.decay", "all");
     SET("optimizer.eps", "1e-10");
     SET("optimizer.adjust_lr_fn", "original");
+    SET("optimizer.variant", "nanochat");
+    SET("optimizer.momentum", "0.97");
     SET("optimizer.groups",
         "[{match: lm_head, lr: %.8g, betas: [0.8, 0.96], weight_decay: 0.01}, "
         "{match: wte, lr: %.8g, betas: [0.8, 0.995], weight_decay: 0.001}, "

@@ -15,6 +15,7 @@
 #define LVN_X(name, word) name,
 enum state { LVN_CHOICES_optimizer_state(LVN_X) };
 enum adjust_lr_fn { LVN_CHOICES_optimizer_adjust_lr_fn(LVN_X) };
+enum variant { LVN_CHOICES_optimizer_variant(LVN_X) };
 #undef LVN_X
 
 static void adamw_betas(union lvn_attr *attr, const double betas[2])
@@ -72,6 +73,20 @@ static void muon(const struct lvn_optimizer_options *o, struct lvn_matrix_steps 
     m->whole_attr.orthogonalize.steps = o->ns_steps;
     m->step = LVN_OP_muon_step;
     m->fit = (enum adjust_lr_fn)o->adjust_lr_fn == OPTIMIZER_ORIGINAL ? original : match_adamw;
+    if ((enum variant)o->variant != OPTIMIZER_VARIANT_NANOCHAT) return;
+    m->whole_attr.orthogonalize.polar_express = true;
+    m->step_attr.muon_step.cautious = true;
+    m->step_attr.muon_step.decay_end = o->end;
+    m->direction_attr.muon_direction.first_momentum = 0.85;
+    m->direction_attr.muon_direction.last_momentum = 0.9;
+    m->direction_attr.muon_direction.rise = 400;
+    m->direction_attr.muon_direction.fall = o->fall;
+    m->direction_attr.muon_direction.end = o->end;
+}
+
+bool lvn_optimizer_only_on_cpus(const struct lvn_optimizer_options *o)
+{
+    return lvn_optimizer_find(o->kind)->matrices && (enum variant)o->variant == OPTIMIZER_VARIANT_NANOCHAT;
 }
 
 static const struct lvn_optimizer_kind optimizers[] = {
@@ -143,6 +158,9 @@ enum lvn_status lvn_optimizer_check(const struct lvn_optimizer_options *o)
     list_in_bf16(kinds, sizeof kinds);
     LVN_CHECK((enum state)o->state == OPTIMIZER_STATE_FP32 || lvn_optimizer_in_bf16(k), ARG,
               "optimizer.state: bf16 is for %s, and optimizer.kind is %s; leave it out", kinds, k->name);
+    LVN_CHECK(!k->matrices || (enum variant)o->variant != OPTIMIZER_VARIANT_NANOCHAT || o->ns_steps <= 5, ARG,
+              "optimizer.ns_steps is %lld, and optimizer.variant nanochat has at most 5 iterations; leave it out",
+              (long long)o->ns_steps);
     return lvn_optimizer_groups_read(&groups, &a, o->groups, k->name, k->elements);
 }
 

@@ -16,6 +16,7 @@
 struct lvn_optimizer_options {
     double clip_norm;  /* maximum 2-norm of the gradient; 0: off */
     double clip_value; /* maximum absolute value of its elements; 0: off */
+    int64_t fall, end; /* steps from which on, and until which the learning rate falls; end 0: it does not */
 #define LVN_ROWS_AS_MEMBERS
 #define LVN_ROWS "optimizers/optimizers.def"
 #include "base/options/rows_each.h"
@@ -40,6 +41,8 @@ struct lvn_optimizer_kind {
 const struct lvn_optimizer_kind *lvn_optimizers(void);
 /* By name; NULL: there is none. */
 const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name);
+/* Do its kernels exist for CPUs only? */
+bool lvn_optimizer_only_on_cpus(const struct lvn_optimizer_options *o);
 /* May its moments be bf16? */
 bool lvn_optimizer_in_bf16(const struct lvn_optimizer_kind *k);
 

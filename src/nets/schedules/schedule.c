@@ -63,6 +63,13 @@ static enum lvn_status check_exponential(const struct lvn_schedule_options *o, c
 enum decay_type { LVN_CHOICES_schedule_wsd_decay_type(LVN_X) };
 #undef LVN_X
 
+/* The first step of the decay. */
+static int64_t wsd_first(const struct lvn_schedule_options *o, const struct lvn_schedule_point *at)
+{
+    const int64_t first = at->end - steps_of(o->wsd_decay_steps, at->end);
+    return first < at->warmup ? at->warmup : first;
+}
+
 /* Warm-up, stable phase, decay: lr until the last wsd_decay_steps before decay_steps, then down to min_lr. Hugging
  * Face's warmup_stable_decay:
  *
@@ -73,8 +80,7 @@ enum decay_type { LVN_CHOICES_schedule_wsd_decay_type(LVN_X) };
  * durations" (2024), for 1 - sqrt(q). */
 static double wsd(const struct lvn_schedule_options *o, const struct lvn_schedule_point *at)
 {
-    int64_t first = at->end - steps_of(o->wsd_decay_steps, at->end); /* step of the decay */
-    if (first < at->warmup) first = at->warmup;
+    const int64_t first = wsd_first(o, at);
     if (at->step < first) return o->lr;
     const double q = (double)(at->step - first) / (double)(at->end - first);
     double factor = 1.0 - q;
@@ -178,6 +184,13 @@ void lvn_schedule_init(struct lvn_schedule *out, const struct lvn_schedule_optio
                                  .options = *o,
                                  .warmup = steps_of(o->warmup_steps, max_steps),
                                  .end = o->decay_steps > 0 ? o->decay_steps : max_steps};
+}
+
+int64_t lvn_schedule_fall(const struct lvn_schedule *s)
+{
+    const struct lvn_schedule_point at = {.warmup = s->warmup, .end = s->end};
+    if (s->kind->lr == wsd) return wsd_first(&s->options, &at);
+    return s->kind->falls ? s->warmup : s->end;
 }
 
 double lvn_schedule_lr(const struct lvn_schedule *s, int64_t step)

@@ -56,6 +56,8 @@ struct lvn_schedule {
 /* max_steps: of the run; where schedule.decay_steps is 0 it is the end. The options have passed lvn_schedule_check().
  */
 void lvn_schedule_init(struct lvn_schedule *out, const struct lvn_schedule_options *o, int64_t max_steps);
+/* The step from which on the rate falls; the last one if it does not. */
+int64_t lvn_schedule_fall(const struct lvn_schedule *s);
 /* The learning rate of a step, counted from 0: in the warm-up lr (step + 1) / (warmup + 1), then the schedule's, from
  * its end on min_lr. */
 double lvn_schedule_lr(const struct lvn_schedule *s, int64_t step);

@@ -5,6 +5,7 @@
  * matrix is transposed if it has more rows than columns. What all operations promise (bits on any number of threads,
  * memory) is in test_ops.c. */
 #include "base/bf16.h"
+#include "formats/json.h"
 #include "ops_cases.h"
 #include "optimizers/optimizer.h"
 
@@ -16,6 +17,7 @@ struct matrix_case {
     struct lvn_optimizer_options o;
 };
 enum { MATCH_RMS_ADAMW, ORIGINAL }; /* optimizer.adjust_lr_fn, in the order of its choices */
+enum { TORCH, NANOCHAT };           /* optimizer.variant */
 
 static const struct matrix_case cases[] = {
     {1, 1, 1, 0, 1, {.kind = "muon", .momentum = 0.95, .ns_steps = 5}},
@@ -165,6 +167,75 @@ static void follows_its_formula(void **state)
     }
 }
 
+/* --- optimizer.variant nanochat --- */
+
+static double number_of(const json_t *list, int64_t i)
+{
+    return json_number_value(json_array_get(list, (size_t)i));
+}
+
+/* nanochat's own updates (tools/make_golden_nanochat.py), whose matrices are (outputs,inputs). */
+static void check_nanochat(const json_t *golden, const json_t *one, enum lvn_dtype real, int isa)
+{
+    const int64_t inputs = json_integer_value(json_object_get(one, "inputs"));
+    const int64_t outputs = json_integer_value(json_object_get(one, "outputs")), n = inputs * outputs;
+    const json_t *steps = json_object_get(golden, "steps"), *expected = json_object_get(one, "parameters");
+    const struct matrix_case c = {.inputs = inputs,
+                                  .outputs = outputs,
+                                  .weight_decay = 0.28,
+                                  .lr_scale = 1,
+                                  .o = {.kind = "muon",
+                                        .momentum = 0.97,
+                                        .ns_steps = 5,
+                                        .adjust_lr_fn = ORIGINAL,
+                                        .variant = NANOCHAT,
+                                        .fall = json_integer_value(json_object_get(golden, "fall")),
+                                        .end = json_integer_value(json_object_get(golden, "end"))}};
+    const double tolerance = real == LVN_F64 ? 1e-12 : 5e-6;
+    struct matrix_step s;
+    step_init(&s, &c, real, isa);
+    for (int64_t i = 0; i < n; i++) {
+        buffer_set(&s.r[DIRECTION].out[1], i % outputs * inputs + i / outputs, 0);
+        buffer_set(&s.r[STEP].out[0], i % inputs * outputs + i / inputs, sin(0.9 * (double)i + 0.5));
+    }
+    for (size_t t = 0; t < json_array_size(steps); t++) {
+        for (int64_t i = 0; i < n; i++) {
+            const double x = (double)i;
+            buffer_set(&s.r[DIRECTION].in[0], i % inputs * outputs + i / inputs,
+                       sin(0.013 * x * x + 0.7 * x + 1.3 * (double)t) * (1 + (double)(i % 5)));
+        }
+        for (int k = 0; k < OPERATIONS; k++) {
+            s.r[k].step.step = (int64_t)number_of(steps, (int64_t)t);
+            s.r[k].step.lr = 0.02;
+            s.r[k].result.clip_scale = 1;
+        }
+        step_forward(&s);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double got = buffer_get(&s.r[STEP].out[0], i % inputs * outputs + i / inputs),
+                     want = number_of(expected, i);
+        if (!(fabs(got - want) <= tolerance))
+            fail_msg("%d x %d, isa %d, element %d: %.17g, in nanochat %.17g", (int)outputs, (int)inputs, isa, (int)i,
+                     got, want);
+    }
+    step_release(&s);
+}
+
+static void variant_is_nanochats(void **state)
+{
+    (void)state;
+    json_t *golden;
+    assert_int_equal(lvn_json_read("tests/golden/nanochat-muon.json", &golden), LVN_OK);
+    const json_t *cases_of = json_object_get(golden, "cases");
+    assert_int_equal(json_array_size(cases_of), 3);
+    for (size_t k = 0; k < 3; k++) {
+        const json_t *one = json_array_get(cases_of, k);
+        check_nanochat(golden, one, LVN_F64, -1);
+        for (int isa = -1; isa <= (int)lvn_isa_best(); isa++) check_nanochat(golden, one, LVN_F32, isa);
+    }
+    json_decref(golden);
+}
+
 static const struct matrix_case square = {64, 64, 1, 0, 1, {.kind = "muon", .momentum = 0.95, .ns_steps = 5}};
 
 /* All singular values are near 1: the sum of their squares is near the number of rows. In place, too, after an even and
@@ -255,9 +326,8 @@ static void rounds_at_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(follows_its_formula),
-        cmocka_unit_test(steps_are_orthogonal),
-        cmocka_unit_test(may_change_nothing),
+        cmocka_unit_test(follows_its_formula),  cmocka_unit_test(variant_is_nanochats),
+        cmocka_unit_test(steps_are_orthogonal), cmocka_unit_test(may_change_nothing),
         cmocka_unit_test(rounds_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
