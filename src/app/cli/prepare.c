@@ -7,6 +7,7 @@
 #include "cli/model_arg.h"
 #include "cli/prepare_text.h"
 #include "data/file_type.h"
+#include "data/prepare/token_shards.h"
 #include "model_io/model_setup.h"
 #include "settings/choices.h"
 #include "stores/upload_staging.h"
@@ -80,14 +81,15 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     if (tokenizer) return lvn_cli_prepare_one(c, s->data.path, out);
     LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));
     LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
-    LVN_TRY(lvn_prepare(&o, c->given[LVN_FLAG_prepare_val_fraction] ? &fraction : NULL, folder, &made));
+    const int64_t shard_tokens = c->flag[LVN_FLAG_prepare_shard_size].i;
+    LVN_TRY(lvn_prepare(&o, c->given[LVN_FLAG_prepare_val_fraction] ? &fraction : NULL, shard_tokens, folder, &made));
     LVN_TRY(lvn_upload_staging_send(folder, out));
-    char train[LVN_NUMBER_TEXT], val[LVN_NUMBER_TEXT], vocabulary[LVN_NUMBER_TEXT];
-    lvn_cli_print(c, "%s/train.bin: %s token%s\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_TRAIN], train),
-                  lvn_plural(made.n_tokens[LVN_SPLIT_TRAIN]));
-    if (made.n_tokens[LVN_SPLIT_VAL])
-        lvn_cli_print(c, "%s/val.bin: %s token%s\n", out, lvn_count_text(made.n_tokens[LVN_SPLIT_VAL], val),
-                      lvn_plural(made.n_tokens[LVN_SPLIT_VAL]));
+    char tokens[LVN_NUMBER_TEXT], files[64], vocabulary[LVN_NUMBER_TEXT];
+    for (int i = 0; i < LVN_SPLITS_TRAINED; i++)
+        if (made.n_tokens[i])
+            lvn_cli_print(c, "%s/%s: %s token%s\n", out,
+                          lvn_token_shards_text((enum lvn_split_id)i, made.n_tokens[i], shard_tokens, files),
+                          lvn_count_text(made.n_tokens[i], tokens), lvn_plural(made.n_tokens[i]));
     lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n",
                   lvn_count_text(made.vocab_size, vocabulary), out);
     lvn_cli_add(c, "out", json_string(out));

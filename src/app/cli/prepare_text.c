@@ -22,6 +22,7 @@
 #include "data/prepare/prepare.h"
 #include "data/prepare/text_prepare.h"
 #include "data/prepare/text_write.h"
+#include "data/prepare/token_shards.h"
 #include "host/machine.h"
 #include "settings/settings_model.h"
 #include "stores/fetch.h"
@@ -197,12 +198,13 @@ static double percent(const struct lvn_text_counts *n, int split)
 static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t, const struct lvn_text_counts *n,
                    double seconds)
 {
-    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], files[64];
     for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
         if (!n->tokens[i]) continue;
-        lvn_cli_print(c, "%s/%s.bin: %s token%s (%.3g %%) of %s document%s\n", out, lvn_split_names[i],
-                      lvn_count_text(n->tokens[i], a), lvn_plural(n->tokens[i]), percent(n, i),
-                      lvn_count_text(n->documents[i], b), lvn_plural(n->documents[i]));
+        lvn_token_shards_text((enum lvn_split_id)i, n->tokens[i], c->flag[LVN_FLAG_prepare_shard_size].i, files);
+        lvn_cli_print(c, "%s/%s: %s token%s (%.3g %%) of %s document%s\n", out, files, lvn_count_text(n->tokens[i], a),
+                      lvn_plural(n->tokens[i]), percent(n, i), lvn_count_text(n->documents[i], b),
+                      lvn_plural(n->documents[i]));
     }
     if (!n->tokens[LVN_SPLIT_VAL])
         lvn_cli_print(c, "no val.bin: %s\n",
@@ -243,7 +245,7 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
 
 enum lvn_status lvn_cli_prepare_check_overwrite(const struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t)
 {
-    return lvn_cli_on(c, LVN_FLAG_prepare_overwrite) ? LVN_OK : lvn_prepare_refuse(out, t);
+    return lvn_prepare_refuse(out, t, lvn_cli_on(c, LVN_FLAG_prepare_overwrite));
 }
 
 int64_t lvn_cli_prepare_window(const struct lvn_cli *c)
@@ -266,6 +268,7 @@ static struct lvn_text_options text_options(const struct lvn_cli *c, const struc
                                      .val_fraction = c->flag[LVN_FLAG_prepare_val_fraction].r,
                                      .val_given = c->given[LVN_FLAG_prepare_val_fraction],
                                      .window = lvn_cli_prepare_window(c),
+                                     .shard_tokens = c->flag[LVN_FLAG_prepare_shard_size].i,
                                      .threads = thread_count(c)};
 }
 

@@ -167,8 +167,8 @@ static void log_derived(const struct lvn_cli *c)
     if (!kind || (*s->model.init && !strcmp(kind->name, "chars")))
         return; /* model_setup.c reports which of its tokens */
     bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
-    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", s->data.path, kind->name, kind->help,
-            model ? "; for model.kind=" : "", model ? s->model.kind : "");
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", *s->data.mix ? "data.mix" : s->data.path, kind->name,
+            kind->help, model ? "; for model.kind=" : "", model ? s->model.kind : "");
     if (s->origin[LVN_OPT_trainer_max_steps].source == LVN_SOURCE_SUGGESTED && c->from_data)
         lvn_log(LVN_LOG_INFO,
                 "%lld steps, a rate that falls to %g and the sizes of the model follow from the size of the text, "
@@ -229,7 +229,7 @@ static enum lvn_status detect_begun(struct lvn_cli *c, const char *launch, bool 
 static enum lvn_status check_has_data(const struct lvn_cli *c)
 {
     const struct levin_settings *s = &c->settings;
-    const bool data = *s->data.path || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
+    const bool data = *s->data.path || *s->data.mix || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
     LVN_CHECK(c->n_operands || data || lvn_cli_on(c, LVN_FLAG_train_resume), ARG,
               "nothing to train: give a recipe (levin train recipes/demo.yaml), data (levin train "
               "my.txt, which is data.path) or a run to continue (levin train runs/mine --resume); `levin config` "

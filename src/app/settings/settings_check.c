@@ -12,6 +12,7 @@
 #include "base/redact.h"
 #include "base/text.h"
 #include "data/dataset.h"
+#include "data/mix.h"
 #include "data/replace.h"
 #include "data/table.h"
 #include "formats/archive_reader.h"
@@ -121,17 +122,66 @@ static enum lvn_status finish_model(struct levin_settings *s, bool trains)
     return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
 }
 
+/* Sets the kind of the data at a path; NULL: nothing is there. */
+static enum lvn_status guess_kind(const struct levin_settings *s, const char *path,
+                                  const struct lvn_dataset_kind **kind)
+{
+    LVN_TRY(lvn_dataset_guess(path, kind));
+    if (*kind && *s->data.tokenizer && !strcmp((*kind)->name, "chars")) *kind = lvn_dataset_kind_find("documents");
+    return LVN_OK;
+}
+
+/* Derive data.kind from the sources of data.mix. */
+static enum lvn_status find_kind_of_mix(struct levin_settings *s)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_mix *m;
+    const struct lvn_dataset_kind *first = NULL, *kind;
+    LVN_TRY(lvn_mix_new(&m, s->data.mix));
+    enum lvn_status status = LVN_OK;
+    for (int k = 0; k < m->n && status == LVN_OK && is_open(s, LVN_OPT_data_kind); k++) {
+        const char *path = lvn_mix_path(&a, m, k, s->data.folder);
+        status = path ? guess_kind(s, path, &kind) : LVN_MEMORY;
+        if (status != LVN_OK || !kind) continue;
+        if (!first) first = kind;
+        if (kind != first)
+            status = lvn_fail(LVN_ARG,
+                              "data.mix: '%s' is read as data.kind=%s, and '%s' as %s: use sources of one kind, or set "
+                              "data.kind to one that all of them have",
+                              m->path[0], first->name, path, kind->name);
+    }
+    lvn_mix_free(m);
+    if (status != LVN_OK || !first) return status;
+    s->data.kind = first->name;
+    derived(s, LVN_OPT_data_kind, "data.mix");
+    return LVN_OK;
+}
+
+/* data.path or data.mix: that of the later source (the command line, after a recipe). */
+static enum lvn_status choose_path(struct levin_settings *s)
+{
+    const enum lvn_option_id path = LVN_OPT_data_path, mix = LVN_OPT_data_mix;
+    if (!*s->data.mix || !*s->data.path) return LVN_OK;
+    LVN_CHECK(s->origin[path].source != s->origin[mix].source, ARG,
+              "data.mix names the sources, and data.path is '%s': leave one of them out", s->data.path);
+    const bool mixes = s->origin[mix].source > s->origin[path].source;
+    const enum lvn_option_id kept = mixes ? mix : path, dropped = mixes ? path : mix;
+    derived(s, dropped, lvn_option_by_id(kept)->key);
+    return lvn_settings_default(s, dropped);
+}
+
 /* Derive data.kind from data.path, or from columns that are named. */
 static enum lvn_status find_kind(struct levin_settings *s)
 {
     const struct lvn_dataset_kind *kind = NULL;
+    LVN_TRY(choose_path(s));
+    if (*s->data.mix) return find_kind_of_mix(s);
     if (!is_open(s, LVN_OPT_data_kind) || !*s->data.path) return LVN_OK;
     const bool columns = (*s->data.text_column || *s->data.label_column) && lvn_table_is_named(s->data.path);
     if (columns)
         kind = lvn_dataset_kind_find("labelled");
     else
-        LVN_TRY(lvn_dataset_guess(s->data.path, &kind));
-    if (kind && *s->data.tokenizer && !strcmp(kind->name, "chars")) kind = lvn_dataset_kind_find("documents");
+        LVN_TRY(guess_kind(s, s->data.path, &kind));
     if (!kind) return LVN_OK;
     s->data.kind = kind->name;
     derived(s, LVN_OPT_data_kind, columns ? "data.text_column and data.label_column" : "data.path");
@@ -247,7 +297,8 @@ static enum lvn_status finish_data(struct levin_settings *s)
     struct lvn_replace *replace;
     LVN_TRY(lvn_replace_new(&replace, s->data.replace));
     lvn_replace_free(replace);
-    LVN_CHECK(!*s->data.url || *s->data.path, ARG, "data.url needs data.path too: the file to keep the download in");
+    LVN_CHECK(!*s->data.url || *s->data.path || *s->data.mix, ARG,
+              "data.url needs data.path too: the file to keep the download in");
     return LVN_OK;
 }
 

@@ -68,7 +68,7 @@ struct lvn_train_programs_options {
     int64_t machine_bytes;           /* memory of that machine; 0: free memory of this one */
     const struct lvn_fields *fields; /* of the data */
     const struct lvn_task *task;
-    double fill; /* lvn_split_fill() of the training data; 0: not known */
+    double fill; /* lvn_dataset_fill() of the training data; 0: not known */
     bool validate;
     struct lvn_session_planner planner; /* all zero: none */
     int64_t min_micro_batches;          /* of the resumed run; 0: as memory requires */

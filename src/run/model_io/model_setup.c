@@ -524,6 +524,7 @@ static enum lvn_status find_trainable(struct lvn_model_setup *m, const struct le
 
 bool lvn_model_setup_data_is_there(const struct levin_settings *s)
 {
+    if (*s->data.mix) return lvn_mix_is_here(s->data.mix, s->data.folder);
     return *s->data.path && lvn_path_exists(lvn_data_path_of(s));
 }
 

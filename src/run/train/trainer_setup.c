@@ -99,7 +99,7 @@ static void resolve_settings(struct trainer *trainer)
         s->origin[LVN_OPT_data_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
     }
     char here[PATH_MAX];
-    if (*s->data.path && *s->data.path != '/' && !*s->data.folder && getcwd(here, sizeof here)) {
+    if (((*s->data.path && *s->data.path != '/') || *s->data.mix) && !*s->data.folder && getcwd(here, sizeof here)) {
         const char *folder = lvn_arena_strdup(&s->arena, here);
         if (folder && lvn_utf8_check(folder, (int64_t)strlen(folder)) < 0) s->data.folder = folder;
         s->origin[LVN_OPT_data_folder] =
@@ -276,7 +276,7 @@ static enum lvn_status check_run(struct trainer *trainer)
     LVN_CHECK(trainer->opened.snapshot.data == trainer->opened.fingerprint, ARG,
               "'%s' was trained on other data than '%s' contains now%s, and continuing would mix them; set data.path "
               "back, or start a new run",
-              trainer->opened.checkpoint.path, trainer->settings->data.path,
+              trainer->opened.checkpoint.path, trainer->opened.setup.data->path,
               codec.tokenizer ? ", or with another tokenizer or chat template" : "");
     int64_t micro = trainer->settings->trainer.micro_batch_size;
     LVN_CHECK(
@@ -418,13 +418,11 @@ static void describe_run(struct trainer *trainer)
     e->block_size = trainer->planned.programs.block_size;
     e->unit = lvn_task_unit(trainer->opened.setup.task);
     e->steps_per_epoch = trainer->opened.train_loader.steps_per_epoch;
-    const struct lvn_split *train = &trainer->opened.setup.data->split[LVN_SPLIT_TRAIN],
-                           *val = &trainer->opened.setup.data->split[LVN_SPLIT_VAL];
     e->fill = trainer->planned.programs.fill;
-    e->train_tokens = train->pack ? train->pack->tokens : train->n_tokens;
-    e->val_tokens = !trainer->opened.validation.on ? 0 : val->pack ? val->pack->tokens : val->n_tokens;
-    e->train_samples = train->n_samples;
-    e->val_samples = trainer->opened.validation.on ? val->n_samples : 0;
+    lvn_dataset_count(trainer->opened.setup.data, LVN_SPLIT_TRAIN, &e->train_tokens, &e->train_samples);
+    e->val_tokens = e->val_samples = 0;
+    if (trainer->opened.validation.on)
+        lvn_dataset_count(trainer->opened.setup.data, LVN_SPLIT_VAL, &e->val_tokens, &e->val_samples);
     e->threads = trainer->planned.programs.model_state->threads;
     e->isa = lvn_isa_name(lvn_isa_best());
     e->step = trainer->running.step;
@@ -493,7 +491,7 @@ static enum lvn_status plan_training(struct trainer *trainer)
         .ranks = trainer->ranks,
         .fields = &trainer->opened.setup.fields,
         .task = trainer->opened.setup.task,
-        .fill = lvn_split_fill(&trainer->opened.setup.data->split[LVN_SPLIT_TRAIN]),
+        .fill = lvn_dataset_fill(trainer->opened.setup.data, LVN_SPLIT_TRAIN),
         .validate = trainer->opened.validation.on,
         .min_micro_batches = same_ranks ? trainer->opened.snapshot.min_micro_batches : 0,
         .planner = lvn_callbacks_planner(&trainer->callbacks),

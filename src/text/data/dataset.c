@@ -8,9 +8,11 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "data/data_fetch.h"
 #include "data/file_type.h"
+#include "data/shard_list.h"
 #include "data/table.h"
 #include "stores/store.h"
 #include "stores/streaming_file.h"
@@ -239,7 +241,7 @@ static enum lvn_status fetch(struct lvn_arena *a, const struct lvn_data_options 
     return LVN_OK;
 }
 
-enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o)
+static enum lvn_status open_one(struct lvn_dataset **out, const struct lvn_data_options *o)
 {
     *out = NULL;
     struct lvn_dataset *d = lvn_calloc(1, sizeof *d);
@@ -258,15 +260,118 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     return status;
 }
 
+/* --- data.mix --------------------------------------------------------------------------------------------------- */
+
+/* ARG for options that are not for a mix. */
+static enum lvn_status check_mix(const struct lvn_data_options *o)
+{
+    const struct {
+        const char *key;
+        bool given;
+    } others[] = {{"data.path", o->path && *o->path},
+                  {"data.url", o->url && *o->url},
+                  {"data.test_path", o->test_path && *o->test_path},
+                  {"data.stream", o->stream}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        LVN_CHECK(!others[i].given, ARG,
+                  "data.mix names the sources, and %s is for a single one: leave one of them out", others[i].key);
+    const bool texts = strcmp(o->kind, "documents") == 0 || strcmp(o->kind, "chat") == 0;
+    LVN_CHECK(texts || strcmp(o->kind, "tokens") == 0 || strcmp(o->kind, "chars") == 0, ARG,
+              "data.mix is for data.kind tokens, documents, chat and chars, and the data are of the kind %s", o->kind);
+    LVN_CHECK(!texts || (o->tokenizer && *o->tokenizer) || o->model_tokenizer, ARG,
+              "data.mix needs one tokenizer for all sources: set data.tokenizer, or train a model that has one");
+    return LVN_OK;
+}
+
+/* ARG if rows of two sources cannot be in one batch. */
+static enum lvn_status compare_sources(const struct lvn_dataset *a, const struct lvn_dataset *b)
+{
+    const struct lvn_codec codecs[] = {lvn_dataset_codec(a), lvn_dataset_codec(b)};
+    bool same = a->fields.n == b->fields.n && a->masks == b->masks;
+    for (int k = 0; k < a->fields.n && same; k++)
+        same = !strcmp(a->fields.field[k].name, b->fields.field[k].name) &&
+               a->fields.field[k].dim[0] == b->fields.field[k].dim[0];
+    LVN_CHECK(same, ARG, "data.mix: the samples of '%s' and '%s' have different fields or lengths", a->path, b->path);
+    const bool stated = a->stated_vocab_size && b->stated_vocab_size;
+    LVN_CHECK(lvn_codec_agree(&codecs[0], &codecs[1]) && (!stated || a->stated_vocab_size == b->stated_vocab_size), ARG,
+              "data.mix: '%s' and '%s' have different vocabularies: the same ids mean other words; prepare both with "
+              "one tokenizer",
+              a->path, b->path);
+    return LVN_OK;
+}
+
+static enum lvn_status open_source(struct lvn_mix *m, int k, const struct lvn_data_options *o)
+{
+    LVN_LOCAL_ARENA(a);
+    struct lvn_data_options one = *o;
+    one.path = lvn_mix_path(&a, m, k, o->folder);
+    if (!one.path) return LVN_MEMORY;
+    LVN_TRY_WHILE(open_one(&m->data[k], &one), "opening entry %d of data.mix", k + 1);
+    LVN_TRY(compare_sources(m->data[0], m->data[k]));
+    if (k && o->val_path && *o->val_path) /* the first source has it already */
+        m->data[k]->split[LVN_SPLIT_VAL].n_tokens = m->data[k]->split[LVN_SPLIT_VAL].n_samples = 0;
+    LVN_CHECK(o->for_evaluation || lvn_dataset_has(m->data[k], LVN_SPLIT_TRAIN), ARG,
+              "data.mix: '%s' has no training data", m->data[k]->path);
+    return LVN_OK;
+}
+
+/* Gives all sources what has to be the same, and reports them. */
+static enum lvn_status join_sources(struct lvn_mix *m)
+{
+    struct lvn_dataset *d = m->data[0];
+    LVN_LOCAL_TEXT(t);
+    for (int k = 0; k < m->n; k++) {
+        if (m->data[k]->vocab_size > d->vocab_size) d->vocab_size = m->data[k]->vocab_size;
+        if (m->data[k]->id_limit > d->id_limit) d->id_limit = m->data[k]->id_limit;
+        if (k) d->skipped += m->data[k]->skipped;
+        lvn_text_printf(&t, "%s'%s' %.4g %%", k ? ", " : "", m->data[k]->path,
+                        100.0 * (double)m->weight[k] / (double)m->period);
+    }
+    for (int k = 0; k < m->n; k++) {
+        m->data[k]->id_limit = d->id_limit;
+        for (int i = 0; i < d->fields.n && d->id_limit; i++)
+            if (m->data[k]->fields.field[i].tokens) m->data[k]->fields.field[i].below = d->id_limit;
+    }
+    LVN_TRY(lvn_text_status(&t));
+    if (!d->for_evaluation) lvn_log(LVN_LOG_INFO, "data.mix: %s", t.p);
+    free(d->path);
+    d->path = lvn_strdup("data.mix");
+    d->is_file = false;
+    return d->path ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o)
+{
+    struct lvn_mix *m;
+    *out = NULL;
+    if (!o->mix || !*o->mix) return open_one(out, o);
+    LVN_TRY(check_mix(o));
+    LVN_TRY(lvn_mix_new(&m, o->mix));
+    enum lvn_status status = LVN_OK;
+    for (int k = 0; k < m->n && status == LVN_OK; k++) status = open_source(m, k, o);
+    if (status == LVN_OK) status = join_sources(m);
+    struct lvn_dataset *first = m->data[0];
+    if (status == LVN_OK) {
+        first->mix = m;
+        *out = first;
+    } else {
+        lvn_mix_free(m);
+        lvn_dataset_close(first);
+    }
+    return status;
+}
+
 void lvn_dataset_close(struct lvn_dataset *d)
 {
     if (!d) return;
+    lvn_mix_free(d->mix);
     if (d->kind && d->kind->close) d->kind->close(d);
     lvn_vocab_free(d->vocabulary);
     lvn_tokenizer_close(d->tokenizer);
     free(d->tokenizer_error);
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         lvn_streaming_file_close(d->split[i].streaming);
+        lvn_shard_list_close(d->split[i].shards);
         free(d->split[i].blocks);
         lvn_pack_free(d->split[i].pack);
         free(d->split[i].by_length);
@@ -278,7 +383,22 @@ void lvn_dataset_close(struct lvn_dataset *d)
 
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split)
 {
-    return d->split[split].n_tokens > 1 || d->split[split].n_samples > 0;
+    bool has = d->split[split].n_tokens > 1 || d->split[split].n_samples > 0;
+    for (int k = 1; d->mix && k < d->mix->n; k++) has |= lvn_dataset_has(d->mix->data[k], split);
+    return has;
+}
+
+void lvn_dataset_count(const struct lvn_dataset *d, enum lvn_split_id split, int64_t *tokens, int64_t *samples)
+{
+    const struct lvn_split *p = &d->split[split];
+    *tokens = p->pack ? p->pack->tokens : p->n_tokens;
+    *samples = p->n_samples;
+    for (int k = 1; d->mix && k < d->mix->n; k++) {
+        int64_t more_tokens, more_samples;
+        lvn_dataset_count(d->mix->data[k], split, &more_tokens, &more_samples);
+        *tokens += more_tokens;
+        *samples += more_samples;
+    }
 }
 
 enum lvn_status lvn_dataset_splits(const struct lvn_dataset *d, enum lvn_split_id split, struct lvn_split_list *out)
@@ -314,37 +434,60 @@ enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void 
     return LVN_OK;
 }
 
-static int64_t token(const struct lvn_split *p, int64_t i)
+static int64_t id_at(const void *tokens, int width, int64_t i)
 {
-    return p->width == 2 ? ((const uint16_t *)p->tokens)[i] : ((const uint32_t *)p->tokens)[i];
+    return width == 2 ? ((const uint16_t *)tokens)[i] : ((const uint32_t *)tokens)[i];
 }
 
-int64_t lvn_split_max(const struct lvn_split *p, int64_t *position)
+enum lvn_status lvn_split_tokens(const struct lvn_split *p, int64_t at, int64_t n, void *to)
 {
-    int64_t max = -1;
-    if (p->width == 2) {
+    if (p->shards) return lvn_shard_list_read(p->shards, at, n, to);
+    if (p->streaming) return lvn_streaming_file_read(p->streaming, p->header + at * p->width, n * p->width, to);
+    memcpy(to, (const char *)p->tokens + at * p->width, (size_t)(n * p->width));
+    return LVN_OK;
+}
+
+/* The largest of n ids; those of `width` bytes. */
+static int64_t max_of(const void *tokens, int width, int64_t n)
+{
+    if (width == 2) {
         uint16_t m = 0;
-        for (int64_t i = 0; i < p->n_tokens; i++)
-            m = ((const uint16_t *)p->tokens)[i] > m ? ((const uint16_t *)p->tokens)[i] : m;
-        max = m;
-    } else {
-        uint32_t m = 0;
-        for (int64_t i = 0; i < p->n_tokens; i++)
-            m = ((const uint32_t *)p->tokens)[i] > m ? ((const uint32_t *)p->tokens)[i] : m;
-        max = m;
+        for (int64_t i = 0; i < n; i++) m = ((const uint16_t *)tokens)[i] > m ? ((const uint16_t *)tokens)[i] : m;
+        return m;
     }
-    int64_t i = 0;
-    while (i < p->n_tokens && token(p, i) != max) i++;
-    *position = i;
-    return max;
+    uint32_t m = 0;
+    for (int64_t i = 0; i < n; i++) m = ((const uint32_t *)tokens)[i] > m ? ((const uint32_t *)tokens)[i] : m;
+    return m;
+}
+
+enum lvn_status lvn_split_max(const struct lvn_split *p, int64_t *max, int64_t *position)
+{
+    enum { BLOCK = 1 << 18 };
+    *max = -1;
+    *position = 0;
+    void *buffer = p->tokens ? NULL : lvn_malloc((size_t)BLOCK * 4);
+    enum lvn_status status = p->tokens || buffer ? LVN_OK : LVN_MEMORY;
+    for (int64_t at = 0, n; at < p->n_tokens && status == LVN_OK; at += n) {
+        n = p->n_tokens - at < BLOCK ? p->n_tokens - at : BLOCK;
+        const void *tokens = buffer ? buffer : (const char *)p->tokens + at * p->width;
+        if (buffer) status = lvn_split_tokens(p, at, n, buffer);
+        const int64_t here = status == LVN_OK ? max_of(tokens, p->width, n) : -1;
+        if (here <= *max) continue;
+        *max = here;
+        for (*position = at; id_at(tokens, p->width, *position - at) != here;) ++*position;
+    }
+    free(buffer);
+    return status;
 }
 
 enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, int64_t id, int64_t limit)
 {
+    const struct lvn_shard_file *shard = p->shards ? lvn_shard_list_at(p->shards, position) : NULL;
     LVN_CHECK(id < limit, FORMAT,
               "'%s' holds the token id %lld at position %lld, but the model's vocabulary has %lld tokens (0 to %lld): "
               "give the vocabulary that the file was made with as model.vocab_size",
-              p->path, (long long)id, (long long)(p->first + position), (long long)limit, (long long)limit - 1);
+              shard ? shard->path : p->path, (long long)id,
+              (long long)(p->first + position - (shard ? shard->first : 0)), (long long)limit, (long long)limit - 1);
     return LVN_OK;
 }
 
@@ -377,9 +520,14 @@ int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split
     return windows ? windows : split != LVN_SPLIT_TRAIN || d->for_evaluation;
 }
 
-double lvn_split_fill(const struct lvn_split *p)
+double lvn_dataset_fill(const struct lvn_dataset *d, enum lvn_split_id split)
 {
-    return p->pack ? (double)p->pack->tokens / (double)(p->pack->rows * p->pack->T) : 1;
+    const struct lvn_pack *pack = d->split[split].pack;
+    double fill = pack ? (double)pack->tokens / (double)(pack->rows * pack->T) : 1;
+    if (!d->mix) return fill;
+    fill *= (double)d->mix->weight[0];
+    for (int k = 1; k < d->mix->n; k++) fill += (double)d->mix->weight[k] * lvn_dataset_fill(d->mix->data[k], split);
+    return fill / (double)d->mix->period;
 }
 
 /* n ids from memory, and their labels, the last of which is the token after them. */
@@ -390,16 +538,16 @@ static void copy_window(const struct lvn_split *p, int64_t at, int64_t n, int32_
     else
         for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((const uint32_t *)p->tokens)[at + i];
     memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
-    labels[n - 1] = (int32_t)token(p, at + n);
+    labels[n - 1] = (int32_t)id_at(p->tokens, p->width, at + n);
 }
 
-/* The same from a file during its download. With two bytes a token all n + 1 tokens fit into `labels` as scratch. */
+/* The same from files. With two bytes a token all n + 1 tokens fit into `labels` as scratch. */
 static enum lvn_status read_window(const struct lvn_split *p, int64_t at, int64_t n, int32_t *ids, int32_t *labels)
 {
     if (p->width == 2) {
         const char *bytes = (const char *)labels;
         uint16_t id;
-        LVN_TRY(lvn_streaming_file_read(p->streaming, p->header + 2 * at, 2 * (n + 1), labels));
+        LVN_TRY(lvn_split_tokens(p, at, n + 1, labels));
         for (int64_t i = 0; i < n; i++) {
             memcpy(&id, bytes + 2 * i, 2);
             ids[i] = id;
@@ -409,20 +557,15 @@ static enum lvn_status read_window(const struct lvn_split *p, int64_t at, int64_
         labels[n - 1] = id;
         return LVN_OK;
     }
-    LVN_TRY(lvn_streaming_file_read(p->streaming, p->header + 4 * at, 4 * n, ids));
+    LVN_TRY(lvn_split_tokens(p, at, n, ids));
     memcpy(labels, ids + 1, (size_t)(n - 1) * sizeof *labels);
-    return lvn_streaming_file_read(p->streaming, p->header + 4 * (at + n), 4, &labels[n - 1]);
+    return lvn_split_tokens(p, at + n, 1, &labels[n - 1]);
 }
 
 static enum lvn_status read_token(const struct lvn_split *p, int64_t at, int32_t *id)
 {
     uint16_t narrow = 0;
-    if (!p->streaming) {
-        *id = (int32_t)token(p, at);
-        return LVN_OK;
-    }
-    LVN_TRY(lvn_streaming_file_read(p->streaming, p->header + at * p->width, p->width,
-                                    p->width == 2 ? (void *)&narrow : (void *)id));
+    LVN_TRY(lvn_split_tokens(p, at, 1, p->width == 2 ? (void *)&narrow : (void *)id));
     if (p->width == 2) *id = narrow;
     return LVN_OK;
 }
@@ -433,10 +576,10 @@ enum lvn_status lvn_split_read(const struct lvn_split *p, int64_t at, int64_t n,
     const int64_t labeled = n < p->n_tokens - at ? n : n - 1; /* the last token of the stream has no label */
     uint32_t max = 0;
     if (labeled > 0) {
-        if (p->streaming)
-            LVN_TRY(read_window(p, at, labeled, ids, labels));
-        else
+        if (p->tokens)
             copy_window(p, at, labeled, ids, labels);
+        else
+            LVN_TRY(read_window(p, at, labeled, ids, labels));
         for (int64_t i = 0; i < labeled; i++) max = (uint32_t)ids[i] > max ? (uint32_t)ids[i] : max;
         max = (uint32_t)labels[labeled - 1] > max ? (uint32_t)labels[labeled - 1] : max;
     }

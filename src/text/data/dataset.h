@@ -16,6 +16,7 @@
 #include "base/field.h"
 #include "data/codec.h"
 #include "data/mask.h"
+#include "data/mix.h"
 #include "data/packing/packing.h"
 
 struct lvn_dataset;
@@ -69,8 +70,9 @@ struct lvn_draw {
 struct lvn_split {
     char *path;                           /* source, for messages */
     int64_t n_tokens;                     /* stream: tokens; 0: no such split */
-    const void *tokens;                   /* stream: little-endian ids of `width` bytes; NULL: read from `streaming` */
+    const void *tokens; /* stream: little-endian ids of `width` bytes; NULL: read from `streaming` or `shards` */
     struct lvn_streaming_file *streaming; /* stream: a file during its download; owned by the split */
+    struct lvn_shard_list *shards;        /* stream: several files (data/shard_list.h); owned by the split */
     char *blocks;                         /* the blocks of `streaming` that the fingerprint covers */
     int width;                            /* stream: 2 or 4 */
     int64_t header;                       /* stream: bytes before the tokens in the file */
@@ -110,6 +112,7 @@ struct lvn_dataset {
     int64_t length[LVN_LENGTHS]; /* planned lengths of ragged fields (base/field.h), ascending */
     int n_lengths;
     int64_t vocab_size;           /* for a new model; if o->vocab_size is given: the smallest that fits the data */
+    int64_t stated_vocab_size;    /* that token files state; 0: none */
     struct lvn_vocab *vocabulary; /* text <-> ids; NULL: ids only, or by `tokenizer` */
     bool vocabulary_of_meta; /* from nanoGPT's meta.pkl: not part of the fingerprint, for runs before it was read */
     struct lvn_tokenizer *tokenizer; /* that made the tokens; NULL: unknown */
@@ -124,6 +127,7 @@ struct lvn_dataset {
     struct lvn_mask mask;     /* if masks */
     bool masks;               /* o->masks */
     struct lvn_split split[LVN_SPLIT_COUNT];
+    struct lvn_mix *mix; /* data.mix: the other sources, whose rows are alike; this data set is the first. NULL: none */
     bool for_evaluation; /* as in the options */
     char *path;          /* data.path, or the kind's name; for messages */
     bool is_file;        /* data.path is one file, not a folder of splits */
@@ -140,7 +144,10 @@ static inline struct lvn_codec lvn_dataset_codec(const struct lvn_dataset *d)
 {
     return (struct lvn_codec){.vocabulary = d->vocabulary, .tokenizer = d->tokenizer, .tokenizer_error = NULL};
 }
+/* Of one source of a mix at least. */
 bool lvn_dataset_has(const struct lvn_dataset *d, enum lvn_split_id split);
+/* Tokens of a stream or of packed rows, and samples of lists and packed rows; of all sources of a mix. */
+void lvn_dataset_count(const struct lvn_dataset *d, enum lvn_split_id split, int64_t *tokens, int64_t *samples);
 /* The splits that `split` means: itself, or, for `all` of a kind that lacks it, every split that exists. ARG, with
  * a list of those that exist, if there is none. */
 struct lvn_split_list {
@@ -171,8 +178,9 @@ enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_i
                                    struct lvn_draw draw, void *const *out) LVN_CHECKED;
 /* Index of the planned length of sample number `at` of a list; 0 if no field is ragged. */
 int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at);
-/* Share of the tokens of a split's samples that are no padding, where it is known: in packed rows; else 1. */
-double lvn_split_fill(const struct lvn_split *p);
+/* Share of the tokens of a split's samples that are no padding, where it is known: in packed rows; else 1. In a mix it
+ * is the mean by weight. */
+double lvn_dataset_fill(const struct lvn_dataset *d, enum lvn_split_id split);
 /* A hash of kind, sizes, vocabulary and contents (all of them up to 8 MiB, else evenly spaced blocks), to check that a
  * resumed run has the same data. */
 LVN_CHECKED enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out);
@@ -186,8 +194,10 @@ enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void 
                               int64_t n_tokens) LVN_CHECKED;
 /* The same for a split that is read from p->streaming. */
 enum lvn_status lvn_split_set_streaming(struct lvn_split *p, const char *path, int width) LVN_CHECKED;
+/* Reads tokens [at, at + n) of a stream, which exist, as they are stored: little-endian ids of p->width bytes. */
+enum lvn_status lvn_split_tokens(const struct lvn_split *p, int64_t at, int64_t n, void *to) LVN_CHECKED;
 /* The largest id of a stream, and its first position. */
-int64_t lvn_split_max(const struct lvn_split *p, int64_t *position);
+enum lvn_status lvn_split_max(const struct lvn_split *p, int64_t *max, int64_t *position) LVN_CHECKED;
 /* Plans the lengths of ragged fields and sorts the splits by them. lvn_dataset_open() calls it. */
 enum lvn_status lvn_dataset_sort(struct lvn_dataset *d) LVN_CHECKED;
 /* Reads tokens [at, at + n) of a stream, which exist, and their labels; the last token of the stream has the label -1.

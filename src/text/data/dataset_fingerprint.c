@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "data/dataset.h"
+#include "data/shard_list.h"
 #include "stores/streaming_file.h"
 
 /* Hashes eight bytes: multiply and fold (the constants are those of MurmurHash3's finalizer). */
@@ -77,7 +78,8 @@ enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *o
     if (d->contents) h = mix(h, d->contents);
     for (int split = 0; split < LVN_SPLITS_TRAINED; split++) {
         const struct lvn_split *p = &d->split[split];
-        int64_t bytes = p->n_tokens * p->width;
+        const int64_t bytes = p->shards ? 0 : p->n_tokens * p->width;
+        if (p->shards) h = mix(h, lvn_shard_list_sum(p->shards));
         h = mix(mix(h, (uint64_t)p->n_tokens), (uint64_t)p->n_samples);
         LVN_TRY_WHILE(mix_samples(&h, d, (enum lvn_split_id)split), "comparing the data with those of earlier runs");
         if (bytes <= WHOLE)
@@ -86,6 +88,11 @@ enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *o
             for (int64_t i = 0; i < BLOCKS; i++)
                 h = mix_bytes(h, p->blocks ? p->blocks + i * BLOCK : (const char *)p->tokens + block_at(bytes, i),
                               BLOCK);
+    }
+    for (int k = 1; d->mix && k < d->mix->n; k++) {
+        uint64_t source;
+        LVN_TRY(lvn_dataset_fingerprint(d->mix->data[k], &source));
+        h = mix(h, source);
     }
     *out = h;
     return LVN_OK;

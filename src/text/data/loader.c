@@ -2,6 +2,7 @@
 #include "data/loader.h"
 
 #include "base/random.h"
+#include "base/text.h"
 
 /* Windows begin at an offset of 0 .. T-1 tokens. One window less than fits at offset 0 fits at every offset, so all
  * epochs have the same length. */
@@ -19,15 +20,13 @@ static int64_t shift_of_epoch(const struct lvn_loader *l, int64_t epoch)
     return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, capacity);
 }
 
-enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,
+/* The loader of one data set. */
+static enum lvn_status init_one(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,
                                 enum lvn_sampling sampling, int64_t batch_size, uint64_t seed)
 {
     const struct lvn_split *p = &data->split[split];
     int64_t T = p->n_samples ? 1 : data->fields.field[0].dim[0];
     LVN_CHECK(T >= 1, ARG, "model.block_size is %lld; it must be at least 1", (long long)T);
-    LVN_CHECK(batch_size >= 1, ARG, "trainer.batch_size is %lld; it must be at least 1", (long long)batch_size);
-    LVN_CHECK(lvn_dataset_has(data, split), ARG, "there is no %s data%s",
-              split == LVN_SPLIT_VAL ? "validation" : "training", split == LVN_SPLIT_VAL ? ": give data.val_path" : "");
     *l = (struct lvn_loader){.data = data,
                              .split = split,
                              .sampling = sampling,
@@ -45,16 +44,74 @@ enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *
     return LVN_OK;
 }
 
-void lvn_loader_keep_last(struct lvn_loader *l)
+static void keep_last_of_one(struct lvn_loader *l)
 {
     const struct lvn_split *p = &l->data->split[l->split];
     int64_t labels = p->n_tokens - 1;
     if (labels > 0 && !p->n_samples) l->eval_samples = (labels + l->stride - 1) / l->stride;
 }
 
+static bool has_split(const struct lvn_dataset *one, enum lvn_split_id split)
+{
+    return one->split[split].n_tokens > 1 || one->split[split].n_samples > 0;
+}
+
+/* The loader of a source of a mix, which draws row by row. False: the source has no such split. */
+static bool of_source(const struct lvn_loader *l, int k, struct lvn_loader *one)
+{
+    const struct lvn_dataset *data = l->data->mix->data[k];
+    const uint64_t seed = k ? l->seed ^ lvn_name_hash("data.mix") * (uint64_t)k : l->seed;
+    if (!has_split(data, l->split)) return false;
+    if (init_one(one, data, l->split, l->sampling, 1, seed) != LVN_OK) lvn_error_clear(); /* checked at the beginning */
+    if (l->keeps_last) keep_last_of_one(one);
+    return true;
+}
+
+static void count_mix(struct lvn_loader *l)
+{
+    struct lvn_loader one;
+    l->samples = l->eval_samples = 0;
+    for (int k = 0; k < l->data->mix->n; k++) {
+        if (!of_source(l, k, &one)) continue;
+        l->samples += one.samples;
+        l->eval_samples += one.eval_samples;
+    }
+}
+
+enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *data, enum lvn_split_id split,
+                                enum lvn_sampling sampling, int64_t batch_size, uint64_t seed)
+{
+    LVN_CHECK(batch_size >= 1, ARG, "trainer.batch_size is %lld; it must be at least 1", (long long)batch_size);
+    LVN_CHECK(lvn_dataset_has(data, split), ARG, "there is no %s data%s",
+              split == LVN_SPLIT_VAL ? "validation" : "training", split == LVN_SPLIT_VAL ? ": give data.val_path" : "");
+    if (!data->mix) return init_one(l, data, split, sampling, batch_size, seed);
+    for (int k = 0; k < data->mix->n; k++)
+        if (has_split(data->mix->data[k], split)) LVN_TRY(init_one(l, data->mix->data[k], split, sampling, 1, seed));
+    *l = (struct lvn_loader){.data = data,
+                             .split = split,
+                             .sampling = sampling,
+                             .batch_size = batch_size,
+                             .seed = seed,
+                             .stride = l->stride};
+    count_mix(l);
+    l->steps_per_epoch = l->samples / batch_size > 1 ? l->samples / batch_size : 1;
+    return LVN_OK;
+}
+
+void lvn_loader_keep_last(struct lvn_loader *l)
+{
+    l->keeps_last = true;
+    if (l->data->mix)
+        count_mix(l);
+    else
+        keep_last_of_one(l);
+}
+
 void lvn_loader_limit_steps(struct lvn_loader *l, int64_t steps)
 {
-    if (steps < l->steps_per_epoch) l->steps_per_epoch = steps;
+    if (steps >= l->steps_per_epoch) return;
+    l->steps_per_epoch = steps;
+    l->limited = true;
 }
 
 /* Sample number `at` of an order that groups samples by length. */
@@ -70,19 +127,20 @@ static int64_t sample_by_length(const struct lvn_loader *l, uint64_t order, int6
 }
 
 struct position {
-    int64_t at;     /* a token of a stream, or the number of a sample */
-    uint64_t order; /* see struct lvn_draw */
+    const struct lvn_dataset *data; /* the loader's, or a source of its mix */
+    int64_t at;                     /* a token of a stream, or the number of a sample */
+    uint64_t order;                 /* see struct lvn_draw */
 };
 
-/* The position of row `row` of step `step`. */
-static struct position row_position(const struct lvn_loader *l, int64_t step, int64_t row)
+/* The position of row `row` of step `step`, without a mix. */
+static struct position position_of_one(const struct lvn_loader *l, int64_t step, int64_t row)
 {
     const struct lvn_split *p = &l->data->split[l->split];
     if (l->sampling == LVN_SAMPLING_RANDOM) {
         int64_t positions = p->n_samples ? p->n_samples : p->n_tokens - l->stride;
         uint64_t seed = l->seed ^ lvn_name_hash("data.random");
         int64_t at = lvn_random_below(seed, (uint64_t)step, (uint64_t)row, positions > 1 ? positions : 1);
-        return (struct position){at, (uint64_t)step * (uint64_t)l->batch_size + (uint64_t)row};
+        return (struct position){l->data, at, (uint64_t)step * (uint64_t)l->batch_size + (uint64_t)row};
     }
     int64_t epoch = step / l->steps_per_epoch, batch = step % l->steps_per_epoch;
     if (p->by_length && l->sampling == LVN_SAMPLING_PERMUTATION && l->samples > l->batch_size)
@@ -91,10 +149,39 @@ static struct position row_position(const struct lvn_loader *l, int64_t step, in
     int64_t index = batch * l->batch_size + row;
     int64_t orders = (l->batch_size + l->samples - 1) / l->samples, which_order = index / l->samples;
     uint64_t order = (uint64_t)(epoch * orders + which_order);
-    if (l->sampling == LVN_SAMPLING_SEQUENTIAL) return (struct position){index % l->samples * l->stride, order};
-    if (p->by_length) return (struct position){sample_by_length(l, order, index % l->samples), order};
+    if (l->sampling == LVN_SAMPLING_SEQUENTIAL)
+        return (struct position){l->data, index % l->samples * l->stride, order};
+    if (p->by_length) return (struct position){l->data, sample_by_length(l, order, index % l->samples), order};
     int64_t sample = lvn_random_permute(l->seed, order, l->samples, index % l->samples);
-    return (struct position){p->n_samples ? sample : shift_of_epoch(l, (int64_t)order) + sample * l->stride, order};
+    return (struct position){l->data, p->n_samples ? sample : shift_of_epoch(l, (int64_t)order) + sample * l->stride,
+                             order};
+}
+
+static struct position row_position(const struct lvn_loader *l, int64_t step, int64_t row)
+{
+    struct lvn_loader one;
+    int64_t before;
+    int k;
+    if (!l->data->mix) return position_of_one(l, step, row);
+    /* trainer.overfit_batches repeats the same rows */
+    if (l->limited && l->sampling == LVN_SAMPLING_SEQUENTIAL) step %= l->steps_per_epoch;
+    lvn_mix_row(l->data->mix, step * l->batch_size + row, &k, &before);
+    if (!of_source(l, k, &one)) return (struct position){l->data, 0, 0}; /* each source has training data */
+    return position_of_one(&one, before, 0);
+}
+
+enum lvn_status lvn_loader_describe_mix(const struct lvn_loader *l, int64_t steps, struct lvn_text *t)
+{
+    const struct lvn_mix *m = l->data->mix;
+    char rows[LVN_NUMBER_TEXT];
+    for (int k = 0; m && k < m->n; k++) {
+        struct lvn_loader one;
+        const int64_t n = lvn_mix_rows(m, k, steps * l->batch_size);
+        if (!of_source(l, k, &one)) continue;
+        lvn_text_printf(t, "%s'%s' %s row%s (%.2f epochs)", k ? ", " : "", m->path[k], lvn_count_text(n, rows),
+                        lvn_plural(n), (double)n / (double)one.samples);
+    }
+    return lvn_text_status(t);
 }
 
 /* Reads row `row` of a batch. */
@@ -103,32 +190,29 @@ static enum lvn_status fill_row(const struct lvn_loader *l, struct position star
     void *out[LVN_MAX_FIELDS];
     struct lvn_draw draw = {.length = lvn_fields_length(&b->fields), .order = start.order};
     for (int k = 0; k < b->fields.n; k++) out[k] = lvn_samples_at(b, k, row);
-    return lvn_dataset_sample(l->data, l->split, start.at, draw, out);
+    return lvn_dataset_sample(start.data, l->split, start.at, draw, out);
 }
 
-/* Sets the length of ragged fields to the planned length of the longest of n samples; sample_of(l, batch, i): the
- * number of sample i. */
+/* Sets the length of ragged fields to the planned length of the longest of n samples; position_of(l, batch, i): of
+ * sample i. */
 static void fit_length(const struct lvn_loader *l, struct lvn_samples *b, int64_t n,
-                       int64_t (*sample_of)(const struct lvn_loader *l, int64_t batch, int64_t i), int64_t batch)
+                       struct position (*position_of)(const struct lvn_loader *l, int64_t batch, int64_t i),
+                       int64_t batch)
 {
     const struct lvn_dataset *d = l->data;
     int longest = l->pad_to_max_length ? d->n_lengths - 1 : 0;
     if (!d->n_lengths) return;
     for (int64_t i = 0; i < n && longest < d->n_lengths - 1; i++) {
-        int k = lvn_dataset_length(d, l->split, sample_of(l, batch, i));
+        const struct position sample = position_of(l, batch, i);
+        int k = lvn_dataset_length(sample.data, l->split, sample.at);
         if (k > longest) longest = k;
     }
     lvn_fields_set_length(&b->fields, d->length[longest]);
 }
 
-static int64_t row_sample(const struct lvn_loader *l, int64_t step, int64_t row)
-{
-    return row_position(l, step, row).at;
-}
-
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first, struct lvn_samples *b)
 {
-    fit_length(l, b, l->batch_size, row_sample, step);
+    fit_length(l, b, l->batch_size, row_position, step);
     b->n_valid = b->rows;
     for (int64_t r = 0; r < b->rows; r++) LVN_TRY(fill_row(l, row_position(l, step, first + r), b, r));
     return LVN_OK;
@@ -136,9 +220,11 @@ enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64
 
 int64_t lvn_loader_tokens(const struct lvn_loader *l, int64_t step)
 {
-    const struct lvn_pack *pack = l->data->split[l->split].pack;
     int64_t tokens = 0;
-    for (int64_t r = 0; pack && r < l->batch_size; r++) tokens += lvn_pack_tokens(pack, row_sample(l, step, r));
+    for (int64_t r = 0; l->data->split[l->split].pack && r < l->batch_size; r++) {
+        const struct position row = row_position(l, step, r);
+        tokens += lvn_pack_tokens(row.data->split[l->split].pack, row.at);
+    }
     return tokens;
 }
 
@@ -161,15 +247,37 @@ int64_t lvn_loader_eval_count(const struct lvn_loader *l, int64_t limit)
     return end > l->eval_samples ? count - (end - l->eval_samples) : count;
 }
 
-int64_t lvn_loader_eval_sample(const struct lvn_loader *l, int64_t place)
+static int64_t eval_sample_of_one(const struct lvn_loader *l, int64_t place)
 {
     const int64_t *by_length = l->data->split[l->split].by_length;
     return by_length ? by_length[place] : place;
 }
 
-static int64_t eval_row_sample(const struct lvn_loader *l, int64_t base, int64_t row)
+/* The loader of the source that has the place-th evaluated sample. *before: evaluated samples of earlier sources. */
+static struct lvn_loader eval_source(const struct lvn_loader *l, int64_t place, int64_t *before)
 {
-    return lvn_loader_eval_sample(l, base + row);
+    struct lvn_loader one = *l;
+    *before = 0;
+    for (int k = 0; l->data->mix && k < l->data->mix->n; k++) {
+        if (!of_source(l, k, &one)) continue;
+        if (place - *before < one.eval_samples) break;
+        *before += one.eval_samples;
+    }
+    return one;
+}
+
+int64_t lvn_loader_eval_sample(const struct lvn_loader *l, int64_t place)
+{
+    int64_t before;
+    const struct lvn_loader one = eval_source(l, place, &before);
+    return before + eval_sample_of_one(&one, place - before);
+}
+
+static struct position eval_position(const struct lvn_loader *l, int64_t base, int64_t row)
+{
+    int64_t before;
+    const struct lvn_loader one = eval_source(l, base + row, &before);
+    return (struct position){one.data, eval_sample_of_one(&one, base + row - before) * one.stride, 0};
 }
 
 enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit, int64_t i, int64_t first,
@@ -179,11 +287,8 @@ enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit,
     int64_t base = batch + first, left = l->eval_samples - base;
     *number = base;
     b->n_valid = left < 0 ? 0 : left < b->rows ? left : b->rows;
-    fit_length(l, b, all < l->batch_size ? all : l->batch_size, eval_row_sample, batch);
-    for (int64_t r = 0; r < b->n_valid; r++) {
-        struct position start = {lvn_loader_eval_sample(l, base + r) * l->stride, 0};
-        LVN_TRY(fill_row(l, start, b, r));
-    }
+    fit_length(l, b, all < l->batch_size ? all : l->batch_size, eval_position, batch);
+    for (int64_t r = 0; r < b->n_valid; r++) LVN_TRY(fill_row(l, eval_position(l, base, r), b, r));
     for (int64_t r = b->n_valid; r < b->rows; r++) lvn_samples_pad(b, r);
     return LVN_OK;
 }

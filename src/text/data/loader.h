@@ -14,7 +14,12 @@
  * random offset, cut into batches, and these shuffled. Evaluation is in order of length, too.
  *
  * An epoch has floor(samples / batch_size) steps; samples that do not fill a batch are dropped. With fewer samples than
- * rows in a batch, an epoch is one step that repeats samples. */
+ * rows in a batch, an epoch is one step that repeats samples.
+ *
+ * With data.mix (data/mix.h) the rows of the run are numbered; a row's number determines its source and how many rows
+ * that source has supplied before. Each source has its own epochs, in the order above with batches of one row. An epoch
+ * of the mix has as many rows as its sources have samples, but need not contain each of them. Evaluation reads the
+ * sources one after the other. */
 #ifndef LVN_LOADER_H
 #define LVN_LOADER_H
 
@@ -34,6 +39,8 @@ struct lvn_loader {
     int64_t samples;         /* of one epoch */
     int64_t steps_per_epoch; /* at least 1 */
     int64_t eval_samples;    /* adjacent samples from the start, for evaluation */
+    bool limited;            /* an epoch has fewer steps than it could */
+    bool keeps_last;         /* lvn_loader_keep_last() was called */
     bool pad_to_max_length;  /* set by the caller: every batch has the largest planned length */
 };
 
@@ -50,6 +57,10 @@ void lvn_loader_limit_steps(struct lvn_loader *l, int64_t steps);
 /* Reads rows [first, first + b->rows) of the global batch of step 0, 1, ...; ragged fields get the batch's length. */
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first,
                                  struct lvn_samples *b) LVN_CHECKED;
+
+/* "'a' 120 rows (1.20 epochs), 'b' 40 rows (0.10 epochs)": what each source of a mix supplies in the first steps; "" if
+ * there is no mix. */
+enum lvn_status lvn_loader_describe_mix(const struct lvn_loader *l, int64_t steps, struct lvn_text *t) LVN_CHECKED;
 
 /* Tokens of the global batch of a step without padding; 0: the samples are not packed (data/packing/packing.h). */
 int64_t lvn_loader_tokens(const struct lvn_loader *l, int64_t step);

@@ -7,6 +7,10 @@
  * files are then in the same folder. No other JSON file is read. data.path is one .bin, or a folder with train.bin,
  * val.bin and optionally test.bin, which only evaluation opens.
  *
+ * In place of train.bin a folder may have shards (shard_list.h), train-00000.bin and so on, whose tokens follow each
+ * other. The sidecar of a shard is its own FILE.bin.json, else the train.bin.json of all. With "shards", their number,
+ * and "shard_tokens", those of each but the last, it reveals a file that is missing or was cut.
+ *
  * Files of other programs: a shard of llm.c or modded-nanogpt begins with a header, which gives the type and the number
  * of tokens. nanoGPT's meta.pkl gives the size of the vocabulary, and its characters, if no sidecar does. The beginning
  * of a file is checked: texts, other formats, and ids that seem to be wider than 16 bits are refused.
@@ -26,6 +30,7 @@
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/packing/stream_documents.h"
+#include "data/shard_list.h"
 #include "formats/json.h"
 #include "formats/pickle.h"
 #include "stores/streaming_file.h"
@@ -38,6 +43,7 @@ enum {
     SCAN_BYTES = 256 << 20,
     SIDECAR_BYTES = 16 << 20,
     BEGINNING_BYTES = 1 << 16, /* are checked when a file is opened */
+    SHARD_BYTES = 4096,        /* the same, of each shard but the first */
     HEADER_BYTES = 1024,       /* of shards with a header */
     TYPICAL_VOCAB = 50304,     /* the most common byte-level BPE, 50257, padded to a multiple of 64 */
 };
@@ -60,6 +66,9 @@ struct tokens {
 struct sidecar {
     int width;
     bool has_width;     /* the file states the width */
+    int64_t shards;     /* number of shards; 0: absent */
+    int64_t shard_tokens; /* of each shard but the last; 0: absent */
+    uint64_t sum;         /* checksum of the tokens that it states; 0: absent */
     int64_t vocab_size; /* 0: absent */
     int64_t end_token;  /* -1: absent */
     struct lvn_vocab *vocabulary;
@@ -97,6 +106,10 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
     const json_t *text = json_object_get(root, "vocabulary"), *tokenizer = json_object_get(root, "tokenizer");
     if (tokenizer) LVN_TRY(parse_tokenizer(s, path, tokenizer));
     LVN_TRY(parse_end_token(s, path, root));
+    const char *sum = json_string_value(json_object_get(root, "xxh64"));
+    if (sum) s->sum = strtoull(sum, NULL, 16);
+    LVN_TRY(lvn_json_int(path, root, "shards", false, 0, INT32_MAX, &s->shards));
+    LVN_TRY(lvn_json_int(path, root, "shard_tokens", false, 0, INT64_MAX / 4, &s->shard_tokens));
     if (dtype) {
         const char *name = json_string_value(dtype);
         LVN_CHECK(name && (!strcmp(name, "uint16") || !strcmp(name, "uint32")), FORMAT,
@@ -353,22 +366,36 @@ static enum lvn_status open_file(struct tokens *t, struct lvn_split *p, enum lvn
     return LVN_OK;
 }
 
-/* Reads what is known of the file: its sidecar, header and, for training data, meta.pkl. */
-static enum lvn_status describe(struct tokens *t, struct lvn_split *p, enum lvn_split_id id, const char *path,
-                                int64_t bytes, struct sidecar *s)
+/* Reads what is known of a file that begins with these n bytes: its sidecar, header and, if with_meta, meta.pkl.
+ * *header: bytes before the tokens. */
+static enum lvn_status describe(const char *path, const char *json, const char *beginning, int64_t n, int64_t bytes,
+                                bool with_meta, struct sidecar *s, int64_t *header)
 {
-    char *json = lvn_arena_printf(&t->arena, "%s.json", path);
-    const int64_t n = bytes < BEGINNING_BYTES ? bytes : BEGINNING_BYTES;
-    if (!json) return LVN_MEMORY;
-    if (p->streaming)
-        LVN_TRY(lvn_streaming_file_read(p->streaming, 0, n, t->beginning));
-    else
-        memcpy(t->beginning, t->map[id].data, (size_t)n);
-    LVN_TRY(refuse_formats(path, t->beginning, n));
+    LVN_TRY(refuse_formats(path, beginning, n));
     LVN_TRY(read_sidecar(s, json));
-    LVN_TRY(read_header(s, path, t->beginning, n, bytes, &p->header));
-    if (!s->has_width) LVN_TRY(refuse_wide(path, t->beginning, n, bytes));
-    return !s->vocab_size && !s->tokenized && id == LVN_SPLIT_TRAIN ? read_meta(s, path) : LVN_OK;
+    LVN_TRY(read_header(s, path, beginning, n, bytes, header));
+    if (!s->has_width) LVN_TRY(refuse_wide(path, beginning, n, bytes));
+    LVN_CHECK(
+        bytes % s->width == 0, FORMAT,
+        "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
+        path, (long long)bytes, 8 * s->width, s->width == 2 ? "" : " than its .json says");
+    return with_meta && !s->vocab_size && !s->tokenized ? read_meta(s, path) : LVN_OK;
+}
+
+/* Adds what a split's files state to the data set, which owns s->vocabulary from now on. */
+static enum lvn_status use_description(struct lvn_dataset *d, enum lvn_split_id id, const char *path, struct sidecar *s)
+{
+    if (!d->vocabulary) {
+        d->vocabulary = s->vocabulary;
+        d->vocabulary_of_meta = s->from_meta;
+    } else {
+        lvn_vocab_free(s->vocabulary);
+    }
+    s->vocabulary = NULL;
+    LVN_TRY(open_tokenizer(d, s, path));
+    ((struct tokens *)d->state)->end_token[id] = s->end_token;
+    if (s->vocab_size > d->vocab_size) d->vocab_size = s->vocab_size;
+    return LVN_OK;
 }
 
 static enum lvn_status open_split(struct lvn_dataset *d, enum lvn_split_id id, const char *path)
@@ -376,25 +403,143 @@ static enum lvn_status open_split(struct lvn_dataset *d, enum lvn_split_id id, c
     struct tokens *t = d->state;
     struct lvn_split *p = &d->split[id];
     struct sidecar s = {0};
-    int64_t bytes;
+    int64_t bytes, n;
+    const char *json = lvn_arena_printf(&t->arena, "%s.json", path);
+    if (!json) return LVN_MEMORY;
     LVN_TRY(open_file(t, p, id, path, &bytes));
-    enum lvn_status status = describe(t, p, id, path, bytes, &s);
-    if (!d->vocabulary) {
-        d->vocabulary = s.vocabulary;
-        d->vocabulary_of_meta = s.from_meta;
-    } else {
-        lvn_vocab_free(s.vocabulary);
-    }
+    n = bytes < BEGINNING_BYTES ? bytes : BEGINNING_BYTES;
+    if (p->streaming)
+        LVN_TRY(lvn_streaming_file_read(p->streaming, 0, n, t->beginning));
+    else
+        memcpy(t->beginning, t->map[id].data, (size_t)n);
+    enum lvn_status status = describe(path, json, t->beginning, n, bytes, id == LVN_SPLIT_TRAIN, &s, &p->header);
+    if (status == LVN_OK) status = use_description(d, id, path, &s);
+    lvn_vocab_free(s.vocabulary);
     LVN_TRY(status);
-    LVN_TRY(open_tokenizer(d, &s, path));
-    LVN_CHECK(
-        bytes % s.width == 0, FORMAT,
-        "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
-        path, (long long)bytes, 8 * s.width, s.width == 2 ? "" : " than its .json says");
-    t->end_token[id] = s.end_token;
-    if (s.vocab_size > d->vocab_size) d->vocab_size = s.vocab_size;
     if (p->streaming) return lvn_split_set_streaming(p, path, s.width);
     return lvn_split_set(p, path, t->map[id].data + p->header, s.width, (bytes - p->header) / s.width);
+}
+
+/* --- shards --- */
+
+/* FORMAT if a shard is of another kind than the first one. */
+static enum lvn_status compare_shards(const struct lvn_shard_file *first, const struct sidecar *expected,
+                                      const struct lvn_shard_file *shard, const struct sidecar *s)
+{
+    const struct lvn_vocab *a = expected->vocabulary, *b = s->vocabulary;
+    const char *differs = NULL;
+    if (shard->header != first->header)
+        differs = "one of them has a header of llm.c";
+    else if (s->width != expected->width)
+        differs = "their ids have 16 and 32 bits";
+    else if (s->vocab_size != expected->vocab_size || !a != !b ||
+             (a && (a->n != b->n || memcmp(a->points, b->points, (size_t)a->n * sizeof *a->points) != 0)))
+        differs = "their vocabularies differ";
+    else if (s->tokenized != expected->tokenized || s->tokenizer != expected->tokenizer)
+        differs = "two tokenizers made them";
+    else if (s->end_token != expected->end_token)
+        differs = "their .json name two end tokens";
+    LVN_CHECK(!differs, FORMAT, "'%s' and '%s' are not shards of one data set: %s; move one of them to another folder",
+              shard->path, first->path, differs);
+    return LVN_OK;
+}
+
+/* Reads header and sidecar of a shard. json: the sidecar of all shards. */
+static enum lvn_status describe_shard(struct tokens *t, const char *json, bool is_first, struct lvn_shard_file *shard,
+                                      struct sidecar *s)
+{
+    LVN_LOCAL_ARENA(a);
+    const int64_t limit = is_first ? BEGINNING_BYTES : SHARD_BYTES, n = shard->bytes < limit ? shard->bytes : limit;
+    const char *own = lvn_arena_printf(&a, "%s.json", shard->path);
+    struct lvn_streaming_file *file;
+    if (!own) return LVN_MEMORY;
+    LVN_CHECK(shard->bytes, FORMAT, "'%s' is empty: there are no tokens in it", shard->path);
+    LVN_TRY(lvn_streaming_file_open_path(&file, shard->path));
+    enum lvn_status status = lvn_streaming_file_read(file, 0, n, t->beginning);
+    lvn_streaming_file_close(file);
+    LVN_TRY(status);
+    return describe(shard->path, lvn_path_exists(own) ? own : json, t->beginning, n, shard->bytes, false, s,
+                    &shard->header);
+}
+
+/* The first of the shards that `levin prepare` wrote, train.bin.json counts and the folder lacks; NULL: none. */
+static const char *missing_shard(struct lvn_arena *a, const char *json, int64_t shards)
+{
+    const int stem = (int)(strlen(json) - strlen(".bin.json"));
+    for (int64_t i = 0; i < shards; i++) {
+        const char *path = lvn_arena_printf(a, "%.*s-%05lld.bin", stem, json, (long long)i);
+        if (!path || !lvn_path_exists(path)) return path;
+    }
+    return NULL;
+}
+
+/* FORMAT if shards are missing or cut, as far as the sidecar tells. */
+static enum lvn_status check_sizes(const char *json, const struct sidecar *s, const struct lvn_shard_file *shard,
+                                   int64_t n)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *missing = s->shards > n ? missing_shard(&a, json, s->shards) : NULL;
+    LVN_CHECK(!s->shards || s->shards == n, FORMAT,
+              "'%s' counts %lld shards, and its folder has %lld, from '%s' to '%s'%s%s: restore the folder, or, to use "
+              "what it has, remove \"shards\" from the .json",
+              json, (long long)s->shards, (long long)n, shard[0].path, shard[n - 1].path,
+              missing ? "; the first that is missing is " : "", missing ? lvn_path_name(missing) : "");
+    for (int64_t i = 0; i < n && s->shard_tokens; i++) {
+        const int64_t tokens = (shard[i].bytes - shard[i].header) / s->width;
+        LVN_CHECK(tokens == s->shard_tokens || (i == n - 1 && tokens < s->shard_tokens), FORMAT,
+                  "'%s' has %lld tokens, and '%s' says that each shard but the last has %lld: the file is damaged or "
+                  "cut off",
+                  shard[i].path, (long long)tokens, json, (long long)s->shard_tokens);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status open_shards(struct lvn_dataset *d, enum lvn_split_id id, const char *folder,
+                                   struct lvn_shard_file *shard, int64_t n)
+{
+    struct tokens *t = d->state;
+    struct lvn_split *p = &d->split[id];
+    struct sidecar first = {0};
+    const char *json = lvn_arena_printf(&t->arena, "%s/%s.bin.json", folder, lvn_split_names[id]);
+    const char *path = lvn_arena_printf(&t->arena, "%s ... %s", shard[0].path, lvn_path_name(shard[n - 1].path));
+    if (!json || !path) return LVN_MEMORY;
+    enum lvn_status status = describe_shard(t, json, true, &shard[0], &first);
+    for (int64_t i = 1; i < n && status == LVN_OK; i++) {
+        struct sidecar s = {0};
+        status = describe_shard(t, json, false, &shard[i], &s);
+        if (status == LVN_OK) status = compare_shards(&shard[0], &first, &shard[i], &s);
+        lvn_vocab_free(s.vocabulary);
+    }
+    if (status == LVN_OK) status = check_sizes(json, &first, shard, n);
+    if (status == LVN_OK && id == LVN_SPLIT_TRAIN && !first.vocab_size && !first.tokenized)
+        status = read_meta(&first, shard[0].path);
+    if (status == LVN_OK) status = use_description(d, id, shard[0].path, &first);
+    lvn_vocab_free(first.vocabulary);
+    LVN_TRY(status);
+    d->contents = d->contents * 31 + first.sum; /* names and sizes alone do not tell other tokens */
+    LVN_TRY(lvn_shard_list_open(&p->shards, shard, n, first.width));
+    return lvn_split_set(p, n > 1 ? path : shard[0].path, NULL, first.width, lvn_shard_list_tokens(p->shards));
+}
+
+/* Opens a part of a folder; *found false: it has none. */
+static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, const char *folder, bool *found)
+{
+    struct tokens *t = d->state;
+    struct lvn_store_entries files;
+    struct lvn_shard_file *shard;
+    int64_t n;
+    const char *whole = lvn_arena_printf(&t->arena, "%s/%s.bin", folder, lvn_split_names[id]);
+    if (!whole) return LVN_MEMORY;
+    LVN_TRY(lvn_store_list(&t->arena, folder, false, &files));
+    LVN_TRY(lvn_shard_list_find(&t->arena, folder, &files, id, &shard, &n));
+    const bool is_whole = lvn_path_exists(whole);
+    *found = is_whole || n;
+    LVN_CHECK(!is_whole || !n, FORMAT,
+              "'%s' has both '%s' and '%s': the tokens must be in one file or in shards; move one of them to another "
+              "folder",
+              folder, lvn_path_name(whole), n ? lvn_path_name(shard[0].path) : "");
+    if (is_whole || (!n && id == LVN_SPLIT_TRAIN)) return open_split(d, id, whole);
+    return n ? open_shards(d, id, folder, shard, n) : LVN_OK;
 }
 
 /* The size of the vocabulary of a new model if the files do not state it. largest: id, -1: not known. */
@@ -415,10 +560,12 @@ static int64_t assume_vocabulary(const struct lvn_dataset *d, const struct lvn_d
 static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     int64_t given = o->vocab_size ? o->vocab_size : d->vocab_size, largest = -1;
+    d->stated_vocab_size = d->vocab_size;
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         const struct lvn_split *p = &d->split[i];
+        int64_t position, max;
         if (!p->n_tokens || p->streaming || p->n_tokens * p->width > SCAN_BYTES) continue;
-        int64_t position, max = lvn_split_max(p, &position);
+        LVN_TRY(lvn_split_max(p, &max, &position));
         if (given) LVN_TRY(lvn_split_check_id(p, position, max, given));
         LVN_CHECK(max < INT32_MAX, FORMAT,
                   "'%s' holds the token id %lld at position %lld, which no vocabulary can have", p->path,
@@ -435,23 +582,22 @@ static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_op
 static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     LVN_CHECK(o->path && *o->path, ARG,
-              "data.kind=tokens needs data.path: a .bin file, or a folder with train.bin and val.bin");
+              "data.kind=tokens needs data.path: a .bin file, or a folder with train.bin and val.bin, or with shards");
     struct tokens *t = d->state = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     lvn_arena_init(&t->arena);
-    const char *train = o->path, *val = o->val_path && *o->val_path ? o->val_path : NULL;
-    const char *test = NULL;
-    if (lvn_path_is_dir(o->path)) {
-        train = lvn_path_join(&t->arena, o->path, "train.bin");
-        char *val_bin = lvn_path_join(&t->arena, o->path, "val.bin");
-        char *test_bin = lvn_path_join(&t->arena, o->path, "test.bin");
-        if (!train || !val_bin || !test_bin) return LVN_MEMORY;
-        if (!val && lvn_path_exists(val_bin)) val = val_bin;
-        if (o->for_evaluation && lvn_path_exists(test_bin)) test = test_bin;
+    const char *val = o->val_path && *o->val_path ? o->val_path : NULL;
+    const bool is_folder = lvn_path_is_dir(o->path), val_folder = val ? lvn_path_is_dir(val) : is_folder;
+    bool found;
+    LVN_TRY(is_folder ? open_part(d, LVN_SPLIT_TRAIN, o->path, &found) : open_split(d, LVN_SPLIT_TRAIN, o->path));
+    if (val_folder) {
+        LVN_TRY(open_part(d, LVN_SPLIT_VAL, val ? val : o->path, &found));
+        LVN_CHECK(found || !val, ARG, "data.val_path is the folder '%s', which has neither val.bin nor shards of it",
+                  val);
+    } else if (val) {
+        LVN_TRY(open_split(d, LVN_SPLIT_VAL, val));
     }
-    LVN_TRY(open_split(d, LVN_SPLIT_TRAIN, train));
-    if (val) LVN_TRY(open_split(d, LVN_SPLIT_VAL, val));
-    if (test) LVN_TRY(open_split(d, LVN_SPLIT_TEST, test));
+    if (is_folder && o->for_evaluation) LVN_TRY(open_part(d, LVN_SPLIT_TEST, o->path, &found));
     return check_ids(d, o);
 }
 
@@ -485,19 +631,30 @@ static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_op
     struct documents *found = &t->documents[split];
     found->split = p;
     found->id_limit = d->id_limit;
-    const struct lvn_token_stream stream = {p->path, p->tokens, p->streaming, p->header, p->n_tokens, p->width};
-    LVN_TRY(lvn_stream_documents_find(&found->found, &stream, end));
+    LVN_TRY(lvn_stream_documents_find(&found->found, p, end));
     *out = (struct lvn_pack_source){
         .context = found, .name = p->path, .n = found->found.n, .length = document_length, .read = read_document};
     return LVN_OK;
 }
 
+/* Has the folder shards of training data? */
+static bool has_shards(struct lvn_arena *a, const char *folder)
+{
+    const char *const *names;
+    int64_t prefix;
+    int n = 0;
+    if (lvn_dir_list(a, folder, &names, &n) != LVN_OK) lvn_error_clear();
+    for (int i = 0; i < n; i++)
+        if (lvn_shard_file_split(names[i], &prefix) == LVN_SPLIT_TRAIN) return true;
+    return false;
+}
+
 static bool matches(const char *path)
 {
     LVN_LOCAL_ARENA(a);
+    if (!lvn_path_is_dir(path)) return lvn_ends_with(path, ".bin");
     const char *train = lvn_path_join(&a, path, "train.bin");
-    bool folder = train && lvn_path_is_file(train);
-    return folder || (lvn_ends_with(path, ".bin") && !lvn_path_is_dir(path));
+    return train && (lvn_path_is_file(train) || has_shards(&a, path));
 }
 
 static void close_tokens(struct lvn_dataset *d)

@@ -314,7 +314,7 @@ static void prepared_text(void **state)
     snprintf(out, sizeof out, "%s/prepared", test_dir);
     struct lvn_data_options o = {.kind = "chars", .path = write_text("p.txt", "to be or not to bé\n\n")};
     struct lvn_prepared result;
-    if (lvn_prepare(&o, NULL, out, &result) != LVN_OK) fail_msg("%s", levin_error_text());
+    if (lvn_prepare(&o, NULL, 0, out, &result) != LVN_OK) fail_msg("%s", levin_error_text());
     assert_int_equal(result.n_tokens[0], 18);
     assert_int_equal(result.n_tokens[1], 2);
     struct lvn_dataset *text = open_data(o), *d = open_data((struct lvn_data_options){.kind = "tokens", .path = out});
@@ -328,9 +328,9 @@ static void prepared_text(void **state)
     lvn_dataset_close(d);
     o.kind = "mnist";
     o.path = NULL;
-    assert_int_equal(lvn_prepare(&o, NULL, out, &result), LVN_ARG);
+    assert_int_equal(lvn_prepare(&o, NULL, 0, out, &result), LVN_ARG);
     o = (struct lvn_data_options){.kind = "chars", .path = test_path("p.txt")};
-    assert_int_equal(lvn_prepare(&o, NULL, "/proc/nowhere", &result), LVN_IO);
+    assert_int_equal(lvn_prepare(&o, NULL, 0, "/proc/nowhere", &result), LVN_IO);
 }
 
 /* Opening with the k-th allocation failing, for each k until it succeeds: a message each time, no leak. */

@@ -338,15 +338,15 @@ static enum lvn_status show(struct plan *p)
     if (ranks) lvn_plan_threads(p->c);
     LVN_TRY(open_data(p));
     LVN_TRY(lvn_callbacks_init(&p->callbacks, p->s, NULL));
-    struct lvn_train_programs_options plan = {
-        .fields = &p->setup.fields,
-        .task = p->setup.task,
-        .fill = p->setup.data ? lvn_split_fill(&p->setup.data->split[LVN_SPLIT_TRAIN]) : 0,
-        .validate = p->validates,
-        .size = ranks,
-        .local_size = ranks ? lvn_plan_per_host(p->c) : 1,
-        .machine_bytes = (int64_t)p->c->flag[LVN_FLAG_plan_memory].r,
-        .planner = lvn_callbacks_planner(&p->callbacks)};
+    struct lvn_train_programs_options plan = {.fields = &p->setup.fields,
+                                              .task = p->setup.task,
+                                              .fill =
+                                                  p->setup.data ? lvn_dataset_fill(p->setup.data, LVN_SPLIT_TRAIN) : 0,
+                                              .validate = p->validates,
+                                              .size = ranks,
+                                              .local_size = ranks ? lvn_plan_per_host(p->c) : 1,
+                                              .machine_bytes = (int64_t)p->c->flag[LVN_FLAG_plan_memory].r,
+                                              .planner = lvn_callbacks_planner(&p->callbacks)};
     if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit(p->c, &p->setup.config, &plan, &p->base));
     LVN_TRY(plan_programs(p, &plan));
     if (!p->base) p->base = lvn_plan_base_bytes(&p->training);

@@ -27,21 +27,19 @@ static enum lvn_status scan(struct lvn_stream_documents *s, const void *p, const
     return LVN_OK;
 }
 
-enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_token_stream *stream,
-                                          int64_t end)
+enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_split *stream, int64_t end)
 {
-    const int64_t width = stream->width;
     *s = (struct lvn_stream_documents){0};
-    void *buffer = stream->streaming ? lvn_malloc((size_t)BLOCK * 4) : NULL;
-    enum lvn_status status = stream->streaming && !buffer ? LVN_MEMORY : add(s, 0);
+    void *buffer = stream->tokens ? NULL : lvn_malloc((size_t)BLOCK * 4);
+    enum lvn_status status = !stream->tokens && !buffer ? LVN_MEMORY : add(s, 0);
     for (int64_t at = 0, n; at < stream->n_tokens && status == LVN_OK; at += n) {
         const void *p = buffer;
         n = stream->n_tokens - at < BLOCK ? stream->n_tokens - at : BLOCK;
         if (buffer)
-            status = lvn_streaming_file_read(stream->streaming, stream->header + at * width, n * width, buffer);
+            status = lvn_split_tokens(stream, at, n, buffer);
         else
-            p = (const char *)stream->tokens + at * width;
-        if (status == LVN_OK) status = scan(s, p, width == 2, at, n, end);
+            p = (const char *)stream->tokens + at * stream->width;
+        if (status == LVN_OK) status = scan(s, p, stream->width == 2, at, n, end);
     }
     free(buffer);
     LVN_TRY(status);

@@ -5,19 +5,7 @@
 #ifndef LVN_STREAM_DOCUMENTS_H
 #define LVN_STREAM_DOCUMENTS_H
 
-#include <stdint.h>
-
-#include "base/status.h"
-#include "stores/streaming_file.h"
-
-struct lvn_token_stream {
-    const char *path;                     /* for messages; borrowed */
-    const void *tokens;                   /* little-endian ids of `width` bytes; NULL: read from `streaming` */
-    struct lvn_streaming_file *streaming; /* borrowed */
-    int64_t header;                       /* bytes before the tokens in that file */
-    int64_t n_tokens;
-    int width; /* 2 or 4 */
-};
+#include "data/dataset.h"
 
 struct lvn_stream_documents {
     int64_t n;
@@ -26,7 +14,7 @@ struct lvn_stream_documents {
 };
 
 /* FORMAT if the stream does not contain the token `end`. Release *s even after a failure. */
-enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_token_stream *stream,
+enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_split *stream,
                                           int64_t end) LVN_CHECKED;
 void lvn_stream_documents_release(struct lvn_stream_documents *s); /* does nothing to a zeroed struct */
 

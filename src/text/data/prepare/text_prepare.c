@@ -19,6 +19,7 @@
 #include "data/file_type.h"
 #include "data/parquet_texts.h"
 #include "data/prepare/text_write.h"
+#include "data/prepare/token_shards.h"
 #include "tokenizers/parallel.h"
 #include "tokenizers/post_processor.h"
 
@@ -291,6 +292,7 @@ static uint64_t hash_settings(const struct pipeline *l)
     if (o->corpus.separator && *o->corpus.separator) lvn_checksum_add_text(&c, o->corpus.separator);
     if (o->corpus.allow_special) lvn_checksum_add_text(&c, "allow_special");
     if (o->corpus.encoding) lvn_checksum_add(&c, &o->corpus.encoding, sizeof o->corpus.encoding);
+    if (o->shard_tokens) lvn_checksum_add(&c, &o->shard_tokens, sizeof o->shard_tokens);
     for (int64_t i = 0; i < l->n_files; i++) {
         struct stat s = {0};
         lvn_checksum_add_text(&c, l->file[i]);
@@ -430,12 +432,12 @@ struct part {
     uint64_t sum;
 };
 
-static enum lvn_status name_part(struct lvn_arena *a, const char *out, int split, struct part *p)
+static enum lvn_status name_part(struct lvn_arena *a, const struct lvn_text_options *o, int split, struct part *p)
 {
-    p->bin = lvn_arena_printf(a, "%s/%s.bin", out, lvn_split_names[split]);
+    p->bin = lvn_arena_printf(a, "%s/%s.bin", o->out, lvn_split_names[split]);
     p->json = p->bin ? lvn_arena_printf(a, "%s.json", p->bin) : NULL;
     if (!p->json) return LVN_MEMORY;
-    LVN_TRY(lvn_target_file(a, p->bin, &p->bin));
+    if (!o->shard_tokens) LVN_TRY(lvn_target_file(a, p->bin, &p->bin));
     p->part = lvn_arena_printf(a, "%s.part", p->bin);
     return p->part ? LVN_OK : LVN_MEMORY;
 }
@@ -444,16 +446,23 @@ static enum lvn_status name_part(struct lvn_arena *a, const char *out, int split
 static enum lvn_status finish_part(const struct lvn_text_options *o, const struct lvn_text_counts *counts,
                                    enum lvn_split_id split, const struct part *p)
 {
-    const struct lvn_text_sidecar sidecar = {
-        .tokenizer = o->corpus.tokenizer, .counts = counts, .split = split, .sum = p->sum};
-    if (!counts->tokens[split]) {
+    const int64_t tokens = counts->tokens[split];
+    const struct lvn_text_sidecar sidecar = {.tokenizer = o->corpus.tokenizer,
+                                             .counts = counts,
+                                             .split = split,
+                                             .sum = p->sum,
+                                             .shard_tokens = o->shard_tokens};
+    LVN_TRY(lvn_token_shards_check(tokens, o->shard_tokens));
+    LVN_TRY(lvn_token_shards_remove_others(o->out, split, tokens, o->shard_tokens));
+    if (!tokens) {
         unlink(p->bin);
         unlink(p->json);
         unlink(p->part);
         return LVN_OK;
     }
     LVN_TRY(lvn_text_sidecar_write(o->out, &sidecar));
-    return lvn_file_rename(p->part, p->bin);
+    return lvn_token_shards_finish(o->out, split, p->part, p->bin, lvn_text_width(o->corpus.tokenizer), tokens,
+                                   o->shard_tokens);
 }
 
 static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_text_options *o, const unsigned char *text,
@@ -465,7 +474,7 @@ static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_text_
     const int64_t from[] = {0, at}, n[] = {at, bytes - at};
     enum lvn_status status = LVN_OK;
     for (int i = 0; i < LVN_SPLITS_TRAINED && status == LVN_OK; i++) {
-        status = name_part(&a, o->out, i, &part[i]);
+        status = name_part(&a, o, i, &part[i]);
         counts->documents[i] = n[i] > 0;
         if (status == LVN_OK && n[i])
             status = write_one(e, part[i].part, (enum lvn_split_id)i, &part[i].sum, mode, counts, text + from[i], n[i]);

@@ -9,7 +9,8 @@
  *
  * During the run OUT holds train.bin.part, val.bin.part, hashes.part and prepare.state.json; after an interruption the
  * same call resumes from these. The result is train.bin, val.bin, a .json with counts and checksums for each, and a
- * copy of the tokenizer's files. */
+ * copy of the tokenizer's files. With shard_tokens the complete train.bin.part is cut into shards in the end
+ * (token_shards.h). */
 #ifndef LVN_TEXT_PREPARE_H
 #define LVN_TEXT_PREPARE_H
 
@@ -50,6 +51,7 @@ struct lvn_text_options {
     uint64_t seed;
     bool drop_duplicates;
     bool overwrite; /* discard an interrupted preparation of other input or with other options */
+    int64_t shard_tokens; /* a part with more tokens is cut into shards of this many; 0: parts are not cut */
     int threads;
     double save_every; /* seconds between two states */
     /* Called after each batch; a non-zero result stops with LVN_STOPPED, resumable. May be NULL. */

@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "base/log.h"
 #include "base/target.h"
+#include "data/prepare/token_shards.h"
 #include "formats/json.h"
 #include "tokenizers/post_processor.h"
 
@@ -78,13 +80,14 @@ static struct lvn_resumable_file *file_of(struct lvn_text_writer *w, int i)
     return i < LVN_SPLITS_TRAINED ? &w->part[i] : &w->hashes;
 }
 
-/* The path to write, and the final path. If the latter is a symbolic link, both are in the folder of its target. */
+/* The path to write, and the final path. If the latter is a symbolic link, both are in the folder of its target; shards
+ * are in OUT itself. */
 static enum lvn_status path_of(struct lvn_text_writer *w, int i, char **part, const char **final)
 {
     const char *name = i < LVN_SPLITS_TRAINED ? lvn_split_names[i] : "hashes", *file;
     file = lvn_arena_printf(&w->arena, "%s/%s%s", w->o->out, name, i < LVN_SPLITS_TRAINED ? ".bin" : "");
     if (!file) return LVN_MEMORY;
-    LVN_TRY(lvn_target_file(&w->arena, file, &file));
+    if (!w->o->shard_tokens) LVN_TRY(lvn_target_file(&w->arena, file, &file));
     *part = lvn_arena_printf(&w->arena, "%s.part", file);
     if (final) *final = file;
     return *part ? LVN_OK : LVN_MEMORY;
@@ -110,6 +113,15 @@ static enum lvn_status read_sum(const char *name, const json_t *root, const char
     return LVN_OK;
 }
 
+/* Was the file renamed or partly cut into shards before an interruption, so that its .json is complete? */
+static bool is_finished(const struct lvn_text_writer *w, int i, const char *path, int64_t bytes)
+{
+    struct stat s;
+    if (stat(path, &s) != 0) return true;
+    return i < LVN_SPLITS_TRAINED && s.st_size < bytes &&
+           lvn_token_shards_count(w->counts.tokens[i], w->o->shard_tokens);
+}
+
 /* Sets w from a state, opens the files and verifies them against it. */
 static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, const json_t *root)
 {
@@ -133,7 +145,7 @@ static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, c
         LVN_TRY(read_sum(name, root, key, &sum));
         snprintf(key, sizeof key, "bytes%d", i);
         LVN_TRY(lvn_json_int(name, root, key, true, 0, INT64_MAX, &bytes));
-        if (w->finished && !lvn_path_exists(path)) continue; /* renamed already */
+        if (w->finished && is_finished(w, i, path, bytes)) continue;
         LVN_TRY(lvn_resumable_file_open(file_of(w, i), path, bytes, sum));
     }
     return w->hashes.fd >= 0 && w->hashes.bytes ? load_hashes(w) : LVN_OK;
@@ -501,6 +513,7 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
                   "documents", (json_int_t)s->counts->documents[s->split], "xxh64", sum_text(s->sum), "tokenizer",
                   describe_tokenizer(s->tokenizer));
     if (root && s->options) json_object_set_new(root, "prepared", describe_run(s));
+    lvn_token_shards_describe(root, s->counts->tokens[s->split], s->shard_tokens);
     int64_t end = -1; /* a single stream has none */
     enum lvn_status status = s->options ? last_token(s->options, &end) : LVN_OK;
     if (root && end >= 0) json_object_set_new(root, "end_token", json_integer(end));
@@ -509,7 +522,7 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
     return status;
 }
 
-/* Renames the file of a split; if this run has no tokens for it, removes the files of an earlier one. */
+/* Renames the file of a split, or cuts it; removes files of an earlier run that are not replaced. */
 static enum lvn_status rename_part(struct lvn_text_writer *w, enum lvn_split_id split)
 {
     const char *bin;
@@ -517,6 +530,7 @@ static enum lvn_status rename_part(struct lvn_text_writer *w, enum lvn_split_id 
     if (!json) return LVN_MEMORY;
     LVN_TRY(path_of(w, split, &part, &bin));
     if (!lvn_path_exists(part)) return LVN_OK; /* renamed before an interruption */
+    LVN_TRY(lvn_token_shards_remove_others(w->o->out, split, w->counts.tokens[split], w->o->shard_tokens));
     if (!w->counts.tokens[split]) {
         unlink(bin);
         unlink(json);
@@ -527,14 +541,18 @@ static enum lvn_status rename_part(struct lvn_text_writer *w, enum lvn_split_id 
                                  .options = w->o,
                                  .counts = &w->counts,
                                  .split = split,
-                                 .sum = lvn_checksum_value(&w->part[split].sum)};
-    LVN_TRY(lvn_text_sidecar_write(w->o->out, &s));
-    return lvn_file_rename(part, bin);
+                                 .sum = lvn_checksum_value(&w->part[split].sum),
+                                 .shard_tokens = w->o->shard_tokens};
+    if (w->part[split].fd >= 0) LVN_TRY(lvn_text_sidecar_write(w->o->out, &s));
+    return lvn_token_shards_finish(w->o->out, split, part, bin, lvn_text_width(w->o->corpus.tokenizer),
+                                   w->counts.tokens[split], w->o->shard_tokens);
 }
 
 enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w)
 {
     if (!w->finished) {
+        for (int i = 0; i < LVN_SPLITS_TRAINED; i++)
+            LVN_TRY(lvn_token_shards_check(w->counts.tokens[i], w->o->shard_tokens));
         w->finished = true;
         LVN_TRY(lvn_text_writer_save(w));
     }

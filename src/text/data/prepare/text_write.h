@@ -45,7 +45,7 @@ enum lvn_status lvn_text_writer_second_pass(struct lvn_text_writer *w, bool *nee
 enum lvn_status lvn_text_writer_balance(struct lvn_text_writer *w) LVN_CHECKED;
 /* Writes the state from which a later run resumes. */
 enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w) LVN_CHECKED;
-/* Renames the files to their final names. */
+/* Renames the files to their final names, or cuts them into shards. */
 enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w) LVN_CHECKED;
 /* After a failure, before closing: removes the files if there is no state to resume from. */
 void lvn_text_writer_abandon(struct lvn_text_writer *w);
@@ -60,7 +60,8 @@ struct lvn_text_sidecar {
     const struct lvn_text_options *options; /* NULL: of lvn_text_prepare_one() */
     const struct lvn_text_counts *counts;
     enum lvn_split_id split;
-    uint64_t sum; /* checksum of the .bin file */
+    uint64_t sum;         /* checksum of the .bin file, or of all shards */
+    int64_t shard_tokens; /* as in the options */
 };
 enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_sidecar *s) LVN_CHECKED;
 

@@ -1,0 +1,236 @@
+/* shard_list.c - see shard_list.h. */
+#include "data/shard_list.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "formats/checksum.h"
+#include "stores/streaming_file.h"
+
+struct open_shard {
+    int64_t shard;
+    struct lvn_streaming_file *file; /* NULL: the slot is free */
+    int64_t used;                    /* number of the read that used it last */
+};
+
+struct lvn_shard_list {
+    struct lvn_arena arena;
+    struct lvn_shard_file *shard;
+    int64_t n;
+    int width;
+    int64_t n_tokens;
+    pthread_mutex_t lock; /* of the following */
+    struct open_shard open[LVN_SHARDS_OPEN];
+    int64_t reads;
+};
+
+static int64_t tokens_of(const struct lvn_shard_list *s, int64_t i)
+{
+    return (s->shard[i].bytes - s->shard[i].header) / s->width;
+}
+
+static enum lvn_status copy_list(struct lvn_shard_list *s, const struct lvn_shard_file *shard)
+{
+    s->shard = lvn_arena_alloc(&s->arena, sizeof *s->shard * (size_t)s->n);
+    if (!s->shard) return LVN_MEMORY;
+    for (int64_t i = 0; i < s->n; i++) {
+        s->shard[i] = shard[i];
+        s->shard[i].first = s->n_tokens;
+        s->shard[i].path = lvn_arena_strdup(&s->arena, shard[i].path);
+        if (!s->shard[i].path) return LVN_MEMORY;
+        s->n_tokens += tokens_of(s, i);
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_shard_list_open(struct lvn_shard_list **out, const struct lvn_shard_file *shard, int64_t n,
+                                    int width)
+{
+    *out = NULL;
+    struct lvn_shard_list *s = lvn_calloc(1, sizeof *s);
+    if (!s) return LVN_MEMORY;
+    lvn_arena_init(&s->arena);
+    pthread_mutex_init(&s->lock, NULL);
+    s->n = n;
+    s->width = width;
+    enum lvn_status status = copy_list(s, shard);
+    if (status == LVN_OK)
+        *out = s;
+    else
+        lvn_shard_list_close(s);
+    return status;
+}
+
+void lvn_shard_list_close(struct lvn_shard_list *s)
+{
+    if (!s) return;
+    for (int i = 0; i < LVN_SHARDS_OPEN; i++) lvn_streaming_file_close(s->open[i].file);
+    pthread_mutex_destroy(&s->lock);
+    lvn_arena_release(&s->arena);
+    free(s);
+}
+
+int64_t lvn_shard_list_tokens(const struct lvn_shard_list *s)
+{
+    return s->n_tokens;
+}
+
+/* Index of the shard with token `at`: the last one that begins at it or before. */
+static int64_t find(const struct lvn_shard_list *s, int64_t at)
+{
+    int64_t low = 0, high = s->n;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (s->shard[middle].first <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct lvn_shard_file *lvn_shard_list_at(const struct lvn_shard_list *s, int64_t at)
+{
+    return &s->shard[find(s, at)];
+}
+
+/* Opens a shard in the slot that was not used for the longest time, unless it is open. */
+static enum lvn_status open_shard(struct lvn_shard_list *s, int64_t i, struct lvn_streaming_file **file)
+{
+    const struct lvn_shard_file *shard = &s->shard[i];
+    struct open_shard *slot = &s->open[0];
+    for (int k = 0; k < LVN_SHARDS_OPEN; k++) {
+        struct open_shard *other = &s->open[k];
+        if (other->file && other->shard == i) {
+            slot = other;
+            break;
+        }
+        if (other->used < slot->used) slot = other;
+    }
+    slot->used = ++s->reads;
+    *file = slot->file;
+    if (slot->file && slot->shard == i) return LVN_OK;
+    lvn_streaming_file_close(slot->file);
+    *slot = (struct open_shard){.shard = i};
+    LVN_TRY(lvn_streaming_file_open_path(&slot->file, shard->path));
+    slot->used = s->reads;
+    *file = slot->file;
+    const int64_t bytes = lvn_streaming_file_bytes(slot->file);
+    if (bytes == shard->bytes) return LVN_OK;
+    lvn_streaming_file_close(slot->file);
+    *slot = (struct open_shard){0};
+    LVN_FAIL(IO, "'%s' has %lld bytes, and had %lld when the run began: restore the file", shard->path,
+             (long long)bytes, (long long)shard->bytes);
+}
+
+static enum lvn_status read_locked(struct lvn_shard_list *s, int64_t at, int64_t n, char *to)
+{
+    for (int64_t i = find(s, at), some; n > 0; i++, at += some, n -= some, to += some * s->width) {
+        const int64_t skipped = at - s->shard[i].first, left = tokens_of(s, i) - skipped;
+        struct lvn_streaming_file *file;
+        some = n < left ? n : left;
+        LVN_TRY(open_shard(s, i, &file));
+        LVN_TRY(lvn_streaming_file_read(file, s->shard[i].header + skipped * s->width, some * s->width, to));
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_shard_list_read(struct lvn_shard_list *s, int64_t at, int64_t n, void *to)
+{
+    LVN_CHECK(at >= 0 && n >= 0 && at <= s->n_tokens - n, INTERNAL, "tokens %lld to %lld of %lld in shards",
+              (long long)at, (long long)(at + n), (long long)s->n_tokens);
+    pthread_mutex_lock(&s->lock);
+    enum lvn_status status = read_locked(s, at, n, to);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+uint64_t lvn_shard_list_sum(const struct lvn_shard_list *s)
+{
+    struct lvn_checksum sum;
+    lvn_checksum_init(&sum);
+    for (int64_t i = 0; i < s->n; i++) {
+        const char *name = lvn_path_name(s->shard[i].path);
+        const int64_t sizes[] = {s->shard[i].bytes, s->shard[i].header};
+        lvn_checksum_add(&sum, name, (int64_t)strlen(name) + 1);
+        lvn_checksum_add(&sum, sizes, sizeof sizes);
+    }
+    return lvn_checksum_value(&sum);
+}
+
+/* --- names --- */
+
+int lvn_shard_file_split(const char *name, int64_t *prefix)
+{
+    const int64_t n = (int64_t)strlen(name);
+    int split = -1;
+    *prefix = 0;
+    if (!lvn_ends_with(name, ".bin") || *name == '.') return -1;
+    for (int i = 0; i < LVN_SPLIT_ALL; i++) {
+        const int64_t m = (int64_t)strlen(lvn_split_names[i]);
+        if (strncmp(name, lvn_split_names[i], (size_t)m) == 0 && name[m] == '-') {
+            *prefix = m + 1;
+            return i;
+        }
+        for (int64_t at = 1; at + m < n; at++) { /* the last of several words decides */
+            const char *end = name + at + m;
+            if (name[at - 1] != '_' || strncmp(name + at, lvn_split_names[i], (size_t)m) != 0) continue;
+            if ((*end == '_' || strcmp(end, ".bin") == 0) && at + m + 1 > *prefix) {
+                *prefix = at + m + 1;
+                split = i;
+            }
+        }
+    }
+    return split;
+}
+
+/* The number at the end of a shard's name, before .bin; -1: there is none. */
+static int64_t number_of(const char *path)
+{
+    const char *end = path + strlen(path) - 4, *digit = end;
+    while (digit > path && digit[-1] >= '0' && digit[-1] <= '9') digit--;
+    return digit < end && end - digit < 18 ? strtoll(digit, NULL, 10) : -1;
+}
+
+/* Reports the first gap in the numbers of the shards. */
+static void report_gap(const struct lvn_shard_file *shard, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        const int64_t before = number_of(shard[i - 1].path), number = number_of(shard[i].path);
+        if (before < 0 || number < 0 || number == before + 1) continue;
+        lvn_log(LVN_LOG_WARN, "no shard has a number between '%s' and '%s'; the run uses the shards that exist",
+                shard[i - 1].path, shard[i].path);
+        return;
+    }
+}
+
+enum lvn_status lvn_shard_list_find(struct lvn_arena *a, const char *folder, const struct lvn_store_entries *files,
+                                    int split, struct lvn_shard_file **out, int64_t *n)
+{
+    const char *first = NULL;
+    int64_t prefix, first_prefix = 0;
+    *n = 0;
+    *out = lvn_arena_alloc(a, sizeof **out * ((size_t)files->n + 1));
+    if (!*out) return LVN_MEMORY;
+    for (int i = 0; i < files->n; i++) {
+        const char *name = files->entry[i].name;
+        if (files->entry[i].kind != LVN_STORE_FILE || lvn_shard_file_split(name, &prefix) != split) continue;
+        if (!first) {
+            first = name;
+            first_prefix = prefix;
+        }
+        LVN_CHECK(prefix == first_prefix && strncmp(first, name, (size_t)prefix) == 0, FORMAT,
+                  "'%s' has token files of two data sets, '%s' and '%s': move one of them to another folder, or mix "
+                  "the folders with data.mix",
+                  folder, first, name);
+        (*out)[*n] = (struct lvn_shard_file){.path = lvn_store_join(a, folder, name), .bytes = files->entry[i].bytes};
+        if (!(*out)[(*n)++].path) return LVN_MEMORY;
+    }
+    report_gap(*out, *n);
+    return LVN_OK;
+}

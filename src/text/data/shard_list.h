@@ -1,0 +1,45 @@
+/* shard_list.h - a split of token ids in several files, the shards. They are read as one stream, the file that they
+ * would form one after the other.
+ *
+ * Called by tokens.c, which finds and describes the files, and by dataset.c, which reads tokens. Shards are opened when
+ * they are read; at most LVN_SHARDS_OPEN of a split are open at a time, those that were read last. They are not mapped,
+ * so a file that is truncated during a run is an error and no signal. */
+#ifndef LVN_SHARD_LIST_H
+#define LVN_SHARD_LIST_H
+
+#include "base/arena.h"
+#include "stores/store.h"
+
+enum { LVN_SHARDS_OPEN = 64 };
+
+struct lvn_shard_file {
+    const char *path;
+    int64_t bytes;  /* of the file */
+    int64_t header; /* bytes before its tokens */
+    int64_t first;  /* position of its first token in the stream */
+};
+
+struct lvn_shard_list;
+/* Copies the list, in the order of the stream, and sets `first` of each. width: bytes of a token, 2 or 4. */
+enum lvn_status lvn_shard_list_open(struct lvn_shard_list **out, const struct lvn_shard_file *shard, int64_t n,
+                                    int width) LVN_CHECKED;
+void lvn_shard_list_close(struct lvn_shard_list *s); /* NULL: nothing */
+int64_t lvn_shard_list_tokens(const struct lvn_shard_list *s);
+/* Reads tokens [at, at + n) of the stream, which exist, as they are stored. Thread-safe. IO if a file cannot be read or
+ * has changed its size. */
+enum lvn_status lvn_shard_list_read(struct lvn_shard_list *s, int64_t at, int64_t n, void *to) LVN_CHECKED;
+/* The shard that has this token of the stream. */
+const struct lvn_shard_file *lvn_shard_list_at(const struct lvn_shard_list *s, int64_t at);
+/* A checksum of the shards' names (without their folder) and sizes. */
+uint64_t lvn_shard_list_sum(const struct lvn_shard_list *s);
+
+/* The part of a data set whose files are named like this: 0, 1 or 2 for train-*.bin, val-*.bin and test-*.bin, also
+ * PREFIX_train_*.bin and PREFIX_train.bin; -1: none. *prefix: bytes of the name that the shards of one data set share.
+ * train.bin itself is no shard. */
+int lvn_shard_file_split(const char *name, int64_t *prefix);
+/* The shards of a part in a folder's listing, in the arena. FORMAT if two data sets are in the folder; WARN in the log
+ * if a number is missing. */
+enum lvn_status lvn_shard_list_find(struct lvn_arena *a, const char *folder, const struct lvn_store_entries *files,
+                                    int split, struct lvn_shard_file **out, int64_t *n) LVN_CHECKED;
+
+#endif

@@ -1,0 +1,204 @@
+/* test_shards.c - covers: src/text/data/shard_list.c src/text/data/tokens.c
+ *
+ * Folders of token shards: the same samples as the file that the shards form together, names, gaps, and what is
+ * refused. */
+#include "data_files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/shard_list.h"
+
+enum { N = 1003, T = 10, B = 7, WIDE = 65000 };
+
+/* Writes ids [first, first + n), of which id i is (i * 7) % 1000, to a file with or without a header of llm.c. */
+static void write_ids(const char *name, int first, int n, bool header)
+{
+    static uint16_t ids[4096 + 512];
+    int32_t fields[256] = {20240520, 1, n};
+    int at = 0;
+    if (header) memcpy(ids, fields, sizeof fields), at = 512;
+    for (int i = 0; i < n; i++) ids[at + i] = (uint16_t)((first + i) * 7 % 1000);
+    write_file(name, ids, (size_t)(at + n) * 2);
+}
+
+static const char *new_folder(const char *name)
+{
+    const char *path = test_path(name);
+    assert_int_equal(mkdir(path, 0777), 0);
+    return path;
+}
+
+static void compare(const char *path, bool header, const int *sizes, int n_sizes, const char *pattern)
+{
+    static int number;
+    char folder[40], name[80], shards[512]; /* a copy: test_path() reuses its texts */
+    int first = 0;
+    snprintf(folder, sizeof folder, "set%d", number++);
+    snprintf(shards, sizeof shards, "%s", new_folder(folder));
+    for (int i = 0; i < n_sizes; first += sizes[i++]) {
+        snprintf(name, sizeof name, pattern, folder, i);
+        write_ids(name, first, sizes[i], header);
+    }
+    assert_int_equal(first, N);
+    struct lvn_dataset *one = open_data((struct lvn_data_options){.kind = "tokens", .path = path});
+    struct lvn_dataset *many = open_data((struct lvn_data_options){.kind = "tokens", .path = shards});
+    set_length(one, T);
+    set_length(many, T);
+    for (int sampling = 0; sampling < 3; sampling++) {
+        struct lvn_loader a, b;
+        int32_t x[B * T], y[B * T], labels_x[B * T], labels_y[B * T];
+        assert_int_equal(lvn_loader_init(&a, one, LVN_SPLIT_TRAIN, (enum lvn_sampling)sampling, B, 3), LVN_OK);
+        assert_int_equal(lvn_loader_init(&b, many, LVN_SPLIT_TRAIN, (enum lvn_sampling)sampling, B, 3), LVN_OK);
+        for (int64_t step = 0; step < 3 * a.steps_per_epoch; step++) {
+            assert_int_equal(read_batch(&a, step, 0, B, x, labels_x), LVN_OK);
+            assert_int_equal(read_batch(&b, step, 0, B, y, labels_y), LVN_OK);
+            assert_memory_equal(x, y, sizeof x);
+            assert_memory_equal(labels_x, labels_y, sizeof labels_x);
+        }
+    }
+    int64_t max[2], at[2];
+    assert_int_equal(lvn_split_max(&one->split[0], &max[0], &at[0]), LVN_OK);
+    assert_int_equal(lvn_split_max(&many->split[0], &max[1], &at[1]), LVN_OK);
+    assert_int_equal(max[0], max[1]);
+    assert_int_equal(at[0], at[1]);
+    lvn_dataset_close(one);
+    lvn_dataset_close(many);
+}
+
+/* Windows that cross one or several shards, shards of one token, more shards than may be open. */
+static void same_as_one_file(void **state)
+{
+    (void)state;
+    static int tiny[N];
+    for (int i = 0; i < N; i++) tiny[i] = 1;
+    write_ids("one.bin", 0, N, false);
+    char path[512];
+    snprintf(path, sizeof path, "%s", test_path("one.bin"));
+    compare(path, false, (int[]){500, 503}, 2, "%s/train-%05d.bin");
+    compare(path, true, (int[]){1, 2, 3, 497, 500}, 5, "%s/fineweb_train_%06d.bin");
+    compare(path, true, (int[]){N}, 1, "%s/tiny_train.bin");
+    compare(path, false, tiny, N, "%s/train-%05d.bin");
+}
+
+/* Ids of four bytes, described by the sidecar of all shards. */
+static void wide(void **state)
+{
+    (void)state;
+    uint32_t ids[200];
+    new_folder("wide");
+    write_text("wide/train.bin.json",
+               "{\"dtype\": \"uint32\", \"vocab_size\": 70000, \"shards\": 2, \"shard_tokens\": 100}");
+    for (uint32_t i = 0; i < 200; i++) ids[i] = WIDE + i * 11;
+    write_file("wide/train-0.bin", ids, 400);
+    write_file("wide/train-1.bin", ids + 100, 400);
+    struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = test_path("wide")});
+    int32_t in[30], labels[30];
+    assert_int_equal(d->split[0].n_tokens, 200);
+    assert_int_equal(d->vocab_size, 70000);
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 85, 30, in, labels), LVN_OK);
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(in[i], WIDE + (85 + i) * 11);
+        assert_int_equal(labels[i], WIDE + (86 + i) * 11);
+    }
+    lvn_dataset_close(d);
+    assert_refused(LVN_FORMAT, "train-1.bin' holds the token id 66683 at position 53", .kind = "tokens",
+                   .path = test_path("wide"), .vocab_size = 66673);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int split, prefix;
+    } cases[] = {
+        {"train-00000.bin", 0, 6},      {"val-1.bin", 1, 4},         {"test-x.bin", 2, 5},
+        {"train.bin", -1, 0},           {"train-0.bin.json", -1, 0}, {"fineweb_train_000001.bin", 0, 14},
+        {"a_val_b_train_1.bin", 0, 14}, {"tiny_val.bin", 1, 9},      {"trainer-1.bin", -1, 0},
+        {"model.bin", -1, 0},           {"x_training_1.bin", -1, 0}, {".train-0.bin", -1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t prefix;
+        assert_int_equal(lvn_shard_file_split(cases[i].name, &prefix), cases[i].split);
+        if (cases[i].split >= 0) assert_int_equal(prefix, cases[i].prefix);
+    }
+}
+
+/* The fingerprint tells names, sizes and stated checksums apart. */
+static void fingerprints(void **state)
+{
+    (void)state;
+    uint64_t sum[4];
+    new_folder("prints");
+    for (int i = 0; i < 4; i++) {
+        write_ids("prints/train-0.bin", 0, 100, false);
+        write_ids("prints/train-1.bin", 100, i == 1 ? 101 : 100, false);
+        if (i == 2) write_text("prints/train.bin.json", "{\"xxh64\": \"0123456789abcdef\"}");
+        struct lvn_dataset *d = open_data((struct lvn_data_options){.kind = "tokens", .path = test_path("prints")});
+        assert_int_equal(lvn_dataset_fingerprint(d, &sum[i]), LVN_OK);
+        lvn_dataset_close(d);
+        if (i == 2) assert_int_equal(unlink(test_path("prints/train.bin.json")), 0);
+    }
+    assert_true(sum[0] != sum[1]);
+    assert_true(sum[0] != sum[2]);
+    assert_true(sum[0] == sum[3]);
+}
+
+static void put_pair(const char *folder, const char *one, const char *two)
+{
+    char name[80];
+    new_folder(folder);
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s/%s", folder, i ? two : one);
+        write_ids(name, 100 * i, 100, false);
+    }
+}
+
+static void refuses(void **state)
+{
+    (void)state;
+#define PATH(folder) .kind = "tokens", .path = test_path(folder)
+    put_pair("both", "train.bin", "train-1.bin");
+    assert_refused(LVN_FORMAT, "has both 'train.bin' and 'train-1.bin'", PATH("both"));
+    put_pair("sets", "a_train_1.bin", "b_train_1.bin");
+    assert_refused(LVN_FORMAT, "has token files of two data sets, 'a_train_1.bin' and 'b_train_1.bin'", PATH("sets"));
+    put_pair("headers", "train-0.bin", "train-1.bin");
+    write_ids("headers/train-1.bin", 0, 50, true);
+    assert_refused(LVN_FORMAT, "one of them has a header of llm.c", PATH("headers"));
+    put_pair("empty", "train-0.bin", "train-1.bin");
+    write_text("empty/train-1.bin", "");
+    assert_refused(LVN_FORMAT, "empty/train-1.bin' is empty", PATH("empty"));
+    put_pair("odd", "train-0.bin", "train-1.bin");
+    write_text("odd/train-1.bin", "\1\2\3");
+    assert_refused(LVN_FORMAT, "odd/train-1.bin' has 3 bytes", PATH("odd"));
+    put_pair("words", "train-0.bin", "train-1.bin");
+    write_text("words/train-1.bin.json", "{\"vocab_size\": 2000}");
+    assert_refused(LVN_FORMAT, "their vocabularies differ", PATH("words"));
+    write_text("words/train-1.bin.json", "{\"end_token\": 3}");
+    assert_refused(LVN_FORMAT, "two end tokens", PATH("words"));
+    write_text("words/train-1.bin.json", "{\"dtype\": \"uint32\"}");
+    assert_refused(LVN_FORMAT, "16 and 32 bits", PATH("words"));
+    put_pair("count", "train-0.bin", "train-1.bin");
+    write_text("count/train.bin.json", "{\"shards\": 3}");
+    assert_refused(LVN_FORMAT, "counts 3 shards, and its folder has 2", PATH("count"));
+    write_text("count/train.bin.json", "{\"shards\": 2, \"shard_tokens\": 101}");
+    assert_refused(LVN_FORMAT, "count/train-0.bin' has 100 tokens", PATH("count"));
+    /* a shard that changes while it is used */
+    put_pair("shrinks", "train-0.bin", "train-1.bin");
+    struct lvn_dataset *d = open_data((struct lvn_data_options){PATH("shrinks")});
+    write_ids("shrinks/train-1.bin", 0, 40, false);
+    int32_t in[10], labels[10];
+    assert_int_equal(read_sample(d, LVN_SPLIT_TRAIN, 120, 10, in, labels), LVN_IO);
+    assert_non_null(strstr(levin_error_text(), "train-1.bin' has 80 bytes, and had 200 when the run began"));
+    lvn_dataset_close(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_as_one_file), cmocka_unit_test(wide),    cmocka_unit_test(names),
+        cmocka_unit_test(fingerprints),     cmocka_unit_test(refuses),
+    };
+    return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
+}
