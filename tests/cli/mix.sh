@@ -3,10 +3,14 @@
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
-for k in a b; do
-    mkdir texts-$k
-    for i in $(seq 30); do tail -c +$((i * 500 + (k == b) * 9000)) "$LEVIN_SOURCE/README.md" | head -c $((i * 231)) | iconv -c -f UTF-8 -t ASCII >texts-$k/$i.txt; done
-done
+python3 - <<'P'
+import os
+text = open(os.environ["LEVIN_SOURCE"] + "/docs/data.md").read().encode("ascii", "ignore")
+for k, first in (("a", 0), ("b", 9000)):
+    os.mkdir("texts-" + k)
+    for i in range(30):
+        open(f"texts-{k}/{i}.txt", "wb").write(text[first + 100 * i:][:231 * (i + 1)])
+P
 code 0 "$LEVIN" prepare texts-a --tokenizer="$gpt2" --val-fraction=0.05 --out=a
 code 0 "$LEVIN" prepare texts-b --tokenizer="$gpt2" --val-fraction=0.05 --out=b --shard-size=2000
 says "b/train-00000.bin" out

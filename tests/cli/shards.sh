@@ -3,8 +3,12 @@
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
-mkdir texts
-for i in $(seq 60); do tail -c +$((i * 300)) "$LEVIN_SOURCE/README.md" | head -c $((i * 131)) | iconv -c -f UTF-8 -t ASCII >texts/$i.txt; done
+python3 - <<'P'
+import os
+text = open(os.environ["LEVIN_SOURCE"] + "/docs/data.md").read().encode("ascii", "ignore")
+os.mkdir("texts")
+for i in range(60): open(f"texts/{i}.txt", "wb").write(text[300 * i:][:131 * (i + 1)])
+P
 prepare() { "$LEVIN" prepare text --input=texts --tokenizer="$gpt2" --val-fraction=0.05 "$@"; }
 joined() { # joined FOLDER PART: its shards are the file of that part, and nothing else is in the folder
     cat "$1/$2"-*.bin >joined
@@ -15,32 +19,32 @@ joined() { # joined FOLDER PART: its shards are the file of that part, and nothi
 
 # --- levin prepare ---
 code 0 prepare --out=one
-code 0 prepare --out=many --shard-size=5000
-says "many/train-00000.bin ... train-0000" out
+code 0 prepare --out=many --shard-size=8000
+says "many/train-00000.bin ... train-000" out
 n=$(ls many/train-*.bin | wc -l)
 check [ "$n" -gt 5 ]
 joined many train
 same_file many/val.bin one/val.bin # fewer tokens than a shard
-check [ "$(stat -c %s many/train-00000.bin many/train-00001.bin | sort -u)" = 10000 ]
+check [ "$(stat -c %s many/train-00000.bin many/train-00001.bin | sort -u)" = 16000 ]
 python3 - "$n" <<'P'
 import json, sys
 one, many = json.load(open("one/train.bin.json")), json.load(open("many/train.bin.json"))
-assert many.pop("shards") == int(sys.argv[1]) and many.pop("shard_tokens") == 5000, many
+assert many.pop("shards") == int(sys.argv[1]) and many.pop("shard_tokens") == 8000, many
 assert one == many, (one, many)
 P
 code 2 prepare --out=many --shard-size=4000
 one_error
 says "exists already: replace it with --overwrite" err
-code 0 prepare --out=many --shard-size=400 --overwrite
+code 0 prepare --out=many --shard-size=2500 --overwrite
 joined many train
 joined many val
 code 0 prepare --out=many --overwrite
 check [ -z "$(ls many | grep -- '-0')" ]
 same_file many/train.bin one/train.bin
-code 0 prepare --out=many --shard-size=5000 --overwrite
+code 0 prepare --out=many --shard-size=8000 --overwrite
 joined many train
 # a text alone, with and without a tokenizer
-cp texts/60.txt single.txt
+cp texts/59.txt single.txt
 code 0 "$LEVIN" prepare single.txt --tokenizer="$gpt2" --out=single
 code 0 "$LEVIN" prepare single.txt --tokenizer="$gpt2" --out=single-many --shard-size=700
 cat single-many/train-*.bin >joined
@@ -49,16 +53,16 @@ code 0 "$LEVIN" prepare single.txt --out=characters
 code 0 "$LEVIN" prepare single.txt --out=characters-many --shard-size=1000
 cat characters-many/train-*.bin >joined
 same_file joined characters/train.bin
-says "characters-many/train-00000.bin ... train-0000" out
+says "characters-many/train-00000.bin ... train-000" out
 code 2 "$LEVIN" prepare single.txt --out=many-more --shard-size=0.5
 code 2 "$LEVIN" prepare many --out=again
 one_error
 # killed while it reads, writes or cuts, and run again
-for i in $(seq 12); do
+for i in $(seq 6); do
     rm -rf killed
-    killed_after "0.$((i % 4))$((RANDOM % 10))" prepare --out=killed --shard-size=37 --save-every=0 || true
-    if [ -d killed ] && ! ls killed/*.part >/dev/null 2>&1 && [ -e killed/train.bin.json ]; then continue; fi
-    code 0 prepare --out=killed --shard-size=37
+    killed_after "0.$((i % 4))$((RANDOM % 10))" "$LEVIN" prepare text --input=texts --tokenizer="$gpt2" --val-fraction=0.05 \
+        --out=killed --shard-size=2500 --save-every=0 || true
+    if [ -e killed/prepare.state.json ] || [ ! -e killed/train.bin.json ]; then code 0 prepare --out=killed --shard-size=2500; fi
     joined killed train
     joined killed val
 done
@@ -147,7 +151,7 @@ refuses 1 "'missing/train.bin.json' counts $n shards, and its folder has $((n - 
 says "the first that is missing is train-00003.bin" err
 cp -r many cut
 truncate -s 6000 cut/train-00002.bin
-refuses 1 "'cut/train-00002.bin' has 3000 tokens, and 'cut/train.bin.json' says that each shard but the last has 5000" cut
+refuses 1 "'cut/train-00002.bin' has 3000 tokens, and 'cut/train.bin.json' says that each shard but the last has 8000" cut
 cp -r many both
 cp one/train.bin both
 refuses 1 "has both 'train.bin' and 'train-00000.bin'" both
@@ -155,6 +159,6 @@ cp gap/fineweb_train_000001.bin cut/other_train_1.bin
 refuses 1 "has token files of two data sets" cut
 # other data in a run that resumes
 cp -r many changed
-mv changed/train-0000$((n - 1)).bin changed/train-0000$n.bin
+mv changed/$(printf train-%05d.bin $((n - 1))) changed/$(printf train-%05d.bin $n)
 code 2 "$LEVIN" train --run_dir=run-many --data.path=changed "${short[@]/max_steps=8/max_steps=10}" --resume
 says "was trained on other data" err

@@ -21,7 +21,8 @@
 #define LVN_CHOICES_data_sampling(X)                                                                                   \
     X(DATA_SAMPLING_PERMUTATION, "permutation")                                                                        \
     X(DATA_SAMPLING_RANDOM, "random")                                                                                  \
-    X(DATA_SAMPLING_SEQUENTIAL, "sequential")
+    X(DATA_SAMPLING_SEQUENTIAL, "sequential")                                                                          \
+    X(DATA_SAMPLING_SHARDS, "shards")
 #define LVN_CHOICES_data_overlong(X)                                                                                   \
     X(DATA_OVERLONG_AUTO, "auto")                                                                                      \
     X(DATA_OVERLONG_SPLIT, "split")                                                                                    \

@@ -72,6 +72,13 @@ void lvn_store_cache_touch(const char *facts)
     (void)!utimensat(AT_FDCWD, facts, NULL, 0);
 }
 
+void lvn_store_cache_release(const char *facts)
+{
+    pthread_once(&once, set_first_use);
+    const struct timespec before = {.tv_sec = first_use - 1}, times[2] = {before, before};
+    (void)!utimensat(AT_FDCWD, facts, times, 0);
+}
+
 void lvn_store_cache_drop(const char *file, const char *facts)
 {
     unlink(facts);
@@ -170,7 +177,9 @@ static enum lvn_status list_by_age(struct lvn_arena *a, const char *files, const
         struct stat s = {0};
         const char *path = lvn_path_join(a, facts, all.entry[i].name);
         if (!path) return LVN_MEMORY;
-        (void)!stat(path, &s); /* a file without facts is the oldest */
+        if (stat(path, &s) != 0 && lvn_ends_with(path, ".part")) /* a download that another thread may be writing */
+            (void)!stat(lvn_path_join(a, files, all.entry[i].name), &s);
+        /* any other file without facts is the oldest */
         (*cached)[(*n)++] = (struct cached){all.entry[i].name, all.entry[i].bytes, s.st_mtim};
         *total += all.entry[i].bytes;
     }

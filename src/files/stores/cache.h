@@ -13,7 +13,7 @@
  *
  * With another endpoint than the store's default, BUCKET is BUCKET@HASH. A cached file is used if the store still has
  * the same version and the file was not changed. LEVIN_CACHE_SIZE (such as 50G) limits `files`, and `encoded`: the
- * least recently used ones are removed first, but none that this process has used. */
+ * least recently used ones are removed first, but none that this process has used and not released. */
 #ifndef LVN_STORES_CACHE_H
 #define LVN_STORES_CACHE_H
 
@@ -34,6 +34,8 @@ LVN_CHECKED enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const cha
                                                   int64_t bytes, int64_t *excess);
 /* The file was used now: its facts, or the file if it has none. */
 void lvn_store_cache_touch(const char *facts);
+/* This process does not need the file any more, so it may be evicted. */
+void lvn_store_cache_release(const char *facts);
 /* Removes a file and its facts from the cache. */
 void lvn_store_cache_drop(const char *file, const char *facts);
 

@@ -171,6 +171,15 @@ void lvn_streaming_file_close(struct lvn_streaming_file *file)
     free(file);
 }
 
+void lvn_streaming_file_release(struct lvn_streaming_file *file)
+{
+    const char *local, *facts;
+    if (file && !file->path &&
+        lvn_store_cache_path(&file->location.arena, &file->location, file->location.key, &local, &facts) == LVN_OK)
+        lvn_store_cache_release(facts);
+    lvn_streaming_file_close(file);
+}
+
 int64_t lvn_streaming_file_bytes(const struct lvn_streaming_file *file)
 {
     return file->object.bytes;

@@ -233,7 +233,7 @@ static enum lvn_status fetch(struct lvn_arena *a, const struct lvn_data_options 
         *is_file = what != LVN_STORE_FOLDER;
     }
     if (kind->reads_stores) return LVN_OK;
-    LVN_TRY(o->stream ? lvn_data_stream(a, o->path, &local->path, streaming)
+    LVN_TRY(o->stream ? lvn_data_stream(a, o->path, &local->path, streaming, &local->shards)
                       : lvn_data_fetch(a, o->path, &local->path));
     LVN_TRY(lvn_data_fetch(a, o->val_path, &local->val_path));
     if (o->for_evaluation) LVN_TRY(lvn_data_fetch(a, o->test_path, &local->test_path));

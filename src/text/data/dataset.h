@@ -38,6 +38,7 @@ struct lvn_data_options {
     const struct lvn_vocab *vocabulary;          /* chars: of an existing model; NULL: made from the text */
     const struct lvn_tokenizer *model_tokenizer; /* of an existing model, used without data.tokenizer; borrowed */
     const char *tokenizer_error;                 /* why that tokenizer could not be read; NULL: no error; borrowed */
+    const char *shards; /* data.stream: the folder of a store with the training shards, set by lvn_dataset_open() */
     /* labelled: texts in place of files */
     bool unlabelled;          /* texts alone: labels are -1, or 0 if they are numbers */
     const char *const *texts; /* with `unlabelled`; NULL: none */

@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "data/shard_list.h"
 
 /* Windows begin at an offset of 0 .. T-1 tokens. One window less than fits at offset 0 fits at every offset, so all
  * epochs have the same length. */
@@ -18,6 +19,21 @@ static int64_t shift_of_epoch(const struct lvn_loader *l, int64_t epoch)
     if (capacity > l->stride) capacity = l->stride;
     if (capacity < 1) capacity = 1; /* a validation part shorter than a sample */
     return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, capacity);
+}
+
+/* Sets l->group; ARG if the order does not suit the files. */
+static enum lvn_status set_group(struct lvn_loader *l, const struct lvn_split *p)
+{
+    const bool by_shards = l->sampling == LVN_SAMPLING_SHARDS, streams = p->shards && lvn_shard_list_streams(p->shards);
+    LVN_CHECK(!by_shards || (p->shards && !p->pack), ARG,
+              "data.sampling=shards is for token files in shards, without data.pack, and '%s' %s: leave it out",
+              p->path, p->shards ? "is packed" : "has none");
+    LVN_CHECK(!streams || by_shards || l->sampling == LVN_SAMPLING_SEQUENTIAL, ARG,
+              "data.stream of shards reads them one after the other, and data.sampling=%s needs all of them at a time: "
+              "set data.sampling to shards or sequential, or leave data.stream out",
+              l->sampling == LVN_SAMPLING_RANDOM ? "random" : "permutation");
+    if (by_shards) l->group = (lvn_shard_list_largest(p->shards) + l->stride - 1) / l->stride;
+    return LVN_OK;
 }
 
 /* The loader of one data set. */
@@ -38,7 +54,9 @@ static enum lvn_status init_one(struct lvn_loader *l, const struct lvn_dataset *
               "'%s' has %lld tokens, but one window of model.block_size=%lld needs %lld: give more data or a smaller "
               "model.block_size",
               p->path, (long long)p->n_tokens, (long long)T, (long long)T + 1);
-    bool shifted = sampling == LVN_SAMPLING_PERMUTATION && !p->n_samples && p->n_tokens > T;
+    LVN_TRY(set_group(l, p));
+    const bool permuted = sampling == LVN_SAMPLING_PERMUTATION || sampling == LVN_SAMPLING_SHARDS;
+    bool shifted = permuted && !p->n_samples && p->n_tokens > T;
     l->samples = shifted ? shifted_samples(p->n_tokens, T) : l->eval_samples;
     l->steps_per_epoch = l->samples / batch_size > 1 ? l->samples / batch_size : 1;
     return LVN_OK;
@@ -126,6 +144,24 @@ static int64_t sample_by_length(const struct lvn_loader *l, uint64_t order, int6
     return p->by_length[first + lvn_random_permute(seed + (uint64_t)k, order, n, at - first)];
 }
 
+/* First window and number of windows of the group that is number `at` in an order. */
+static int64_t group_of(const struct lvn_loader *l, uint64_t order, int64_t at, int64_t *n)
+{
+    const int64_t whole = l->samples / l->group;
+    const int64_t group = at < whole ? lvn_random_permute(l->seed, order, whole, at) : whole;
+    *n = at < whole ? l->group : l->samples - whole * l->group;
+    return group * l->group;
+}
+
+/* Sample number `at` of an order that goes through the stream shard by shard. */
+static int64_t sample_by_group(const struct lvn_loader *l, uint64_t order, int64_t at)
+{
+    int64_t n;
+    const int64_t first = group_of(l, order, at / l->group, &n);
+    const uint64_t seed = l->seed ^ (lvn_name_hash("data.shards") + (uint64_t)first);
+    return first + lvn_random_permute(seed, order, n, at % l->group);
+}
+
 struct position {
     const struct lvn_dataset *data; /* the loader's, or a source of its mix */
     int64_t at;                     /* a token of a stream, or the number of a sample */
@@ -152,7 +188,8 @@ static struct position position_of_one(const struct lvn_loader *l, int64_t step,
     if (l->sampling == LVN_SAMPLING_SEQUENTIAL)
         return (struct position){l->data, index % l->samples * l->stride, order};
     if (p->by_length) return (struct position){l->data, sample_by_length(l, order, index % l->samples), order};
-    int64_t sample = lvn_random_permute(l->seed, order, l->samples, index % l->samples);
+    int64_t sample = l->group ? sample_by_group(l, order, index % l->samples)
+                              : lvn_random_permute(l->seed, order, l->samples, index % l->samples);
     return (struct position){l->data, p->n_samples ? sample : shift_of_epoch(l, (int64_t)order) + sample * l->stride,
                              order};
 }
@@ -210,11 +247,29 @@ static void fit_length(const struct lvn_loader *l, struct lvn_samples *b, int64_
     lvn_fields_set_length(&b->fields, d->length[longest]);
 }
 
+/* Shards of a store that the next steps need are opened now, so that their downloads begin. */
+static void prefetch_shards(const struct lvn_loader *l, int64_t step)
+{
+    struct lvn_shard_list *shards = l->data->split[l->split].shards;
+    if (!shards || !lvn_shard_list_streams(shards)) return;
+    const struct position last = row_position(l, step, l->batch_size - 1);
+    if (!l->group) {
+        lvn_shard_list_prefetch(shards, last.at, lvn_shard_list_largest(shards) + 1);
+        return;
+    }
+    const int64_t index = step % l->steps_per_epoch * l->batch_size + l->batch_size - 1, at = index / l->group + 1;
+    int64_t n;
+    if (at * l->group >= l->samples) return;
+    const int64_t window = group_of(l, last.order, at, &n);
+    lvn_shard_list_prefetch(shards, shift_of_epoch(l, (int64_t)last.order) + window * l->stride, n * l->stride + 1);
+}
+
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first, struct lvn_samples *b)
 {
     fit_length(l, b, l->batch_size, row_position, step);
     b->n_valid = b->rows;
     for (int64_t r = 0; r < b->rows; r++) LVN_TRY(fill_row(l, row_position(l, step, first + r), b, r));
+    prefetch_shards(l, step);
     return LVN_OK;
 }
 

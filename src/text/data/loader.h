@@ -8,6 +8,10 @@
  *                 windows, beginning at a new random offset
  *   random        every row is a sample at a random position, with replacement
  *   sequential    in the order of the list, or adjacent windows from the beginning of the stream
+ *   shards        as permutation, but for shards (data/shard_list.h): the windows are cut into groups of as many as the
+ *                 largest shard has, which lie in two or three shards; the groups are in a new random order in each
+ *                 epoch, the last, smaller one at its end, and so are the windows of each. So few shards are needed at
+ * a time, and those of the next group are prefetched
  *
  * With ragged fields a batch has the planned length (base/field.h) of its longest sample, over all ranks. The random
  * order of an epoch then groups samples by length: sorted by planned length, shuffled within each length, rotated by a
@@ -26,7 +30,7 @@
 #include "data/dataset.h"
 
 /* In the order of the words of data.sampling. */
-enum lvn_sampling { LVN_SAMPLING_PERMUTATION, LVN_SAMPLING_RANDOM, LVN_SAMPLING_SEQUENTIAL };
+enum lvn_sampling { LVN_SAMPLING_PERMUTATION, LVN_SAMPLING_RANDOM, LVN_SAMPLING_SEQUENTIAL, LVN_SAMPLING_SHARDS };
 
 /* Callers only read the fields, unless a comment says otherwise. */
 struct lvn_loader {
@@ -39,6 +43,7 @@ struct lvn_loader {
     int64_t samples;         /* of one epoch */
     int64_t steps_per_epoch; /* at least 1 */
     int64_t eval_samples;    /* adjacent samples from the start, for evaluation */
+    int64_t group;           /* LVN_SAMPLING_SHARDS: windows of a group; else 0 */
     bool limited;            /* an epoch has fewer steps than it could */
     bool keeps_last;         /* lvn_loader_keep_last() was called */
     bool pad_to_max_length;  /* set by the caller: every batch has the largest planned length */

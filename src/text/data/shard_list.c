@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "data/dataset.h"
 #include "formats/checksum.h"
+#include "stores/fetch_limit.h"
 #include "stores/streaming_file.h"
 
 struct open_shard {
@@ -24,6 +25,8 @@ struct lvn_shard_list {
     int64_t n;
     int width;
     int64_t n_tokens;
+    int64_t largest;      /* tokens of a shard */
+    bool streams;         /* they are in a store */
     pthread_mutex_t lock; /* of the following */
     struct open_shard open[LVN_SHARDS_OPEN];
     int64_t reads;
@@ -44,7 +47,24 @@ static enum lvn_status copy_list(struct lvn_shard_list *s, const struct lvn_shar
         s->shard[i].path = lvn_arena_strdup(&s->arena, shard[i].path);
         if (!s->shard[i].path) return LVN_MEMORY;
         s->n_tokens += tokens_of(s, i);
+        if (tokens_of(s, i) > s->largest) s->largest = tokens_of(s, i);
     }
+    s->streams = lvn_store_is_remote(shard[0].path);
+    return LVN_OK;
+}
+
+static enum lvn_status check_cache(const struct lvn_shard_list *s)
+{
+    int64_t max;
+    char text[LVN_NUMBER_TEXT];
+    if (!s->streams) return LVN_OK;
+    LVN_TRY(lvn_size_variable("LEVIN_CACHE_SIZE", &max));
+    const int64_t bytes = (s->n < LVN_SHARDS_STREAMED ? s->n : LVN_SHARDS_STREAMED) * s->largest * s->width;
+    LVN_CHECK(bytes <= max, ARG,
+              "data.stream keeps %lld shards of '%s' in the cache, which needs %s, and LEVIN_CACHE_SIZE allows less: "
+              "increase it, or prepare smaller shards",
+              (long long)(s->n < LVN_SHARDS_STREAMED ? s->n : LVN_SHARDS_STREAMED), s->shard[0].path,
+              lvn_bytes_text(bytes, text));
     return LVN_OK;
 }
 
@@ -59,6 +79,7 @@ enum lvn_status lvn_shard_list_open(struct lvn_shard_list **out, const struct lv
     s->n = n;
     s->width = width;
     enum lvn_status status = copy_list(s, shard);
+    if (status == LVN_OK) status = check_cache(s);
     if (status == LVN_OK)
         *out = s;
     else
@@ -99,12 +120,30 @@ const struct lvn_shard_file *lvn_shard_list_at(const struct lvn_shard_list *s, i
     return &s->shard[find(s, at)];
 }
 
+/* IO if the size differs from that in the list, FORMAT if the header does not count these tokens. */
+static enum lvn_status check_opened(const struct lvn_shard_list *s, const struct lvn_shard_file *shard,
+                                    struct lvn_streaming_file *file)
+{
+    const int64_t bytes = lvn_streaming_file_bytes(file);
+    int32_t header[3] = {0};
+    LVN_CHECK(bytes == shard->bytes, IO, "'%s' has %lld bytes, and had %lld when the run began: restore the file",
+              shard->path, (long long)bytes, (long long)shard->bytes);
+    if (!shard->header) return LVN_OK;
+    LVN_TRY(lvn_streaming_file_read(file, 0, sizeof header, header));
+    LVN_CHECK(
+        header[2] == (bytes - shard->header) / s->width, FORMAT,
+        "'%s' has a header that counts %d tokens, and %lld follow it: the file is damaged, or of another kind than "
+        "the other shards",
+        shard->path, header[2], (long long)((bytes - shard->header) / s->width));
+    return LVN_OK;
+}
+
 /* Opens a shard in the slot that was not used for the longest time, unless it is open. */
 static enum lvn_status open_shard(struct lvn_shard_list *s, int64_t i, struct lvn_streaming_file **file)
 {
     const struct lvn_shard_file *shard = &s->shard[i];
     struct open_shard *slot = &s->open[0];
-    for (int k = 0; k < LVN_SHARDS_OPEN; k++) {
+    for (int k = 0; k < (s->streams ? LVN_SHARDS_STREAMED : LVN_SHARDS_OPEN); k++) {
         struct open_shard *other = &s->open[k];
         if (other->file && other->shard == i) {
             slot = other;
@@ -115,17 +154,17 @@ static enum lvn_status open_shard(struct lvn_shard_list *s, int64_t i, struct lv
     slot->used = ++s->reads;
     *file = slot->file;
     if (slot->file && slot->shard == i) return LVN_OK;
-    lvn_streaming_file_close(slot->file);
+    lvn_streaming_file_release(slot->file);
     *slot = (struct open_shard){.shard = i};
-    LVN_TRY(lvn_streaming_file_open_path(&slot->file, shard->path));
+    LVN_TRY(s->streams ? lvn_streaming_file_open(&slot->file, shard->path)
+                       : lvn_streaming_file_open_path(&slot->file, shard->path));
     slot->used = s->reads;
     *file = slot->file;
-    const int64_t bytes = lvn_streaming_file_bytes(slot->file);
-    if (bytes == shard->bytes) return LVN_OK;
+    enum lvn_status status = check_opened(s, shard, slot->file);
+    if (status == LVN_OK) return LVN_OK;
     lvn_streaming_file_close(slot->file);
     *slot = (struct open_shard){0};
-    LVN_FAIL(IO, "'%s' has %lld bytes, and had %lld when the run began: restore the file", shard->path,
-             (long long)bytes, (long long)shard->bytes);
+    return status;
 }
 
 static enum lvn_status read_locked(struct lvn_shard_list *s, int64_t at, int64_t n, char *to)
@@ -148,6 +187,26 @@ enum lvn_status lvn_shard_list_read(struct lvn_shard_list *s, int64_t at, int64_
     enum lvn_status status = read_locked(s, at, n, to);
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+bool lvn_shard_list_streams(const struct lvn_shard_list *s)
+{
+    return s->streams;
+}
+
+int64_t lvn_shard_list_largest(const struct lvn_shard_list *s)
+{
+    return s->largest;
+}
+
+void lvn_shard_list_prefetch(struct lvn_shard_list *s, int64_t at, int64_t n)
+{
+    pthread_mutex_lock(&s->lock);
+    for (int64_t i = find(s, at); i < s->n && s->shard[i].first < at + n; i++) {
+        struct lvn_streaming_file *file;
+        if (open_shard(s, i, &file) != LVN_OK) lvn_error_clear();
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 uint64_t lvn_shard_list_sum(const struct lvn_shard_list *s)

@@ -3,24 +3,29 @@
  *
  * Called by tokens.c, which finds and describes the files, and by dataset.c, which reads tokens. Shards are opened when
  * they are read; at most LVN_SHARDS_OPEN of a split are open at a time, those that were read last. They are not mapped,
- * so a file that is truncated during a run is an error and no signal. */
+ * so a file that is truncated during a run is an error and no signal.
+ *
+ * Shards of a store (data.stream) are downloaded into the cache of stores/cache.h while they are open, at most
+ * LVN_SHARDS_STREAMED of them; until a download is complete, windows are read by range requests. A shard that is closed
+ * may be evicted. */
 #ifndef LVN_SHARD_LIST_H
 #define LVN_SHARD_LIST_H
 
 #include "base/arena.h"
 #include "stores/store.h"
 
-enum { LVN_SHARDS_OPEN = 64 };
+enum { LVN_SHARDS_OPEN = 64, LVN_SHARDS_STREAMED = 6 };
 
 struct lvn_shard_file {
-    const char *path;
+    const char *path; /* or address in a store */
     int64_t bytes;  /* of the file */
     int64_t header; /* bytes before its tokens */
     int64_t first;  /* position of its first token in the stream */
 };
 
 struct lvn_shard_list;
-/* Copies the list, in the order of the stream, and sets `first` of each. width: bytes of a token, 2 or 4. */
+/* Copies the list, in the order of the stream, and sets `first` of each. width: bytes of a token, 2 or 4. ARG if shards
+ * of a store do not fit into the cache. */
 enum lvn_status lvn_shard_list_open(struct lvn_shard_list **out, const struct lvn_shard_file *shard, int64_t n,
                                     int width) LVN_CHECKED;
 void lvn_shard_list_close(struct lvn_shard_list *s); /* NULL: nothing */
@@ -28,6 +33,13 @@ int64_t lvn_shard_list_tokens(const struct lvn_shard_list *s);
 /* Reads tokens [at, at + n) of the stream, which exist, as they are stored. Thread-safe. IO if a file cannot be read or
  * has changed its size. */
 enum lvn_status lvn_shard_list_read(struct lvn_shard_list *s, int64_t at, int64_t n, void *to) LVN_CHECKED;
+/* Are the shards in a store? Then windows should be read shard by shard. */
+bool lvn_shard_list_streams(const struct lvn_shard_list *s);
+/* Tokens of the largest shard. */
+int64_t lvn_shard_list_largest(const struct lvn_shard_list *s);
+/* Tokens [at, at + n), as far as they exist, will be read soon: opens their shards. What fails is left to the reading.
+ */
+void lvn_shard_list_prefetch(struct lvn_shard_list *s, int64_t at, int64_t n);
 /* The shard that has this token of the stream. */
 const struct lvn_shard_file *lvn_shard_list_at(const struct lvn_shard_list *s, int64_t at);
 /* A checksum of the shards' names (without their folder) and sizes. */

@@ -444,17 +444,19 @@ static enum lvn_status compare_shards(const struct lvn_shard_file *first, const 
     return LVN_OK;
 }
 
-/* Reads header and sidecar of a shard. json: the sidecar of all shards. */
+/* Reads header and sidecar of a shard. json: the sidecar of all shards, whose folder has those of shards in a store. */
 static enum lvn_status describe_shard(struct tokens *t, const char *json, bool is_first, struct lvn_shard_file *shard,
                                       struct sidecar *s)
 {
     LVN_LOCAL_ARENA(a);
+    const bool streams = lvn_store_is_remote(shard->path);
     const int64_t limit = is_first ? BEGINNING_BYTES : SHARD_BYTES, n = shard->bytes < limit ? shard->bytes : limit;
-    const char *own = lvn_arena_printf(&a, "%s.json", shard->path);
+    const char *folder = lvn_path_dir(&a, json), *name = lvn_path_name(shard->path);
+    const char *own = folder ? lvn_arena_printf(&a, "%s/%s.json", folder, name) : NULL;
     struct lvn_streaming_file *file;
     if (!own) return LVN_MEMORY;
     LVN_CHECK(shard->bytes, FORMAT, "'%s' is empty: there are no tokens in it", shard->path);
-    LVN_TRY(lvn_streaming_file_open_path(&file, shard->path));
+    LVN_TRY(streams ? lvn_streaming_file_open(&file, shard->path) : lvn_streaming_file_open_path(&file, shard->path));
     enum lvn_status status = lvn_streaming_file_read(file, 0, n, t->beginning);
     lvn_streaming_file_close(file);
     LVN_TRY(status);
@@ -494,6 +496,17 @@ static enum lvn_status check_sizes(const char *json, const struct sidecar *s, co
     return LVN_OK;
 }
 
+/* Of a shard in a store only the size is known, and that it should be like the first one. */
+static enum lvn_status describe_streamed(const struct lvn_shard_file *first, const struct sidecar *s,
+                                         struct lvn_shard_file *shard)
+{
+    shard->header = first->header;
+    LVN_CHECK(shard->bytes > shard->header && (shard->bytes - shard->header) % s->width == 0, FORMAT,
+              "'%s' has %lld bytes, which are no uint%d token ids: the file is damaged or cut off", shard->path,
+              (long long)shard->bytes, 8 * s->width);
+    return LVN_OK;
+}
+
 static enum lvn_status open_shards(struct lvn_dataset *d, enum lvn_split_id id, const char *folder,
                                    struct lvn_shard_file *shard, int64_t n)
 {
@@ -506,6 +519,10 @@ static enum lvn_status open_shards(struct lvn_dataset *d, enum lvn_split_id id, 
     enum lvn_status status = describe_shard(t, json, true, &shard[0], &first);
     for (int64_t i = 1; i < n && status == LVN_OK; i++) {
         struct sidecar s = {0};
+        if (lvn_store_is_remote(shard[i].path)) { /* its header is checked when it is opened */
+            status = describe_streamed(&shard[0], &first, &shard[i]);
+            continue;
+        }
         status = describe_shard(t, json, false, &shard[i], &s);
         if (status == LVN_OK) status = compare_shards(&shard[0], &first, &shard[i], &s);
         lvn_vocab_free(s.vocabulary);
@@ -521,8 +538,9 @@ static enum lvn_status open_shards(struct lvn_dataset *d, enum lvn_split_id id, 
     return lvn_split_set(p, n > 1 ? path : shard[0].path, NULL, first.width, lvn_shard_list_tokens(p->shards));
 }
 
-/* Opens a part of a folder; *found false: it has none. */
-static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, const char *folder, bool *found)
+/* Opens a part of a folder; *found false: it has none. store: the folder of a store with its shards; NULL: none. */
+static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, const char *folder, const char *store,
+                                 bool *found)
 {
     struct tokens *t = d->state;
     struct lvn_store_entries files;
@@ -530,10 +548,12 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
     int64_t n;
     const char *whole = lvn_arena_printf(&t->arena, "%s/%s.bin", folder, lvn_split_names[id]);
     if (!whole) return LVN_MEMORY;
-    LVN_TRY(lvn_store_list(&t->arena, folder, false, &files));
-    LVN_TRY(lvn_shard_list_find(&t->arena, folder, &files, id, &shard, &n));
-    const bool is_whole = lvn_path_exists(whole);
+    LVN_TRY(lvn_store_list(&t->arena, store ? store : folder, false, &files));
+    LVN_TRY(lvn_shard_list_find(&t->arena, store ? store : folder, &files, id, &shard, &n));
+    const bool is_whole = !store && lvn_path_exists(whole);
     *found = is_whole || n;
+    if (is_whole && n && strncmp(lvn_path_name(shard[0].path), lvn_split_names[id], strlen(lvn_split_names[id])) != 0)
+        n = 0; /* files of other names beside train.bin are no part of it */
     LVN_CHECK(!is_whole || !n, FORMAT,
               "'%s' has both '%s' and '%s': the tokens must be in one file or in shards; move one of them to another "
               "folder",
@@ -565,6 +585,7 @@ static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_op
         const struct lvn_split *p = &d->split[i];
         int64_t position, max;
         if (!p->n_tokens || p->streaming || p->n_tokens * p->width > SCAN_BYTES) continue;
+        if (p->shards && lvn_shard_list_streams(p->shards)) continue;
         LVN_TRY(lvn_split_max(p, &max, &position));
         if (given) LVN_TRY(lvn_split_check_id(p, position, max, given));
         LVN_CHECK(max < INT32_MAX, FORMAT,
@@ -589,15 +610,16 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
     const char *val = o->val_path && *o->val_path ? o->val_path : NULL;
     const bool is_folder = lvn_path_is_dir(o->path), val_folder = val ? lvn_path_is_dir(val) : is_folder;
     bool found;
-    LVN_TRY(is_folder ? open_part(d, LVN_SPLIT_TRAIN, o->path, &found) : open_split(d, LVN_SPLIT_TRAIN, o->path));
+    LVN_TRY(is_folder ? open_part(d, LVN_SPLIT_TRAIN, o->path, o->shards, &found)
+                      : open_split(d, LVN_SPLIT_TRAIN, o->path));
     if (val_folder) {
-        LVN_TRY(open_part(d, LVN_SPLIT_VAL, val ? val : o->path, &found));
+        LVN_TRY(open_part(d, LVN_SPLIT_VAL, val ? val : o->path, NULL, &found));
         LVN_CHECK(found || !val, ARG, "data.val_path is the folder '%s', which has neither val.bin nor shards of it",
                   val);
     } else if (val) {
         LVN_TRY(open_split(d, LVN_SPLIT_VAL, val));
     }
-    if (is_folder && o->for_evaluation) LVN_TRY(open_part(d, LVN_SPLIT_TEST, o->path, &found));
+    if (is_folder && o->for_evaluation) LVN_TRY(open_part(d, LVN_SPLIT_TEST, o->path, NULL, &found));
     return check_ids(d, o);
 }
 

@@ -75,12 +75,12 @@ enum lvn_status lvn_token_shards_remove_others(const char *out, enum lvn_split_i
     LVN_TRY(lvn_dir_list(&a, out, &names, &n));
     for (int i = 0; i < n; i++) {
         if (lvn_shard_file_split(names[i], &prefix) != (int)split) continue;
-        bool is_new = false;
-        if (strlen(names[i]) == (size_t)prefix + 9 && names[i][prefix - 1] == '-')
-            is_new = strtoll(names[i] + prefix, NULL, 10) < shards;
+        if (names[i][prefix - 1] != '-' || strspn(names[i] + prefix, "0123456789") != 5 ||
+            strcmp(names[i] + prefix + 5, ".bin") != 0)
+            continue; /* not written by levin */
         const char *path = lvn_path_join(&a, out, names[i]);
         if (!path) return LVN_MEMORY;
-        if (!is_new) LVN_TRY(remove_file(path));
+        if (strtoll(names[i] + prefix, NULL, 10) >= shards) LVN_TRY(remove_file(path));
     }
     return LVN_OK;
 }
