@@ -177,9 +177,9 @@ static enum lvn_status list_by_age(struct lvn_arena *a, const char *files, const
         struct stat s = {0};
         const char *path = lvn_path_join(a, facts, all.entry[i].name);
         if (!path) return LVN_MEMORY;
-        if (stat(path, &s) != 0 && lvn_ends_with(path, ".part")) /* a download that another thread may be writing */
-            (void)!stat(lvn_path_join(a, files, all.entry[i].name), &s);
-        /* any other file without facts is the oldest */
+        const char *file = lvn_path_join(a, files, all.entry[i].name);
+        if (!file) return LVN_MEMORY;
+        if (stat(path, &s) != 0) (void)!stat(file, &s); /* it has no facts while another thread downloads it */
         (*cached)[(*n)++] = (struct cached){all.entry[i].name, all.entry[i].bytes, s.st_mtim};
         *total += all.entry[i].bytes;
     }

@@ -155,6 +155,13 @@ enum lvn_status lvn_streaming_file_open_path(struct lvn_streaming_file **out, co
     return status;
 }
 
+static void stop_download(struct lvn_streaming_file *file)
+{
+    __atomic_store_n(&file->stop, 1, __ATOMIC_RELAXED);
+    if (file->running) pthread_join(file->thread, NULL);
+    file->running = false;
+}
+
 void lvn_streaming_file_close(struct lvn_streaming_file *file)
 {
     if (!file) return;
@@ -162,8 +169,7 @@ void lvn_streaming_file_close(struct lvn_streaming_file *file)
         close_path(file);
         return;
     }
-    __atomic_store_n(&file->stop, 1, __ATOMIC_RELAXED);
-    if (file->running) pthread_join(file->thread, NULL);
+    stop_download(file);
     lvn_file_unmap(&file->map);
     lvn_http_close(file->http);
     lvn_location_close(&file->location);
@@ -174,9 +180,13 @@ void lvn_streaming_file_close(struct lvn_streaming_file *file)
 void lvn_streaming_file_release(struct lvn_streaming_file *file)
 {
     const char *local, *facts;
-    if (file && !file->path &&
-        lvn_store_cache_path(&file->location.arena, &file->location, file->location.key, &local, &facts) == LVN_OK)
-        lvn_store_cache_release(facts);
+    if (file && !file->path) {
+        stop_download(file); /* it would mark the file as used */
+        if (lvn_store_cache_path(&file->location.arena, &file->location, file->location.key, &local, &facts) == LVN_OK)
+            lvn_store_cache_release(facts);
+        else
+            lvn_error_clear();
+    }
     lvn_streaming_file_close(file);
 }
 
