@@ -125,6 +125,55 @@ static void names(void **state)
     }
 }
 
+/* data.sampling=shards: each window once an epoch, in runs of neighboring shards, in another order in each epoch. */
+static void shard_by_shard(void **state)
+{
+    (void)state;
+    enum { SIZE = 200, SHARDS = 5, ROWS = 6 };
+    new_folder("order");
+    for (int k = 0; k < SHARDS; k++) {
+        uint16_t ids[SIZE];
+        char name[40];
+        for (int i = 0; i < SIZE; i++) ids[i] = (uint16_t)(k * SIZE + i);
+        snprintf(name, sizeof name, "order/train-%d.bin", k);
+        write_file(name, ids, sizeof ids);
+    }
+    struct lvn_dataset *d =
+        open_data((struct lvn_data_options){.kind = "tokens", .path = test_path("order"), .vocab_size = 2000});
+    struct lvn_loader l;
+    set_length(d, T);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_SHARDS, ROWS, 9), LVN_OK);
+    assert_int_equal(l.samples, 99);
+    assert_int_equal(l.group, SIZE / T);
+    int32_t ids[ROWS * T], labels[ROWS * T];
+    int first_of_epoch[4];
+    for (int64_t epoch = 0; epoch < 4; epoch++) {
+        bool seen[SIZE * SHARDS] = {false};
+        int low = 0, high = 0;
+        for (int64_t s = 0; s < l.steps_per_epoch; s++) {
+            assert_int_equal(read_batch(&l, epoch * l.steps_per_epoch + s, 0, ROWS, ids, labels), LVN_OK);
+            for (int r = 0; r < ROWS; r++) {
+                const int at = ids[r * T], row = (int)s * ROWS + r;
+                assert_false(seen[at]);
+                seen[at] = true;
+                assert_int_equal(labels[r * T + T - 1], at + T);
+                if (row % l.group == 0) low = high = at;
+                low = at < low ? at : low;
+                high = at > high ? at : high;
+                assert_true(high - low < SIZE);
+                if (row == 0) first_of_epoch[epoch] = at;
+            }
+        }
+    }
+    assert_false(first_of_epoch[0] == first_of_epoch[1] && first_of_epoch[1] == first_of_epoch[2]);
+    lvn_dataset_close(d);
+    d = open_data(
+        (struct lvn_data_options){.kind = "tokens", .path = test_path("order/train-0.bin"), .vocab_size = 2000});
+    set_length(d, T);
+    assert_int_equal(lvn_loader_init(&l, d, LVN_SPLIT_TRAIN, LVN_SAMPLING_SHARDS, ROWS, 9), LVN_ARG);
+    lvn_dataset_close(d);
+}
+
 /* The fingerprint tells names, sizes and stated checksums apart. */
 static void fingerprints(void **state)
 {
@@ -199,7 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_as_one_file), cmocka_unit_test(wide),    cmocka_unit_test(names),
-        cmocka_unit_test(fingerprints),     cmocka_unit_test(refuses),
+        cmocka_unit_test(fingerprints),     cmocka_unit_test(refuses), cmocka_unit_test(shard_by_shard),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
