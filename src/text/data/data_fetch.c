@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset.h"
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 #include "stores/streaming_file.h"
 
 enum { MIN_STREAM = 16 << 20 };

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "data/data_fetch.h"
 #include "data/file_type.h"
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 #include "data/table.h"
 #include "stores/store.h"
 #include "stores/streaming_file.h"
@@ -350,13 +350,12 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
     enum lvn_status status = LVN_OK;
     for (int k = 0; k < m->n && status == LVN_OK; k++) status = open_source(m, k, o);
     if (status == LVN_OK) status = join_sources(m);
-    struct lvn_dataset *first = m->data[0];
     if (status == LVN_OK) {
-        first->mix = m;
-        *out = first;
+        *out = m->data[0];
+        (*out)->mix = m;
     } else {
+        for (int k = 0; k < m->n; k++) lvn_dataset_close(m->data[k]);
         lvn_mix_free(m);
-        lvn_dataset_close(first);
     }
     return status;
 }
@@ -364,6 +363,7 @@ enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data
 void lvn_dataset_close(struct lvn_dataset *d)
 {
     if (!d) return;
+    for (int k = 1; d->mix && k < d->mix->n; k++) lvn_dataset_close(d->mix->data[k]);
     lvn_mix_free(d->mix);
     if (d->kind && d->kind->close) d->kind->close(d);
     lvn_vocab_free(d->vocabulary);

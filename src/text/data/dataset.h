@@ -16,7 +16,7 @@
 #include "base/field.h"
 #include "data/codec.h"
 #include "data/mask.h"
-#include "data/mix.h"
+#include "data/sources/mix.h"
 #include "data/packing/packing.h"
 
 struct lvn_dataset;
@@ -69,11 +69,11 @@ struct lvn_draw {
 };
 
 struct lvn_split {
-    char *path;                           /* source, for messages */
-    int64_t n_tokens;                     /* stream: tokens; 0: no such split */
+    char *path;         /* source, for messages */
+    int64_t n_tokens;   /* stream: tokens; 0: no such split */
     const void *tokens; /* stream: little-endian ids of `width` bytes; NULL: read from `streaming` or `shards` */
     struct lvn_streaming_file *streaming; /* stream: a file during its download; owned by the split */
-    struct lvn_shard_list *shards;        /* stream: several files (data/shard_list.h); owned by the split */
+    struct lvn_shard_list *shards;        /* stream: several files (data/sources/shard_list.h); owned by the split */
     char *blocks;                         /* the blocks of `streaming` that the fingerprint covers */
     int width;                            /* stream: 2 or 4 */
     int64_t header;                       /* stream: bytes before the tokens in the file */

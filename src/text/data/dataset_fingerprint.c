@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "data/dataset.h"
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 #include "stores/streaming_file.h"
 
 /* Hashes eight bytes: multiply and fold (the constants are those of MurmurHash3's finalizer). */

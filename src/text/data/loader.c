@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 
 /* Windows begin at an offset of 0 .. T-1 tokens. One window less than fits at offset 0 fits at every offset, so all
  * epochs have the same length. */

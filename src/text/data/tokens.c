@@ -30,7 +30,7 @@
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/packing/stream_documents.h"
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 #include "formats/json.h"
 #include "formats/pickle.h"
 #include "stores/streaming_file.h"
@@ -65,12 +65,12 @@ struct tokens {
 
 struct sidecar {
     int width;
-    bool has_width;     /* the file states the width */
-    int64_t shards;     /* number of shards; 0: absent */
+    bool has_width;       /* the file states the width */
+    int64_t shards;       /* number of shards; 0: absent */
     int64_t shard_tokens; /* of each shard but the last; 0: absent */
     uint64_t sum;         /* checksum of the tokens that it states; 0: absent */
-    int64_t vocab_size; /* 0: absent */
-    int64_t end_token;  /* -1: absent */
+    int64_t vocab_size;   /* 0: absent */
+    int64_t end_token;    /* -1: absent */
     struct lvn_vocab *vocabulary;
     bool from_meta;     /* vocabulary: of meta.pkl */
     bool tokenized;     /* made by a tokenizer */
@@ -636,6 +636,11 @@ static enum lvn_status read_document(const void *context, int64_t document, int6
     return lvn_split_read(d->split, d->found.start[document] + first, n, d->id_limit, ids, labels);
 }
 
+static enum lvn_status read_stored(const void *context, int64_t at, int64_t n, void *to)
+{
+    return lvn_split_tokens(context, at, n, to);
+}
+
 /* Finds the documents of a split by its end token. */
 static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
                                  struct lvn_pack_source *out)
@@ -653,7 +658,13 @@ static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_op
     struct documents *found = &t->documents[split];
     found->split = p;
     found->id_limit = d->id_limit;
-    LVN_TRY(lvn_stream_documents_find(&found->found, p, end));
+    const struct lvn_token_stream stream = {.path = p->path,
+                                            .tokens = p->tokens,
+                                            .read = read_stored,
+                                            .context = p,
+                                            .n_tokens = p->n_tokens,
+                                            .width = p->width};
+    LVN_TRY(lvn_stream_documents_find(&found->found, &stream, end));
     *out = (struct lvn_pack_source){
         .context = found, .name = p->path, .n = found->found.n, .length = document_length, .read = read_document};
     return LVN_OK;

@@ -1,9 +1,9 @@
-/* test_mix.c - covers: src/text/data/mix.c src/text/data/loader.c
+/* test_mix.c - covers: src/text/data/sources/mix.c src/text/data/loader.c
  *
  * data.mix: proportions after any number of rows, each source in its own order, independence of the batch, refusals. */
 #include "data_files.h"
 
-#include "data/mix.h"
+#include "data/sources/mix.h"
 
 enum { T = 10, B = 6 };
 

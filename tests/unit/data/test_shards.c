@@ -1,4 +1,4 @@
-/* test_shards.c - covers: src/text/data/shard_list.c src/text/data/tokens.c
+/* test_shards.c - covers: src/text/data/sources/shard_list.c src/text/data/tokens.c
  *
  * Folders of token shards: the same samples as the file that the shards form together, names, gaps, and what is
  * refused. */
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 
 enum { N = 1003, T = 10, B = 7, WIDE = 65000 };
 

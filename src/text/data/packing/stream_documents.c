@@ -27,7 +27,8 @@ static enum lvn_status scan(struct lvn_stream_documents *s, const void *p, const
     return LVN_OK;
 }
 
-enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_split *stream, int64_t end)
+enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_token_stream *stream,
+                                          int64_t end)
 {
     *s = (struct lvn_stream_documents){0};
     void *buffer = stream->tokens ? NULL : lvn_malloc((size_t)BLOCK * 4);
@@ -36,7 +37,7 @@ enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const 
         const void *p = buffer;
         n = stream->n_tokens - at < BLOCK ? stream->n_tokens - at : BLOCK;
         if (buffer)
-            status = lvn_split_tokens(stream, at, n, buffer);
+            status = stream->read(stream->context, at, n, buffer);
         else
             p = (const char *)stream->tokens + at * stream->width;
         if (status == LVN_OK) status = scan(s, p, stream->width == 2, at, n, end);

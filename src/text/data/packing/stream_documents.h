@@ -5,7 +5,19 @@
 #ifndef LVN_STREAM_DOCUMENTS_H
 #define LVN_STREAM_DOCUMENTS_H
 
-#include "data/dataset.h"
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct lvn_token_stream {
+    const char *path;   /* for messages; borrowed */
+    const void *tokens; /* little-endian ids of `width` bytes; NULL: read with `read` */
+    /* Reads tokens [at, at + n) as they are stored. */
+    enum lvn_status (*read)(const void *context, int64_t at, int64_t n, void *to);
+    const void *context;
+    int64_t n_tokens;
+    int width; /* 2 or 4 */
+};
 
 struct lvn_stream_documents {
     int64_t n;
@@ -14,7 +26,7 @@ struct lvn_stream_documents {
 };
 
 /* FORMAT if the stream does not contain the token `end`. Release *s even after a failure. */
-enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_split *stream,
+enum lvn_status lvn_stream_documents_find(struct lvn_stream_documents *s, const struct lvn_token_stream *stream,
                                           int64_t end) LVN_CHECKED;
 void lvn_stream_documents_release(struct lvn_stream_documents *s); /* does nothing to a zeroed struct */
 

@@ -9,7 +9,7 @@
 #include "base/target.h"
 #include "data/prepare/text_prepare.h"
 #include "data/prepare/token_shards.h"
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 #include "formats/json.h"
 #include "stores/store.h"
 #include "tokenizers/tokenizer.h"

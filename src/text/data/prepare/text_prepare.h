@@ -50,7 +50,7 @@ struct lvn_text_options {
     int64_t window;      /* tokens of a sample (model.block_size); 0: not known */
     uint64_t seed;
     bool drop_duplicates;
-    bool overwrite; /* discard an interrupted preparation of other input or with other options */
+    bool overwrite;       /* discard an interrupted preparation of other input or with other options */
     int64_t shard_tokens; /* a part with more tokens is cut into shards of this many; 0: parts are not cut */
     int threads;
     double save_every; /* seconds between two states */

@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "data/resumable_file.h"
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 
 enum { COPY_BYTES = 1 << 20 };
 

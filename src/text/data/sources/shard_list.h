@@ -18,9 +18,9 @@ enum { LVN_SHARDS_OPEN = 64, LVN_SHARDS_STREAMED = 6 };
 
 struct lvn_shard_file {
     const char *path; /* or address in a store */
-    int64_t bytes;  /* of the file */
-    int64_t header; /* bytes before its tokens */
-    int64_t first;  /* position of its first token in the stream */
+    int64_t bytes;    /* of the file */
+    int64_t header;   /* bytes before its tokens */
+    int64_t first;    /* position of its first token in the stream */
 };
 
 struct lvn_shard_list;

@@ -1,5 +1,5 @@
 /* shard_list.c - see shard_list.h. */
-#include "data/shard_list.h"
+#include "data/sources/shard_list.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "data/dataset.h"
 #include "formats/checksum.h"
 #include "stores/fetch_limit.h"
 #include "stores/streaming_file.h"
@@ -224,21 +223,24 @@ uint64_t lvn_shard_list_sum(const struct lvn_shard_list *s)
 
 /* --- names --- */
 
+enum { N_PARTS = 3 };
+static const char *const parts[N_PARTS] = {"train", "val", "test"};
+
 int lvn_shard_file_split(const char *name, int64_t *prefix)
 {
     const int64_t n = (int64_t)strlen(name);
     int split = -1;
     *prefix = 0;
     if (!lvn_ends_with(name, ".bin") || *name == '.') return -1;
-    for (int i = 0; i < LVN_SPLIT_ALL; i++) {
-        const int64_t m = (int64_t)strlen(lvn_split_names[i]);
-        if (strncmp(name, lvn_split_names[i], (size_t)m) == 0 && name[m] == '-') {
+    for (int i = 0; i < N_PARTS; i++) {
+        const int64_t m = (int64_t)strlen(parts[i]);
+        if (strncmp(name, parts[i], (size_t)m) == 0 && name[m] == '-') {
             *prefix = m + 1;
             return i;
         }
         for (int64_t at = 1; at + m < n; at++) { /* the last of several words decides */
             const char *end = name + at + m;
-            if (name[at - 1] != '_' || strncmp(name + at, lvn_split_names[i], (size_t)m) != 0) continue;
+            if (name[at - 1] != '_' || strncmp(name + at, parts[i], (size_t)m) != 0) continue;
             if ((*end == '_' || strcmp(end, ".bin") == 0) && at + m + 1 > *prefix) {
                 *prefix = at + m + 1;
                 split = i;

@@ -1,7 +1,7 @@
 /* mix.c - see mix.h. The rule is that of R. Tijdeman, The chairman assignment problem (1980): of the sources whose lag
  * behind their share is at least 1/(2n-2) of a row, the one is drawn whose lag would reach one row first. Drawing
  * simply the source with the largest lag would not keep the error below one row. */
-#include "data/mix.h"
+#include "data/sources/mix.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "data/dataset.h"
 #include "formats/yaml.h"
 #include "stores/store.h"
 
@@ -140,7 +139,6 @@ enum lvn_status lvn_mix_new(struct lvn_mix **out, const char *text)
 void lvn_mix_free(struct lvn_mix *m)
 {
     if (!m) return;
-    for (int k = 1; k < m->n; k++) lvn_dataset_close(m->data[k]);
     lvn_arena_release(&m->arena);
     free(m);
 }

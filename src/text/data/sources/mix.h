@@ -30,7 +30,7 @@ struct lvn_mix {
  * unknown or missing, a weight that is no positive number or has more than six digits after the decimal point, more
  * than LVN_MIX_SOURCES entries or a period above LVN_MIX_PERIOD. */
 enum lvn_status lvn_mix_new(struct lvn_mix **out, const char *text) LVN_CHECKED;
-void lvn_mix_free(struct lvn_mix *m); /* closes all data sets but the first; NULL: nothing */
+void lvn_mix_free(struct lvn_mix *m); /* does not close the data sets; NULL: nothing */
 /* Of row 0, 1, ... of a run: its source, and the number of rows of that source before it. */
 void lvn_mix_row(const struct lvn_mix *m, int64_t row, int *source, int64_t *before);
 /* How many of the first `rows` rows come from a source. */
