@@ -16,8 +16,8 @@
 #include "base/field.h"
 #include "data/codec.h"
 #include "data/mask.h"
-#include "data/sources/mix.h"
 #include "data/packing/packing.h"
+#include "data/sources/mix.h"
 
 struct lvn_dataset;
 

@@ -8,10 +8,10 @@
  *                 windows, beginning at a new random offset
  *   random        every row is a sample at a random position, with replacement
  *   sequential    in the order of the list, or adjacent windows from the beginning of the stream
- *   shards        as permutation, but for shards (data/sources/shard_list.h): the windows are cut into groups of as many as the
- *                 largest shard has, which lie in two or three shards; the groups are in a new random order in each
- *                 epoch, the last, smaller one at its end, and so are the windows of each. So few shards are needed at
- * a time, and those of the next group are prefetched
+ *   shards        as permutation, but shard by shard (data/sources/shard_list.h): the windows are cut into groups of as
+ *                 many as the largest shard has, which are in two or three shards; the groups are in a new random order
+ *                 in each epoch, the last, smaller one at its end, and so are the windows of each. Few shards are
+ *                 needed at a time, and those of the next group are prefetched
  *
  * With ragged fields a batch has the planned length (base/field.h) of its longest sample, over all ranks. The random
  * order of an epoch then groups samples by length: sorted by planned length, shuffled within each length, rotated by a
@@ -20,10 +20,10 @@
  * An epoch has floor(samples / batch_size) steps; samples that do not fill a batch are dropped. With fewer samples than
  * rows in a batch, an epoch is one step that repeats samples.
  *
- * With data.mix (data/sources/mix.h) the rows of the run are numbered; a row's number determines its source and how many rows
- * that source has supplied before. Each source has its own epochs, in the order above with batches of one row. An epoch
- * of the mix has as many rows as its sources have samples, but need not contain each of them. Evaluation reads the
- * sources one after the other. */
+ * With data.mix (data/sources/mix.h) the rows of the run are numbered; a row's number determines its source and how
+ * many rows that source has supplied before. Each source has its own epochs, in the order above with batches of one
+ * row. An epoch of the mix has as many rows as its sources have samples, but need not contain each of them. Evaluation
+ * reads the sources one after the other. */
 #ifndef LVN_LOADER_H
 #define LVN_LOADER_H
 
