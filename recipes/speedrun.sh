@@ -87,4 +87,4 @@ report() { # a page of both trainings, with the summary at its top
 }
 stage report report
 cat "$out/stages.txt"
-echo "report: $out/report.html; talk with the model: $levin chat $out/chat"
+printf 'report: %s; talk with the model: %q chat %q\n' "$out/report.html" "$levin" "$out/chat"

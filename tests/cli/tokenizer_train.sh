@@ -88,6 +88,7 @@ refuse "must be wordpiece or bpe" --kind=unigram
 refuse "--pattern and --special-tokens are for --kind=bpe" --kind=wordpiece --pattern='a+'
 refuse "--pattern and --special-tokens are for --kind=bpe" --kind=wordpiece --special-tokens='<s>'
 refuse "--special-tokens ',' has no token" --special-tokens=,
+refuse "--special-tokens 'missing.txt' is the name of a text file" --special-tokens=missing.txt
 refuse "the special token 'a' is also a part of words" --special-tokens=a
 refuse "the special token '<s>' is named twice" --special-tokens='<s>,<s>'
 refuse "has no room for the 400 special ones" --vocab-size=600 --special-tokens="$(seq -s, 1000 1399)"

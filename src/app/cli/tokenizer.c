@@ -21,6 +21,11 @@ enum { MAX_SPECIAL_BYTES = 1 << 20 };
 static enum lvn_status read_special(struct lvn_arena *a, const char *list, struct lvn_vocabulary_options *o)
 {
     const bool file = lvn_path_is_file(list);
+    LVN_CHECK(
+        file || !lvn_ends_with(list, ".txt"), ARG,
+        "--special-tokens '%.300s' is the name of a text file, and there is none; give a file with a token on each "
+        "line, or the tokens, separated by commas",
+        list);
     const char *separators = file ? "\r\n" : ",";
     char *text = lvn_arena_strdup(a, list), *read = NULL;
     int64_t bytes = 0;
