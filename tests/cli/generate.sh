@@ -30,6 +30,9 @@ with open(sys.argv[1] + "/model.safetensors", "r+b") as f:
 P
 }
 wild run wild
+code 0 train longer --model.n_layer=2 --model.n_embd=32 --model.block_size=640 --trainer.batch_size=1 --trainer.max_steps=1 \
+    --trainer.limit_val_batches=1
+wild longer wild-longer
 generate() { code 0 "$LEVIN" generate run "$@" --json; }
 
 cat >check.py <<'P'
@@ -83,6 +86,11 @@ T = 16
 short = generate(prompt[:10], max_new_tokens=60, temperature=0, **{"model.block_size": 16})[0]["ids"]
 for l, token in zip(logits([(prompt[:10] + short)[i - 16:i] for i in range(16, 70)]), short[6:]):
     assert l[token] > max(l) - 1e-3
+# prompts that are run in long chunks
+T, MODEL = 640, "wild-longer"
+page = [(i * i + i // 3 + i // 50) % 8 for i in range(800)]
+for n in 128, 129, 256, 258, 500, 600, 639, 800:
+    greedy(page[:n], 3)
 T, MODEL = 48, "run"
 greedy(prompt[:40], 20)
 

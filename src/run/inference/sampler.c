@@ -16,19 +16,22 @@
 #include "models/keys.h"
 #include "settings/settings.h"
 
-enum { CHUNK = 32 }; /* prompt tokens that are run at once */
+/* Tokens of a prompt that are run at once: LONG_CHUNK, without logits, while at least half of it and one more are left;
+ * then CHUNK. Weights are packed for each run, so a prompt takes half of the time in long chunks. */
+enum { CHUNK = 32, LONG_CHUNK = 256 };
 
 /* A row of the batch, with its sample. */
 struct row {
-    struct lvn_sample *sample; /* NULL: the row is free */
-    int32_t *window;           /* [block_size] tokens in the cache, then those to be run next */
-    int64_t n, position;       /* tokens of the window, and how many of them are in the cache */
-    struct lvn_session *chunk; /* session on this row's cache; NULL: the context is shorter than a chunk */
+    struct lvn_sample *sample;      /* NULL: the row is free */
+    int32_t *window;                /* [block_size] tokens in the cache, then those to be run next */
+    int64_t n, position;            /* tokens of the window, and how many of them are in the cache */
+    struct lvn_session *chunk;      /* session on this row's cache; NULL: the context is shorter than a chunk */
+    struct lvn_session *long_chunk; /* NULL: the caches are too short for one and another chunk */
 };
 
 struct lvn_sampler {
     struct lvn_session *one; /* session for one token of each row */
-    struct lvn_samples of_one, of_chunk;
+    struct lvn_samples of_one, of_chunk, of_long_chunk;
     const struct lvn_model *model;
     int64_t block_size, vocab_size;
     int64_t length; /* of the caches */
@@ -57,23 +60,39 @@ static enum lvn_status check_caches(struct lvn_sampler *s, const struct lvn_sess
     return LVN_OK;
 }
 
+/* With labels, of which there are none: the head then computes nothing. */
+static struct lvn_fields tokens_without_logits(int64_t T)
+{
+    struct lvn_fields fields = tokens(T);
+    fields.field[1] = (struct lvn_field){.name = "labels", .dtype = LVN_I32, .rank = 1, .dim = {T}};
+    fields.field[1].label = LVN_LABEL_TOKEN;
+    fields.n = 2;
+    return fields;
+}
+
 static enum lvn_status make_sessions(struct lvn_sampler *s, struct lvn_model_state *n)
 {
-    const struct lvn_fields one = tokens(1), chunk = tokens(CHUNK);
-    struct lvn_session_options o = {.fields = &one, .B = s->n_rows, .cache_length = s->length, .cache_tokens = CHUNK};
+    const struct lvn_fields one = tokens(1), chunk = tokens(CHUNK), long_chunk = tokens_without_logits(LONG_CHUNK);
+    const bool is_long = s->length >= LONG_CHUNK + CHUNK;
+    const int64_t most = is_long ? LONG_CHUNK : CHUNK;
+    struct lvn_session_options o = {.fields = &one, .B = s->n_rows, .cache_length = s->length, .cache_tokens = most};
     LVN_TRY(lvn_samples_init(&s->of_one, &one, s->n_rows));
     LVN_TRY(lvn_session_new(&s->one, n, &o));
     LVN_TRY(check_caches(s, s->one, n->config.model->name));
     if (s->length < CHUNK) return LVN_OK;
     LVN_TRY(lvn_samples_init(&s->of_chunk, &chunk, 1));
+    if (is_long) LVN_TRY(lvn_samples_init(&s->of_long_chunk, &long_chunk, 1));
     for (int64_t r = 0; r < s->n_rows; r++) {
         o = (struct lvn_session_options){.fields = &chunk,
                                          .B = 1,
                                          .cache_length = s->length,
-                                         .cache_tokens = CHUNK,
+                                         .cache_tokens = most,
                                          .caches = s->one,
                                          .cache_batch = r};
         LVN_TRY(lvn_session_new(&s->rows[r].chunk, n, &o));
+        o.fields = &long_chunk;
+        o.task = lvn_task_of(LVN_LABEL_TOKEN);
+        if (is_long) LVN_TRY(lvn_session_new(&s->rows[r].long_chunk, n, &o));
     }
     return LVN_OK;
 }
@@ -145,6 +164,7 @@ void lvn_sampler_free(struct lvn_sampler *s)
     if (!s) return;
     lvn_samples_release(&s->of_one);
     lvn_samples_release(&s->of_chunk);
+    lvn_samples_release(&s->of_long_chunk);
     for (int64_t r = 0; r < s->n_rows; r++) free(s->rows[r].window);
     lvn_candidates_release(&s->candidates);
     free(s);
@@ -208,11 +228,16 @@ void lvn_kept_text_release(struct lvn_kept_text *text)
 
 /* --- running tokens --- */
 
-static enum lvn_status run(struct lvn_session *session, const struct lvn_samples *b, const float **logits)
+static enum lvn_status run_without_logits(struct lvn_session *session, const struct lvn_samples *b)
 {
     struct lvn_execution execution = {.n_micro_batches = 1, .collectives = lvn_session_collectives(session)};
     LVN_TRY(lvn_session_feed(session, 0, b));
-    LVN_TRY(lvn_session_run_as(session, &execution));
+    return lvn_session_run_as(session, &execution);
+}
+
+static enum lvn_status run(struct lvn_session *session, const struct lvn_samples *b, const float **logits)
+{
+    LVN_TRY(run_without_logits(session, b));
     *logits = lvn_session_prediction(session);
     return *logits ? LVN_OK : LVN_INTERNAL;
 }
@@ -233,6 +258,25 @@ static enum lvn_status read_chunk(struct lvn_sampler *s, struct row *row, const 
     row->chunk->step_args = (struct lvn_step){.position = {(int32_t)row->position}};
     LVN_TRY(run(row->chunk, &s->of_chunk, logits));
     *logits += (n - 1) * s->vocab_size;
+    row->position += n;
+    return LVN_OK;
+}
+
+/* Tokens of a row's next long chunk; 0: it has too few. The last token is run with logits. */
+static int64_t long_chunk_tokens(const struct lvn_sampler *s, const struct row *row)
+{
+    const int64_t left = row->n - row->position - 1;
+    if (!row->long_chunk || left < LONG_CHUNK / 2 || row->position + LONG_CHUNK > s->block_size) return 0;
+    return left < LONG_CHUNK ? left : LONG_CHUNK;
+}
+
+/* Run the next n tokens of a row, after which others follow. As in read_chunk(), padding may follow them. */
+static enum lvn_status read_long_chunk(struct lvn_sampler *s, struct row *row, int64_t n)
+{
+    lvn_samples_pad(&s->of_long_chunk, 0);
+    memcpy(s->of_long_chunk.p[0], row->window + row->position, sizeof *row->window * (size_t)n);
+    row->long_chunk->step_args = (struct lvn_step){.position = {(int32_t)row->position}};
+    LVN_TRY(run_without_logits(row->long_chunk, &s->of_long_chunk));
     row->position += n;
     return LVN_OK;
 }
@@ -396,6 +440,11 @@ static enum lvn_status prepare(struct lvn_sampler *s, struct row *row, struct qu
         }
         if (!row->sample || !in_chunks(s, row)) return LVN_OK;
         if (!o->ranks || o->ranks->size == 1) LVN_TRY(lvn_interrupt_check());
+        const int64_t n = long_chunk_tokens(s, row);
+        if (n) {
+            LVN_TRY(read_long_chunk(s, row, n));
+            continue;
+        }
         LVN_TRY(read_chunk(s, row, &logits));
         if (row->position == row->n) LVN_TRY(advance(s, row, logits, o));
     }
