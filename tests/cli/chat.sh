@@ -67,6 +67,9 @@ code 0 python3 - "$LEVIN" <<'P'
 import os, pty, subprocess, sys
 master, slave = pty.openpty()
 p = subprocess.Popen([sys.argv[1], "chat", "llama", "--max-new-tokens=4"], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+shown = b""
+while not shown.endswith(b"\n> "): # the prompt is shown before anything is typed
+    shown += os.read(p.stderr.fileno(), 1)
 for line in "the first", "word " * 200, "/save kept.jsonl", "/save", "/quit":
     os.write(master, line.encode() + b"\n")
 out, err = p.communicate(timeout=60)

@@ -283,7 +283,10 @@ static enum lvn_status handle_input(struct chat_session *session)
     enum lvn_status status = LVN_OK;
     while (status == LVN_OK && !session->ended) {
         interrupted = 0;
-        if (session->terminal) fprintf(stderr, "> ");
+        if (session->terminal) {
+            fprintf(stderr, "> ");
+            fflush(stderr); /* main() makes it line-buffered */
+        }
         errno = 0;
         const ssize_t n = getline(&line, &capacity, stdin);
         if (n < 0 && errno == EINTR) { /* Ctrl-C at the prompt */
