@@ -125,7 +125,7 @@ static enum lvn_status map_copy(struct lvn_mapping *mapping, int fd, const char 
 {
     void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return LVN_MEMORY;
-    *mapping = (struct lvn_mapping){.data = p, .bytes = bytes};
+    *mapping = (struct lvn_mapping){.data = p, .bytes = bytes, .copied = true};
     enum lvn_status status = lvn_fd_read_at(fd, path, p, 0, bytes);
     if (status != LVN_OK) lvn_file_unmap(mapping);
     return status;
@@ -159,6 +159,12 @@ void lvn_file_unmap(struct lvn_mapping *mapping)
 {
     if (mapping->data) munmap((void *)mapping->data, (size_t)mapping->bytes);
     *mapping = (struct lvn_mapping){0};
+}
+
+void lvn_file_map_drop(const struct lvn_mapping *mapping)
+{
+    if (mapping->data && !mapping->copied)
+        madvise((void *)(uintptr_t)mapping->data, (size_t)mapping->bytes, MADV_DONTNEED);
 }
 
 /* --- writing --- */

@@ -26,10 +26,13 @@ LVN_CHECKED enum lvn_status lvn_input_read(const char *path, int64_t limit, char
 struct lvn_mapping {
     const unsigned char *data;
     int64_t bytes;
+    bool copied; /* memory with the file's contents, which is not loaded again */
 };
 enum { LVN_FILE_COPY_BYTES = 64 << 20 };
 LVN_CHECKED enum lvn_status lvn_file_map(struct lvn_mapping *mapping, const char *path);
 void lvn_file_unmap(struct lvn_mapping *mapping);
+/* The pages that were read leave the process's memory; those that are read again are loaded again. */
+void lvn_file_map_drop(const struct lvn_mapping *mapping);
 
 /* True if `path` is on a local file system, such as ext4 or XFS, and not on NFS, Lustre or an unknown one. False too if
  * that cannot be determined. */

@@ -252,6 +252,16 @@ void lvn_weights_close(struct lvn_weights *weights)
     *weights = (struct lvn_weights){0};
 }
 
+void lvn_weights_drop(const struct lvn_weights *weights)
+{
+    for (int i = 0; i < weights->n_files; i++) {
+        const struct lvn_weights_file *file = &weights->file[i];
+        lvn_file_map_drop(file->kind == TORCH  ? &file->torch.map
+                          : file->kind == GGUF ? &file->gguf.map
+                                               : &file->safetensors.map);
+    }
+}
+
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, const char *name)
 {
     struct lvn_weight key = {.name = name};
