@@ -354,7 +354,10 @@ enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t
 {
     struct lvn_checksum c;
     lvn_checksum_init(&c);
-    for (int i = 0; i < p->weights.n; i++) add_weight(&c, &p->weights.tensor[i]);
+    for (int i = 0; i < p->weights.n; i++) {
+        add_weight(&c, &p->weights.tensor[i]);
+        lvn_weights_drop(&p->weights);
+    }
     if (p->base) {
         uint64_t base;
         LVN_TRY(lvn_pretrained_checksum(p->base, &base));
