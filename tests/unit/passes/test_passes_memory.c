@@ -157,6 +157,33 @@ static void place_equals(void **state)
     model_free(&m);
 }
 
+/* A sum overwrites one of its terms, and the memory of the other one is free after it. */
+static void place_sum(void **state)
+{
+    (void)state;
+    struct model m = classifier_new();
+    struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
+    struct lvn_operand values[5];
+    m.program->n_instrs = 0;
+    for (int k = 0; k < 5; k++) values[k] = lvn_program_add_range(m.program, "one", LVN_BUFFER_ARENA, LVN_F32, 0, 16);
+    for (int k = 0; k < 5; k++) { /* 2 = 0 + 1, 4 = 2 + 3 */
+        const bool sum = k == 2 || k == 4;
+        struct lvn_instr *i = lvn_program_add_instr(m.program, sum ? LVN_OP_add : LVN_OP_zeros, LVN_FORWARD);
+        if (sum) i->in[0] = values[k - 2];
+        if (sum) i->in[1] = values[k - 1];
+        i->out[0] = values[k];
+    }
+    must(lvn_pass_memory_planning(m.program, 0, reference));
+    expect(&m, " 0 forward  zeros                -> %11@0 (16)\n"
+               " 1 forward  zeros                -> %12@64 (16)\n"
+               " 2 forward  add                  %11@0, %12@64 -> %13@0 (16)\n"
+               " 3 forward  zeros                -> %14@64 (16)\n"
+               " 4 forward  add                  %13@0, %14@64 -> %15@0 (16)\n"
+               "arena: 128 bytes, unplanned 320\n");
+    reference->backend->close(reference);
+    model_free(&m);
+}
+
 /* The other columns, as levin plan --program shows them: 2 x 1024 x 256 x 256 multiplications and additions, and the
  * output, 1024 x 256 numbers of 4 bytes, is 1 MiB. */
 static void cost_columns(void **state)
@@ -206,8 +233,8 @@ static void checksums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verify),       cmocka_unit_test(place),     cmocka_unit_test(place_equals),
-        cmocka_unit_test(cost_columns), cmocka_unit_test(checksums),
+        cmocka_unit_test(verify),    cmocka_unit_test(place),        cmocka_unit_test(place_equals),
+        cmocka_unit_test(place_sum), cmocka_unit_test(cost_columns), cmocka_unit_test(checksums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
