@@ -1,8 +1,6 @@
 /* memory.c - see memory.h. */
 #include "engine/memory.h"
 
-#include <string.h>
-
 #include "data/prefetch.h"
 #include "engine/parameters.h"
 #include "engine/shard_files.h"
@@ -30,7 +28,7 @@ static int64_t sample_bytes(const struct lvn_train_programs *programs)
 static int64_t adapter_copy_bytes(const struct lvn_model_state *n, bool fresh_head)
 {
     const struct lvn_head *head = n->config.head;
-    const bool fresh = fresh_head || !head || strcmp(head->task, "lm") != 0;
+    const bool fresh = fresh_head || !n->config.model->generates || !head || head->label != LVN_LABEL_TOKEN;
     int64_t count = 0;
     for (int i = 0; i < n->params->n && n->config.lora.rank; i++) {
         const struct lvn_param *p = n->params->list[i];
