@@ -47,6 +47,7 @@ sweep() {
 }
 
 sweep 3 1 text prepare text.txt --out=out
+sweep 3 1 text prepare text.txt --out=out --shard-size=1000
 sweep 17 1 char export run out
 sweep 19 1 text tokenizer train --input=text.txt --vocab-size=270 --out=out --quiet
 sweep 19 1 text tokenizer train --kind=wordpiece --input=text.txt --vocab-size=140 --out=out --quiet

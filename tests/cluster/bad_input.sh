@@ -20,6 +20,7 @@ echo "one more line" >>other.txt
 cat >recipe.yaml <<END
 data: {path: text.txt}
 END
+"$LEVIN" prepare text.txt --out=shards --shard-size=100000 >/dev/null
 cp "$LEVIN" newer
 printf x >>newer
 here=$(hostname)
@@ -36,6 +37,8 @@ each() {
     refused 1 "rank 1 on $here: cannot open 'text.txt'" "$mpi" 3 '[ $rank != 1 ] || cd /; exec "$@"'
     refused 2 "rank 2 on $here reads other data than rank 0 on $here; give all hosts the same files" \
         "$mpi" 3 'mkdir -p $rank.d; cp $([ $rank = 2 ] && echo other.txt || echo text.txt) $rank.d/text.txt; cd $rank.d; exec "$@"'
+    refused 1 "rank 1 on $here: 'shards/train.bin.json' counts 3 shards, and its folder has 2" "$mpi" 3 \
+        'mkdir -p $rank.d; cp -r shards $rank.d; [ $rank != 1 ] || rm -f $rank.d/shards/train-00001.bin; cd $rank.d; exec "$@"' --data.path=shards
     # numbers of ranks and batch sizes that cannot be combined
     refused 2 "13 ranks cannot share the 12 sequences of a step (trainer.batch_size): start at most 12" "$mpi" 13 'exec "$@"'
     refused 2 "5 ranks cannot share the 4 micro-batches of a step" "$mpi" 5 'exec "$@"' --trainer.micro_batch_size=3

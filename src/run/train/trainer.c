@@ -321,14 +321,15 @@ enum lvn_status lvn_trainer_validate(struct trainer *trainer)
 }
 
 /* Reports what each source of data.mix supplied. */
-static enum lvn_status note_mix(struct trainer *trainer)
+static void report_mix(const struct trainer *trainer)
 {
     LVN_LOCAL_TEXT(t);
+    if (!trainer->opened.setup.data->mix || trainer->ranks->rank) return;
     lvn_text_add(&t, "data.mix supplied ");
-    if (!trainer->opened.setup.data->mix) return LVN_OK;
-    LVN_TRY(lvn_loader_describe_mix(&trainer->opened.train_loader, trainer->running.step, &t));
-    lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, t.p);
-    return LVN_OK;
+    if (lvn_loader_describe_mix(&trainer->opened.train_loader, trainer->running.step, &t) == LVN_OK)
+        lvn_log(LVN_LOG_INFO, "%s", t.p);
+    else
+        lvn_error_clear();
 }
 
 enum lvn_status lvn_trainer_end(struct trainer *trainer, const char *reason)
@@ -350,7 +351,7 @@ enum lvn_status lvn_trainer_end(struct trainer *trainer, const char *reason)
                  (long long)trainer->planned.programs.unlabeled, step);
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
     }
-    LVN_TRY(note_mix(trainer));
+    report_mix(trainer);
     snprintf(trainer->running.end_reason, sizeof trainer->running.end_reason, "%s%s", reason,
              stop && !saved ? ", not saved" : "");
     LVN_TRY(lvn_callbacks_call(&trainer->callbacks, &trainer->context, LVN_EVENT_END, trainer->running.end_reason));
