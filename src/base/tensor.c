@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "packed/ggml_blocks.h"
 
 int64_t lvn_dtype_bytes(enum lvn_dtype dtype)
 {
@@ -12,7 +13,7 @@ int64_t lvn_dtype_bytes(enum lvn_dtype dtype)
         LVN_DTYPE_MAP(LVN_X)
 #undef LVN_X
     };
-    return bytes[dtype];
+    return dtype < LVN_DTYPE_END ? bytes[dtype] : 0;
 }
 
 const char *lvn_dtype_name(enum lvn_dtype dtype)
@@ -23,6 +24,9 @@ const char *lvn_dtype_name(enum lvn_dtype dtype)
 #undef LVN_X
 #define LVN_X(name, text) [LVN_##name] = (text),
             LVN_BLOCK_MAP(LVN_X)
+#undef LVN_X
+#define LVN_X(c, function, id, values, bytes, write, file_type) [LVN_GGML_##c] = #c,
+                LVN_GGML_MAP(LVN_X)
 #undef LVN_X
     };
     return name[dtype];

@@ -71,7 +71,7 @@ for type in f32 f16 bf16 q8_0; do
     case $type in f32) limit=0 ;; f16) limit=1e-4 ;; *) limit=5e-3 ;; esac
     near "$want" "$(loss m-$type.gguf)" $limit
 done
-says "has packed tensors (9 of type Q8_0), which are widened to fp32" err
+says "has packed tensors (9 of type Q8_0); 7 linear layers stay in their blocks" err
 check [ "$(stat -c %s m-q8_0.gguf)" -lt "$(stat -c %s m-f16.gguf)" ]
 for tokenizer in tokenizer m-q8_0.gguf; do
     "$LEVIN" tokenize --tokenizer=$tokenizer <text.txt >ids-$tokenizer
@@ -82,6 +82,21 @@ code 0 "$LEVIN" tokenize --chat=talk.jsonl --tokenizer=m-f32.gguf --json
 says "<some>" out
 code 0 "$LEVIN" generate m-q8_0.gguf --prompt="the loss" --max-new-tokens=4
 code 0 "$LEVIN" plan --model.init=m-q8_0.gguf --data.path=text.txt --data.kind=documents
+says "which are widened to fp32" err
+says "; all weights are trained; lora.rank=16 trains adapters alone" err
+code 2 "$LEVIN" generate m-q8_0.gguf --prompt="the loss" --model.quantize=nf4
+says "model.quantize is nf4, and 'blk.0." err
+says "is quantized already, to Q8_0: leave model.quantize out" err
+
+# --- blocks in memory give the bits of the widened weights ---
+code 0 "$LEVIN" export m-q8_0.gguf wide
+for model in m-q8_0.gguf wide; do
+    code 0 "$LEVIN" train --data.path=text.txt --data.kind=documents --model.init=$model --lora.rank=2 --lora.targets=all-linear \
+        --trainer.max_steps=3 --trainer.batch_size=4 --trainer.precision=32-true --run_dir=on-$model
+    says "_proj" on-$model/checkpoints/last/adapter/adapter_config.json
+done
+same_file on-{m-q8_0.gguf,wide}/checkpoints/last/adapter/adapter_model.safetensors
+check [ "$(ids_of m-q8_0.gguf)" = "$(ids_of wide)" ]
 
 # --- adapters on a packed base: merged when written ---
 code 0 "$LEVIN" train --data.path=text.txt --data.kind=documents --model.init=m-q8_0.gguf --lora.rank=2 --trainer.max_steps=2 \

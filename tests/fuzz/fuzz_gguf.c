@@ -36,8 +36,8 @@ static void use_tensors(const struct lvn_gguf *g, size_t size)
         for (int64_t at = 0; at < n; at += 64) {
             float values[64];
             const int64_t count = n - at < 64 ? n - at : 64;
-            if (t->type->read)
-                lvn_gguf_read(t->type, t->data, at, count, values);
+            if (lvn_dtype_is_packed(t->type->type))
+                lvn_ggml_read(lvn_ggml_block(t->type->type), t->data, at, count, values);
             else
                 lvn_tensor_to_f32(t->type->dtype, (const char *)t->data + at * each, values, count);
         }

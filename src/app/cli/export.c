@@ -442,8 +442,8 @@ static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct l
               "'%s': --type is the number type of a GGUF file; give a name that ends in .gguf, or leave it out", out);
     LVN_CHECK(!*is || wanted || !c->given[LVN_FLAG_export_format], ARG,
               "'%s': a GGUF file has no --format=%.40s; leave it out, or give a folder", out, format);
-    LVN_CHECK(*type && (!(*type)->read || (*type)->write), ARG, "--type is '%.40s'; expected f32, f16, bf16 or q8_0",
-              name);
+    LVN_CHECK(*type && (!lvn_dtype_is_packed((*type)->type) || (*type)->write), ARG,
+              "--type is '%.40s'; expected f32, f16, bf16 or q8_0", name);
     return LVN_OK;
 }
 

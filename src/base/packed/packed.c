@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/threads.h"
+#include "packed/ggml_blocks.h"
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -75,13 +76,30 @@ static int64_t nf4_bytes(const struct lvn_blocks *b)
            aligned(ceil_div(b->rows * b->columns, 2));
 }
 
+void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
+{
+    for (int64_t i = first; i < first + n; i++) {
+        const uint8_t two = x->value[i / 2];
+        *to++ = x->code[i % 2 ? two & 15 : two >> 4] * lvn_nf4_factor(x, i / LVN_NF4_BLOCK);
+    }
+}
+
 static void nf4_read(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to)
 {
     const struct lvn_nf4 x = lvn_nf4_of(b, p);
-    for (int64_t i = row * b->columns + column, end = i + n; i < end; i++) {
-        const uint8_t two = x.value[i / 2];
-        *to++ = x.code[i % 2 ? two & 15 : two >> 4] * lvn_nf4_factor(&x, i / LVN_NF4_BLOCK);
-    }
+    lvn_nf4_read(&x, row * b->columns + column, n, to);
+}
+
+void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p)
+{
+    const struct lvn_nf4 to = lvn_nf4_of(b, p);
+    const size_t blocks = (size_t)nf4_blocks(b), groups = (size_t)ceil_div(nf4_blocks(b), LVN_NF4_GROUP);
+    memcpy(to.code, from->code, sizeof *to.code * LVN_NF4_CODES);
+    memcpy(to.map, from->map, sizeof *to.map * LVN_NF4_FACTORS);
+    to.offset[0] = from->offset[0];
+    memcpy(to.group, from->group, sizeof *to.group * groups);
+    memcpy(to.factor, from->factor, blocks);
+    memcpy(to.value, from->value, (size_t)ceil_div(b->rows * b->columns, 2));
 }
 
 /* The index of the nearest of the sorted numbers; of two that are equally near, the smaller. */
@@ -227,16 +245,44 @@ static enum lvn_status int8_write(const struct lvn_blocks *b, const float *value
     return LVN_OK;
 }
 
+/* --- blocks of GGUF files: those of a row are consecutive --- */
+
+static int64_t ggml_row_bytes(const struct lvn_blocks *b)
+{
+    const struct lvn_ggml_block *type = lvn_ggml_block(b->dtype);
+    return b->columns / type->values * type->bytes;
+}
+
+static int64_t ggml_bytes(const struct lvn_blocks *b)
+{
+    return aligned(b->rows * ggml_row_bytes(b));
+}
+
+static void ggml_read(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to)
+{
+    lvn_ggml_read(lvn_ggml_block(b->dtype), (const char *)p + row * ggml_row_bytes(b), column, n, to);
+}
+
+void lvn_ggml_put(const struct lvn_blocks *b, const void *from, int64_t row, int64_t to_row, void *p)
+{
+    const int64_t bytes = ggml_row_bytes(b);
+    memcpy((char *)p + to_row * bytes, (const char *)from + row * bytes, (size_t)bytes);
+}
+
 /* --- all formats --- */
 
 static const struct format {
     enum lvn_dtype dtype;
     int64_t (*bytes)(const struct lvn_blocks *b);
     void (*read)(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to);
+    /* NULL: values are not quantized to this type, only read from files */
     enum lvn_status (*write)(const struct lvn_blocks *b, const float *values, void *p, int threads);
-} formats[] = {
-    {LVN_NF4, nf4_bytes, nf4_read, nf4_write},
-    {LVN_INT8_ROWS, int8_bytes, int8_read, int8_write},
+} formats[] = {{LVN_NF4, nf4_bytes, nf4_read, nf4_write},
+               {LVN_INT8_ROWS, int8_bytes, int8_read, int8_write},
+#define ROW(name, function, id, values, bytes, write, file_type)                                                       \
+    {(enum lvn_dtype)LVN_GGML_##name, ggml_bytes, ggml_read, NULL},
+               LVN_GGML_MAP(ROW)
+#undef ROW
 };
 
 static const struct format *format_of(enum lvn_dtype dtype)
@@ -256,5 +302,6 @@ void lvn_blocks_read(const struct lvn_blocks *b, const void *p, int64_t row, int
 
 enum lvn_status lvn_blocks_write(const struct lvn_blocks *b, const float *values, void *p, int threads)
 {
-    return format_of(b->dtype)->write(b, values, p, threads);
+    const struct format *f = format_of(b->dtype);
+    return f->write ? f->write(b, values, p, threads) : lvn_fail(LVN_INTERNAL, "levin writes no blocks of this type");
 }

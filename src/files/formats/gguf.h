@@ -14,16 +14,16 @@
 #include "base/tensor.h"
 #include "base/text.h"
 #include "formats/safetensors.h"
+#include "packed/ggml_blocks.h"
 
 /* A type of tensors. A block holds `values` consecutive values of a row in `bytes` bytes. */
 struct lvn_gguf_type {
     const char *name; /* "Q4_K" */
     int id;           /* in files */
     int values, bytes;
-    enum lvn_dtype dtype; /* of the values: that of the file if `read` is NULL, else F32 */
-    /* From a block to its values; NULL: the values are numbers of dtype. */
-    void (*read)(const unsigned char *block, float *values);
-    /* The reverse; NULL: levin writes numbers of dtype, or, if `read` is there, does not write this type. */
+    enum lvn_dtype dtype; /* of the values: F32 if they are in packed blocks */
+    enum lvn_dtype type;  /* of the elements: dtype, or that of the packed blocks */
+    /* Writes a block; NULL: levin writes numbers of dtype, or does not write this type. */
     void (*write)(const float *values, unsigned char *block);
     int file_type; /* general.file_type of a file that is mostly of this type */
 };
@@ -35,8 +35,6 @@ const struct lvn_gguf_type *lvn_gguf_type_of(uint64_t id);
 void lvn_gguf_type_names(struct lvn_text *out);
 /* The name of a type that levin does not read; "of an unknown number" for others. */
 const char *lvn_gguf_foreign_name(uint64_t id);
-/* Values [first, first + n) of a tensor whose blocks begin at `data`. type->read is not NULL. */
-void lvn_gguf_read(const struct lvn_gguf_type *type, const void *data, int64_t first, int64_t n, float *to);
 
 enum lvn_gguf_kind {
     LVN_GGUF_U8,

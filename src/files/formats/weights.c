@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/text.h"
 #include "base/work.h"
+#include "formats/bitsandbytes.h"
 #include "formats/json.h"
 #include "formats/torch.h"
 
@@ -76,11 +77,12 @@ static enum lvn_status list_gguf(struct lvn_arena *a, struct lvn_weights_file *f
     if (!file->tensor) return LVN_MEMORY;
     for (; file->n < gguf->n; file->n++) {
         const struct lvn_gguf_tensor *tensor = &gguf->tensor[file->n];
-        file->tensor[file->n] = (struct lvn_weight){.name = tensor->name,
-                                                    .file = gguf->path,
-                                                    .desc = tensor->desc,
-                                                    .data = tensor->data,
-                                                    .blocks = tensor->type->read ? tensor->type : NULL};
+        file->tensor[file->n] =
+            (struct lvn_weight){.name = tensor->name,
+                                .file = gguf->path,
+                                .desc = tensor->desc,
+                                .data = tensor->data,
+                                .packed = lvn_dtype_is_packed(tensor->type->type) ? tensor->type->type : LVN_F32};
     }
     return LVN_OK;
 }
@@ -234,6 +236,8 @@ enum lvn_status lvn_weights_open(struct lvn_weights *weights, const char *path)
     *weights = (struct lvn_weights){0};
     lvn_arena_init(&weights->arena);
     enum lvn_status status = open_any(weights, path);
+    if (status == LVN_OK && weights->n && weights->file->kind == SAFETENSORS)
+        status = lvn_bitsandbytes_join(&weights->arena, weights->tensor, &weights->n);
     if (status != LVN_OK) lvn_weights_close(weights);
     return status;
 }
@@ -268,14 +272,29 @@ const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, con
     return weights->n ? bsearch(&key, weights->tensor, (size_t)weights->n, sizeof key, lvn_by_text) : NULL;
 }
 
+void lvn_weight_copy_blocks(const struct lvn_weight *weight, const int32_t *row_of, void *to)
+{
+    const struct lvn_blocks b = {weight->packed, weight->desc.dim[0], weight->desc.dim[1]};
+    lvn_work_done(b.rows * b.columns);
+    if (weight->nf4) {
+        lvn_nf4_put(&b, weight->nf4, to);
+        return;
+    }
+    for (int64_t row = 0; row < b.rows; row++) lvn_ggml_put(&b, weight->data, row_of[row], row, to);
+}
+
 void lvn_weight_read(const struct lvn_weight *weight, int64_t first, int64_t n, float *to)
 {
     const struct lvn_desc *d = &weight->desc;
     const char *data = weight->data;
     int64_t size = lvn_dtype_bytes(d->dtype);
     lvn_work_done(n);
-    if (weight->blocks) {
-        lvn_gguf_read(weight->blocks, data, first, n, to);
+    if (weight->nf4) {
+        lvn_nf4_read(weight->nf4, first, n, to);
+        return;
+    }
+    if (weight->packed) {
+        lvn_ggml_read(lvn_ggml_block(weight->packed), data, first, n, to);
         return;
     }
     if (lvn_desc_contiguous(d)) {

@@ -3,23 +3,26 @@
  *     model.safetensors, or several files with model.safetensors.index.json
  *     pytorch_model.bin, or several files with pytorch_model.bin.index.json (torch.save of a state_dict)
  *     ckpt.pt etc. (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
- *     NAME.gguf (llama.cpp)
+ *     NAME.gguf (llama.cpp), or the first of several files, NAME-00001-of-00003.gguf
  *
  * All are memory maps: opening reads headers only. Tensors may be unaligned, those of torch.save() need not be
- * contiguous, and those of GGUF may consist of packed blocks: read them with lvn_weight_read(). */
+ * contiguous, and those of GGUF and bitsandbytes' (bitsandbytes.h) may consist of packed blocks: read them with
+ * lvn_weight_read(). */
 #ifndef LVN_WEIGHTS_H
 #define LVN_WEIGHTS_H
 
 #include "formats/gguf.h"
 #include "formats/pickle.h"
 #include "formats/safetensors.h"
+#include "packed/ggml_blocks.h"
 
 struct lvn_weight {
     const char *name;
     const char *file; /* path of its file */
     struct lvn_desc desc;
-    const void *data;                   /* desc.offset and strides count elements from here */
-    const struct lvn_gguf_type *blocks; /* not NULL: packed blocks, whose values are fp32 (desc.dtype) */
+    const void *data;          /* desc.offset and strides count elements from here */
+    enum lvn_dtype packed;     /* type of the packed blocks (packed/packed.h) whose values are fp32; F32: none */
+    const struct lvn_nf4 *nf4; /* the parts of a matrix in NF4, whose `data` are its values */
 };
 
 struct lvn_weights {
@@ -42,6 +45,9 @@ void lvn_weights_close(struct lvn_weights *weights);
 void lvn_weights_drop(const struct lvn_weights *weights);
 /* NULL if there is no tensor of that name. */
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, const char *name);
+/* Copies a matrix in packed blocks to memory for lvn_blocks_bytes(), rows in the order of row_of: row r of the result
+ * is row row_of[r] of the file. Those of NF4 must keep their order. */
+void lvn_weight_copy_blocks(const struct lvn_weight *weight, const int32_t *row_of, void *to);
 /* Reads elements [first, first + n) in row-major order as floats. */
 void lvn_weight_read(const struct lvn_weight *weight, int64_t first, int64_t n, float *to);
 

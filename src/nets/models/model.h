@@ -43,6 +43,12 @@ enum { LVN_FIELDS_BYTES = 320 };
 /* What a classification head was trained for, as `problem_type` of config.json says. */
 enum lvn_problem { LVN_SINGLE_LABEL, LVN_REGRESSION, LVN_MULTI_LABEL };
 enum { LVN_PAD_NONE = -1, LVN_PAD_END = -2 /* the end token */ };
+/* A parameter that files have in packed blocks (packed/packed.h). */
+struct lvn_stored_type {
+    const char *name; /* of the parameter */
+    enum lvn_dtype dtype;
+};
+
 struct lvn_model_config {
     const struct lvn_model *model;
     struct lvn_lora lora;
@@ -57,6 +63,9 @@ struct lvn_model_config {
     const char *kept;                     /* members of config.json that are written back as they were found, as JSON;
                                              NULL: none. Copies share it (lvn_intern()) */
     const struct lvn_model *kept_variant; /* the variant whose config.json they are from */
+    const struct lvn_stored_type *stored; /* [n_stored]: weights that stay in memory in the packed blocks of their
+                                             files. Copies share it */
+    int n_stored;
     int64_t fields[LVN_FIELDS_BYTES / 8]; /* the family's struct; int64_t for its alignment */
 };
 

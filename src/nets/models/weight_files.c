@@ -182,6 +182,13 @@ static inline int64_t row_in_memory(int64_t row, int64_t rows, int64_t head_size
     return which * (rows / 3) + head * head_size + row % head_size;
 }
 
+void lvn_layout_rows(const struct lvn_layout *l, int32_t *row_of)
+{
+    const int64_t rows = l->desc.dim[0];
+    for (int64_t row = 0; row < rows; row++)
+        row_of[row_in_memory(row, rows, l->head_size, (l->flags & LVN_FILE_PAIRED) != 0)] = (int32_t)row;
+}
+
 /* In tiles, so that a transposition does not touch another page for each element. Inlining makes `bytes` a constant,
  * which halves the time. */
 static inline void permute(const struct lvn_layout *l, size_t bytes, const char *from, char *to, bool to_file)

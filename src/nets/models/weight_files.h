@@ -28,6 +28,9 @@ bool lvn_layout_moves(const struct lvn_layout *l);
 void lvn_layout_to_file(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 void lvn_layout_to_memory(const struct lvn_layout *l, int64_t bytes, const void *from, void *to);
 
+/* Row i in memory, output i of a linear layer, is row row_of[i] of the file. */
+void lvn_layout_rows(const struct lvn_layout *l, int32_t *row_of);
+
 /* The n-th other name of this tensor, in older files or in those of a multimodal model; false: it has no more. */
 bool lvn_file_legacy_name(const struct lvn_model *variant, const char *name, int n, char old[LVN_FILE_NAME]);
 

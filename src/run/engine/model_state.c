@@ -15,23 +15,36 @@
 #include "optimizers/groups.h"
 #include "passes/shard.h"
 
-/* Store the frozen linear layers of the model's blocks in packed blocks; without adapters nothing is trained, and all
- * of them. */
+/* The type of the packed blocks in which the model's files have the parameter; F32: none. */
+static enum lvn_dtype stored_type(const struct lvn_model_config *c, const char *name)
+{
+    for (int i = 0; i < c->n_stored; i++)
+        if (strcmp(c->stored[i].name, name) == 0) return c->stored[i].dtype;
+    return LVN_F32;
+}
+
+/* Store the frozen linear layers of the model's blocks in packed blocks: of this type, or (F32) those that are in
+ * packed blocks in the files, as they are. Without adapters nothing is trained, and all layers are frozen. */
 static enum lvn_status pack_weights(const struct lvn_model_state *n, enum lvn_dtype type)
 {
     const struct lvn_model *m = n->config.model;
+    const bool all = lvn_dtype_is_packed(type);
     int packed = 0;
+    if (!all && !n->config.n_stored) return LVN_OK;
     LVN_CHECK(m->linear_maps, ARG, "model.quantize: a %s has no linear layers that can be quantized", m->name);
     for (int i = 0; i < n->params->n; i++) {
         struct lvn_param *q = n->params->list[i];
         const bool frozen = n->config.lora.rank <= 0 || !q->trainable;
         if (!frozen || q->adapter || !lvn_param_is_block_matrix(q) || !lvn_names_match(m->linear_maps, q->name))
             continue;
-        q->packed = type;
+        const enum lvn_dtype own = all ? type : stored_type(&n->config, q->name);
+        if (!lvn_dtype_is_packed(own)) continue;
+        q->packed = own;
         q->trainable = false;
         packed++;
     }
-    LVN_CHECK(packed, ARG, "model.quantize: no linear layer of this %s (%s) can be quantized", m->name, m->linear_maps);
+    LVN_CHECK(packed || !all, ARG, "model.quantize: no linear layer of this %s (%s) can be quantized", m->name,
+              m->linear_maps);
     return LVN_OK;
 }
 
@@ -44,7 +57,7 @@ static enum lvn_status declare_params(struct lvn_model_state *n, const struct lv
     enum lvn_status status = lvn_graph_status(g);
     if (status == LVN_OK) status = lvn_lora_freeze(n->params, &n->config);
     if (status == LVN_OK && o->freeze && *o->freeze) status = lvn_params_freeze(n->params, "model.freeze", o->freeze);
-    if (status == LVN_OK && lvn_dtype_is_packed(o->quantize)) status = pack_weights(n, o->quantize);
+    if (status == LVN_OK) status = pack_weights(n, o->quantize);
     if (status == LVN_OK && o->groups) status = lvn_optimizer_groups_apply(o->groups, o->optimizer, o->lr, n->params);
     if (status == LVN_OK) status = lvn_params_layout(n->params, o->decay);
     lvn_graph_free(g);

@@ -241,6 +241,7 @@ static bool shard_more(struct lvn_train_programs *programs)
         return false;
     const unsigned shards = lvn_strategy_more(programs->settings, programs->shards);
     if (!shards) return false;
+    if (programs->model_state->params->packed_bytes && shards & LVN_SHARDS_PARAMETERS) return false; /* are whole */
     if (!programs->shards) programs->whole_bytes = programs->needed_bytes;
     programs->shards = shards;
     programs->recompute = lvn_recompute_of(programs->settings->trainer.recompute);

@@ -80,6 +80,7 @@ static enum lvn_status new_model_state(struct evaluation *e)
     const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
     int device;
     LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
+    if (e->o->gradients) e->setup.config.n_stored = 0; /* packed blocks have none */
     LVN_TRY(lvn_model_setup_quantize(&e->setup, e->s));
     struct lvn_model_state_options options = {
         .backend = lvn_backend_find(e->s->trainer.accelerator),

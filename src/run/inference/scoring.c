@@ -228,6 +228,7 @@ static enum lvn_status new_model_state(struct scorer *s)
         .tf32 = settings->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
         .real = LVN_F32,
         .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(settings->trainer.precision),
+        .quantize = lvn_quantize_of(settings->model.quantize),
         .threads = lvn_ranks_threads(s->o->ranks, settings->trainer.threads),
         .processes = s->o->ranks->local_size};
     return lvn_model_state_new(&s->model_state, &s->o->setup->config, &options);

@@ -360,35 +360,6 @@ static enum lvn_status fill(struct reader *r, const struct lvn_pretrained *p)
     return read_divisors(r, p);
 }
 
-/* Say which tensors take more memory than in the file. */
-static void log_widened(const struct lvn_gguf *file)
-{
-    LVN_LOCAL_TEXT(list);
-    int64_t packed = 0, wide = 0;
-    char from[LVN_NUMBER_TEXT], to[LVN_NUMBER_TEXT];
-    const struct lvn_gguf_type *before = NULL;
-    for (bool more = true; more;) { /* each type once, in the order of the table */
-        const struct lvn_gguf_type *type = NULL;
-        int n = 0;
-        for (int i = 0; i < file->n; i++) {
-            const struct lvn_gguf_type *t = file->tensor[i].type;
-            if (t->read && (!before || t > before) && (!type || t < type)) type = t;
-        }
-        for (int i = 0; i < file->n && type; i++) {
-            if (file->tensor[i].type != type) continue;
-            packed += file->tensor[i].bytes;
-            wide += lvn_desc_count(&file->tensor[i].desc) * 4;
-            n++;
-        }
-        if (type) lvn_text_printf(&list, "%s%d of type %s", list.n ? ", " : "", n, type->name);
-        before = type;
-        more = type != NULL;
-    }
-    if (list.n)
-        lvn_log_once(LVN_LOG_INFO, "'%s' has packed tensors (%s), which are widened to fp32: from %s to %s", file->path,
-                     list.p, lvn_bytes_text(packed, from), lvn_bytes_text(wide, to));
-}
-
 const struct lvn_model *lvn_gguf_variant(struct lvn_arena *a, const struct lvn_model *variant)
 {
     struct lvn_model *copy = lvn_arena_alloc(a, sizeof *copy);
@@ -414,6 +385,5 @@ enum lvn_status lvn_gguf_model_read(struct lvn_pretrained *p)
     LVN_TRY(status);
     if (p->variant->gguf->derive) p->variant->gguf->derive(p->config.fields);
     p->files = lvn_gguf_variant(&p->arena, p->variant);
-    log_widened(p->weights.gguf);
     return p->files ? LVN_OK : LVN_MEMORY;
 }

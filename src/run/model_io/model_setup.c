@@ -120,6 +120,20 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
     return settings_of_loaded(m, s, "in ", m->pretrained.path);
 }
 
+/* Linear layers that the files have in packed blocks stay in them, unless something needs their values. */
+static enum lvn_status keep_blocks(struct lvn_model_setup *m, const struct levin_settings *s, bool trains)
+{
+    const struct lvn_backend *backend = lvn_backend_find(s->trainer.accelerator);
+    const char *why = trains && !s->lora.rank ? "all weights are trained; lora.rank=16 trains adapters alone"
+                      : trains && s->lora.merge_checkpoints ? "lora.merge_checkpoints=true adds adapters to them"
+                      : trains && m->pretrained.base        ? "their own adapters are added to them before the training"
+                      : s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ? "trainer.strategy fsdp shards them"
+                      : backend && !backend->packed ? "trainer.accelerator has no kernels for packed blocks"
+                                                    : NULL;
+    if (!m->has_pretrained) return LVN_OK;
+    return lvn_pretrained_keep_blocks(&m->pretrained, lvn_quantize_of(s->model.quantize), why, &m->config);
+}
+
 /* The vocabulary of a model without weights: that of the settings, else with rows for data.add_tokens. tokens: of its
  * tokenizer; 0: the number of rows. */
 static void set_vocabulary(struct lvn_model_setup *m, const struct levin_settings *s, int64_t tokens)
@@ -539,6 +553,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct le
                              : has_config_only(&a, s->model.init) ? sizes_of_config(m, s)
                                                                   : open_sizes(m, s, model);
     LVN_TRY(status);
+    LVN_TRY(keep_blocks(m, s, true));
     m->no_download = true;
     LVN_TRY(choose_task(m, s, false));
     status = lvn_model_setup_data_is_there(s) ? open_data(m, s, false) : LVN_OK;
@@ -565,6 +580,7 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct levin_se
     log_address(s, LVN_OPT_lora_init, s->lora.init);
     log_address(s, LVN_OPT_lora_base, s->lora.base);
     LVN_TRY(open_sizes(m, s, model));
+    LVN_TRY(keep_blocks(m, s, !evaluates));
     m->trained = trained;
     if (texts) m->new_texts = *texts;
     if (texts) LVN_TRY(check_predicts(m));
@@ -594,7 +610,8 @@ enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const stru
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct levin_settings *s)
 {
     *m = (struct lvn_model_setup){0};
-    return sizes_of_pretrained(m, s);
+    LVN_TRY(sizes_of_pretrained(m, s));
+    return keep_blocks(m, s, false);
 }
 
 struct lvn_codec lvn_model_setup_codec(const struct lvn_model_setup *m)
@@ -615,5 +632,7 @@ void lvn_model_setup_close(struct lvn_model_setup *m)
 
 enum lvn_status lvn_model_setup_quantize(struct lvn_model_setup *m, const struct levin_settings *s)
 {
-    return s->model.quantize && m->has_pretrained ? lvn_pretrained_keep_adapters(&m->pretrained, &m->config) : LVN_OK;
+    return (s->model.quantize || m->config.n_stored) && m->has_pretrained
+               ? lvn_pretrained_keep_adapters(&m->pretrained, &m->config)
+               : LVN_OK;
 }

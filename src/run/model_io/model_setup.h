@@ -62,7 +62,8 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct le
 bool lvn_model_setup_data_is_there(const struct levin_settings *s);
 /* The model of settings' model.init alone, without data. */
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct levin_settings *s) LVN_CHECKED;
-/* For inference, with model.quantize: keeps adapters of the model apart from its weights. */
+/* For inference, with model.quantize or a model in packed blocks: keeps adapters of the model apart from its weights.
+ */
 enum lvn_status lvn_model_setup_quantize(struct lvn_model_setup *m, const struct levin_settings *s) LVN_CHECKED;
 /* How transformers pads texts for a classifier whose config.json does not say it: with the tokenizer's pad_token;
  * without one with the end token, unless the tokenizer ends each text with that: the last token of a text would count

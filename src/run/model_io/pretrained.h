@@ -51,6 +51,11 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
 /* Adapters of p, if it has some, stay apart from their base's weights: *c gets them, and lvn_pretrained_load() loads
  * both. For inference with model.quantize, which would round merged weights. */
 enum lvn_status lvn_pretrained_keep_adapters(struct lvn_pretrained *p, struct lvn_model_config *c) LVN_CHECKED;
+/* Weights of linear layers that the files have in packed blocks stay in them: c->stored lists them. `why` not NULL:
+ * they are widened to fp32 for this reason ("": none is given). Both are logged, with the memory. quantize: the type of
+ * model.quantize; ARG if they are stored in another one. */
+enum lvn_status lvn_pretrained_keep_blocks(struct lvn_pretrained *p, enum lvn_dtype quantize, const char *why,
+                                           struct lvn_model_config *c) LVN_CHECKED;
 /* Copy the weights, with adapters merged, to the parameters of n, in their type (F32, or BF16: rounded to nearest). n
  * is an allocated model of p->config with perhaps fewer positions (the first rows are taken) and more or fewer tokens
  * (rows are dropped or added: see pretrained_weights.c). The adapters of n are not touched. NONFINITE with the name of

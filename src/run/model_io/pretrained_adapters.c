@@ -339,7 +339,7 @@ static void add_weight(struct lvn_checksum *c, const struct lvn_weight *t)
     float part[STEP];
     const int64_t count = lvn_desc_count(&t->desc), each = lvn_dtype_bytes(t->desc.dtype);
     add_tensor(c, t->name, &t->desc);
-    if (!t->blocks && lvn_desc_contiguous(&t->desc)) {
+    if (!t->packed && lvn_desc_contiguous(&t->desc)) {
         lvn_checksum_add(c, (const char *)t->data + t->desc.offset * each, count * each);
         return;
     }

@@ -4,6 +4,7 @@
 #define LVN_PRETRAINED_PRIVATE_H
 
 #include "model_io/pretrained.h"
+#include "models/weight_files.h"
 
 /* --- pretrained.c --- */
 
@@ -18,9 +19,21 @@ const char *lvn_pretrained_source(const struct lvn_pretrained *p);
 
 /* FORMAT unless the files hold the model of p->config. */
 enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p) LVN_CHECKED;
+/* The tensor that is the parameter, with its layout; NULL: the files have none. */
+enum lvn_status lvn_pretrained_tensor(const struct lvn_pretrained *p, const struct lvn_param *q, struct lvn_layout *l,
+                                      const struct lvn_weight **out) LVN_CHECKED;
 /* *there: the files have this parameter, or it starts with initial values. */
 enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struct lvn_param *q,
                                      bool *there) LVN_CHECKED;
+
+/* --- pretrained_blocks.c --- */
+
+/* The tensor in packed blocks that can be copied to the parameter's memory; NULL: none, or adapters are added to it. */
+enum lvn_status lvn_pretrained_blocks(const struct lvn_pretrained *p, const struct lvn_param *q, struct lvn_layout *l,
+                                      const struct lvn_weight **out) LVN_CHECKED;
+/* Copy it to `to`, memory in its type. NONFINITE with the name of a tensor whose values are not finite. */
+enum lvn_status lvn_pretrained_copy_blocks(const struct lvn_weight *t, const struct lvn_layout *l,
+                                           void *to) LVN_CHECKED;
 
 /* --- pretrained_adapters.c: the same if p->base is not NULL --- */
 

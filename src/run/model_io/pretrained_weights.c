@@ -282,6 +282,14 @@ enum lvn_status lvn_pretrained_holds(const struct lvn_pretrained *p, const struc
     return LVN_OK;
 }
 
+enum lvn_status lvn_pretrained_tensor(const struct lvn_pretrained *p, const struct lvn_param *q, struct lvn_layout *l,
+                                      const struct lvn_weight **out)
+{
+    LVN_TRY(lvn_file_layout(p->files, &p->config, q, l));
+    *out = find(p, l->name);
+    return LVN_OK;
+}
+
 /* Read one parameter to `to`, [count] in fp32; scratch: for other layouts. With a row for each token or position, the
  * file may have more or fewer rows. */
 static enum lvn_status load_one(const struct lvn_pretrained *p, const struct lvn_param *q, const struct lvn_layout *l,
@@ -345,6 +353,12 @@ static enum lvn_status load_parameter(const struct lvn_pretrained *p, const stru
                                       float *wide, float *scratch)
 {
     const enum lvn_dtype type = w->desc.dtype;
+    if (lvn_dtype_is_packed(type)) {
+        const struct lvn_weight *blocks;
+        struct lvn_layout l;
+        LVN_TRY(lvn_pretrained_blocks(p, w->param, &l, &blocks));
+        if (blocks && blocks->packed == type) return lvn_pretrained_copy_blocks(blocks, &l, to);
+    }
     if (type == LVN_F32) return load_window(p, w, plain, to, scratch);
     if (!plain || lvn_dtype_is_packed(type)) {
         LVN_TRY(load_window(p, w, plain, wide, scratch));
@@ -366,6 +380,9 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
     struct lvn_layout l;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
+        const struct lvn_weight *blocks = NULL;
+        if (lvn_param_is_packed(q)) LVN_TRY(lvn_pretrained_blocks(p, q, &l, &blocks));
+        if (blocks && blocks->packed == q->packed) continue; /* copied as they are */
         LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
         const bool whole = lvn_param_is_packed(q) || !plain_tensor(p, q, &l);
         const int64_t at_once = whole || q->count < CHUNK ? q->count : CHUNK;

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "host/pages.h"
+#include "packed/ggml_blocks.h"
 
 enum { TILES = LVN_ISA_COUNT };
 
@@ -262,11 +263,26 @@ static void half_operands(void **state)
                           (layout + types) % 3, 1 + layout % 3, types);
 }
 
+/* Blocks of GGUF files: any bytes, with scales that are finite. */
+static void fill_blocks(const struct lvn_blocks *blocks, unsigned char *p)
+{
+    const struct lvn_ggml_block *type = lvn_ggml_block(blocks->dtype);
+    const int64_t bytes = blocks->rows * blocks->columns / type->values * type->bytes;
+    for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)lvn_random_below(4, 0, (uint64_t)i, 256);
+    for (int64_t i = 0; i < bytes; i += type->bytes) {
+        p[i + 1] = 0x20, p[i + 3] = 0xa4; /* upper bytes of fp16 numbers */
+        if (type->bytes > 209) p[i + 209] = 0x1c;
+    }
+}
+
 /* Numbers in the type, and the same in fp32. */
 static void *pack_numbers(const struct lvn_blocks *blocks, float *wide)
 {
     void *packed = aligned_alloc(64, (size_t)lvn_blocks_bytes(blocks));
-    assert_int_equal(lvn_blocks_write(blocks, wide, packed, 1), LVN_OK);
+    if (lvn_ggml_block(blocks->dtype))
+        fill_blocks(blocks, packed);
+    else
+        assert_int_equal(lvn_blocks_write(blocks, wide, packed, 1), LVN_OK);
     for (int64_t r = 0; r < blocks->rows; r++)
         lvn_blocks_read(blocks, packed, r, 0, blocks->columns, wide + r * blocks->columns);
     return packed;
@@ -278,7 +294,7 @@ static void check_blocks(int isa, enum lvn_dtype type, int64_t m, const int64_t 
     const struct lvn_blocks blocks = {type, size[0], size[1]};
     const int64_t n = columns ? size[0] : size[1], k = columns ? size[1] : size[0];
     /* a few rows decode whole units of 64 steps in registers, in another order: decoded_blocks() */
-    if (m <= 8 && columns && k % 64 == 0 && isa != LVN_ISA_GENERIC) return;
+    if (m <= 8 && columns && k % 64 == 0 && isa != LVN_ISA_GENERIC && !lvn_ggml_block(type)) return;
     float *a = numbers(1, m * k), *wide = numbers(2, n * k), *c = numbers(3, m * n), *wanted = numbers(3, m * n);
     void *packed = pack_numbers(&blocks, wide);
     struct lvn_gemm g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = wide, .bf16 = bf16};
@@ -373,6 +389,12 @@ static void packed_blocks(void **state)
             for (int r = s % EVERY; r < (int)(sizeof rows / sizeof *rows); r += EVERY)
                 for (int which = 0; which < 8; which++)
                     check_blocks(isa, which & 4 ? LVN_NF4 : LVN_INT8_ROWS, rows[r], sizes[s], which & 1, which & 2);
+        for (int type = LVN_DTYPE_END; type < (int)LVN_GGML_END; type++)
+            for (int which = 0; which < 4; which++) {
+                static const int64_t whole[][2] = {{70, 512}, {33, 256}, {9, 1280}};
+                for (int s = 0; s < 3; s++)
+                    check_blocks(isa, (enum lvn_dtype)type, 1 + 13 * s, whole[s], which & 1, which & 2);
+            }
     }
 }
 

@@ -1,4 +1,4 @@
-/* test_gguf.c - covers: src/files/formats/gguf.c src/files/formats/gguf_types.c
+/* test_gguf.c - covers: src/files/formats/gguf.c src/files/formats/gguf_types.c src/base/packed/ggml_blocks.c
  *
  * Values of every type against those of the Python package gguf, lying headers, round trips, memory that runs out. */
 #include "faults.h"

@@ -166,6 +166,7 @@ static enum lvn_status evaluate(struct lvn_cli *c, struct lvn_model_setup *setup
     const double begin = lvn_seconds();
     enum lvn_status status = *items ? lvn_cli_check_output(c, items) : LVN_OK;
     if (status == LVN_OK) status = lvn_model_setup_loaded(setup, &c->settings);
+    if (status == LVN_OK) status = lvn_model_setup_quantize(setup, &c->settings);
     if (status == LVN_OK) status = read_tasks(c, setup, b);
     LVN_TRY(lvn_ranks_agree(c->ranks, status));
     LVN_TRY(lvn_score(&o, b, &counts));

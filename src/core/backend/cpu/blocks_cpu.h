@@ -6,6 +6,8 @@
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
+
+#include "backend/cpu/ggml_cpu.h"
 #endif
 
 #include "backend/cpu/gemm.h"
@@ -60,6 +62,10 @@ static void blocks_widen(const struct lvn_blocks *b, const void *p, int64_t row,
         }
         return;
     }
+    const int64_t widened = ggml_widen(b, p, row, column, n, to);
+    n -= widened;
+    column += widened;
+    to += widened;
 #endif
     if (n > 0) lvn_blocks_read(b, p, row, column, n, to);
 }

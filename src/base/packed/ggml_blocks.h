@@ -1,0 +1,64 @@
+/* ggml_blocks.h - matrices in the packed blocks of files, which are only read: those of GGUF files (llama.cpp), where a
+ * block holds consecutive values of a row, and NF4 whose parts are where a file has them. packed.h has all others. */
+#ifndef LVN_GGML_BLOCKS_H
+#define LVN_GGML_BLOCKS_H
+
+#include <string.h>
+
+#include "packed/packed.h"
+
+/* X(name in C and in messages, reader of a block, number in files, values, bytes,
+ * writer of a block in gguf_types.c or NULL, general.file_type of files that are mostly of this type). */
+#define LVN_GGML_MAP(X)                                                                                                \
+    X(Q8_0, q8_0, 8, 32, 34, write_q8_0, 7)                                                                            \
+    X(Q4_0, q4_0, 2, 32, 18, NULL, 0)                                                                                  \
+    X(Q4_1, q4_1, 3, 32, 20, NULL, 0)                                                                                  \
+    X(Q5_0, q5_0, 6, 32, 22, NULL, 0)                                                                                  \
+    X(Q5_1, q5_1, 7, 32, 24, NULL, 0)                                                                                  \
+    X(Q4_K, q4_k, 12, 256, 144, NULL, 0)                                                                               \
+    X(Q5_K, q5_k, 13, 256, 176, NULL, 0)                                                                               \
+    X(Q6_K, q6_k, 14, 256, 210, NULL, 0)
+
+/* They continue enum lvn_dtype; lvn_dtype_is_packed() and lvn_dtype_name() know them. */
+enum lvn_ggml {
+    LVN_GGML_BEFORE = LVN_DTYPE_END - 1,
+#define LVN_X(name, function, id, values, bytes, write, file_type) LVN_GGML_##name,
+    LVN_GGML_MAP(LVN_X)
+#undef LVN_X
+        LVN_GGML_END
+};
+
+struct lvn_ggml_block {
+    int values, bytes;
+    void (*read)(const unsigned char *block, float *values);
+};
+/* NULL: the type is none of these. */
+const struct lvn_ggml_block *lvn_ggml_block(enum lvn_dtype dtype);
+/* Copy a row of blocks to another row of the matrix p. */
+void lvn_ggml_put(const struct lvn_blocks *b, const void *from, int64_t row, int64_t to_row, void *p);
+/* Values [first, first + n) of blocks that begin at `data`. */
+void lvn_ggml_read(const struct lvn_ggml_block *type, const void *data, int64_t first, int64_t n, float *to);
+
+/* Values [first, first + n) of a matrix in NF4, in row-major order. */
+void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to);
+/* Copy all parts to the matrix p. */
+void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p);
+
+/* From one block to its values. */
+#define LVN_X(name, function, id, values, bytes, write, file_type)                                                     \
+    void lvn_read_##function(const unsigned char *block, float *to);
+LVN_GGML_MAP(LVN_X)
+#undef LVN_X
+
+/* One fp16 value as fp32. */
+static inline float lvn_fp16_get(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+    if (exponent == 0) return (float)fraction * (sign ? -0x1p-24F : 0x1p-24F);
+    const uint32_t bits = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#endif
