@@ -29,27 +29,27 @@ static void small(const unsigned char *low, const unsigned char *high, float d, 
     }
 }
 
-void lvn_read_q4_0(const unsigned char *b, float *to)
+static void read_q4_0(const unsigned char *b, float *to)
 {
     small(b + 2, NULL, half(b), 8, 0, false, to);
 }
 
-void lvn_read_q4_1(const unsigned char *b, float *to)
+static void read_q4_1(const unsigned char *b, float *to)
 {
     small(b + 4, NULL, half(b), 0, half(b + 2), true, to);
 }
 
-void lvn_read_q5_0(const unsigned char *b, float *to)
+static void read_q5_0(const unsigned char *b, float *to)
 {
     small(b + 6, b + 2, half(b), 16, 0, false, to);
 }
 
-void lvn_read_q5_1(const unsigned char *b, float *to)
+static void read_q5_1(const unsigned char *b, float *to)
 {
     small(b + 8, b + 4, half(b), 0, half(b + 2), true, to);
 }
 
-void lvn_read_q8_0(const unsigned char *b, float *to)
+static void read_q8_0(const unsigned char *b, float *to)
 {
     const float d = half(b);
     for (int i = 0; i < SMALL; i++) to[i] = (float)(signed char)b[2 + i] * d;
@@ -82,17 +82,17 @@ static void large(const unsigned char *b, const unsigned char *low, const unsign
     }
 }
 
-void lvn_read_q4_k(const unsigned char *b, float *to)
+static void read_q4_k(const unsigned char *b, float *to)
 {
     large(b, b + 16, NULL, to);
 }
 
-void lvn_read_q5_k(const unsigned char *b, float *to)
+static void read_q5_k(const unsigned char *b, float *to)
 {
     large(b, b + 48, b + 16, to);
 }
 
-void lvn_read_q6_k(const unsigned char *b, float *to)
+static void read_q6_k(const unsigned char *b, float *to)
 {
     const unsigned char *low = b, *high = b + 128, *scale = b + 192;
     const float d = half(b + 208);
@@ -109,7 +109,7 @@ void lvn_read_q6_k(const unsigned char *b, float *to)
 /* --- the table --- */
 
 static const struct lvn_ggml_block blocks[] = {
-#define ROW(name, function, id, values, bytes, write, file_type) {values, bytes, lvn_read_##function},
+#define ROW(name, function, id, values, bytes, write, file_type) {values, bytes, read_##function},
     LVN_GGML_MAP(ROW)
 #undef ROW
 };
@@ -136,4 +136,34 @@ void lvn_ggml_read(const struct lvn_ggml_block *type, const void *data, int64_t 
         to += take;
         n -= take;
     }
+}
+
+void lvn_ggml_put(const struct lvn_blocks *b, const void *from, int64_t row, int64_t to_row, void *p)
+{
+    const struct lvn_ggml_block *type = lvn_ggml_block(b->dtype);
+    const int64_t bytes = b->columns / type->values * type->bytes;
+    memcpy((char *)p + to_row * bytes, (const char *)from + row * bytes, (size_t)bytes);
+}
+
+/* --- NF4 whose parts are in a file --- */
+
+void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
+{
+    for (int64_t i = first; i < first + n; i++) {
+        const uint8_t two = x->value[i / 2];
+        *to++ = x->code[i % 2 ? two & 15 : two >> 4] * lvn_nf4_factor(x, i / LVN_NF4_BLOCK);
+    }
+}
+
+void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p)
+{
+    const struct lvn_nf4 to = lvn_nf4_of(b, p);
+    const size_t count = (size_t)(b->rows * b->columns), blocks = (count + LVN_NF4_BLOCK - 1) / LVN_NF4_BLOCK,
+                 groups = (blocks + LVN_NF4_GROUP - 1) / LVN_NF4_GROUP;
+    memcpy(to.code, from->code, sizeof *to.code * LVN_NF4_CODES);
+    memcpy(to.map, from->map, sizeof *to.map * LVN_NF4_FACTORS);
+    to.offset[0] = from->offset[0];
+    memcpy(to.group, from->group, sizeof *to.group * groups);
+    memcpy(to.factor, from->factor, blocks);
+    memcpy(to.value, from->value, (count + 1) / 2);
 }

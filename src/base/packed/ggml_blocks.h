@@ -7,7 +7,7 @@
 
 #include "packed/packed.h"
 
-/* X(name in C and in messages, reader of a block, number in files, values, bytes,
+/* X(name in C and in messages, reader of a block in ggml_blocks.c, number in files, values, bytes,
  * writer of a block in gguf_types.c or NULL, general.file_type of files that are mostly of this type). */
 #define LVN_GGML_MAP(X)                                                                                                \
     X(Q8_0, q8_0, 8, 32, 34, write_q8_0, 7)                                                                            \
@@ -43,12 +43,6 @@ void lvn_ggml_read(const struct lvn_ggml_block *type, const void *data, int64_t 
 void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to);
 /* Copy all parts to the matrix p. */
 void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p);
-
-/* From one block to its values. */
-#define LVN_X(name, function, id, values, bytes, write, file_type)                                                     \
-    void lvn_read_##function(const unsigned char *block, float *to);
-LVN_GGML_MAP(LVN_X)
-#undef LVN_X
 
 /* One fp16 value as fp32. */
 static inline float lvn_fp16_get(uint16_t half)

@@ -76,30 +76,10 @@ static int64_t nf4_bytes(const struct lvn_blocks *b)
            aligned(ceil_div(b->rows * b->columns, 2));
 }
 
-void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
-{
-    for (int64_t i = first; i < first + n; i++) {
-        const uint8_t two = x->value[i / 2];
-        *to++ = x->code[i % 2 ? two & 15 : two >> 4] * lvn_nf4_factor(x, i / LVN_NF4_BLOCK);
-    }
-}
-
 static void nf4_read(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to)
 {
     const struct lvn_nf4 x = lvn_nf4_of(b, p);
     lvn_nf4_read(&x, row * b->columns + column, n, to);
-}
-
-void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p)
-{
-    const struct lvn_nf4 to = lvn_nf4_of(b, p);
-    const size_t blocks = (size_t)nf4_blocks(b), groups = (size_t)ceil_div(nf4_blocks(b), LVN_NF4_GROUP);
-    memcpy(to.code, from->code, sizeof *to.code * LVN_NF4_CODES);
-    memcpy(to.map, from->map, sizeof *to.map * LVN_NF4_FACTORS);
-    to.offset[0] = from->offset[0];
-    memcpy(to.group, from->group, sizeof *to.group * groups);
-    memcpy(to.factor, from->factor, blocks);
-    memcpy(to.value, from->value, (size_t)ceil_div(b->rows * b->columns, 2));
 }
 
 /* The index of the nearest of the sorted numbers; of two that are equally near, the smaller. */
@@ -261,12 +241,6 @@ static int64_t ggml_bytes(const struct lvn_blocks *b)
 static void ggml_read(const struct lvn_blocks *b, const void *p, int64_t row, int64_t column, int64_t n, float *to)
 {
     lvn_ggml_read(lvn_ggml_block(b->dtype), (const char *)p + row * ggml_row_bytes(b), column, n, to);
-}
-
-void lvn_ggml_put(const struct lvn_blocks *b, const void *from, int64_t row, int64_t to_row, void *p)
-{
-    const int64_t bytes = ggml_row_bytes(b);
-    memcpy((char *)p + to_row * bytes, (const char *)from + row * bytes, (size_t)bytes);
 }
 
 /* --- all formats --- */

@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "base/text.h"
 #include "base/work.h"
-#include "formats/bitsandbytes.h"
+#include "formats/bitsandbytes/bitsandbytes.h"
 #include "formats/json.h"
 #include "formats/torch.h"
 

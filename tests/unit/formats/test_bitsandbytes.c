@@ -1,4 +1,4 @@
-/* test_bitsandbytes.c - covers: src/files/formats/bitsandbytes.c
+/* test_bitsandbytes.c - covers: src/files/formats/bitsandbytes/bitsandbytes.c
  *
  * A matrix that bitsandbytes 0.50.2 has quantized (tools/make_bitsandbytes.py): its values bit by bit, and what is
  * refused if parts are missing, contradict each other or are of another kind. */
