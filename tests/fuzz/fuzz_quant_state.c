@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "formats/bitsandbytes/bitsandbytes.h"
+#include "model_io/bitsandbytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -158,12 +158,12 @@ void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
 void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p)
 {
     const struct lvn_nf4 to = lvn_nf4_of(b, p);
-    const size_t count = (size_t)(b->rows * b->columns), blocks = (count + LVN_NF4_BLOCK - 1) / LVN_NF4_BLOCK,
-                 groups = (blocks + LVN_NF4_GROUP - 1) / LVN_NF4_GROUP;
+    const size_t count = (size_t)(b->rows * b->columns), factors = (count + LVN_NF4_BLOCK - 1) / LVN_NF4_BLOCK,
+                 groups = (factors + LVN_NF4_GROUP - 1) / LVN_NF4_GROUP;
     memcpy(to.code, from->code, sizeof *to.code * LVN_NF4_CODES);
     memcpy(to.map, from->map, sizeof *to.map * LVN_NF4_FACTORS);
     to.offset[0] = from->offset[0];
     memcpy(to.group, from->group, sizeof *to.group * groups);
-    memcpy(to.factor, from->factor, blocks);
+    memcpy(to.factor, from->factor, factors);
     memcpy(to.value, from->value, (count + 1) / 2);
 }

@@ -7,7 +7,6 @@
 #include "base/list.h"
 #include "base/text.h"
 #include "base/work.h"
-#include "formats/bitsandbytes/bitsandbytes.h"
 #include "formats/json.h"
 #include "formats/torch.h"
 
@@ -236,8 +235,6 @@ enum lvn_status lvn_weights_open(struct lvn_weights *weights, const char *path)
     *weights = (struct lvn_weights){0};
     lvn_arena_init(&weights->arena);
     enum lvn_status status = open_any(weights, path);
-    if (status == LVN_OK && weights->n && weights->file->kind == SAFETENSORS)
-        status = lvn_bitsandbytes_join(&weights->arena, weights->tensor, &weights->n);
     if (status != LVN_OK) lvn_weights_close(weights);
     return status;
 }

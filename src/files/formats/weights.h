@@ -6,7 +6,7 @@
  *     NAME.gguf (llama.cpp), or the first of several files, NAME-00001-of-00003.gguf
  *
  * All are memory maps: opening reads headers only. Tensors may be unaligned, those of torch.save() need not be
- * contiguous, and those of GGUF and bitsandbytes' (bitsandbytes/bitsandbytes.h) may consist of packed blocks: read them
+ * contiguous, and those of GGUF and bitsandbytes' (model_io/bitsandbytes.h) may consist of packed blocks: read them
  * with lvn_weight_read(). */
 #ifndef LVN_WEIGHTS_H
 #define LVN_WEIGHTS_H

@@ -371,7 +371,7 @@ static enum lvn_status check_quantized(const char *name, const json_t *root)
     const json_t *packed = json_object_get(root, "quantization_config");
     const char *method = json_string_value(json_object_get(packed, "quant_method"));
     if (method && strcmp(method, "bitsandbytes") == 0 && json_is_true(json_object_get(packed, "load_in_4bit")))
-        return LVN_OK; /* formats/bitsandbytes/bitsandbytes.h checks the tensors */
+        return LVN_OK; /* model_io/bitsandbytes.h checks the tensors */
     LVN_CHECK(
         !packed || json_is_null(packed), UNSUPPORTED,
         "%s: quantization_config (%.40s) says that the weights are quantized, and levin reads fp32, fp16, bf16, fp64 "

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "model_io/bitsandbytes.h"
 #include "model_io/gguf_model.h"
 #include "model_io/model_config.h"
 #include "model_io/model_find.h"
@@ -122,6 +123,7 @@ static enum lvn_status open_files(struct lvn_pretrained *p, const char *base, in
     if (!p->dir) return LVN_MEMORY;
     if (directory) LVN_TRY(lvn_pretrained_config(p));
     LVN_TRY(lvn_weights_open(&p->weights, p->path));
+    LVN_TRY(lvn_bitsandbytes_join(&p->weights.arena, p->weights.tensor, &p->weights.n));
     if (p->weights.gguf) p->dir = p->path;
     if (!directory) LVN_TRY(p->weights.gguf ? lvn_gguf_model_read(p) : load_args(p));
     LVN_TRY(check_layers(p));

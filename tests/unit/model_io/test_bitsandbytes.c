@@ -1,18 +1,26 @@
-/* test_bitsandbytes.c - covers: src/files/formats/bitsandbytes/bitsandbytes.c
+/* test_bitsandbytes.c - covers: src/run/model_io/bitsandbytes.c
  *
  * A matrix that bitsandbytes 0.50.2 has quantized (tools/make_bitsandbytes.py): its values bit by bit, and what is
  * refused if parts are missing, contradict each other or are of another kind. */
 #include "io_test.h"
 
-#include "formats/weights.h"
+#include "model_io/bitsandbytes.h"
 
 #define GOLDEN "tests/golden/bitsandbytes/nf4.safetensors"
+
+static enum lvn_status open_joined(struct lvn_weights *w, const char *path)
+{
+    LVN_TRY(lvn_weights_open(w, path));
+    enum lvn_status status = lvn_bitsandbytes_join(&w->arena, w->tensor, &w->n);
+    if (status != LVN_OK) lvn_weights_close(w);
+    return status;
+}
 
 static void equals_bitsandbytes(void **state)
 {
     (void)state;
     struct lvn_weights w;
-    ASSERT_OK(lvn_weights_open(&w, GOLDEN));
+    ASSERT_OK(open_joined(&w, GOLDEN));
     assert_int_equal(w.n, 3); /* a.bias, a.weight, values */
     const struct lvn_weight *t = lvn_weights_find(&w, "a.weight"), *expected = lvn_weights_find(&w, "values");
     assert_true(t && expected && lvn_desc_same_shape(&t->desc, &expected->desc));
@@ -55,7 +63,7 @@ static const char *changed(const char *old, const char *new)
 #define REFUSED(status, words, old, new)                                                                               \
     do {                                                                                                               \
         struct lvn_weights w;                                                                                          \
-        ASSERT_FAILS(status, words, lvn_weights_open(&w, changed(old, new)));                                          \
+        ASSERT_FAILS(status, words, open_joined(&w, changed(old, new)));                                               \
         assert_non_null(strstr(levin_error_text(), "changed.safetensors"));                                            \
         assert_non_null(strstr(levin_error_text(), "a.weight"));                                                       \
     } while (0)

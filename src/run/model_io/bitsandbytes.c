@@ -1,5 +1,5 @@
 /* bitsandbytes.c - see bitsandbytes.h. */
-#include "formats/bitsandbytes/bitsandbytes.h"
+#include "model_io/bitsandbytes.h"
 
 #include <math.h>
 #include <stdlib.h>
