@@ -84,32 +84,37 @@ LVN_INLINE void few_factors(const struct lvn_nf4 *x, int64_t first, int64_t n, f
     for (int64_t i = 0; i < n; i++) to[i] = lvn_nf4_factor(x, first + i);
 }
 
-/* sum += 64 steps of nf4 at p. */
-LVN_INLINE void few_nf4_unit(const uint8_t *p, vf code, float factor, const float *a, int64_t a_row, const int rows,
-                             struct vacc *sum)
+/* Four values of nf4 in each lane. */
+LVN_INLINE vu few_words(const uint8_t *p)
 {
     typedef uint16_t words __attribute__((vector_size(2 * LVN_LANES)));
-    static const int shift[FEW_VECTORS] = {4, 0, 12, 8}; /* the first of two values is in the upper half of a byte */
     words w;
     memcpy(&w, p, sizeof w);
-    const vu four = __builtin_convertvector(w, vu);
-    code *= vset(factor);
-    LVN_UNROLL
-    for (int v = 0; v < FEW_VECTORS; v++) {
-        const vf x = few_select(four >> shift[v], code);
-        LVN_UNROLL
-        for (int r = 0; r < rows; r++) sum[r] = vacc_fma(sum[r], vload(a + r * a_row + v * LVN_LANES), x);
-    }
+    return __builtin_convertvector(w, vu);
 }
 
-/* The same of int8, without the factor. */
-LVN_INLINE void few_int8_unit(const int8_t *p, const float *a, int64_t a_row, const int rows, struct vacc *sum)
+/* sum += 64 steps of each column, at p + i; those of int8 without the factor. A vector of A is used for all columns
+ * when it is loaded, because with more of them there are too few registers. */
+LVN_INLINE void few_unit(const uint8_t *const p[FEW_COLUMNS], int64_t i, const vf code[FEW_COLUMNS], const float *a,
+                         int64_t a_row, const int columns, const int rows, struct vacc sum[FEW_COLUMNS][FEW],
+                         const bool nf4)
 {
+    static const int shift[FEW_VECTORS] = {4, 0, 12, 8}; /* the first of two values is in the upper half of a byte */
+    vu four[FEW_COLUMNS];
+    LVN_UNROLL
+    for (int c = 0; nf4 && c < columns; c++) four[c] = few_words(p[c] + i);
     LVN_UNROLL
     for (int v = 0; v < FEW_VECTORS; v++) {
-        const vf x = few_bytes(p + v * LVN_LANES);
+        vf x[FEW_COLUMNS];
         LVN_UNROLL
-        for (int r = 0; r < rows; r++) sum[r] = vacc_fma(sum[r], vload(a + r * a_row + v * LVN_LANES), x);
+        for (int c = 0; c < columns; c++)
+            x[c] = nf4 ? few_select(four[c] >> shift[v], code[c]) : few_bytes((const int8_t *)p[c] + i + v * LVN_LANES);
+        LVN_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vf y = vload(a + r * a_row + v * LVN_LANES);
+            LVN_UNROLL
+            for (int c = 0; c < columns; c++) sum[c][r] = vacc_fma(sum[c][r], y, x[c]);
+        }
     }
 }
 
@@ -133,15 +138,14 @@ LVN_INLINE void few_block(const struct few_blocks *f, int64_t at, int64_t j, int
         for (int r = 0; r < rows; r++) sum[c][r] = vacc_set(vset(0));
     }
     for (int64_t i = 0; i < k; i += FEW_UNIT) {
+        const int64_t bytes = nf4 ? i / 2 : i;
+        vf scaled[FEW_COLUMNS];
         LVN_UNROLL
         for (int c = 0; c < columns; c++) {
-            const uint8_t *q = p[c] + (nf4 ? i / 2 : i);
-            __builtin_prefetch(q + columns * row); /* the next columns at this k */
-            if (nf4)
-                few_nf4_unit(q, code, factor[c][i / FEW_UNIT], a + i, f->k, rows, sum[c]);
-            else
-                few_int8_unit((const int8_t *)q, a + i, f->k, rows, sum[c]);
+            __builtin_prefetch(p[c] + bytes + columns * row); /* the next columns at this k */
+            if (nf4) scaled[c] = code * vset(factor[c][i / FEW_UNIT]);
         }
+        few_unit(p, bytes, scaled, a + i, f->k, columns, rows, sum, nf4);
     }
     const float *scale = nf4 ? NULL : lvn_int8_factors(&g->b_blocks, g->b) + j;
     for (int c = 0; c < columns && c < n; c++)
