@@ -103,6 +103,8 @@ code 0 "$LEVIN" train --data.path=text.txt --data.kind=documents --model.init=m-
     --trainer.batch_size=4 --run_dir=adapted
 says "m-q8_0.gguf" adapted/checkpoints/last/adapter/adapter_config.json
 code 0 "$LEVIN" export adapted merged.gguf
+says "which are widened to fp32" err
+says "; adapters are merged into these values; --base names the 16-bit model to merge into" err
 near "$(loss adapted)" "$(loss merged.gguf)" 1e-6
 
 # --- options ---

@@ -530,9 +530,11 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
     LVN_TRY(is_gguf(c, &gguf, &type));
     LVN_TRY(lvn_pretrained_open_on(&p, c->operand[0], "best", c->flag[LVN_FLAG_export_base].t));
     bool adapters = strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
-    enum lvn_status status = adapters ? export_adapters(c, &p)
-                             : gguf   ? export_gguf(c, &p, &n, type)
-                                      : export_model(c, &p, &n);
+    const char *why =
+        p.base ? "adapters are merged into these values; --base names the 16-bit model to merge into" : "";
+    enum lvn_status status = adapters ? LVN_OK : lvn_pretrained_keep_blocks(&p, LVN_F32, why, &p.config);
+    if (status == LVN_OK)
+        status = adapters ? export_adapters(c, &p) : gguf ? export_gguf(c, &p, &n, type) : export_model(c, &p, &n);
     lvn_model_state_free(n);
     lvn_pretrained_close(&p);
     return status;
