@@ -107,6 +107,23 @@ says "which are widened to fp32" err
 says "; adapters are merged into these values; --base names the 16-bit model to merge into" err
 near "$(loss adapted)" "$(loss merged.gguf)" 1e-6
 
+# --- adapters alone ---
+code 0 "$LEVIN" export adapted adapter.gguf --adapter
+says "adapters of " out
+python3 - <<'P'
+import json, struct
+data = open("adapter.gguf", "rb").read()
+for text in (b"general.type", b"adapter.type", b"adapter.lora.alpha", b"blk.0.attn_q.weight.lora_a", b"blk.0.attn_q.weight.lora_b"):
+    assert text in data, text
+config = json.load(open("adapted/checkpoints/last/adapter/adapter_config.json"))
+at = data.index(b"adapter.lora.alpha") + len("adapter.lora.alpha")
+assert struct.unpack_from("<If", data, at) == (6, config["lora_alpha"])
+P
+code 2 "$LEVIN" export base b.gguf --adapter
+says "has no adapters to write with --adapter" err
+code 2 "$LEVIN" export adapted folder --adapter
+says "--adapter writes a GGUF file" err
+
 # --- options ---
 code 2 "$LEVIN" export run m.gguf --type=q4_k
 says "--type is 'q4_k'; expected f32, f16, bf16 or q8_0" err

@@ -442,6 +442,9 @@ static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct l
               "'%s': --type is the number type of a GGUF file; give a name that ends in .gguf, or leave it out", out);
     LVN_CHECK(!*is || wanted || !c->given[LVN_FLAG_export_format], ARG,
               "'%s': a GGUF file has no --format=%.40s; leave it out, or give a folder", out, format);
+    LVN_CHECK(*is || !lvn_cli_on(c, LVN_FLAG_export_adapter), ARG,
+              "'%s': --adapter writes a GGUF file; give a name that ends in .gguf, or --format=peft for PEFT's files",
+              out);
     LVN_CHECK(*type && (!lvn_dtype_is_packed((*type)->type) || (*type)->write), ARG,
               "--type is '%.40s'; expected f32, f16, bf16 or q8_0", name);
     return LVN_OK;
@@ -490,6 +493,36 @@ static enum lvn_status export_gguf(struct lvn_cli *c, struct lvn_pretrained *p, 
     return status;
 }
 
+/* Adapters alone. */
+static enum lvn_status export_gguf_adapter(struct lvn_cli *c, const struct lvn_pretrained *p,
+                                           const struct lvn_gguf_type *type)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *out = c->operand[1], *path = out, *part, *file = lvn_path_name(out);
+    char text[LVN_NUMBER_TEXT];
+    int64_t count = 0;
+    LVN_CHECK(p->base, ARG,
+              "'%s' has no adapters to write with --adapter; give a run with lora.rank and without "
+              "lora.merge_checkpoints, or a folder of PEFT's",
+              c->operand[0]);
+    LVN_CHECK(!c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
+              "--block-size and --vocab-size are of a whole model, and --adapter writes adapters: leave them out");
+    LVN_TRY(begin_file(&a, &path, &part));
+    const char *name = lvn_arena_printf(&a, "%.*s", (int)lvn_path_stem(file), file);
+    if (!name) return LVN_MEMORY;
+    LVN_TRY(lvn_gguf_adapter_write(part, p, name, type));
+    LVN_TRY(lvn_file_rename(part, path));
+    for (int i = 0; i < p->adapters.file.n; i++) count += lvn_desc_count(&p->adapters.file.tensor[i].desc);
+    lvn_cli_print(
+        c,
+        "%s: adapters of %s parameters as gguf, %s; llama.cpp adds them to their base model, '%s', written as "
+        "GGUF (--lora)\n",
+        out, lvn_count_text(count, text), type->name, p->adapters.base ? p->adapters.base : p->base->path);
+    lvn_cli_add(c, "path", json_string(out));
+    lvn_cli_add(c, "parameters", json_integer(count));
+    return LVN_OK;
+}
+
 static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n)
 {
     const struct lvn_model *variant;
@@ -529,12 +562,16 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
     LVN_TRY(refuse_ranks());
     LVN_TRY(is_gguf(c, &gguf, &type));
     LVN_TRY(lvn_pretrained_open_on(&p, c->operand[0], "best", c->flag[LVN_FLAG_export_base].t));
-    bool adapters = strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
+    const bool gguf_adapter = lvn_cli_on(c, LVN_FLAG_export_adapter),
+               adapters = gguf_adapter || strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
     const char *why =
         p.base ? "adapters are merged into these values; --base names the 16-bit model to merge into" : "";
     enum lvn_status status = adapters ? LVN_OK : lvn_pretrained_keep_blocks(&p, LVN_F32, why, &p.config);
     if (status == LVN_OK)
-        status = adapters ? export_adapters(c, &p) : gguf ? export_gguf(c, &p, &n, type) : export_model(c, &p, &n);
+        status = gguf_adapter ? export_gguf_adapter(c, &p, type)
+                 : adapters   ? export_adapters(c, &p)
+                 : gguf       ? export_gguf(c, &p, &n, type)
+                              : export_model(c, &p, &n);
     lvn_model_state_free(n);
     lvn_pretrained_close(&p);
     return status;

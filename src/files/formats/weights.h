@@ -3,7 +3,7 @@
  *     model.safetensors, or several files with model.safetensors.index.json
  *     pytorch_model.bin, or several files with pytorch_model.bin.index.json (torch.save of a state_dict)
  *     ckpt.pt etc. (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
- *     NAME.gguf (llama.cpp), or the first of several files, NAME-00001-of-00003.gguf
+ *     NAME.gguf (llama.cpp); files in several parts, NAME-00001-of-00003.gguf, are refused
  *
  * All are memory maps: opening reads headers only. Tensors may be unaligned, those of torch.save() need not be
  * contiguous, and those of GGUF and bitsandbytes' (model_io/bitsandbytes.h) may consist of packed blocks: read them

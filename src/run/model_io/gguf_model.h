@@ -25,6 +25,10 @@ struct lvn_gguf_model {
 /* Writes `path`, fsynced. A failure leaves no file. */
 enum lvn_status lvn_gguf_model_write(const char *path, const struct lvn_gguf_model *model) LVN_CHECKED;
 
+/* Writes the adapters of p alone, in the same way. UNSUPPORTED if they have more than pairs of low rank. */
+enum lvn_status lvn_gguf_adapter_write(const char *path, const struct lvn_pretrained *p, const char *name,
+                                       const struct lvn_gguf_type *type) LVN_CHECKED;
+
 /* Metadata after the architecture's name and a point, and keys of config.json: scaling of rotary positions. */
 extern const struct lvn_gguf_key lvn_gguf_scaling[];
 /* Metadata of levin, from which the divisors below were computed; other programs ignore them. */
