@@ -508,11 +508,11 @@ static const struct op_case op_cases[] = {
     {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1, .summed = 2}, .momentum = 0.9}, .count = 65},
     {LVN_OP_muon_direction, .attr.muon_direction = {{.clip_value = 0.1}, .momentum = 0}, .count = 1031},
 
-    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {REAL(1, 1)}},
-    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {REAL(17, 33)}},
-    {LVN_OP_orthogonalize, .attr.orthogonalize = {2}, .in = {REAL(33, 67)}},
-    {LVN_OP_orthogonalize, .attr.orthogonalize = {1}, .in = {REAL(67, 33)}},
-    {LVN_OP_orthogonalize, .attr.orthogonalize = {5}, .in = {AROUND(0, 1e-9, 130, 97)}, .large = true},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {5, false}, .in = {REAL(1, 1)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {5, false}, .in = {REAL(17, 33)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {2, false}, .in = {REAL(33, 67)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {1, false}, .in = {REAL(67, 33)}},
+    {LVN_OP_orthogonalize, .attr.orthogonalize = {5, false}, .in = {AROUND(0, 1e-9, 130, 97)}, .large = true},
 
     {LVN_OP_muon_step, .attr.muon_step = {{.lr_scale = 1}, .ratio = 1}, .count = 1},
     {LVN_OP_muon_step, .attr.muon_step = {{.weight_decay = 0.1, .lr_scale = 2, .summed = 1}, .ratio = 2}, .count = 65},
