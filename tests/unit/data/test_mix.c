@@ -17,8 +17,7 @@ static void proportions(void **state)
         "[{path: a, weight: 1}, {path: b, weight: 1}, {path: c, weight: 1}]",
         "[{path: a, weight: 97}, {path: b, weight: 1}, {path: c, weight: 1}, {path: d, weight: 1}]",
         "[{path: a, weight: 0.25}, {path: b, weight: 0.125}, {path: c, weight: 3.5}, {path: d, weight: 0.01}]",
-        "[{path: a, weight: 13}, {path: b, weight: 8}, {path: c, weight: 5}, {path: d, weight: 3}, {path: e, weight: "
-        "1}]",
+        "[{path: a, weight: 13}, {path: b, weight: 8}, {path: c, weight: 5}, {path: d, weight: 3}]",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct lvn_mix *m;
