@@ -117,12 +117,34 @@ struct nf4_writer {
     float *factor; /* of each block, in fp32 */
 };
 
-/* The number of middles below x, which is the index of the nearest code. */
-static unsigned nearest_code(const float *middle, float x)
+/* For the nearest code of a number: its index is the number of middles between codes that are below it. [-1, 1] is cut
+ * into cells with at most one middle each, so one comparison is enough. */
+enum { CELLS = 32 };
+struct nearest {
+    float middle[LVN_NF4_CODES]; /* the last one is infinite */
+    uint8_t below[CELLS + 1];    /* middles in the cells before */
+};
+
+static int cell_of(float x)
 {
-    unsigned n = 0;
-    for (int i = 0; i < LVN_NF4_CODES - 1; i++) n += x > middle[i];
-    return n;
+    return x > -1 ? (int)((x + 1) * (CELLS / 2)) : 0; /* 0 for NaN */
+}
+
+static void nearest_init(struct nearest *nearest)
+{
+    int n = 0;
+    for (int i = 0; i + 1 < LVN_NF4_CODES; i++) nearest->middle[i] = (normal_floats[i] + normal_floats[i + 1]) / 2;
+    nearest->middle[LVN_NF4_CODES - 1] = INFINITY;
+    for (int cell = 0; cell <= CELLS; cell++) {
+        nearest->below[cell] = (uint8_t)n;
+        n += n < LVN_NF4_CODES - 1 && cell_of(nearest->middle[n]) == cell;
+    }
+}
+
+static unsigned nearest_code(const struct nearest *nearest, float x)
+{
+    const unsigned n = nearest->below[cell_of(x)];
+    return n + (x > nearest->middle[n]);
 }
 
 /* Values of this thread's blocks. */
@@ -130,17 +152,17 @@ static void write_values(void *argument, int thread, int n_threads)
 {
     const struct nf4_writer *w = argument;
     const int64_t count = w->b->rows * w->b->columns;
-    float middle[LVN_NF4_CODES];
+    struct nearest nearest;
     int64_t block, end;
-    for (int i = 0; i + 1 < LVN_NF4_CODES; i++) middle[i] = (normal_floats[i] + normal_floats[i + 1]) / 2;
+    nearest_init(&nearest);
     lvn_thread_range(nf4_blocks(w->b), 1, thread, n_threads, &block, &end);
     for (; block < end; block++) {
         const int64_t first = block * LVN_NF4_BLOCK, n = count - first < LVN_NF4_BLOCK ? count - first : LVN_NF4_BLOCK;
         const float max = largest(w->values + first, n);
         w->factor[block] = max;
         for (int64_t i = 0; i < n; i += 2) {
-            const unsigned a = nearest_code(middle, scaled(w->values[first + i], max)),
-                           c = i + 1 < n ? nearest_code(middle, scaled(w->values[first + i + 1], max)) : 0;
+            const unsigned a = nearest_code(&nearest, scaled(w->values[first + i], max)),
+                           c = i + 1 < n ? nearest_code(&nearest, scaled(w->values[first + i + 1], max)) : 0;
             w->to.value[(first + i) / 2] = (uint8_t)(a << 4 | c);
         }
     }
