@@ -1,6 +1,6 @@
 # recipes/speedrun.sh --tiny: killed in each training and continued with the bits of a run that was not; run again, it changes
 # nothing; two ranks; what it needs.
-# label: slow
+# label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export LEVIN OMP_NUM_THREADS=1
 run() { OUT=$1 bash "$LEVIN_SOURCE/recipes/speedrun.sh" --tiny 1 --trainer.max_steps=40 --trainer.limit_val_batches=2 \

@@ -18,9 +18,7 @@
 #define vectors_run lvn_gemm_avx512.run
 #else
 #include "backend/cpu/gemm_few.h"
-#if defined(__AVX2__)
 #include "backend/cpu/gemm_few_blocks.h"
-#endif
 #include "base/threads.h"
 
 /* Maximum columns of a strip: the packed part of B fills about half of the L2 cache. */

@@ -4,9 +4,8 @@
  * Reading B dominates, so its values are decoded in registers and used there for all rows. Sixteen lanes are steps of k
  * of one column, because the bytes of a column are contiguous in k. Each lane sums every sixteenth step of a block of
  * K, and the lanes are added at its end. So bits depend neither on threads nor on the number of rows, and are the same
- * on AVX2 and AVX-512. They differ from those of widened values (on processors
- * without AVX2 they do not) in the order of the sum; for int8 the factor of a
- * column is also multiplied after the sum.
+ * on AVX2 and AVX-512. They differ from those of widened values, which processors without AVX2 use, in the order of the
+ * sum; for int8 the factor of a column is also multiplied after the sum.
  *
  * nf4: a load has 64 values, four in each 16-bit lane. The values of a block are an index to sixteen numbers, which
  * are multiplied by the factor of the block first. */
@@ -16,6 +15,7 @@
 #include "backend/cpu/gemm_few.h"
 #include "backend/cpu/simd.h"
 
+#if defined(__AVX2__)
 enum {
     FEW_KC = 1024,   /* maximum steps of a block of K */
     FEW_PART = 8192, /* numbers of A that are packed at a time, in the L1 cache */
@@ -212,5 +212,6 @@ static void few_blocks_run(const struct lvn_gemm *g, int64_t j, int64_t end)
         few_blocks_products[which][nf4](&f, j, end);
     }
 }
+#endif
 
 #endif
