@@ -1,9 +1,8 @@
 /* system.h - calls of the operating system that fail if memory or a disk is full, as a table of functions.
  *
- * What a run allocates is allocated through it (base/arena.h), but for some small objects of
- * the rendezvous and of launchers, and all files are written through it. Tests replace functions of
- * the table by functions that fail (tests/unit/faults.h); nothing else changes it. Left out: reads, and calls whose
- * failure is ignored. */
+ * All files are written through it, and almost all memory is allocated through it (base/arena.h); the rendezvous and
+ * launchers allocate some small objects directly. Tests replace functions of the table by functions that fail
+ * (tests/unit/faults.h); nothing else changes it. Left out: reads, and calls whose failure is ignored. */
 #ifndef LVN_SYSTEM_H
 #define LVN_SYSTEM_H
 

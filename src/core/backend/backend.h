@@ -107,7 +107,7 @@ struct lvn_queue_ops {
     /* Block the host until the queue is empty. */
     enum lvn_status (*finish)(struct lvn_device_queue *q);
     void *(*address)(const struct lvn_memory *m, int64_t offset); /* for library calls */
-    /* Set d->memory_bytes anew: a communication library has taken memory since the device was opened. */
+    /* Measure d->memory_bytes again, after a communication library has taken memory of the device. */
     enum lvn_status (*update_memory)(struct lvn_device *d);
 };
 

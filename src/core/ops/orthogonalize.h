@@ -31,8 +31,8 @@ static inline struct polynomial polynomial_of(bool polar_express, int64_t step)
     return polar_express ? polar[step] : (struct polynomial){schulz_a, schulz_b, schulz_c};
 }
 
-/* What makes the norms of all columns of X equal, and the norm of X a little less than 1: column j is multiplied by
- * `common` / polar_column(squares[j]). Returns common. squares: those of each column, summed. */
+/* Scaling of X to columns of equal norm, and to a norm a little below 1: column j is multiplied by polar_common() /
+ * polar_column(squares[j]). squares: the sum of squares of each column. */
 static inline double polar_column(double squares)
 {
     return fmax(sqrt(squares), polar_smallest);

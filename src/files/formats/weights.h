@@ -41,7 +41,7 @@ LVN_CHECKED enum lvn_status lvn_weights_open(struct lvn_weights *weights, const 
 /* Does the directory have one of these files? */
 bool lvn_weights_exist(const char *directory);
 void lvn_weights_close(struct lvn_weights *weights);
-/* What was read of the files leaves the process's memory: see lvn_file_map_drop(). */
+/* Drop the pages of the files that were read from memory: lvn_file_map_drop(). */
 void lvn_weights_drop(const struct lvn_weights *weights);
 /* NULL if there is no tensor of that name. */
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, const char *name);

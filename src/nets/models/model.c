@@ -179,3 +179,18 @@ void lvn_model_declare(struct levin_graph *g, const struct lvn_model_config *c)
     }
     lvn_model_build(g, c, inputs);
 }
+
+enum lvn_status lvn_model_params_new(struct lvn_params **out, const struct lvn_model_config *c)
+{
+    struct lvn_params *params = lvn_params_new();
+    struct levin_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
+    enum lvn_status status = LVN_MEMORY;
+    if (g) {
+        lvn_model_declare(g, c);
+        status = lvn_graph_status(g);
+    }
+    lvn_graph_free(g);
+    *out = status == LVN_OK ? params : NULL;
+    if (status != LVN_OK) lvn_params_free(params);
+    return status;
+}

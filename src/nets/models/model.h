@@ -248,7 +248,7 @@ struct lvn_model {
     /* Replaces each 0 that means a derived default by its value; NULL: there are none. The graph is built from,
      * and config.json written with, the resolved fields; the configuration itself keeps the zeros. */
     void (*resolve_defaults)(void *fields);
-    /* What its authors train with, for models whose one dial (`depth`) sets it; NULL: it has none. */
+    /* The authors' training settings for a depth; NULL: none. */
     void (*train_by_depth)(const void *fields, int64_t batch, struct lvn_depth_plan *out);
     /* Checks that ranges cannot express; sizes set from the data may still be 0. ARG or UNSUPPORTED with a message;
      * NULL: none. */
@@ -317,5 +317,7 @@ struct levin_tensor *lvn_model_build(struct levin_graph *g, const struct lvn_mod
                                      struct levin_tensor *const *inputs);
 /* Builds the same on the smallest possible inputs, to declare the model's parameters. */
 void lvn_model_declare(struct levin_graph *g, const struct lvn_model_config *c);
+/* The model's parameters, without values, to compare files with. */
+enum lvn_status lvn_model_params_new(struct lvn_params **out, const struct lvn_model_config *c) LVN_CHECKED;
 
 #endif

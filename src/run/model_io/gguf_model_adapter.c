@@ -61,19 +61,11 @@ static enum lvn_status add(struct writer *x, const struct lvn_param *q)
 
 static enum lvn_status add_all(struct writer *x)
 {
-    struct lvn_params *params = lvn_params_new();
-    struct levin_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
-    enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
-    if (g) {
-        lvn_model_declare(g, &x->p->config);
-        status = lvn_graph_status(g);
-    }
-    if (status == LVN_OK) {
-        x->item = lvn_arena_alloc(&x->arena, sizeof *x->item * (size_t)(2 * params->n + 1));
-        status = x->item ? LVN_OK : LVN_MEMORY;
-    }
+    struct lvn_params *params;
+    LVN_TRY(lvn_model_params_new(&params, &x->p->config));
+    x->item = lvn_arena_alloc(&x->arena, sizeof *x->item * (size_t)(2 * params->n + 1));
+    enum lvn_status status = x->item ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < params->n; i++) status = add(x, params->list[i]);
-    lvn_graph_free(g);
     lvn_params_free(params);
     return status;
 }

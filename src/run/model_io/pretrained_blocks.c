@@ -86,19 +86,11 @@ static enum lvn_status add(struct choice *c, const struct lvn_param *q, enum lvn
 
 static enum lvn_status choose(struct choice *c, enum lvn_dtype quantize)
 {
-    struct lvn_params *params = lvn_params_new();
-    struct levin_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
-    enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
-    if (g) {
-        lvn_model_declare(g, &c->p->config);
-        status = lvn_graph_status(g);
-    }
-    if (status == LVN_OK) {
-        c->list = lvn_arena_alloc(&c->p->arena, sizeof *c->list * (size_t)(params->n + 1));
-        status = c->list ? LVN_OK : LVN_MEMORY;
-    }
+    struct lvn_params *params;
+    LVN_TRY(lvn_model_params_new(&params, &c->p->config));
+    c->list = lvn_arena_alloc(&c->p->arena, sizeof *c->list * (size_t)(params->n + 1));
+    enum lvn_status status = c->list ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < params->n; i++) status = add(c, params->list[i], quantize);
-    lvn_graph_free(g);
     lvn_params_free(params);
     return status;
 }

@@ -204,20 +204,13 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
              lvn_pretrained_source(p), (long long)wanted, (long long)seen, list, more);
 }
 
-/* The parameters of a config, to compare the file with. */
 enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)
 {
-    struct lvn_params *params = lvn_params_new();
-    struct levin_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
-    enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
-    if (g) {
-        lvn_model_declare(g, &p->config);
-        status = lvn_graph_status(g);
-    }
+    struct lvn_params *params;
     struct findings f = {0};
-    if (status == LVN_OK) status = p->base ? lvn_pretrained_check_adapters(p, params) : compare(p, params, &f);
+    LVN_TRY(lvn_model_params_new(&params, &p->config));
+    enum lvn_status status = p->base ? lvn_pretrained_check_adapters(p, params) : compare(p, params, &f);
     lvn_text_release(&f.list);
-    lvn_graph_free(g);
     lvn_params_free(params);
     return status;
 }

@@ -128,7 +128,7 @@ struct lvn_dataset {
     struct lvn_mask mask;     /* if masks */
     bool masks;               /* o->masks */
     struct lvn_split split[LVN_SPLIT_COUNT];
-    struct lvn_mix *mix; /* data.mix: the other sources, whose rows are alike; this data set is the first. NULL: none */
+    struct lvn_mix *mix; /* data.mix: its sources, of which this data set is the first; NULL: none */
     bool for_evaluation; /* as in the options */
     char *path;          /* data.path, or the kind's name; for messages */
     bool is_file;        /* data.path is one file, not a folder of splits */

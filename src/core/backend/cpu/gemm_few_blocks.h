@@ -163,7 +163,7 @@ LVN_INLINE void few_columns_of(const struct few_blocks *f, int64_t j, int64_t en
         for (int64_t at = 0; at < f->k; at += f->block) few_block(f, at, j, end - j, columns, rows, nf4);
 }
 
-/* Columns at a time: as many sums as registers hold. */
+/* Columns at a time; more of them need more registers for sums than there are. */
 #if defined(__AVX512F__)
 #define FEW_AT_ONCE(rows) (rows == 1 ? 4 : 2)
 #else
