@@ -65,8 +65,17 @@ dial 'd["trainer.max_steps"] == 4980 and d["trainer.batch_size"] == 512 and near
 dial 'd["trainer.max_steps"] == 33408 and near("optimizer.lr", 0.001767766952966369) and near("optimizer.weight_decay", 0.18774820132164527)' \
     --model.depth=6 --model.vocab_size=2048 --trainer.batch_size=2
 dial 'd["optimizer.kind"] == "muon" and d["optimizer.variant"] == "torch"' --model.depth=4 --trainer.accelerator=opencl
-dial 'd["optimizer.kind"] == "adamw" and d["trainer.max_steps"] == 7 and d["schedule.kind"] == "constant" and d["trainer.batch_size"] == 128' \
+# a key that is given replaces this key alone; another optimizer has none of these keys, another schedule not those of wsd
+dial 'd["optimizer.kind"] == "muon" and d["trainer.max_steps"] == 7 and d["schedule.kind"] == "wsd" and d["trainer.batch_size"] == 128 \
+    and near("optimizer.lr", 1e-3) and near("schedule.min_lr", 5e-5) and "wte" in d["optimizer.groups"] and near("optimizer.momentum", 0.97)' \
     --model.depth=4 --optimizer.lr=1e-3 --trainer.max_steps=7
+dial 'near("optimizer.momentum", 0.9) and not d["optimizer.groups"] and near("optimizer.lr", 0.02 * 0.5**0.5)' \
+    --model.depth=4 --model.vocab_size=32768 --optimizer.momentum=0.9 --optimizer.groups='[]'
+dial 'd["optimizer.kind"] == "muon" and d["schedule.kind"] == "cosine" and near("schedule.min_lr", 5e-5) and d["schedule.warmup_steps"] == 3' \
+    --model.depth=4 --schedule.kind=cosine --optimizer.lr=1e-3 --schedule.warmup_steps=3
+dial 'd["schedule.kind"] == "constant" and float(d["schedule.min_lr"]) == 0' --model.depth=4 --schedule.kind=constant
+dial 'd["optimizer.kind"] == "adamw" and near("optimizer.lr", 3e-4) and near("schedule.min_lr", 1.5e-5) and not d["optimizer.groups"] and d["schedule.kind"] == "wsd"' \
+    --model.depth=4 --optimizer.kind=adamw
 dial 'd["optimizer.kind"] == "adamw" and d["trainer.batch_size"] == 12 and d["model.block_size"] == 128' --model.n_layer=4
 code 0 train dialed --model.kind=nanochat --model.depth=1 --model.n_head=2 --model.n_embd=32 --model.vocab_size=128 --model.block_size=32 --trainer.max_steps=4
 says "from model.depth: optimizer.kind=muon, optimizer.lr=" err

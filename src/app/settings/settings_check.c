@@ -712,23 +712,37 @@ static int64_t given_batch(const struct levin_settings *s, int64_t context)
     return each * ranks * context;
 }
 
+/* Does the choice of model.depth for an option suit the kinds of optimizer and schedule that are given? Its rates are
+ * those of one optimizer, and another schedule has other keys. Both kinds precede their other keys in the plan. */
+static bool suits_depth(const struct levin_settings *s, const struct lvn_depth_plan *plan, const struct lvn_option *o)
+{
+    if (o->id == LVN_OPT_optimizer_kind || o->id == LVN_OPT_schedule_kind) return true;
+    if (o->id == LVN_OPT_optimizer_variant && !computes_on_cpu(s)) return false;
+    if (!strcmp(o->part, "optimizer")) return !strcmp(s->optimizer.kind, plan->set[0].value);
+    return strcmp(o->part, "schedule") != 0 || lvn_option_is_for(o, s->schedule.kind);
+}
+
 static enum lvn_status set_by_depth(struct levin_settings *s, const struct lvn_depth_plan *plan, int64_t context)
 {
     static const char *const limits[4] = {"trainer.max_", "trainer.fast_dev_run", "trainer.overfit_batches"};
     static const char *const batch[4] = {"trainer.batch_size"};
-    static const char *const rates[4] = {"optimizer.", "schedule."};
     const int64_t rows = plan->batch / context;
+    const bool has_warmup = lvn_settings_given(s, LVN_OPT_schedule_warmup_steps);
     if (!any_given(s, batch)) LVN_TRY(suggest_count(s, "trainer.batch_size", rows > 1 ? rows : 1));
     if (!any_given(s, limits)) LVN_TRY(suggest_count(s, "trainer.max_steps", plan->steps));
-    if (any_given(s, rates)) return LVN_OK;
     for (int i = 0; plan->set[i].key; i++) {
         const struct lvn_option *o = lvn_option_find(plan->set[i].key);
-        if (o->id == LVN_OPT_optimizer_variant && !computes_on_cpu(s)) continue;
-        if (!lvn_settings_given(s, o->id)) LVN_TRY(suggest(s, plan->set[i].key, plan->set[i].value, depth_key));
+        if (lvn_settings_given(s, o->id) || !suits_depth(s, plan, o)) continue;
+        LVN_TRY(suggest(s, plan->set[i].key, plan->set[i].value, depth_key));
+    }
+    if (!lvn_settings_given(s, LVN_OPT_schedule_min_lr) && strcmp(s->schedule.kind, "constant") != 0) {
+        char text[LVN_VALUE_TEXT];
+        snprintf(text, sizeof text, "%.8g", plan->min_lr * s->optimizer.lr);
+        LVN_TRY(suggest(s, "schedule.min_lr", text, depth_key));
     }
     /* a short run has no room for the whole warm-up */
     const int64_t steps = s->trainer.max_steps;
-    if (steps > 0 && steps / 4 < (int64_t)s->schedule.warmup_steps)
+    if (steps > 0 && !has_warmup && steps / 4 < (int64_t)s->schedule.warmup_steps)
         return suggest_count(s, "schedule.warmup_steps", steps / 4);
     return LVN_OK;
 }

@@ -213,7 +213,9 @@ struct lvn_depth_plan {
     int64_t batch;  /* tokens of a step */
     int64_t steps;  /* of training */
     int64_t tokens; /* of training */
-    /* Keys of the optimizer, the schedule and clipping with their values; the last one has no key. */
+    double min_lr;  /* last learning rate, as a fraction of optimizer.lr */
+    /* Keys of the optimizer, the schedule and clipping with their values: optimizer.kind first, schedule.kind before
+     * other keys of schedules; the last one has no key. */
     struct {
         const char *key;
         char value[LVN_DEPTH_TEXT];

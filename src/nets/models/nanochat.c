@@ -295,7 +295,7 @@ static void train_by_depth(const void *fields, int64_t batch, struct lvn_depth_p
     tuned.n_embd = width_by_depth(12);
     const double tokens = floor(tokens_for_weight * scaling_weights(&c));
     const double ratio = tokens / (tokens_for_weight * scaling_weights(&tuned));
-    *out = (struct lvn_depth_plan){.batch = batch, .tokens = (int64_t)tokens};
+    *out = (struct lvn_depth_plan){.batch = batch, .tokens = (int64_t)tokens, .min_lr = 0.05};
     if (!batch) out->batch = (int64_t)exp2(rint(log2(best_batch * pow(ratio, 0.383))));
     out->steps = out->tokens / out->batch > 1 ? out->tokens / out->batch : 1;
     const double scale = sqrt((double)out->batch / best_batch), width = scale * sqrt(768.0 / (double)c.n_embd);
@@ -323,7 +323,6 @@ static void train_by_depth(const void *fields, int64_t batch, struct lvn_depth_p
     SET("schedule.warmup_steps", "40");
     SET("schedule.wsd_decay_steps", "0.65");
     SET("schedule.wsd_decay_type", "linear");
-    SET("schedule.min_lr", "%.8g", 0.05 * 0.02 * scale);
     SET("trainer.gradient_clip_val", "0");
 #undef SET
 }
