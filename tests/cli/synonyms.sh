@@ -30,7 +30,7 @@ says "unknown option '-np'; did you mean '-n'?" err
 asked "levin reads the hub and does not write there" --push_to_hub train
 
 # Flags and commands that the table names exist (test_synonyms checks its keys).
-python3 - "$LEVIN_SOURCE/src/app/settings/synonyms.def" >words <<'PY'
+python3 - "$LEVIN_SOURCE/src/run/settings/synonyms.def" >words <<'PY'
 import re, sys
 text = open(sys.argv[1]).read()
 for word, target in re.findall(r'LVN_SYNONYM\("([^"]+)",\s*"([^"]*)"', text):

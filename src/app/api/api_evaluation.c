@@ -9,12 +9,13 @@
 #include "inference/evaluation.h"
 #include "inference/prediction.h"
 #include "models/model.h"
+#include "setup/setup.h"
 
 static enum lvn_status open_ranks(struct lvn_ranks **ranks, struct levin_settings *s, unsigned parts)
 {
     struct lvn_identity identity;
     if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
-    return lvn_ranks_open(ranks, s, NULL, lvn_settings_finish(s, parts));
+    return lvn_ranks_open(ranks, &s->values, NULL, lvn_settings_finish(s, parts));
 }
 
 enum lvn_status lvn_api_class_names(const struct lvn_model_config *c, int64_t classes, char **out)
@@ -39,12 +40,14 @@ int levin_classify(struct levin_settings *s, const char *const *texts, const cha
     locale_t before = lvn_api_begin();
     struct lvn_ranks *ranks = NULL;
     struct lvn_prediction prediction = {0};
+    struct lvn_model_setup setup = {0};
     const struct lvn_new_texts given = {.text = texts, .pair = pairs, .n = n};
     struct levin_classified filled = {0};
     enum lvn_status status = LVN_API_WRITE(out, &filled, names, levin_classified);
     if (status == LVN_OK && (!texts || n < 1)) status = lvn_fail(LVN_ARG, "there are no texts: give at least one");
     if (status == LVN_OK) status = open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_TRAINER | LVN_USES_DEVICE);
-    if (status == LVN_OK) status = lvn_predict(s, ranks, &given, &prediction);
+    if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_prediction(&setup, s, &given));
+    if (status == LVN_OK) status = lvn_predict(&setup, &s->values, ranks, &prediction);
     const int64_t classes = prediction.is_number ? 0 : prediction.columns;
     if (status == LVN_OK) status = lvn_api_class_names(&prediction.config, classes, &filled.names);
     if (status == LVN_OK) {
@@ -55,6 +58,7 @@ int levin_classify(struct levin_settings *s, const char *const *texts, const cha
         status = LVN_API_WRITE(out, &filled, names, levin_classified);
     }
     lvn_prediction_release(&prediction);
+    lvn_model_setup_close(&setup);
     lvn_ranks_close(ranks);
     return lvn_api_return(before, status);
 }
@@ -64,6 +68,7 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
 {
     locale_t before = lvn_api_begin();
     struct lvn_ranks *ranks = NULL;
+    struct lvn_model_setup setup = {0};
     struct lvn_evaluate_result r = {0};
     struct levin_evaluated_model filled = {0};
     enum lvn_status status = LVN_API_WRITE(out, &filled, confusion, levin_evaluated_model);
@@ -72,8 +77,10 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
     if (status == LVN_OK)
         status =
             open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE);
-    const struct lvn_evaluate_options o = {.ranks = ranks, .limit = limit, .gradients = gradients};
-    if (status == LVN_OK) status = lvn_evaluate(s, &o, &r);
+    struct lvn_evaluate_options o = {.ranks = ranks, .limit = limit, .gradients = gradients};
+    if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_evaluation(&setup, s, NULL, NULL, NULL));
+    if (status == LVN_OK) o.split = lvn_model_setup_split(&setup, s);
+    if (status == LVN_OK) status = lvn_evaluate(&setup, &s->values, &o, &r);
     struct levin_run_scalar *metric = status == LVN_OK ? lvn_calloc((size_t)r.n_metrics + 1, sizeof *metric) : NULL;
     if (status == LVN_OK && !metric) status = LVN_MEMORY;
     if (status == LVN_OK) {
@@ -93,6 +100,7 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
         status = LVN_API_WRITE(out, &filled, confusion, levin_evaluated_model);
     }
     lvn_evaluate_result_release(&r);
+    lvn_model_setup_close(&setup);
     lvn_ranks_close(ranks);
     return lvn_api_return(before, status);
 }

@@ -13,6 +13,7 @@
 #include "model_io/model_files.h"
 #include "model_io/model_find.h"
 #include "models/keys.h"
+#include "setup/setup.h"
 
 static const char kind[] = "model";
 
@@ -46,9 +47,14 @@ int levin_inference_open(struct levin_inference **out, struct levin_settings *s)
 {
     locale_t before = lvn_api_begin();
     struct levin_inference *m = *out = lvn_calloc(1, sizeof *m);
+    struct lvn_model_setup setup = {0};
     if (!m) return lvn_api_return(before, LVN_MEMORY);
     enum lvn_status status = lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DEVICE);
-    if (status == LVN_OK) status = lvn_generator_open_any(&m->generator, s);
+    if (status == LVN_OK) status = lvn_model_setup_loaded(&setup, s);
+    if (status == LVN_OK)
+        status = lvn_generator_open_any(&m->generator, &setup, &s->values);
+    else
+        lvn_model_setup_close(&setup);
     if (status == LVN_OK && (status = lvn_api_add(&m->handle, kind, "")) != LVN_OK) lvn_generator_close(&m->generator);
     if (status == LVN_OK) {
         lvn_api_leave(&m->handle);

@@ -57,7 +57,7 @@ enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s
 {
     struct lvn_identity identity;
     if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
-    return lvn_ranks_open(ranks, s, NULL, lvn_settings_finish(s, LVN_USES_ALL));
+    return lvn_ranks_open(ranks, &s->values, NULL, lvn_settings_finish(s, LVN_USES_ALL));
 }
 
 struct listener {

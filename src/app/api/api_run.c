@@ -13,6 +13,7 @@
 
 #include "api/api.h"
 #include "engine/parameters.h"
+#include "setup/setup.h"
 
 static struct levin_run *volatile open_run; /* NULL: none */
 static volatile sig_atomic_t stop;          /* enum lvn_stop, of the open run */
@@ -409,8 +410,8 @@ static enum lvn_status generate(struct levin_run *r, const char *prompt, char **
     LVN_CHECK(state->sampler, UNSUPPORTED,
               "a %s does not generate text: give a language model whose attention is cached",
               r->trainer.opened.setup.config.model->name);
-    enum lvn_status status = lvn_sampler_text(state->sampler, r->trainer.settings, &r->trainer.context.codec, prompt,
-                                              r->trainer.running.step, &made);
+    enum lvn_status status = lvn_sampler_text(state->sampler, &r->trainer.settings->values, &r->trainer.context.codec,
+                                              prompt, r->trainer.running.step, &made);
     if (status != LVN_OK) lvn_text_release(&made);
     *text = made.p;
     return status;

@@ -445,13 +445,13 @@ enum lvn_status lvn_cli_exit_collectively(struct lvn_cli *c, enum lvn_status sta
 {
     struct lvn_identity identity;
     if (!c->command->collective || lvn_identity_find(&identity) != LVN_OK || identity.size == 1) return status;
-    return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
+    return lvn_ranks_open(&c->ranks, &c->settings.values, end_at_fault, status);
 }
 
 enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status)
 {
     if (lvn_cli_on(c, LVN_FLAG_any_show_settings)) return status;
-    return lvn_ranks_open(&c->ranks, &c->settings, end_at_fault, status);
+    return lvn_ranks_open(&c->ranks, &c->settings.values, end_at_fault, status);
 }
 
 void lvn_cli_count_ranks(struct lvn_cli *c)

@@ -11,17 +11,17 @@
 #include "engine/parameters.h"
 #include "engine/synthetic_step.h"
 #include "host/machine.h"
-#include "model_io/model_setup.h"
 #include "models/keys.h"
+#include "options/choices.h"
 #include "schedules/schedule.h"
-#include "settings/choices.h"
+#include "setup/setup.h"
 
 /* seconds: of n steps, sorted. parts: after each step another step runs with its parts timed, so that both are measured
  * under the same load; NULL: only the steps. */
 static enum lvn_status time_steps(struct lvn_cli *c, struct lvn_train_programs *programs, int64_t n, int64_t labels,
                                   double *seconds, struct lvn_parts *parts)
 {
-    const struct lvn_schedule_options options = lvn_schedule_options_of(&c->settings);
+    const struct lvn_schedule_options options = lvn_schedule_options_of(&c->settings.values);
     struct lvn_schedule schedule;
     lvn_schedule_init(&schedule, &options, n + 1);
     for (int64_t i = -1; i < n; i++) { /* the first is not counted: it touches the memory for the first time */
@@ -136,8 +136,8 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *progr
     bool with_parts = lvn_cli_on(c, LVN_FLAG_bench_parts);
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, labels;
     struct lvn_train_programs_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
-    LVN_TRY(lvn_ranks_check(c->ranks, &c->settings));
-    LVN_TRY(lvn_train_programs_plan(programs, &c->settings, &m->config, &plan));
+    LVN_TRY(lvn_ranks_check(c->ranks, &c->settings.values));
+    LVN_TRY(lvn_train_programs_plan(programs, &c->settings.values, &m->config, &plan));
     LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(programs)));
     LVN_TRY(lvn_ranks_agree(
         c->ranks, lvn_parameters_init_values(programs->model_state, (uint64_t)c->settings.trainer.seed, false)));

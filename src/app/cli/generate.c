@@ -19,6 +19,7 @@
 #include "data/json_line.h"
 #include "inference/chat_generation.h"
 #include "inference/continuation.h"
+#include "setup/setup.h"
 
 /* The text of a sample. */
 struct stream {
@@ -407,12 +408,18 @@ static enum lvn_status check_no_sample_keys(const struct levin_settings *s)
 
 enum lvn_status lvn_command_generate(struct lvn_cli *c)
 {
-    struct lvn_generator g;
+    struct lvn_generator g = {0};
     LVN_TRY(lvn_cli_join_ranks(c, lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE)));
     LVN_TRY(check_no_sample_keys(&c->settings));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     const bool with_ends = !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos);
-    enum lvn_status status = lvn_ranks_agree(c->ranks, lvn_generator_open(&g, &c->settings, c->ranks, with_ends));
+    struct lvn_model_setup setup;
+    enum lvn_status status = lvn_model_setup_loaded(&setup, &c->settings);
+    if (status == LVN_OK)
+        status = lvn_generator_open(&g, &setup, &c->settings.values, c->ranks, with_ends);
+    else
+        lvn_model_setup_close(&setup);
+    status = lvn_ranks_agree(c->ranks, status);
     json_t *samples = json_array();
     if (status == LVN_OK) status = all_samples(c, &g, samples);
     if (status == LVN_OK)

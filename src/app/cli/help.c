@@ -1,4 +1,4 @@
-/* help.c - levin help: explains commands, options, parts and keys, from commands.def and settings/options.def,
+/* help.c - levin help: explains commands, options, parts and keys, from commands.def and options/options.def,
  * and writes docs/options.md and the completion scripts from the same tables. */
 #include "cli/help.h"
 
@@ -138,7 +138,7 @@ static void markdown(struct lvn_text *t)
 {
     lvn_text_add(t,
                  "# Options\n\nThis page is written by `levin help --options-markdown` from the tables "
-                 "`src/app/settings/options.def` and `src/app/cli/commands.def`; edit those.\n\nA key can be set in a "
+                 "`src/run/options/options.def` and `src/app/cli/commands.def`; edit those.\n\nA key can be set in a "
                  "recipe (`optimizer: {lr: 1e-3}`), in the environment (`LEVIN_OPTIMIZER_LR=1e-3`) and on the "
                  "command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line wins over the "
                  "environment, the environment over the recipe. A\n`kind` that wins drops the recipe's "

@@ -89,7 +89,7 @@ static enum lvn_status set_strategy(struct lvn_cli *c)
               "model: take fsdp, which divides the parameters, ddp, which does not, or auto",
               lvn_settings_value(s, LVN_OPT_trainer_strategy, word), c->command->name);
     lvn_cli_count_ranks(c);
-    return lvn_settings_check_strategy(s);
+    return lvn_values_check_strategy(&s->values);
 }
 
 static enum lvn_status read_settings(struct lvn_cli *c, const char *model, unsigned parts)

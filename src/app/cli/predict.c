@@ -16,6 +16,7 @@
 #include "data/table.h"
 #include "inference/prediction.h"
 #include "models/model.h"
+#include "setup/setup.h"
 
 /* A row of the input. Each has a line in the output. */
 struct row {
@@ -214,11 +215,14 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
             "the model learned from pairs (data.pair_column is '%s'), and these are single texts: give a table with "
             "both columns",
             c->settings.data.pair_column);
-    struct lvn_prediction prediction;
+    struct lvn_prediction prediction = {0};
     const struct lvn_new_texts texts = {.text = x->text, .pair = x->pair, .n = x->n};
-    enum lvn_status status = lvn_predict(&c->settings, c->ranks, &texts, &prediction);
+    struct lvn_model_setup setup = {0};
+    enum lvn_status status = lvn_ranks_agree(c->ranks, lvn_model_setup_prediction(&setup, &c->settings, &texts));
+    if (status == LVN_OK) status = lvn_predict(&setup, &c->settings.values, c->ranks, &prediction);
     if (status == LVN_OK && !c->ranks->rank) show(c, x, &prediction);
     lvn_prediction_release(&prediction);
+    lvn_model_setup_close(&setup);
     return status;
 }
 

@@ -8,8 +8,8 @@
 #include "cli/prepare_text.h"
 #include "data/file_type.h"
 #include "data/prepare/token_shards.h"
-#include "model_io/model_setup.h"
-#include "settings/choices.h"
+#include "options/choices.h"
+#include "setup/setup.h"
 #include "stores/upload_staging.h"
 
 /* --out, or the text's path without its ending. */
@@ -60,7 +60,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     LVN_TRY(detect_kind(s, &kind, &description));
     char *cached;
     LVN_TRY(lvn_model_setup_download(s, false, &cached)); /* cached: NULL, since nothing is evaluated */
-    struct lvn_data_options o = lvn_data_options_of(s);
+    struct lvn_data_options o = lvn_data_options_of(&s->values);
     o.block_size = lvn_cli_prepare_window(c);
     const double fraction = c->flag[LVN_FLAG_prepare_val_fraction].r;
     const char *out = output_folder(c), *folder;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/humanize.h"
-#include "model_io/model_setup.h"
+#include "setup/setup.h"
 #include "train/limits.h"
 
 enum { ROWS = 4, VALUES = 8 };

@@ -17,7 +17,7 @@
 #include "host/machine.h"
 #include "launch/launch.h"
 #include "launch/node_agent.h"
-#include "settings/device_list.h"
+#include "options/device_list.h"
 #include "stores/upload_staging.h"
 
 static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
@@ -30,7 +30,7 @@ static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
 static enum lvn_status check_min_ranks(const struct lvn_launch *l, const struct levin_settings *s)
 {
     const char *key = s->trainer.num_nodes               ? "trainer.num_nodes"
-                      : lvn_devices_count(s)             ? "trainer.devices"
+                      : lvn_devices_count(&s->values)    ? "trainer.devices"
                       : s->trainer.batch_size_per_device ? "trainer.batch_size_per_device"
                       : *s->trainer.shares               ? "trainer.shares"
                                                          : NULL;

@@ -16,7 +16,7 @@
 #include "base/target.h"
 #include "cli/args.h"
 #include "launch/launch.h"
-#include "settings/device_list.h"
+#include "options/device_list.h"
 
 enum { RESTARTS = 3 }; /* default of --max-restarts */
 
@@ -148,7 +148,7 @@ static enum lvn_status read_command(struct script *script)
         if (!script->nodes && lvn_settings_given(r, LVN_OPT_trainer_num_nodes))
             script->nodes = (long)r->trainer.num_nodes;
         if (!script->per_node && !script->tasks && lvn_settings_given(r, LVN_OPT_trainer_devices))
-            script->per_node = (long)lvn_devices_count(r);
+            script->per_node = (long)lvn_devices_count(&r->values);
     }
     lvn_cli_release(&one);
     if (status) return status;

@@ -1,12 +1,12 @@
 /* rows_each.h - includes a table of options, LVN_ROWS, with the macros that the includer has defined, then undefines
  * them.
  *
- * settings/options_each.h includes it, and folders with their own table of options, such as schedules/schedule.h.
- * settings/options.def explains the rows. Rows whose macro is not defined are skipped. It is included once for each
+ * options/options_each.h includes it, and folders with their own table of options, such as schedules/schedule.h.
+ * options/options.def explains the rows. Rows whose macro is not defined are skipped. It is included once for each
  * thing that is generated from a table, so it has no include guard.
  *
  * With LVN_ROWS_AS_MEMBERS, each row is a member of a struct of options, so that its folder does not depend on
- * settings. With LVN_ROWS_AS_VALUES, the name of a struct levin_settings *, each row is the initializer of that member.
+ * settings. With LVN_ROWS_AS_VALUES, the name of a struct lvn_values *, each row is the initializer of that member.
  */
 #ifdef LVN_ROWS_AS_MEMBERS
 #define LVN_INT(part, field, ...) int64_t field;

@@ -1,7 +1,7 @@
 /* optimizer.h - the table of optimizers: from the options of a run to the operation that updates parameters.
  *
  * An optimizer is its operation in src/core/ops, whose outputs define how many moments it keeps and whether they may be
- * bf16, and a function and a row of the table in optimizer.c. Settings check the options (settings/choices.h fills
+ * bf16, and a function and a row of the table in optimizer.c. Settings check the options (options/choices.h fills
  * them); the engine converts them to a struct lvn_optimizer, which the passes read. */
 #ifndef LVN_OPTIMIZER_H
 #define LVN_OPTIMIZER_H

@@ -1,7 +1,7 @@
 /* schedule.h - the learning rate as a function of the step, and the table of schedules.
  *
  * A schedule is a function and a row of the table in schedule.c. Settings check the options of a schedule
- * (settings/choices.h fills them); the training loop, `levin plan` and `levin bench` compute its rates. A rate depends
+ * (options/choices.h fills them); the training loop, `levin plan` and `levin bench` compute its rates. A rate depends
  * on options and step alone, so a resumed run computes the same rates. */
 #ifndef LVN_SCHEDULE_H
 #define LVN_SCHEDULE_H

@@ -70,22 +70,22 @@ uint64_t lvn_consistency_program(void)
 }
 
 /* The text of property `id`, of any length, in `text` or in other memory. */
-static const char *property(int id, const struct levin_settings *s, const char **name, char text[LVN_VALUE_TEXT])
+static const char *property(int id, const struct lvn_values *v, const char **name, char text[LVN_VALUE_TEXT])
 {
     const struct lvn_option *o = id < VERSION ? lvn_option_by_id((enum lvn_option_id)id) : NULL;
     *name = o ? o->key : "";
-    if (id < VERSION) return !o || o->per_rank ? "" : lvn_settings_value(s, o->id, text);
+    if (id < VERSION) return !o || o->per_rank ? "" : lvn_value_text(v, o->id, text);
     if (id == VERSION) return LVN_VERSION;
     snprintf(text, LVN_VALUE_TEXT, "build %016" PRIx64, lvn_consistency_program());
     return text;
 }
 
 /* Report how property `id` differs. */
-static enum lvn_status report_difference(struct lvn_ranks *r, const struct levin_settings *s, int id, char *note,
+static enum lvn_status report_difference(struct lvn_ranks *r, const struct lvn_values *v, int id, char *note,
                                          size_t note_capacity)
 {
     char text[LVN_VALUE_TEXT], odds[TEXT], others[TEXT], a[LVN_RANK_TEXT], b[LVN_RANK_TEXT];
-    const char *name, *mine = property(id, s, &name, text);
+    const char *name, *mine = property(id, v, &name, text);
     int odd, other;
     LVN_TRY(odd_one(r->comm, (int64_t)lvn_name_hash(mine), &odd, &other));
     snprintf(odds, TEXT, "%s", mine);
@@ -107,7 +107,7 @@ static enum lvn_status report_difference(struct lvn_ranks *r, const struct levin
     return LVN_OK;
 }
 
-enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct levin_settings *s, char *note, size_t capacity)
+enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_values *v, char *note, size_t capacity)
 {
     int64_t x[2 * N_THINGS], which;
     char text[LVN_VALUE_TEXT];
@@ -115,14 +115,14 @@ enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct levin_se
     *note = '\0';
     if (r->size == 1) return LVN_OK;
     for (int id = 0; id < N_THINGS; id++) {
-        x[id] = (int64_t)lvn_name_hash(property(id, s, &name, text));
+        x[id] = (int64_t)lvn_name_hash(property(id, v, &name, text));
     }
     int64_t soft[2] = {x[BUILD]};
     x[BUILD] = 0; /* a difference of the last property is only noted */
     LVN_TRY(first_difference(r->comm, x, N_THINGS, &which));
-    if (which >= 0) return report_difference(r, s, (int)which, note, capacity);
+    if (which >= 0) return report_difference(r, v, (int)which, note, capacity);
     LVN_TRY(first_difference(r->comm, soft, 1, &which));
-    return which < 0 ? LVN_OK : report_difference(r, s, BUILD, note, capacity);
+    return which < 0 ? LVN_OK : report_difference(r, v, BUILD, note, capacity);
 }
 
 enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)

@@ -1,4 +1,4 @@
-/* consistency.h - checks that ranks are consistent: program, settings and data before the first step, parameters later.
+/* consistency.h - checks that ranks are consistent: program, options and data before the first step, parameters later.
  *
  * The trainer and the saver call them. All ranks call each function and get the same status. */
 #ifndef LVN_CONSISTENCY_H
@@ -9,9 +9,9 @@
 
 /* A hash of this program, equal for equal programs; 0: unknown. */
 uint64_t lvn_consistency_program(void);
-/* Compare program and settings. ARG names the first setting that differs, with the values. A different build of the
+/* Compare program and options. ARG names the first option that differs, with the values. A different build of the
  * same version is no failure; `note` then has a sentence, otherwise "". */
-enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct levin_settings *s, char *note,
+enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_values *v, char *note,
                                       size_t capacity) LVN_CHECKED;
 /* The same for fingerprints of the data. */
 enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint) LVN_CHECKED;

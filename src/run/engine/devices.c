@@ -11,43 +11,43 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "engine/rank_groups.h"
-#include "settings/device_list.h"
+#include "options/device_list.h"
 
 /* --- which device --- */
 
 /* Number of devices of the accelerator on this host; 0: it is the CPU, or there is none, and opening reports the
  * reason.
  */
-static int count_here(const struct levin_settings *s)
+static int count_here(const struct lvn_values *v)
 {
-    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    const struct lvn_backend *b = lvn_backend_find(v->trainer.accelerator);
     return b->describe ? lvn_backend_devices(b) : 0;
 }
 
-enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct levin_settings *s, int *number)
+enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_values *v, int *number)
 {
     struct lvn_devices requested;
-    const int n = count_here(s), mine = r ? r->local_rank : 0;
+    const int n = count_here(v), mine = r ? r->local_rank : 0;
     *number = 0;
-    LVN_TRY(lvn_devices_read(&requested, s));
+    LVN_TRY(lvn_devices_read(&requested, v));
     if (n == 0) return LVN_OK;
     *number = requested.listed ? requested.number[mine % requested.n] : mine % n;
-    LVN_CHECK(*number < n, ARG, "trainer.devices (%s) names device %d, and %s has %d here%s", s->trainer.devices,
-              *number, lvn_backend_find(s->trainer.accelerator)->name, n, n == 1 ? ", number 0" : ", numbered from 0");
+    LVN_CHECK(*number < n, ARG, "trainer.devices (%s) names device %d, and %s has %d here%s", v->trainer.devices,
+              *number, lvn_backend_find(v->trainer.accelerator)->name, n, n == 1 ? ", number 0" : ", numbered from 0");
     return LVN_OK;
 }
 
-static enum lvn_status check_counts(const struct lvn_ranks *r, const struct levin_settings *s)
+static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_values *v)
 {
-    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
-    const int64_t nodes = s->trainer.num_nodes;
+    const struct lvn_backend *b = lvn_backend_find(v->trainer.accelerator);
+    const int64_t nodes = v->trainer.num_nodes;
     struct lvn_devices requested;
-    LVN_TRY(lvn_devices_read(&requested, s));
+    LVN_TRY(lvn_devices_read(&requested, v));
     const int64_t each = requested.n;
     LVN_CHECK(!requested.listed || b->describe, ARG,
               "trainer.devices lists devices (%s), but trainer.accelerator %s is the CPU; give the number of ranks on "
               "a node (%lld), or omit it",
-              s->trainer.devices, b->name, (long long)each);
+              v->trainer.devices, b->name, (long long)each);
     LVN_CHECK(
         !nodes || nodes == r->hosts, ARG,
         "trainer.num_nodes is %lld, but the %d rank%s of this run (%s) %s on %d: start it on that many nodes, set "
@@ -57,21 +57,21 @@ static enum lvn_status check_counts(const struct lvn_ranks *r, const struct levi
     LVN_CHECK(!each || each == r->local_size, ARG,
               "trainer.devices is %s, but %d rank%s run%s on %s (%s): start as many on each node, as `levin launch -n "
               "%lld -- train ...` does, set %d, or omit it",
-              s->trainer.devices, r->local_size, lvn_plural(r->local_size), r->local_size == 1 ? "s" : "",
+              v->trainer.devices, r->local_size, lvn_plural(r->local_size), r->local_size == 1 ? "s" : "",
               r->host[r->rank], r->identity.title, (long long)(each * (nodes ? nodes : 1)), r->local_size);
     return LVN_OK;
 }
 
 /* An id that two ranks of a run share only if they use the same device; 0: no device, or unknown. */
-static enum lvn_status find_device_id(const struct lvn_ranks *r, const struct levin_settings *s, int64_t *device_ids)
+static enum lvn_status find_device_id(const struct lvn_ranks *r, const struct lvn_values *v, int64_t *device_ids)
 {
-    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    const struct lvn_backend *b = lvn_backend_find(v->trainer.accelerator);
     struct lvn_device_facts f;
     char text[sizeof f.id + LVN_HOST_TEXT + 2];
     int number;
     *device_ids = 0;
-    LVN_TRY(check_counts(r, s));
-    LVN_TRY(lvn_ranks_device(r, s, &number));
+    LVN_TRY(check_counts(r, v));
+    LVN_TRY(lvn_ranks_device(r, v, &number));
     if (!b->describe || !b->describe(number, &f) || !*f.id) return LVN_OK;
     snprintf(text, sizeof text, "%s %s", r->host[r->rank], f.id);
     *device_ids = (int64_t)lvn_name_hash(text);
@@ -91,17 +91,17 @@ static bool find_shared(const int64_t *device_ids, int size, int pair[2])
     return false;
 }
 
-static enum lvn_status check_devices(struct lvn_ranks *r, const struct levin_settings *s, int64_t *device_ids)
+static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_values *v, int64_t *device_ids)
 {
-    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    const struct lvn_backend *b = lvn_backend_find(v->trainer.accelerator);
     int pair[2];
     LVN_TRY(lvn_ranks_agree(
-        r, find_device_id(r, s, &device_ids[r->rank]))); /* the entries of other ranks are 0, so the sum is a gather */
+        r, find_device_id(r, v, &device_ids[r->rank]))); /* the entries of other ranks are 0, so the sum is a gather */
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, device_ids, r->size, LVN_I64, LVN_SUM));
     const bool shared = find_shared(device_ids, r->size, pair);
     r->exclusive_devices = !shared;
     for (int i = 0; i < r->size; i++) r->exclusive_devices = r->exclusive_devices && device_ids[i];
-    LVN_CHECK(!shared || s->trainer.share_devices, ARG,
+    LVN_CHECK(!shared || v->trainer.share_devices, ARG,
               "ranks %d and %d run on %s, and %s has one device for both: start as many on each node as there are "
               "devices (trainer.devices), or set trainer.share_devices to true, so that several use one",
               pair[0], pair[1], r->host[pair[1]], b->name);
@@ -110,9 +110,9 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct levin_set
 
 /* Do all ranks use the same kind of device? auto and gpu choose by the devices of a host. kind: the entries of other
  * ranks are 0, as above. */
-static enum lvn_status check_kinds(struct lvn_ranks *r, const struct levin_settings *s, int64_t *kind)
+static enum lvn_status check_kinds(struct lvn_ranks *r, const struct lvn_values *v, int64_t *kind)
 {
-    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    const struct lvn_backend *b = lvn_backend_find(v->trainer.accelerator);
     int other = 1;
     for (int i = 0; lvn_backend_at(i); i++)
         if (lvn_backend_at(i) == b) kind[r->rank] = i + 1;
@@ -125,17 +125,17 @@ static enum lvn_status check_kinds(struct lvn_ranks *r, const struct levin_setti
              r->host[0], first ? first->name : "no device", other, r->host[other], second ? second->name : "no device");
 }
 
-enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct levin_settings *s)
+enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_values *v)
 {
-    if (r->size == 1) return lvn_ranks_agree(r, check_counts(r, s));
+    if (r->size == 1) return lvn_ranks_agree(r, check_counts(r, v));
     int64_t *device_ids = lvn_calloc((size_t)r->size, sizeof *device_ids);
     LVN_TRY(lvn_ranks_agree(r, device_ids ? LVN_OK : LVN_MEMORY));
-    enum lvn_status status = check_kinds(r, s, device_ids);
+    enum lvn_status status = check_kinds(r, v, device_ids);
     if (device_ids) memset(device_ids, 0, sizeof *device_ids * (size_t)r->size);
-    if (status == LVN_OK && lvn_backend_find(s->trainer.accelerator)->describe)
-        status = check_devices(r, s, device_ids);
+    if (status == LVN_OK && lvn_backend_find(v->trainer.accelerator)->describe)
+        status = check_devices(r, v, device_ids);
     else if (status == LVN_OK)
-        status = lvn_ranks_agree(r, check_counts(r, s));
+        status = lvn_ranks_agree(r, check_counts(r, v));
     free(device_ids);
     return status;
 }
@@ -152,31 +152,31 @@ static const struct lvn_comm_kind *kind_at(const struct lvn_backend *b, int i)
 }
 
 /* The reason why gradient sums are staged through host memory; NULL: they are not. */
-static const char *staging_reason(const struct lvn_ranks *r, const struct levin_settings *s)
+static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_values *v)
 {
     if (!r->exclusive_devices) return "several ranks compute on one device";
-    if (strcmp(s->trainer.transport, "auto") != 0) return "trainer.transport is set";
-    if (s->trainer.deterministic) return "trainer.deterministic requires sums in a fixed order";
-    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED)
+    if (strcmp(v->trainer.transport, "auto") != 0) return "trainer.transport is set";
+    if (v->trainer.deterministic) return "trainer.deterministic requires sums in a fixed order";
+    if (v->trainer.share == LVN_TRAINER_SHARE_MEASURED)
         return "trainer.share measured requires the time that ranks wait";
     return NULL;
 }
 
 /* The library file of this kind in the settings, trainer.NAME_library; "": none, or no such option. */
-static const char *library_of(const struct lvn_comm_kind *k, const struct levin_settings *s)
+static const char *library_of(const struct lvn_comm_kind *k, const struct lvn_values *v)
 {
     char key[64];
     snprintf(key, sizeof key, "trainer.%s_library", k->name);
     const struct lvn_option *o = lvn_option_find(key);
-    return o ? *(const char *const *)((const char *)s + o->offset) : "";
+    return o ? *(const char *const *)((const char *)v + o->offset) : "";
 }
 
 /* *all: every rank has the library. If not, collectives are staged through host memory; but a library named in the
  * settings must exist. */
-static enum lvn_status load(struct lvn_ranks *r, const struct lvn_comm_kind *k, const struct levin_settings *s,
+static enum lvn_status load(struct lvn_ranks *r, const struct lvn_comm_kind *k, const struct lvn_values *v,
                             char describe[400], bool *all)
 {
-    const char *named = library_of(k, s);
+    const char *named = library_of(k, v);
     int32_t here = 0;
     char reason[400];
     enum lvn_status status = k->load(named, describe);
@@ -204,7 +204,7 @@ static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const str
     return lvn_ranks_agree(r, status);
 }
 
-enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const struct levin_settings *s)
+enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_values *v)
 {
     const struct lvn_backend *b = d->backend;
     const struct lvn_comm_kind *k = NULL;
@@ -212,10 +212,10 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
     bool all = true;
     if (!r || r->size == 1 || !b->describe || (r->device_comm && lvn_comm_device(r->device_comm) == d)) return LVN_OK;
     const char *reason =
-        kind_at(b, 0) ? staging_reason(r, s) : "this backend does not support transfers between devices";
+        kind_at(b, 0) ? staging_reason(r, v) : "this backend does not support transfers between devices";
     for (int i = 0; !reason && (i == 0 || !all) && kind_at(b, i); i++) {
         k = kind_at(b, i);
-        LVN_TRY(load(r, k, s, describe, &all));
+        LVN_TRY(load(r, k, v, describe, &all));
     }
     if (!reason && !all) reason = describe;
     if (reason && !r->rank)

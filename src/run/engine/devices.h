@@ -11,14 +11,14 @@
 
 #include "engine/ranks.h"
 
-/* Does the run have the numbers of nodes and ranks given in the settings, and each rank a device? Same status on all
+/* Does the run have the numbers of nodes and ranks that were given, and each rank a device? Same status on all
  * ranks. */
-enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct levin_settings *s) LVN_CHECKED;
-/* *number: index of this rank's device, by local rank, among the devices of s's accelerator. */
-enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct levin_settings *s, int *number) LVN_CHECKED;
+enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_values *v) LVN_CHECKED;
+/* *number: index of this rank's device, by local rank, among the devices of trainer.accelerator. */
+enum lvn_status lvn_ranks_device(const struct lvn_ranks *r, const struct lvn_values *v, int *number) LVN_CHECKED;
 /* Create a communicator between the devices of all ranks, if possible and lvn_ranks_check() passed; rank 0 logs how the
  * ranks exchange data. Same status on all ranks. */
-enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const struct levin_settings *s) LVN_CHECKED;
+enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_values *v) LVN_CHECKED;
 /* Call before the device is closed. */
 void lvn_ranks_ungroup(struct lvn_ranks *r);
 /* After a rank is lost: abort the communication for which this device waits. Any thread; lasts a few seconds at most.

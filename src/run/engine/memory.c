@@ -7,7 +7,7 @@
 #include "models/lora.h"
 #include "models/model.h"
 #include "models/weight_files.h"
-#include "settings/settings.h"
+#include "options/values.h"
 
 #define LVN_X(name, key, label) [LVN_MEMORY_##name] = (key),
 const char *const lvn_memory_keys[] = {LVN_MEMORY_PARTS(LVN_X)};
@@ -41,9 +41,9 @@ static int64_t adapter_copy_bytes(const struct lvn_model_state *n, bool fresh_he
 static int64_t adapter_bytes(const struct lvn_train_programs *programs)
 {
     const struct lvn_model_state *n = programs->model_state;
-    int64_t max = programs->settings->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
+    int64_t max = programs->values->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
     if (n->config.lora.rank <= 0) return 0;
-    return adapter_copy_bytes(n, programs->settings->task.fresh_head) +
+    return adapter_copy_bytes(n, programs->values->task.fresh_head) +
            max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
@@ -55,7 +55,7 @@ static int64_t moved_bytes(const struct lvn_train_programs *programs)
     const bool adapts = n->config.lora.rank > 0, gathers = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
     const int copies = !adapts + gathers;
     int64_t max = adapts ? lvn_params_largest(n->params, false) : 0;
-    if (adapts && !programs->settings->lora.merge_checkpoints) return 0;
+    if (adapts && !programs->values->lora.merge_checkpoints) return 0;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *p = n->params->list[i];
         struct lvn_layout l;

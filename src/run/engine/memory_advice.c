@@ -11,25 +11,26 @@
 
 #include "graph/names.h"
 #include "optimizers/optimizer.h"
-#include "settings/settings.h"
+#include "options/values.h"
 
 enum { MAX_RANKS = 1024, ADAPTER_COLUMNS = 8 };
 static const double MIN_GAIN = 0.02; /* of the run's memory */
 
-/* A copy of the settings to which changes are applied. */
+/* A copy of the options to which changes are applied. */
 struct variant {
     const struct lvn_train_programs *programs;
-    struct levin_settings s;
+    struct lvn_values values;
     int ranks;
-    char freeze[LVN_WORD_TEXT]; /* storage of s.model.freeze */
+    char freeze[LVN_WORD_TEXT]; /* storage of values.model.freeze */
     char text[LVN_ADVICE_TEXT]; /* the changes so far, as text */
 };
 
 static void begin(struct variant *v, const struct lvn_train_programs *programs)
 {
-    *v = (struct variant){.programs = programs, .s = *programs->settings, .ranks = programs->reduction.sharding.size};
+    *v =
+        (struct variant){.programs = programs, .values = *programs->values, .ranks = programs->reduction.sharding.size};
     if (programs->model_state->device->backend->describe)
-        v->s.trainer.accelerator = "trace"; /* planning opens no second device */
+        v->values.trainer.accelerator = "trace"; /* planning opens no second device */
 }
 
 static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, ...)
@@ -49,7 +50,7 @@ static bool recompute_blocks(struct variant *v)
     if (v->programs->step_session->program->recompute == LVN_RECOMPUTE_BLOCKS ||
         v->programs->step_session->graph->n_blocks < 2)
         return false;
-    v->s.trainer.recompute = LVN_TRAINER_RECOMPUTE_BLOCKS;
+    v->values.trainer.recompute = LVN_TRAINER_RECOMPUTE_BLOCKS;
     name_change(v, "trainer.recompute=blocks");
     return true;
 }
@@ -57,24 +58,24 @@ static bool recompute_blocks(struct variant *v)
 static bool use_single_rows(struct variant *v)
 {
     if (v->programs->micro_batch == 1) return false;
-    v->s.trainer.micro_batch_size = 1;
+    v->values.trainer.micro_batch_size = 1;
     name_change(v, "trainer.micro_batch_size=1");
     return true;
 }
 
 static bool round_state(struct variant *v)
 {
-    if (v->s.optimizer.state == LVN_OPTIMIZER_STATE_BF16) return false;
-    if (!lvn_optimizer_in_bf16(lvn_optimizer_find(v->s.optimizer.kind))) return false;
-    v->s.optimizer.state = LVN_OPTIMIZER_STATE_BF16;
+    if (v->values.optimizer.state == LVN_OPTIMIZER_STATE_BF16) return false;
+    if (!lvn_optimizer_in_bf16(lvn_optimizer_find(v->values.optimizer.kind))) return false;
+    v->values.optimizer.state = LVN_OPTIMIZER_STATE_BF16;
     name_change(v, "optimizer.state=bf16");
     return true;
 }
 
 static bool round_weights(struct variant *v)
 {
-    if (v->s.trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE) return false;
-    v->s.trainer.precision = LVN_TRAINER_PRECISION_BF16_TRUE;
+    if (v->values.trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE) return false;
+    v->values.trainer.precision = LVN_TRAINER_PRECISION_BF16_TRUE;
     name_change(v, "trainer.precision=bf16-true");
     return true;
 }
@@ -93,18 +94,21 @@ static bool find_blocks_word(const struct lvn_params *p, char word[LVN_WORD_TEXT
 
 static bool freeze_blocks(struct variant *v)
 {
-    if (*v->s.model.freeze || v->s.lora.rank || !find_blocks_word(v->programs->model_state->params, v->freeze))
+    if (*v->values.model.freeze || v->values.lora.rank ||
+        !find_blocks_word(v->programs->model_state->params, v->freeze))
         return false;
-    v->s.model.freeze = v->freeze;
+    v->values.model.freeze = v->freeze;
     name_change(v, "model.freeze=%s (all blocks)", v->freeze);
     return true;
 }
 
 static bool train_adapters(struct variant *v)
 {
-    if (v->s.lora.rank || *v->s.model.freeze || !v->programs->model_state->config.model->linear_maps) return false;
-    v->s.lora.rank = ADAPTER_COLUMNS;
-    name_change(v, "lora.rank=%d%s", ADAPTER_COLUMNS, *v->s.model.init ? "" : " (with a trained model, model.init)");
+    if (v->values.lora.rank || *v->values.model.freeze || !v->programs->model_state->config.model->linear_maps)
+        return false;
+    v->values.lora.rank = ADAPTER_COLUMNS;
+    name_change(v, "lora.rank=%d%s", ADAPTER_COLUMNS,
+                *v->values.model.init ? "" : " (with a trained model, model.init)");
     return true;
 }
 
@@ -120,12 +124,13 @@ enum { CHANGES = sizeof changes / sizeof *changes };
 /* Shard the model over this many ranks. If the recipe gives the batch per device, the batch grows with them. */
 static bool divide_model(struct variant *v, int ranks)
 {
-    int64_t batch = v->s.trainer.batch_size;
-    if (v->s.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
-    if (batch < ranks || v->s.trainer.micro_batch_size * ranks > batch) return false;
-    v->s.trainer.batch_size = batch;
+    int64_t batch = v->values.trainer.batch_size;
+    if (v->values.trainer.batch_size_per_device) batch = batch / v->ranks * ranks;
+    if (batch < ranks || v->values.trainer.micro_batch_size * ranks > batch) return false;
+    v->values.trainer.batch_size = batch;
     v->ranks = ranks;
-    name_change(v, "trainer.strategy=%s on %d ranks", lvn_strategy_smallest(&v->s, &v->s.trainer.strategy), ranks);
+    name_change(v, "trainer.strategy=%s on %d ranks", lvn_strategy_smallest(&v->values, &v->values.trainer.strategy),
+                ranks);
     return true;
 }
 
@@ -146,7 +151,7 @@ static int64_t variant_bytes(const struct variant *v)
                                            .fields = &programs->fields,
                                            .task = programs->step_session->options.task,
                                            .min_micro_batches = d->backend->describe ? programs->min_micro_batches : 0};
-    enum lvn_status status = lvn_train_programs_plan(&plan, &v->s, model, &o);
+    enum lvn_status status = lvn_train_programs_plan(&plan, &v->values, model, &o);
     int64_t bytes = status == LVN_OK ? lvn_model_state_bytes(plan.model_state) : 0;
     lvn_train_programs_release(&plan);
     if (status != LVN_OK) lvn_error_clear();

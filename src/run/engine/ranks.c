@@ -118,11 +118,11 @@ static enum lvn_status broadcast(void *context, void *x, int64_t bytes)
     return status;
 }
 
-enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct levin_settings *s,
+enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct lvn_values *v,
                                     const struct lvn_comm_kind **kind)
 {
-    const char *library = s->trainer.mpi_library; /* NULL: settings were not read, which also holds for the next one */
-    const struct lvn_comm_kind *wanted = s->trainer.transport ? lvn_comm_kind_find(s->trainer.transport) : NULL;
+    const char *library = v->trainer.mpi_library; /* NULL: options were not read, which also holds for the next one */
+    const struct lvn_comm_kind *wanted = v->trainer.transport ? lvn_comm_kind_find(v->trainer.transport) : NULL;
     const bool no_mpi = identity->without_mpi && !(library && *library);
     *kind = lvn_comm_kind_meeting(LVN_MEETS_NOBODY);
     if (identity->size == 1) return LVN_OK;
@@ -134,43 +134,39 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const s
 }
 
 /* A library is a program, so none is loaded because the settings of a run, perhaps another user's, name it. */
-static enum lvn_status check_libraries(const struct levin_settings *s)
+static enum lvn_status check_library(const struct lvn_values *v)
 {
-    static const enum lvn_option_id ids[] = {LVN_OPT_trainer_mpi_library, LVN_OPT_trainer_nccl_library};
     char text[LVN_VALUE_TEXT];
-    for (int i = 0; i < 2; i++) {
-        const char *key = lvn_option_by_id(ids[i])->key, *value = lvn_settings_value(s, ids[i], text);
-        if (s->origin[ids[i]].source != LVN_SOURCE_RUN || !*value) continue;
-        LVN_FAIL(ARG,
-                 "%s, '%s', comes from the settings of a run, which may be another user's, and a library is loaded "
-                 "only if you name it yourself; give --%s=%s, or an empty value for the default library",
-                 key, value, key, value);
-    }
-    return LVN_OK;
+    if (!v->foreign_library) return LVN_OK;
+    const char *key = lvn_option_by_id(v->foreign_library)->key, *value = lvn_value_text(v, v->foreign_library, text);
+    LVN_FAIL(ARG,
+             "%s, '%s', comes from the settings of a run, which may be another user's, and a library is loaded "
+             "only if you name it yourself; give --%s=%s, or an empty value for the default library",
+             key, value, key, value);
 }
 
 /* Open communicator and heartbeat. levin's own connections need the rendezvous for both. If a levin launch runs a
  * rendezvous server, heartbeats start before MPI does: a rank that dies or stops meanwhile is named, and MPI may need
  * any time. Otherwise MPI starts first and broadcasts the address of the rendezvous. */
-static enum lvn_status connect(struct lvn_ranks *r, const struct levin_settings *s, lvn_fault_callback *fault)
+static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_values *v, lvn_fault_callback *fault)
 {
     const struct lvn_comm_kind *kind;
-    LVN_TRY(lvn_ranks_transport(&r->identity, s, &kind));
-    if (r->size > 1) LVN_TRY(check_libraries(s));
+    LVN_TRY(lvn_ranks_transport(&r->identity, v, &kind));
+    if (r->size > 1) LVN_TRY(check_library(v));
     const bool by_sockets = kind->meeting == LVN_MEETS_SOCKETS;
     const bool heartbeat_first = !by_sockets && lvn_getenv("LEVIN_RENDEZVOUS") && r->size > 1;
-    r->join_timeout = s->trainer.rank_timeout;
-    if (heartbeat_first) r->join_timeout = s->trainer.start_timeout;
+    r->join_timeout = v->trainer.rank_timeout;
+    if (heartbeat_first) r->join_timeout = v->trainer.start_timeout;
     const struct lvn_comm_options comm = {.rank = r->rank,
                                           .size = r->size,
                                           .kind = kind,
-                                          .library = s->trainer.mpi_library,
+                                          .library = v->trainer.mpi_library,
                                           .launcher = r->identity.launcher,
                                           .timeout = r->join_timeout};
     struct lvn_member_options member = {.id = &r->identity,
-                                        .join_timeout = s->trainer.start_timeout,
-                                        .timeout = s->trainer.rank_timeout,
-                                        .stall_timeout = s->trainer.stall_timeout,
+                                        .join_timeout = v->trainer.start_timeout,
+                                        .timeout = v->trainer.rank_timeout,
+                                        .stall_timeout = v->trainer.stall_timeout,
                                         .fault = fault,
                                         .fault_context = r};
     if (by_sockets) return lvn_mesh_open(&r->comm, &r->member, comm, member, short_timeout(r));
@@ -185,7 +181,7 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct levin_settings 
     return lvn_member_open(&r->member, &member);
 }
 
-static enum lvn_status join(struct lvn_ranks *r, const struct levin_settings *s, lvn_fault_callback *fault)
+static enum lvn_status join(struct lvn_ranks *r, const struct lvn_values *v, lvn_fault_callback *fault)
 {
     LVN_TRY(lvn_identity_find(&r->identity));
     if (r->identity.size == 1 && r->identity.ignored[0])
@@ -194,7 +190,7 @@ static enum lvn_status join(struct lvn_ranks *r, const struct levin_settings *s,
     r->size = r->identity.size;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);
     if (!r->host) return LVN_MEMORY;
-    enum lvn_status status = connect(r, s, fault);
+    enum lvn_status status = connect(r, v, fault);
     /* If a rank of this host is stopped (SIGSTOP), report it as the reason why the start hangs. */
     if (status && !r->member) lvn_local_ranks_stopped(&r->identity, &r->stopped);
     if (status && r->stopped.n) {
@@ -345,7 +341,7 @@ static enum lvn_status read_record(struct record *m)
     return status;
 }
 
-enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct levin_settings *s, lvn_fault_callback *fault,
+enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_values *v, lvn_fault_callback *fault,
                                enum lvn_status so_far)
 {
     struct record earlier = {.status = (int32_t)so_far};
@@ -353,7 +349,7 @@ enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct levin_settin
     if (!r) return LVN_MEMORY;
     pthread_mutex_init(&r->close_lock, NULL);
     if (so_far != LVN_OK) write_record(&earlier, so_far); /* joining may replace the error record */
-    LVN_TRY(join(r, s, fault));
+    LVN_TRY(join(r, v, fault));
     return lvn_ranks_agree(r, so_far == LVN_OK ? LVN_OK : read_record(&earlier));
 }
 

@@ -15,7 +15,7 @@
 #include "cluster/rendezvous/local_ranks.h"
 #include "cluster/rendezvous/member.h"
 #include "comm/comm_kind.h"
-#include "settings/settings.h"
+#include "options/values.h"
 
 enum { LVN_HOST_TEXT = 65 }; /* longest host name that Linux allows, including its NUL */
 
@@ -41,16 +41,16 @@ struct lvn_ranks {
     bool agreed;                    /* the error record is the same on all ranks: rank 0 prints for all */
 };
 
-/* Determine this process's rank, and join the others with the library given in s. All ranks then compute with the
- * lowest instruction set that any of them has. so_far: the status of reading s on this rank, which is the first
+/* Determine this process's rank, and join the others with the library given in v. All ranks then compute with the
+ * lowest instruction set that any of them has. so_far: the status of reading options on this rank, which is the first
  * agreement. fault: called by another thread, with *out, when a rank is lost (NULL: none). Always close it, even after
  * a failure. */
-enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct levin_settings *s, lvn_fault_callback *fault,
+enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_values *v, lvn_fault_callback *fault,
                                enum lvn_status so_far) LVN_CHECKED;
 void lvn_ranks_close(struct lvn_ranks *r); /* does nothing if r is NULL */
 /* The kind of communicator that connects these ranks, by trainer.transport. ARG: it requires an MPI, and the launcher
  * has none. */
-enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct levin_settings *s,
+enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const struct lvn_values *v,
                                     const struct lvn_comm_kind **kind) LVN_CHECKED;
 /* Ranks over a communicator and a heartbeat (NULL: none) that the caller owns. */
 enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *identity, struct lvn_comm *comm,

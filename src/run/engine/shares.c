@@ -7,14 +7,14 @@
 
 #include "base/arena.h"
 
-int64_t lvn_shares_units(const struct levin_settings *s)
+int64_t lvn_shares_units(const struct lvn_values *v)
 {
-    return s->trainer.batch_size / (s->trainer.micro_batch_size ? s->trainer.micro_batch_size : 1);
+    return v->trainer.batch_size / (v->trainer.micro_batch_size ? v->trainer.micro_batch_size : 1);
 }
 
-const char *lvn_shares_unit(const struct levin_settings *s)
+const char *lvn_shares_unit(const struct lvn_values *v)
 {
-    return s->trainer.micro_batch_size ? "micro-batches" : "sequences";
+    return v->trainer.micro_batch_size ? "micro-batches" : "sequences";
 }
 
 double lvn_shares_seconds(int size, const double *speed, const int64_t *share)

@@ -14,14 +14,14 @@
 #ifndef LVN_SHARES_H
 #define LVN_SHARES_H
 
-#include "settings/settings.h"
+#include "options/values.h"
 
 enum { LVN_SHARES_TEXT = 32 << 10 };
 
 /* Units of a step, over all ranks. */
-int64_t lvn_shares_units(const struct levin_settings *s);
+int64_t lvn_shares_units(const struct lvn_values *v);
 /* The name of a unit in messages: "micro-batches", "sequences". */
-const char *lvn_shares_unit(const struct levin_settings *s);
+const char *lvn_shares_unit(const struct lvn_values *v);
 /* weight[size]: the shares, each at least 1, with which the last rank finishes earliest if rank i computes speed[i]
  * units per second. */
 void lvn_shares_divide(int64_t units, int size, const double *speed, int64_t *weight);

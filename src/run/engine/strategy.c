@@ -17,16 +17,16 @@ static const struct {
 enum { STRATEGIES = sizeof strategies / sizeof *strategies };
 
 /* The set of enum lvn_shards that the other settings allow. */
-static unsigned possible_shards(const struct levin_settings *s)
+static unsigned possible_shards(const struct lvn_values *v)
 {
-    const unsigned whole = s->model.quantize ? LVN_SHARDS_PARAMETERS : 0; /* packed parameters are not sharded */
-    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
-    return (s->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u) & ~whole;
+    const unsigned whole = v->model.quantize ? LVN_SHARDS_PARAMETERS : 0; /* packed parameters are not sharded */
+    if (v->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
+    return (v->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u) & ~whole;
 }
 
-static unsigned shards_at(const struct levin_settings *s, int i)
+static unsigned shards_at(const struct lvn_values *v, int i)
 {
-    return strategies[i].shards & possible_shards(s);
+    return strategies[i].shards & possible_shards(v);
 }
 
 const char *lvn_strategy_at(int i)
@@ -36,21 +36,21 @@ const char *lvn_strategy_at(int i)
 }
 
 /* The given strategy; with auto the one that is tried first. */
-static int given(const struct levin_settings *s)
+static int given(const struct lvn_values *v)
 {
     int i = STRATEGIES - 1;
-    while (i > 0 && strategies[i].strategy != s->trainer.strategy) i--;
+    while (i > 0 && strategies[i].strategy != v->trainer.strategy) i--;
     return i;
 }
 
-unsigned lvn_strategy_shards(const struct levin_settings *s)
+unsigned lvn_strategy_shards(const struct lvn_values *v)
 {
-    return shards_at(s, given(s));
+    return shards_at(v, given(v));
 }
 
-enum lvn_status lvn_strategy_group(const struct levin_settings *s, int size, int *group)
+enum lvn_status lvn_strategy_group(const struct lvn_values *v, int size, int *group)
 {
-    const int64_t wanted = s->trainer.fsdp_size;
+    const int64_t wanted = v->trainer.fsdp_size;
     LVN_CHECK(!wanted || size == 1 || (wanted > 1 && size % wanted == 0), ARG,
               "trainer.fsdp_size %" PRId64
               " does not divide %d ranks into groups of several; choose a divisor of their number, or "
@@ -60,24 +60,24 @@ enum lvn_status lvn_strategy_group(const struct levin_settings *s, int size, int
     return LVN_OK;
 }
 
-unsigned lvn_strategy_more(const struct levin_settings *s, unsigned shards)
+unsigned lvn_strategy_more(const struct lvn_values *v, unsigned shards)
 {
     for (int i = 0; i < STRATEGIES; i++)
-        if (shards_at(s, i) > shards) return shards_at(s, i);
+        if (shards_at(v, i) > shards) return shards_at(v, i);
     return 0;
 }
 
-const char *lvn_strategy_name(const struct levin_settings *s, unsigned shards)
+const char *lvn_strategy_name(const struct lvn_values *v, unsigned shards)
 {
     int i = 0;
-    while (i < STRATEGIES - 1 && shards_at(s, i) != shards) i++;
+    while (i < STRATEGIES - 1 && shards_at(v, i) != shards) i++;
     return lvn_strategy_at(i);
 }
 
-bool lvn_strategy_note(const struct levin_settings *s, char *text, size_t capacity)
+bool lvn_strategy_note(const struct lvn_values *v, char *text, size_t capacity)
 {
-    const int i = given(s);
-    if (!(strategies[i].shards & LVN_SHARDS_GRADIENTS) || possible_shards(s) & LVN_SHARDS_GRADIENTS) return false;
+    const int i = given(v);
+    if (!(strategies[i].shards & LVN_SHARDS_GRADIENTS) || possible_shards(v) & LVN_SHARDS_GRADIENTS) return false;
     snprintf(text, capacity,
              "trainer.strategy %s keeps whole gradients on every rank here, because trainer.deterministic adds them in "
              "an order "
@@ -86,10 +86,10 @@ bool lvn_strategy_note(const struct levin_settings *s, char *text, size_t capaci
     return true;
 }
 
-const char *lvn_strategy_smallest(const struct levin_settings *s, enum lvn_trainer_strategy *strategy)
+const char *lvn_strategy_smallest(const struct lvn_values *v, enum lvn_trainer_strategy *strategy)
 {
     int i = STRATEGIES - 1;
-    while (i > 0 && shards_at(s, i) == shards_at(s, i - 1)) i--;
+    while (i > 0 && shards_at(v, i) == shards_at(v, i - 1)) i--;
     *strategy = strategies[i].strategy;
     return lvn_strategy_at(i);
 }

@@ -14,7 +14,7 @@
 #include "engine/parameters.h"
 #include "formats/checksum.h"
 #include "models/keys.h"
-#include "settings/settings.h"
+#include "options/values.h"
 
 /* Element i, over all samples, of field k. Rows of documents have four equal ones. */
 static void make_up(const struct lvn_field *f, int k, int64_t below, int64_t i, void *out)
@@ -42,7 +42,7 @@ enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *programs, int
             make_up(f, k, below, programs->first_row * each + i, (char *)b.p[k] + i * bytes);
     }
     enum lvn_status status = lvn_train_programs_feed(programs, &b, labels);
-    *labels = *labels / programs->rows * programs->settings->trainer.batch_size;
+    *labels = *labels / programs->rows * programs->values->trainer.batch_size;
     lvn_samples_release(&b);
     return status;
 }
@@ -162,21 +162,6 @@ double lvn_parts_bound(const struct lvn_parts *p)
 
 /* --- a tiny training --- */
 
-/* All keys that affect the results; with dropout, to compare random numbers too. */
-static enum lvn_status tiny_settings(struct levin_settings *s, const struct lvn_ranks *r, int threads, bool fixed_order)
-{
-    const enum lvn_source by = LVN_SOURCE_PROGRAM;
-    const char *batch = lvn_arena_printf(&s->arena, "%d", r->size > 16 ? r->size : 16);
-    if (!batch) return LVN_MEMORY;
-    LVN_TRY(lvn_settings_set(s, "trainer.batch_size", batch, by));
-    if (fixed_order) LVN_TRY(lvn_settings_set(s, "trainer.micro_batch_size", "1", by));
-    LVN_TRY(lvn_settings_set(s, "trainer.deterministic", fixed_order ? "true" : "false", by));
-    LVN_TRY(lvn_settings_set(s, "optimizer.lr", "1e-3", by));
-    s->trainer.threads = threads;
-    s->ranks = r->size;
-    return lvn_settings_finish(s, LVN_USES_TRAINER);
-}
-
 /* A checksum of all parameters. */
 static enum lvn_status sum_weights(uint64_t *sum, const struct lvn_model_state *n)
 {
@@ -203,7 +188,7 @@ static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_tra
     enum lvn_status status = losses ? LVN_OK : LVN_MEMORY;
     for (int i = 0; status == LVN_OK && i < LVN_SYNTHETIC_STEPS; i++) {
         memset(losses, 0, sizeof *losses * (size_t)programs->global_micro_batches);
-        status = lvn_train_programs_step(programs, i, programs->settings->optimizer.lr, labels);
+        status = lvn_train_programs_step(programs, i, programs->values->optimizer.lr, labels);
         memcpy(losses + programs->leaf[r->rank], programs->step_session->micro_losses,
                sizeof *losses * (size_t)programs->accumulation);
         if (status == LVN_OK) status = lvn_ranks_sum(r, losses, programs->global_micro_batches);
@@ -213,10 +198,8 @@ static enum lvn_status tiny_steps(struct lvn_synthetic_step *out, struct lvn_tra
     return status == LVN_OK ? sum_weights(&out->weights, programs->model_state) : status;
 }
 
-enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r, int threads,
-                                       bool fixed_order)
+enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r, const struct lvn_values *v)
 {
-    struct levin_settings s;
     struct lvn_train_programs programs = {0};
     struct lvn_model_config c;
     lvn_model_config_init(&c, lvn_models()[0]);
@@ -225,14 +208,11 @@ enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lv
         lvn_stream_fields(lvn_model_value(&c, LVN_ROLE_POSITIONS), lvn_model_value(&c, LVN_ROLE_VOCABULARY));
     struct lvn_train_programs_options o = {.ranks = r, .fields = &fields, .task = lvn_task_of(LVN_LABEL_TOKEN)};
     int64_t labels;
-    enum lvn_status status = lvn_settings_init(&s);
-    if (status == LVN_OK) status = tiny_settings(&s, r, threads, fixed_order);
-    if (status == LVN_OK) status = lvn_train_programs_plan(&programs, &s, &c, &o);
+    enum lvn_status status = lvn_train_programs_plan(&programs, v, &c, &o);
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_model_state_allocate(programs.model_state));
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_parameters_init_values(programs.model_state, 1, false));
     if (status == LVN_OK) status = lvn_ranks_agree(r, lvn_synthetic_step_fill(&programs, 0, &labels));
     if (status == LVN_OK) status = tiny_steps(out, &programs, r, labels);
     lvn_train_programs_release(&programs);
-    lvn_settings_release(&s);
     return status;
 }

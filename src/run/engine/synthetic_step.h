@@ -42,14 +42,14 @@ enum lvn_status lvn_parts_agree(struct lvn_ranks *r, struct lvn_parts *p) LVN_CH
 /* Lower bound of a step's seconds, with collectives overlapping the last micro-batch's backward as far as they can. */
 double lvn_parts_bound(const struct lvn_parts *p);
 
-/* Some steps of a tiny model, equal on any machine; with a fixed summation order (trainer.deterministic) or without. */
+/* Some steps of a tiny model, equal on any machine. */
 enum { LVN_SYNTHETIC_STEPS = 5 };
 struct lvn_synthetic_step {
     double loss[LVN_SYNTHETIC_STEPS];
     uint64_t weights; /* checksum */
 };
-/* All ranks of r call it. threads 0: this rank's part of the cores. */
-enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r, int threads,
-                                       bool fixed_order) LVN_CHECKED;
+/* All ranks of r call it with the same options of the parts trainer and optimizer. */
+enum lvn_status lvn_synthetic_step_run(struct lvn_synthetic_step *out, struct lvn_ranks *r,
+                                       const struct lvn_values *v) LVN_CHECKED;
 
 #endif

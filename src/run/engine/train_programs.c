@@ -17,8 +17,8 @@
 #include "engine/strategy.h"
 #include "host/machine.h"
 #include "models/lora.h"
-#include "settings/choices.h"
-#include "settings/settings.h"
+#include "options/choices.h"
+#include "options/values.h"
 
 /* --- the division of the batch --- */
 
@@ -33,7 +33,7 @@ static int64_t micro_batches_of(int64_t rows, int64_t min_micro_batches)
 /* The unit is a micro-batch; rank i computes leaf[i] to leaf[i + 1] - 1. */
 static enum lvn_status divide_micro_batches(struct lvn_train_programs *programs, int size, int rank)
 {
-    int64_t batch = programs->settings->trainer.batch_size, micro = programs->settings->trainer.micro_batch_size,
+    int64_t batch = programs->values->trainer.batch_size, micro = programs->values->trainer.micro_batch_size,
             n = batch / micro;
     LVN_CHECK(n >= size, ARG,
               "%d ranks cannot share the %" PRId64 " micro-batches of a step (trainer.batch_size %" PRId64
@@ -50,7 +50,7 @@ static enum lvn_status divide_micro_batches(struct lvn_train_programs *programs,
 /* The unit is a row; each rank's rows are divided into equal micro-batches. */
 static enum lvn_status divide_rows(struct lvn_train_programs *programs, int size, int rank)
 {
-    int64_t batch = programs->settings->trainer.batch_size;
+    int64_t batch = programs->values->trainer.batch_size;
     LVN_CHECK(batch >= size, ARG,
               "%d ranks cannot share the %" PRId64 " sequences of a step (trainer.batch_size): start at most %" PRId64
               ", or use a larger batch",
@@ -71,26 +71,26 @@ static enum lvn_status divide_rows(struct lvn_train_programs *programs, int size
 static enum lvn_status divide(struct lvn_train_programs *programs, const int64_t *shares)
 {
     const unsigned in_step = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS; /* ranks exchange these in lockstep */
-    const int64_t units = lvn_shares_units(programs->settings);
+    const int64_t units = lvn_shares_units(programs->values);
     const int size = programs->reduction.sharding.size, rank = programs->reduction.sharding.rank;
     programs->first_unit[0] = 0;
     for (int i = 0; i < size; i++)
         programs->first_unit[i + 1] = shares ? programs->first_unit[i] + shares[i] : units * (i + 1) / size;
-    LVN_TRY(programs->settings->trainer.micro_batch_size ? divide_micro_batches(programs, size, rank)
-                                                         : divide_rows(programs, size, rank));
+    LVN_TRY(programs->values->trainer.micro_batch_size ? divide_micro_batches(programs, size, rank)
+                                                       : divide_rows(programs, size, rank));
     programs->accumulation = programs->leaf[rank + 1] - programs->leaf[rank];
     programs->global_micro_batches = programs->leaf[size];
     programs->reduction.sharding.sharded = programs->shards;
-    LVN_TRY(lvn_strategy_group(programs->settings, size, &programs->reduction.sharding.group));
+    LVN_TRY(lvn_strategy_group(programs->values, size, &programs->reduction.sharding.group));
     if (!(programs->shards & LVN_SHARDS_PARAMETERS)) programs->reduction.sharding.group = 0;
     for (int i = 0; i < size && programs->reduction.sharding.sharded & in_step; i++) {
         if (programs->leaf[i + 1] - programs->leaf[i] == programs->accumulation) continue;
         LVN_CHECK(
-            programs->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
+            programs->values->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
             "trainer.strategy %s exchanges gradients or parameters in every micro-batch, so all ranks must have "
             "the same number, but rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: take a "
             "trainer.batch_size that the ranks can share equally, or zero1",
-            lvn_strategy_name(programs->settings, programs->reduction.sharding.sharded), i,
+            lvn_strategy_name(programs->values, programs->reduction.sharding.sharded), i,
             programs->leaf[i + 1] - programs->leaf[i], rank, programs->accumulation, programs->global_micro_batches);
         programs->reduction.sharding.sharded = LVN_SHARDS_STATE;
     }
@@ -128,7 +128,7 @@ static enum lvn_status new_sessions(struct lvn_train_programs *programs, struct 
 /* Set max_B and max_micro_batches to those of the rank with the most samples, so they are equal on all ranks. */
 static void set_max(const struct lvn_train_programs *programs, struct lvn_session_options *o)
 {
-    int64_t max = 0, unit = programs->settings->trainer.micro_batch_size ? programs->micro_batch : 1;
+    int64_t max = 0, unit = programs->values->trainer.micro_batch_size ? programs->micro_batch : 1;
     for (int i = 0; i < programs->reduction.sharding.size; i++) {
         int64_t rows = (programs->first_unit[i + 1] - programs->first_unit[i]) * unit;
         if (rows <= max) continue;
@@ -173,33 +173,33 @@ static bool lengths_agree(const struct lvn_train_programs *programs)
 static enum lvn_status plan_once(struct lvn_train_programs *programs, const struct lvn_model_config *c,
                                  const struct lvn_train_programs_options *options)
 {
-    const struct levin_settings *s = programs->settings;
+    const struct lvn_values *v = programs->values;
     int processes = programs->ranks ? programs->ranks->local_size : options->local_size;
-    int threads = lvn_ranks_threads(programs->ranks, s->trainer.threads);
+    int threads = lvn_ranks_threads(programs->ranks, v->trainer.threads);
     int device;
-    LVN_TRY(lvn_ranks_device(programs->ranks, s, &device));
-    struct lvn_model_state_options state = {.backend = lvn_backend_find(s->trainer.accelerator),
+    LVN_TRY(lvn_ranks_device(programs->ranks, v, &device));
+    struct lvn_model_state_options state = {.backend = lvn_backend_find(v->trainer.accelerator),
                                             .device = device,
-                                            .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                            .tf32 = v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                             .real = LVN_F32,
-                                            .precision = lvn_precision_of(s->trainer.precision),
+                                            .precision = lvn_precision_of(v->trainer.precision),
                                             .threads = threads,
-                                            .decay = lvn_decay_of(s->optimizer.decay),
-                                            .freeze = s->model.freeze,
-                                            .quantize = lvn_quantize_of(s->model.quantize),
-                                            .groups = s->optimizer.groups,
-                                            .optimizer = s->optimizer.kind,
-                                            .lr = s->optimizer.lr,
+                                            .decay = lvn_decay_of(v->optimizer.decay),
+                                            .freeze = v->model.freeze,
+                                            .quantize = lvn_quantize_of(v->model.quantize),
+                                            .groups = v->optimizer.groups,
+                                            .optimizer = v->optimizer.kind,
+                                            .lr = v->optimizer.lr,
                                             .processes = processes,
                                             .machine_bytes = options->machine_bytes};
     struct lvn_model_config model = *c;
-    model.lora = (struct lvn_lora){.rank = s->lora.rank,
-                                   .alpha = s->lora.alpha,
-                                   .rslora = s->lora.use_rslora,
-                                   .dropout = s->lora.dropout,
+    model.lora = (struct lvn_lora){.rank = v->lora.rank,
+                                   .alpha = v->lora.alpha,
+                                   .rslora = v->lora.use_rslora,
+                                   .dropout = v->lora.dropout,
                                    .tokens = c->lora.tokens,
                                    .n_tokens = c->lora.n_tokens,
-                                   .targets = lvn_lora_targets(c->model, s->lora.targets)};
+                                   .targets = lvn_lora_targets(c->model, v->lora.targets)};
     LVN_TRY(divide(programs, options->shares));
     int64_t weight_bytes = lvn_dtype_bytes(state.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
     if (!programs->model_state)
@@ -210,7 +210,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
         .B = programs->micro_batch, .n_micro_batches = programs->accumulation, .task = options->task};
     if (options->validate) LVN_TRY(new_sessions(programs, programs->eval_sessions, &o));
     o.train = true;
-    o.deterministic = s->trainer.deterministic;
+    o.deterministic = v->trainer.deterministic;
     o.recompute = programs->recompute;
     o.optimizer = &programs->optimizer;
     o.collectives = &programs->reduction.calls;
@@ -237,21 +237,21 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
 /* With trainer.strategy auto: shard more of the model. False: not possible. */
 static bool shard_more(struct lvn_train_programs *programs)
 {
-    if (programs->settings->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || programs->reduction.sharding.size == 1)
+    if (programs->values->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || programs->reduction.sharding.size == 1)
         return false;
-    const unsigned shards = lvn_strategy_more(programs->settings, programs->shards);
+    const unsigned shards = lvn_strategy_more(programs->values, programs->shards);
     if (!shards) return false;
     if (programs->model_state->params->packed_bytes && shards & LVN_SHARDS_PARAMETERS) return false; /* are whole */
     if (!programs->shards) programs->whole_bytes = programs->needed_bytes;
     programs->shards = shards;
-    programs->recompute = lvn_recompute_of(programs->settings->trainer.recompute);
+    programs->recompute = lvn_recompute_of(programs->values->trainer.recompute);
     return true;
 }
 
 /* With trainer.recompute auto: use mode CHEAP or BLOCKS. False: the plan does already, or there are no blocks. */
 static bool recompute(struct lvn_train_programs *programs, enum lvn_recompute mode)
 {
-    if (programs->settings->trainer.recompute != LVN_TRAINER_RECOMPUTE_AUTO) return false;
+    if (programs->values->trainer.recompute != LVN_TRAINER_RECOMPUTE_AUTO) return false;
     if (programs->step_session->program->recompute >= mode) return false;
     if (mode == LVN_RECOMPUTE_BLOCKS && programs->step_session->graph->n_blocks < 2) return false;
     programs->recompute = mode;
@@ -279,7 +279,7 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, cons
                         lvn_model_state_allocated_bytes(programs->model_state);
         /* Fewer activations do not help a model that is itself too large. */
         bool hopeless = needed - part[LVN_MEMORY_ARENA] > available;
-        bool smallest = programs->settings->trainer.micro_batch_size || fixed || programs->micro_batch == 1;
+        bool smallest = programs->values->trainer.micro_batch_size || fixed || programs->micro_batch == 1;
         programs->needed_bytes = needed;
         programs->free_bytes = available;
         programs->exceeds_memory = !fits && model <= available;
@@ -352,7 +352,7 @@ static enum lvn_status plan_within_rest(struct lvn_train_programs *programs, con
     return too_large ? lvn_train_programs_replan(programs, o) : LVN_OK;
 }
 
-enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct levin_settings *s,
+enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct lvn_values *v,
                                         const struct lvn_model_config *c, const struct lvn_train_programs_options *o)
 {
     struct lvn_ranks *r = o->ranks;
@@ -360,21 +360,21 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
                                     .size = r             ? r->size
                                             : o->size > 1 ? o->size
                                                           : 1,
-                                    .sharded = lvn_strategy_shards(s), /* or more, see divide() */
-                                    .tree = s->trainer.deterministic,
-                                    .bf16 = s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16,
-                                    .sums_every = s->trainer.check_replicas_every_n_steps,
-                                    .keep = !s->trainer.fsdp_reshard,
+                                    .sharded = lvn_strategy_shards(v), /* or more, see divide() */
+                                    .tree = v->trainer.deterministic,
+                                    .bf16 = v->trainer.reduce_dtype == LVN_TRAINER_REDUCE_BF16,
+                                    .sums_every = v->trainer.check_replicas_every_n_steps,
+                                    .keep = !v->trainer.fsdp_reshard,
                                     .round = true};
     *programs = (struct lvn_train_programs){
-        .settings = s, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
+        .values = v, .fields = *o->fields, .block_size = lvn_task_length(o->task, o->fields), .ranks = r};
     programs->fill = o->fill > 0 ? o->fill : 1;
-    LVN_TRY(lvn_settings_check_strategy(s));
-    const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(s);
+    LVN_TRY(lvn_values_check_strategy(v));
+    const struct lvn_optimizer_options optimizer = lvn_optimizer_options_of(v);
     lvn_optimizer_init(&programs->optimizer, &optimizer);
     programs->min_micro_batches = o->min_micro_batches;
     programs->shards = sharding.sharded;
-    programs->recompute = lvn_recompute_of(s->trainer.recompute);
+    programs->recompute = lvn_recompute_of(v->trainer.recompute);
     programs->planner = o->planner;
     programs->n_lengths = lvn_fields_lengths(&programs->fields, programs->length);
     programs->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *programs->leaf);
@@ -383,7 +383,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
     lvn_reduction_init(&programs->reduction, r, &sharding);
     if (!r) return plan_for_memory(programs, c, o);
     LVN_TRY(plan_collectively(programs, c, o));
-    LVN_TRY(lvn_ranks_group(r, programs->model_state->device, s));
+    LVN_TRY(lvn_ranks_group(r, programs->model_state->device, v));
     LVN_TRY(lvn_ranks_divide(r, programs->reduction.sharding.group));
     return plan_within_rest(programs, o);
 }
@@ -397,7 +397,7 @@ enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *programs,
     lvn_reduction_release(&programs->reduction);
     lvn_reduction_init(&programs->reduction, programs->ranks, &sharding);
     programs->min_micro_batches = o->min_micro_batches;
-    programs->recompute = lvn_recompute_of(programs->settings->trainer.recompute);
+    programs->recompute = lvn_recompute_of(programs->values->trainer.recompute);
     return plan_collectively(programs, &c, o);
 }
 
@@ -431,7 +431,7 @@ enum lvn_status lvn_train_programs_feed(struct lvn_train_programs *programs, con
 void lvn_train_programs_prepare(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels)
 {
     programs->step_session = programs->next_session;
-    programs->step_session->step_args = (struct lvn_step){.seed = (uint64_t)programs->settings->trainer.seed,
+    programs->step_session->step_args = (struct lvn_step){.seed = (uint64_t)programs->values->trainer.seed,
                                                           .step = step,
                                                           .lr = lr,
                                                           .first_row = programs->first_row,

@@ -1,4 +1,4 @@
-/* train_programs.h - the programs that a training needs, planned from settings: a step and an evaluation session, one
+/* train_programs.h - the programs that a training needs, planned from options: a step and an evaluation session, one
  * of each per planned length, on one model state; with the division of the batch and the collectives.
  *
  * `train` runs them, `bench` times them, `plan` shows them. The memory is lvn_model_state, one bound program is
@@ -14,7 +14,7 @@
 #include "engine/reduction.h"
 #include "engine/session.h"
 
-struct levin_settings;
+struct lvn_values;
 
 /* Plans further sessions on the model state of a training, such as those of callbacks that generate samples. */
 struct lvn_session_planner {
@@ -26,7 +26,7 @@ struct lvn_session_planner {
 };
 
 struct lvn_train_programs {
-    const struct levin_settings *settings;
+    const struct lvn_values *values;
     struct lvn_fields fields;     /* of a sample */
     int64_t block_size;           /* weight of a sample in rates: its tokens, if it has any; else 1 */
     double fill;                  /* share of these tokens that are not padding, if known (packed rows) */
@@ -80,7 +80,7 @@ struct lvn_train_programs_options {
  * optimizer state, then also gradients and parameters; if that does not help either and trainer.recompute is auto,
  * recompute blocks. Ranks agree on all of these. Allocates no buffers: lvn_train_programs_allocate() (memory_advice.h)
  * does. Always release it. */
-enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct levin_settings *s,
+enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct lvn_values *v,
                                         const struct lvn_model_config *c,
                                         const struct lvn_train_programs_options *o) LVN_CHECKED;
 /* Plan again with other shares, for a training whose model state is allocated. Parameters and optimizer state are kept;

@@ -17,7 +17,7 @@
 #include "inference/model_shards.h"
 #include "model_io/model_files.h"
 #include "model_io/model_setup.h"
-#include "settings/choices.h"
+#include "options/choices.h"
 
 /* Labels; bytes of those that are text; then counts of metrics. */
 enum { LABELS, TEXT_BYTES, COUNTS };
@@ -29,10 +29,9 @@ struct part {
 };
 
 struct evaluation {
-    const struct levin_settings *s;
+    const struct lvn_values *v;
     const struct lvn_evaluate_options *o;
-    struct lvn_model_setup setup;
-    enum lvn_split_id split;
+    struct lvn_model_setup *setup;
     struct part part[LVN_SPLIT_COUNT];
     int n_parts;
     struct lvn_model_state *model_state;
@@ -52,17 +51,17 @@ struct evaluation {
 static enum lvn_status new_sessions(void *context)
 {
     struct evaluation *e = context;
-    const struct lvn_dataset *d = e->setup.data;
+    const struct lvn_dataset *d = e->setup->data;
     bool train = e->o->gradients != NULL;
     e->n_sessions = 0;
     for (int k = train || !d->n_lengths ? 0 : d->n_lengths - 1; k >= 0; k--) {
         struct lvn_fields *fields = &e->fields[e->n_sessions];
-        *fields = e->setup.fields;
+        *fields = e->setup->fields;
         if (d->n_lengths && !train) lvn_fields_set_length(fields, d->length[k]);
         struct lvn_session_options session = {.fields = fields,
                                               .B = e->B,
                                               .n_micro_batches = train ? e->batches : 1,
-                                              .task = e->setup.task,
+                                              .task = e->setup->task,
                                               .prediction = e->o->prediction,
                                               .train = train,
                                               .longer = e->n_sessions ? e->sessions[0] : NULL};
@@ -77,21 +76,21 @@ static enum lvn_status new_sessions(void *context)
 static enum lvn_status new_model_state(struct evaluation *e)
 {
     /* Models trained in fp16 are evaluated in fp32, which every device supports and in which no gradient underflows. */
-    const bool fp16 = e->s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
+    const bool fp16 = e->v->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
     int device;
-    LVN_TRY(lvn_ranks_device(e->o->ranks, e->s, &device));
-    if (e->o->gradients) e->setup.config.n_stored = 0; /* packed blocks have none */
-    LVN_TRY(lvn_model_setup_quantize(&e->setup, e->s));
+    LVN_TRY(lvn_ranks_device(e->o->ranks, e->v, &device));
+    if (e->o->gradients) e->setup->config.n_stored = 0; /* packed blocks have none */
+    LVN_TRY(lvn_model_setup_quantize(e->setup, e->v->model.quantize));
     struct lvn_model_state_options options = {
-        .backend = lvn_backend_find(e->s->trainer.accelerator),
+        .backend = lvn_backend_find(e->v->trainer.accelerator),
         .device = device,
-        .tf32 = e->s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+        .tf32 = e->v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
         .real = LVN_F32,
-        .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->s->trainer.precision),
-        .quantize = lvn_quantize_of(e->s->model.quantize),
-        .threads = lvn_ranks_threads(e->o->ranks, e->s->trainer.threads),
+        .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->v->trainer.precision),
+        .quantize = lvn_quantize_of(e->v->model.quantize),
+        .threads = lvn_ranks_threads(e->o->ranks, e->v->trainer.threads),
         .processes = e->o->ranks->local_size};
-    return lvn_model_state_new(&e->model_state, &e->setup.config, &options);
+    return lvn_model_state_new(&e->model_state, &e->setup->config, &options);
 }
 
 static enum lvn_status allocate(struct evaluation *e)
@@ -102,16 +101,7 @@ static enum lvn_status allocate(struct evaluation *e)
     e->count = e->sums + 2 * e->batches;
     e->number = lvn_malloc(sizeof *e->number * (size_t)e->B);
     if (!e->number) return LVN_MEMORY;
-    return lvn_samples_init(&e->batch, &e->setup.fields, e->B);
-}
-
-/* auto: everything in a file given on the command line, otherwise the validation split of training. */
-static enum lvn_split_id choose_split(const struct levin_settings *s, const struct lvn_dataset *data)
-{
-    if (s->data.split != LVN_DATA_SPLIT_AUTO) return lvn_split_of(s->data.split);
-    bool named = s->origin[LVN_OPT_data_path].source >= LVN_SOURCE_COMMAND && data->is_file;
-    bool val_named = s->origin[LVN_OPT_data_val_path].source >= LVN_SOURCE_COMMAND;
-    return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;
+    return lvn_samples_init(&e->batch, &e->setup->fields, e->B);
 }
 
 static int64_t limit_of(const struct lvn_evaluate_options *o, const struct lvn_loader *l)
@@ -127,8 +117,8 @@ static enum lvn_status open_parts(struct evaluation *e, const struct lvn_split_l
     e->n_parts = parts->n;
     for (int i = 0; i < parts->n; i++) {
         struct lvn_loader *l = &e->part[i].loader;
-        LVN_TRY(lvn_loader_init(l, e->setup.data, parts->id[i], LVN_SAMPLING_SEQUENTIAL, e->B, 0));
-        if (e->split == LVN_SPLIT_ALL) lvn_loader_keep_last(l);
+        LVN_TRY(lvn_loader_init(l, e->setup->data, parts->id[i], LVN_SAMPLING_SEQUENTIAL, e->B, 0));
+        if (e->o->split == LVN_SPLIT_ALL) lvn_loader_keep_last(l);
         l->pad_to_max_length = e->o->gradients != NULL;
         e->part[i].first = i ? e->part[i - 1].first + e->part[i - 1].loader.eval_samples : 0;
         int64_t limit = limit_of(e->o, l), samples = lvn_loader_eval_count(l, limit);
@@ -145,12 +135,10 @@ static enum lvn_status set_up(struct evaluation *e)
     LVN_CHECK(e->o->ranks->size == 1 || ((!e->o->batch || e->o->each_rank) && !e->o->gradients), ARG,
               "logits, token losses and gradients require a single rank, but %d were started; start one",
               e->o->ranks->size);
-    LVN_TRY(lvn_model_setup_evaluation(&e->setup, e->s, NULL, e->o->texts, NULL));
     struct lvn_split_list parts;
     int64_t max;
-    e->split = choose_split(e->s, e->setup.data);
-    LVN_TRY(lvn_dataset_splits(e->setup.data, e->split, &parts));
-    e->B = e->s->trainer.micro_batch_size ? e->s->trainer.micro_batch_size : e->s->trainer.batch_size;
+    LVN_TRY(lvn_dataset_splits(e->setup->data, e->o->split, &parts));
+    e->B = e->v->trainer.micro_batch_size ? e->v->trainer.micro_batch_size : e->v->trainer.batch_size;
     LVN_TRY(open_parts(e, &parts, &max));
     if (max < e->B) {
         e->B = max; /* a smaller batch instead of padding */
@@ -164,9 +152,9 @@ static enum lvn_status open_model(struct evaluation *e)
 {
     struct lvn_ranks *ranks = e->o->ranks;
     LVN_TRY(lvn_ranks_agree(ranks, set_up(e)));
-    LVN_TRY(lvn_model_shards_plan(e->model_state, ranks, e->s, new_sessions, e));
+    LVN_TRY(lvn_model_shards_plan(e->model_state, ranks, e->v, new_sessions, e));
     LVN_TRY(lvn_ranks_agree(ranks, allocate(e)));
-    return lvn_model_shards_load(e->model_state, ranks, e->s, &e->setup.pretrained);
+    return lvn_model_shards_load(e->model_state, ranks, e->v, &e->setup->pretrained);
 }
 
 static void report(const struct evaluation *e)
@@ -174,7 +162,7 @@ static void report(const struct evaluation *e)
     const struct lvn_task_graph *t = &e->session->outputs;
     struct lvn_evaluated batch = {.samples = e->batch.n_valid,
                                   .number = e->number,
-                                  .config = &e->setup.config,
+                                  .config = &e->setup->config,
                                   .task = t->task,
                                   .n_losses = lvn_desc_count(&t->losses->desc) / e->B,
                                   .losses = lvn_session_losses(e->session),
@@ -262,7 +250,7 @@ static enum lvn_status replace_file(const char *path, struct lvn_model_files *fi
 static enum lvn_status write_gradients(struct evaluation *e)
 {
     struct lvn_model_files files;
-    const struct lvn_pretrained *p = &e->setup.pretrained;
+    const struct lvn_pretrained *p = &e->setup->pretrained;
     LVN_TRY(lvn_model_files_make(&files, p->variant, e->model_state, LVN_PARAMETER_GRADIENTS, true));
     struct lvn_safetensors_item *items = lvn_arena_alloc(&files.arena, sizeof *items * (size_t)files.source.n);
     enum lvn_status status = items ? LVN_OK : LVN_MEMORY;
@@ -309,19 +297,19 @@ static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_
         .loss = lvn_tree_sum(e->sums, e->batches),
         .labels = labels,
         .text = {.loss = lvn_tree_sum(e->sums + e->batches, e->batches), .bytes = (int64_t)e->count[TEXT_BYTES]}};
-    LVN_CHECK(labels > 0 || e->o->texts, ARG, /* new texts are predicted, not scored */
+    LVN_CHECK(labels > 0 || e->setup->new_texts.n, ARG, /* new texts are predicted, not scored */
               "no label of '%s' counts, so there is no loss to compute; use more or other data, or a larger "
               "task.mask_fraction if tokens are masked",
-              lvn_split_names[e->split]);
+              lvn_split_names[e->o->split]);
     *r = (struct lvn_evaluate_result){.task = t->task,
                                       .loss = labels ? sums.loss / (double)labels : NAN,
                                       .labels = labels,
-                                      .split = e->split,
+                                      .split = e->o->split,
                                       .n_metrics = t->n_metrics};
-    r->config = e->setup.config;
+    r->config = e->setup->config;
     r->columns = t->prediction->desc.dim[t->prediction->desc.rank - 1];
-    r->skipped = e->setup.data->skipped;
-    if (r->skipped && !(r->skipped_rows = lvn_strdup(e->setup.data->skipped_rows))) return LVN_MEMORY;
+    r->skipped = e->setup->data->skipped;
+    if (r->skipped && !(r->skipped_rows = lvn_strdup(e->setup->data->skipped_rows))) return LVN_MEMORY;
     for (int i = 0; i < e->n_parts; i++) r->samples += lvn_loader_eval_count(&e->part[i].loader, e->part[i].limit);
     for (int i = 0; i < t->n_metrics; i++) {
         r->metrics[i] = t->metrics[i];
@@ -348,10 +336,10 @@ void lvn_evaluate_result_release(struct lvn_evaluate_result *r)
     r->skipped_rows = NULL;
 }
 
-enum lvn_status lvn_evaluate(const struct levin_settings *s, const struct lvn_evaluate_options *o,
-                             struct lvn_evaluate_result *r)
+enum lvn_status lvn_evaluate(struct lvn_model_setup *setup, const struct lvn_values *v,
+                             const struct lvn_evaluate_options *o, struct lvn_evaluate_result *r)
 {
-    struct evaluation e = {.s = s, .o = o};
+    struct evaluation e = {.setup = setup, .v = v, .o = o};
     *r = (struct lvn_evaluate_result){0};
     enum lvn_status status = open_model(&e);
     if (status == LVN_OK) status = lvn_ranks_agree(o->ranks, o->gradients ? pass_with_gradients(&e) : pass(&e));
@@ -361,6 +349,5 @@ enum lvn_status lvn_evaluate(const struct levin_settings *s, const struct lvn_ev
     free(e.number);
     lvn_samples_release(&e.batch);
     lvn_model_shards_free(e.model_state, o->ranks);
-    lvn_model_setup_close(&e.setup);
     return status;
 }

@@ -5,8 +5,8 @@
 #define LVN_EVALUATION_H
 
 #include "data/dataset.h"
-#include "model_io/model_setup.h"
-#include "settings/settings.h"
+#include "options/values.h"
+#include "setup/setup.h"
 #include "tasks/task.h"
 
 /* One batch of samples after its evaluation. */
@@ -26,12 +26,13 @@ struct lvn_ranks;
 
 struct lvn_evaluate_options {
     struct lvn_ranks *ranks; /* batches are divided over them, and each counts once */
+    enum lvn_split_id split; /* to evaluate. With ALL each label counts; in others those of whole windows, as in
+                              * validation while training */
     int64_t limit;           /* evaluate this many evenly spaced batches; 0: all */
     double fraction;         /* without a limit: evaluate this fraction of them; 0 or 1: all */
     bool prediction;
     const char
         *gradients; /* file for the gradient of the mean loss, in names and layout of the loaded file; NULL: none */
-    const struct lvn_new_texts *texts;                           /* without labels, instead of the data; NULL: none */
     void (*batch)(void *context, const struct lvn_evaluated *e); /* called after each batch; NULL: none */
     bool
         each_rank; /* call `batch` on every rank, with the batches that it computed; otherwise there must be one rank */
@@ -55,10 +56,10 @@ struct lvn_evaluate_result {
     double *confusion; /* (true class, predicted class): counts */
 };
 
-/* Evaluate settings' model.init on the split data.split. ARG: the data has no such split. With `all`, each label
- * counts; in other splits those of whole windows, as in validation while training. Dropout is off. */
-enum lvn_status lvn_evaluate(const struct levin_settings *s, const struct lvn_evaluate_options *o,
-                             struct lvn_evaluate_result *r) LVN_CHECKED;
+/* Evaluate a model on its data; lvn_model_setup_evaluation() opened both. Dropout is off. ARG: the data has no such
+ * split. setup->config may change. */
+enum lvn_status lvn_evaluate(struct lvn_model_setup *setup, const struct lvn_values *v,
+                             const struct lvn_evaluate_options *o, struct lvn_evaluate_result *r) LVN_CHECKED;
 void lvn_evaluate_result_release(struct lvn_evaluate_result *r);
 
 #endif

@@ -9,7 +9,7 @@
 #include "formats/json.h"
 #include "inference/model_shards.h"
 #include "models/keys.h"
-#include "settings/choices.h"
+#include "options/choices.h"
 
 static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
 {
@@ -49,28 +49,21 @@ static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
     return status;
 }
 
-static enum lvn_status open_model(struct lvn_generator *g, const struct levin_settings *s)
+enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_model_setup *setup,
+                                   const struct lvn_values *v, struct lvn_ranks *ranks, bool with_ends)
 {
-    *g = (struct lvn_generator){.settings = s};
-    LVN_CHECK(*s->model.init, ARG, "generating requires a model; give a run, a checkpoint or a model directory");
-    return lvn_model_setup_loaded(&g->setup, s);
-}
-
-enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct levin_settings *s, struct lvn_ranks *ranks,
-                                   bool with_ends)
-{
-    enum lvn_status status = open_model(g, s);
-    g->ranks = ranks;
-    if (status == LVN_OK) status = lvn_sampling_possible(&g->setup.config);
+    *g = (struct lvn_generator){.values = v, .setup = *setup, .ranks = ranks};
+    enum lvn_status status = lvn_sampling_possible(&g->setup.config);
     if (status == LVN_OK && with_ends) status = find_ends(g, g->setup.pretrained.path);
     if (status != LVN_OK) lvn_generator_close(g);
     return status;
 }
 
-enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct levin_settings *s)
+enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct lvn_model_setup *setup,
+                                       const struct lvn_values *v)
 {
-    enum lvn_status status = open_model(g, s);
-    if (status == LVN_OK) status = find_ends(g, g->setup.pretrained.path);
+    *g = (struct lvn_generator){.values = v, .setup = *setup};
+    enum lvn_status status = find_ends(g, g->setup.pretrained.path);
     if (status != LVN_OK) lvn_generator_close(g);
     return status;
 }
@@ -78,8 +71,8 @@ enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct lev
 /* A model state without sessions: new, or that of the last call, whose parameters are kept. */
 static enum lvn_status begin(struct lvn_generator *g)
 {
-    const struct levin_settings *s = g->settings;
-    const bool bf16 = s->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
+    const struct lvn_values *v = g->values;
+    const bool bf16 = v->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
     int device;
     lvn_sampler_free(g->sampler);
     g->sampler = NULL;
@@ -88,15 +81,15 @@ static enum lvn_status begin(struct lvn_generator *g)
         lvn_model_state_drop_sessions(g->model_state);
         return LVN_OK;
     }
-    LVN_TRY(lvn_ranks_device(g->ranks, s, &device));
-    LVN_TRY(lvn_model_setup_quantize(&g->setup, s));
-    struct lvn_model_state_options options = {.backend = lvn_backend_find(s->trainer.accelerator),
-                                              .tf32 = s->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+    LVN_TRY(lvn_ranks_device(g->ranks, v, &device));
+    LVN_TRY(lvn_model_setup_quantize(&g->setup, v->model.quantize));
+    struct lvn_model_state_options options = {.backend = lvn_backend_find(v->trainer.accelerator),
+                                              .tf32 = v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
                                               .device = device,
                                               .real = LVN_F32,
                                               .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
-                                              .quantize = lvn_quantize_of(s->model.quantize),
-                                              .threads = lvn_ranks_threads(g->ranks, s->trainer.threads),
+                                              .quantize = lvn_quantize_of(v->model.quantize),
+                                              .threads = lvn_ranks_threads(g->ranks, v->trainer.threads),
                                               .processes = g->ranks ? g->ranks->local_size : 1};
     return lvn_model_state_new(&g->model_state, &g->setup.config, &options);
 }
@@ -105,7 +98,7 @@ static enum lvn_status begin(struct lvn_generator *g)
 static enum lvn_status allocate(struct lvn_generator *g)
 {
     const bool loaded = lvn_parameters_allocated(g->model_state);
-    enum lvn_status status = lvn_model_shards_load(g->model_state, g->ranks, g->settings, &g->setup.pretrained);
+    enum lvn_status status = lvn_model_shards_load(g->model_state, g->ranks, g->values, &g->setup.pretrained);
     if (status != LVN_OK && !loaded) { /* the next call starts from scratch */
         lvn_model_shards_free(g->model_state, g->ranks);
         g->model_state = NULL;
@@ -163,7 +156,7 @@ static enum lvn_status check_strategy(const struct lvn_generator *g)
         !g->ranks || g->ranks->size == 1 || lvn_parameters_sharded(g->model_state, LVN_PARAMETER_VALUES), ARG,
         "with trainer.strategy %s each of %d ranks has the whole model here, and all would generate the same text; "
         "start one, or use fsdp, which shards the parameters",
-        lvn_settings_value(g->settings, LVN_OPT_trainer_strategy, word), g->ranks->size);
+        lvn_value_text(g->values, LVN_OPT_trainer_strategy, word), g->ranks->size);
     return LVN_OK;
 }
 
@@ -175,7 +168,7 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
     o->n_ends = g->n_ends;
     o->ranks = g->ranks;
     LVN_TRY(lvn_ranks_agree(g->ranks, check_and_begin(g, samples, &o->choice, &p)));
-    LVN_TRY(lvn_model_shards_plan(g->model_state, g->ranks, g->settings, make_sampler, &p));
+    LVN_TRY(lvn_model_shards_plan(g->model_state, g->ranks, g->values, make_sampler, &p));
     LVN_TRY(lvn_ranks_agree(g->ranks, check_strategy(g)));
     LVN_TRY(allocate(g));
     return lvn_sampler_run(g->sampler, samples, n, o);
@@ -185,7 +178,7 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
 static enum lvn_status make_longer(struct lvn_generator *g, struct plan *p)
 {
     LVN_TRY(begin(g));
-    LVN_TRY(lvn_model_shards_plan(g->model_state, NULL, g->settings, make_sampler, p));
+    LVN_TRY(lvn_model_shards_plan(g->model_state, NULL, g->values, make_sampler, p));
     return allocate(g);
 }
 

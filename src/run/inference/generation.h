@@ -1,4 +1,4 @@
-/* generation.h - generates text with a model from settings: the engine of `levin generate`.
+/* generation.h - generates text with a model: the engine of `levin generate`.
  *
  * It opens the model, creates a sampler (sampler.h) and loads the weights. For text and stop texts see continuation.h.
  */
@@ -6,12 +6,12 @@
 #define LVN_GENERATION_H
 
 #include "inference/sampler.h"
-#include "model_io/model_setup.h"
-#include "settings/settings.h"
+#include "options/values.h"
+#include "setup/setup.h"
 
 /* A model and its sampler. */
 struct lvn_generator {
-    const struct levin_settings *settings;
+    const struct lvn_values *values;
     struct lvn_ranks *ranks;      /* that generate together; NULL: one rank */
     struct lvn_model_setup setup; /* with an empty codec there are only ids */
     struct lvn_model_state *model_state;
@@ -21,10 +21,11 @@ struct lvn_generator {
     int64_t kept_length; /* of the sampler that lvn_generator_continue() keeps; 0: none */
 };
 
-/* Open settings' model.init. model.block_size, if given, is the length of the window. with_ends: read the model's end
- * tokens; otherwise there are none. s must outlive the generator. Several ranks open it with the same settings. */
-enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct levin_settings *s, struct lvn_ranks *ranks,
-                                   bool with_ends) LVN_CHECKED;
+/* setup: a model that lvn_model_setup_loaded() opened, which the generator closes, also after an error. with_ends: read
+ * the model's end tokens; otherwise there are none. v must outlive the generator. Several ranks open it with the same
+ * model and values. */
+enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_model_setup *setup,
+                                   const struct lvn_values *v, struct lvn_ranks *ranks, bool with_ends) LVN_CHECKED;
 /* Maximum number of tokens that can follow a prompt of n. */
 int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n);
 /* Continue the samples; may be called repeatedly. The first call loads the weights, in bf16 if trainer.precision is
@@ -43,7 +44,8 @@ enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_c
 /* Add a token that ends a sample; -1: none. */
 enum lvn_status lvn_generator_add_end(struct lvn_generator *g, int64_t id) LVN_CHECKED;
 /* Open a model of any family for lvn_generator_logits(), and for generation if it can generate. */
-enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct levin_settings *s) LVN_CHECKED;
+enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct lvn_model_setup *setup,
+                                       const struct lvn_values *v) LVN_CHECKED;
 /* The prediction for token ids (B,T), without dropout: *shape, for language models (B,T,V), for classifiers
  * (B,classes). *prediction: fp32, valid until the next call with g. ARG for ids beyond the vocabulary or too many,
  * UNSUPPORTED for a model that reads no token ids. */

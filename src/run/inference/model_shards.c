@@ -16,10 +16,10 @@ static enum lvn_status fits(const struct lvn_model_state *n, struct lvn_ranks *r
     return LVN_OK;
 }
 
-static enum lvn_status divide(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct levin_settings *s)
+static enum lvn_status divide(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_values *v)
 {
     struct lvn_sharding sharding = {.rank = ranks->rank, .size = ranks->size, .sharded = LVN_SHARDS_PARAMETERS};
-    LVN_TRY(lvn_strategy_group(s, ranks->size, &sharding.group));
+    LVN_TRY(lvn_strategy_group(v, ranks->size, &sharding.group));
     lvn_model_state_share(n, &sharding, ranks);
     return LVN_OK;
 }
@@ -34,17 +34,16 @@ static enum lvn_status refuse(const struct lvn_model_state *n, struct lvn_ranks 
                    : "choose a smaller trainer.micro_batch_size, model.block_size or model");
 }
 
-enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_ranks *ranks,
-                                      const struct levin_settings *s, enum lvn_status (*make)(void *context),
-                                      void *context)
+enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_values *v,
+                                      enum lvn_status (*make)(void *context), void *context)
 {
     const bool several = ranks && ranks->size > 1;
-    bool divided = several && s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP, all;
+    bool divided = several && v->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP, all;
     char needed[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
-    if (divided) LVN_TRY(divide(n, ranks, s));
+    if (divided) LVN_TRY(divide(n, ranks, v));
     LVN_TRY(lvn_ranks_agree(ranks, make(context)));
     LVN_TRY(fits(n, ranks, &all));
-    if (!all && several && s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && !n->params->packed_bytes) {
+    if (!all && several && v->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && !n->params->packed_bytes) {
         if (!ranks->rank)
             lvn_log(LVN_LOG_INFO,
                     "the whole model needs %s on each rank, but %s are free on rank 0; its parameters are sharded over "
@@ -53,20 +52,20 @@ enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_rank
                     lvn_bytes_text(lvn_model_state_available(n), available), ranks->size);
         lvn_model_state_drop_sessions(n);
         divided = true;
-        LVN_TRY(divide(n, ranks, s));
+        LVN_TRY(divide(n, ranks, v));
         LVN_TRY(lvn_ranks_agree(ranks, make(context)));
         LVN_TRY(fits(n, ranks, &all));
     }
     return all ? LVN_OK : lvn_ranks_agree(ranks, refuse(n, ranks, divided));
 }
 
-enum lvn_status lvn_model_shards_load(struct lvn_model_state *n, struct lvn_ranks *ranks,
-                                      const struct levin_settings *s, const struct lvn_pretrained *p)
+enum lvn_status lvn_model_shards_load(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_values *v,
+                                      const struct lvn_pretrained *p)
 {
     const bool divided = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
     if (divided) {
-        LVN_TRY(lvn_ranks_check(ranks, s));
-        LVN_TRY(lvn_ranks_group(ranks, n->device, s));
+        LVN_TRY(lvn_ranks_check(ranks, v));
+        LVN_TRY(lvn_ranks_group(ranks, n->device, v));
         LVN_TRY(lvn_ranks_divide(ranks, n->sharding.group));
     }
     const bool loaded = lvn_parameters_allocated(n);

@@ -8,18 +8,17 @@
 
 #include "engine/model_state.h"
 #include "model_io/pretrained.h"
-#include "settings/settings.h"
+#include "options/values.h"
 
 struct lvn_ranks;
 
 /* All ranks (NULL: one rank). `make` creates the sessions of n; it is called again, after those were dropped, if the
  * parameters must be sharded. MEMORY: that does not help. lvn_parameters_sharded() then returns the decision. */
-enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_ranks *ranks,
-                                      const struct levin_settings *s, enum lvn_status (*make)(void *context),
-                                      void *context) LVN_CHECKED;
+enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_values *v,
+                                      enum lvn_status (*make)(void *context), void *context) LVN_CHECKED;
 /* All ranks: allocate n, and load the weights unless they are loaded. Each rank reads the elements that it keeps. */
-enum lvn_status lvn_model_shards_load(struct lvn_model_state *n, struct lvn_ranks *ranks,
-                                      const struct levin_settings *s, const struct lvn_pretrained *p) LVN_CHECKED;
+enum lvn_status lvn_model_shards_load(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_values *v,
+                                      const struct lvn_pretrained *p) LVN_CHECKED;
 /* Free n, unless it is NULL, and everything that its ranks share. */
 void lvn_model_shards_free(struct lvn_model_state *n, struct lvn_ranks *ranks);
 

@@ -47,19 +47,15 @@ static enum lvn_status share_values(struct lvn_prediction *f, struct lvn_ranks *
     return lvn_comm_all_reduce_now(ranks->comm, f->value, f->n * f->columns, LVN_I64, LVN_SUM);
 }
 
-enum lvn_status lvn_predict(struct levin_settings *s, struct lvn_ranks *ranks, const struct lvn_new_texts *texts,
+enum lvn_status lvn_predict(struct lvn_model_setup *setup, const struct lvn_values *v, struct lvn_ranks *ranks,
                             struct lvn_prediction *out)
 {
-    *out = (struct lvn_prediction){.n = texts->n};
+    *out = (struct lvn_prediction){.n = setup->new_texts.n};
     struct collector c = {.out = out};
-    s->data.kind = "labelled";
-    s->task.kind = "auto"; /* the task of the model's head */
-    s->data.path = s->data.val_path = s->data.test_path = s->data.url = "";
-    s->data.split = LVN_DATA_SPLIT_ALL;
-    struct lvn_evaluate_options o = {
-        .ranks = ranks, .prediction = true, .batch = collect, .each_rank = true, .context = &c, .texts = texts};
+    const struct lvn_evaluate_options o = {
+        .ranks = ranks, .split = LVN_SPLIT_ALL, .prediction = true, .batch = collect, .each_rank = true, .context = &c};
     struct lvn_evaluate_result r;
-    enum lvn_status status = lvn_evaluate(s, &o, &r);
+    enum lvn_status status = lvn_evaluate(setup, v, &o, &r);
     out->config = r.config;
     out->is_number = status == LVN_OK && lvn_model_predicts(&r.config, LVN_LABEL_NUMBER);
     out->columns = r.columns;

@@ -5,9 +5,10 @@
 #ifndef LVN_PREDICTION_H
 #define LVN_PREDICTION_H
 
-#include "model_io/model_setup.h"
+#include "setup/setup.h"
 
 struct lvn_ranks;
+struct lvn_values;
 
 struct lvn_prediction {
     int64_t n;                      /* texts */
@@ -17,9 +18,9 @@ struct lvn_prediction {
     struct lvn_model_config config; /* for names of classes: lvn_class_name() */
 };
 
-/* Predict the texts' classes or numbers with settings' model.init. All ranks pass the same texts and get the whole
- * result. Sets the keys of data and task, which are otherwise unused. Always release the result. */
-enum lvn_status lvn_predict(struct levin_settings *s, struct lvn_ranks *ranks, const struct lvn_new_texts *texts,
+/* Predict the classes or numbers of the new texts in setup, which lvn_model_setup_prediction() opened. All ranks have
+ * the same texts and get the whole result. Always release it. */
+enum lvn_status lvn_predict(struct lvn_model_setup *setup, const struct lvn_values *v, struct lvn_ranks *ranks,
                             struct lvn_prediction *out) LVN_CHECKED;
 void lvn_prediction_release(struct lvn_prediction *p);
 

@@ -14,7 +14,7 @@
 #include "data/codec.h"
 #include "engine/ranks.h"
 #include "models/keys.h"
-#include "settings/settings.h"
+#include "options/values.h"
 
 /* Tokens of a prompt that are run at once: LONG_CHUNK, without logits, while at least half of it and one more are left;
  * then CHUNK. Weights are packed for each run, so a prompt takes half of the time in long chunks. */
@@ -504,20 +504,18 @@ enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *co
     return status;
 }
 
-enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct levin_settings *settings,
-                                 const struct lvn_codec *codec, const char *prompt, int64_t step, struct lvn_text *out)
+enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_values *v, const struct lvn_codec *codec,
+                                 const char *prompt, int64_t step, struct lvn_text *out)
 {
-    const struct lvn_sampling_options o = {.choice = {.temperature = settings->sample.temperature,
-                                                      .top_k = settings->sample.top_k,
-                                                      .top_p = settings->sample.top_p},
-                                           .seed = (uint64_t)settings->trainer.seed};
+    const struct lvn_sampling_options o = {
+        .choice = {.temperature = v->sample.temperature, .top_k = v->sample.top_k, .top_p = v->sample.top_p},
+        .seed = (uint64_t)v->trainer.seed};
     int32_t *given = NULL, start = 0;
-    struct lvn_sample x = {.number = step, .max = settings->sample.max_new_tokens, .n = 1};
+    struct lvn_sample x = {.number = step, .max = v->sample.max_new_tokens, .n = 1};
     enum lvn_status status = LVN_OK;
     /* Without text: continue token 0. */
     if (prompt) LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "the prompt"));
-    if (lvn_codec_is_text(codec))
-        status = lvn_prompt_encode(prompt ? prompt : settings->sample.prompt, codec, &given, &x.n);
+    if (lvn_codec_is_text(codec)) status = lvn_prompt_encode(prompt ? prompt : v->sample.prompt, codec, &given, &x.n);
     const int64_t cut =
         s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0; /* a failed sample must not end a run */
     x.prompt = (given ? given : &start) + cut, x.n -= cut;

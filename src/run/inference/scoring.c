@@ -11,7 +11,7 @@
 #include "inference/model_shards.h"
 #include "inference/sampler.h"
 #include "models/keys.h"
-#include "settings/choices.h"
+#include "options/choices.h"
 
 /* PIECE: tokens of a row that are run at a time. SHORT: a shorter prefix is run with each sequence, because a run of
  * its own would take longer. */
@@ -218,18 +218,18 @@ static enum lvn_status new_sessions(void *context)
 
 static enum lvn_status new_model_state(struct scorer *s)
 {
-    const struct levin_settings *settings = s->o->settings;
-    const bool fp16 = settings->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
+    const struct lvn_values *v = s->o->values;
+    const bool fp16 = v->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
     int device;
-    LVN_TRY(lvn_ranks_device(s->o->ranks, settings, &device));
+    LVN_TRY(lvn_ranks_device(s->o->ranks, v, &device));
     const struct lvn_model_state_options options = {
-        .backend = lvn_backend_find(settings->trainer.accelerator),
+        .backend = lvn_backend_find(v->trainer.accelerator),
         .device = device,
-        .tf32 = settings->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+        .tf32 = v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
         .real = LVN_F32,
-        .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(settings->trainer.precision),
-        .quantize = lvn_quantize_of(settings->model.quantize),
-        .threads = lvn_ranks_threads(s->o->ranks, settings->trainer.threads),
+        .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(v->trainer.precision),
+        .quantize = lvn_quantize_of(v->model.quantize),
+        .threads = lvn_ranks_threads(s->o->ranks, v->trainer.threads),
         .processes = s->o->ranks->local_size};
     return lvn_model_state_new(&s->model_state, &s->o->setup->config, &options);
 }
@@ -413,9 +413,9 @@ static enum lvn_status score(struct scorer *s, struct lvn_benchmarks *b, struct 
     double run;
     LVN_TRY(lvn_ranks_agree(ranks, set_up(s, b, counts)));
     if (!s->n) return LVN_OK;
-    LVN_TRY(lvn_model_shards_plan(s->model_state, ranks, s->o->settings, new_sessions, s));
+    LVN_TRY(lvn_model_shards_plan(s->model_state, ranks, s->o->values, new_sessions, s));
     LVN_TRY(lvn_ranks_agree(ranks, allocate(s)));
-    LVN_TRY(lvn_model_shards_load(s->model_state, ranks, s->o->settings, &s->o->setup->pretrained));
+    LVN_TRY(lvn_model_shards_load(s->model_state, ranks, s->o->values, &s->o->setup->pretrained));
     if (lvn_parameters_sharded(s->model_state, LVN_PARAMETER_VALUES)) LVN_TRY(level_runs(s));
     LVN_TRY(lvn_ranks_agree(ranks, run_batches(s)));
     run = (double)s->tokens;

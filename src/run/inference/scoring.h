@@ -12,9 +12,10 @@
 #include "model_io/model_setup.h"
 
 struct lvn_ranks;
+struct lvn_values;
 
 struct lvn_scoring_options {
-    const struct levin_settings *settings;
+    const struct lvn_values *values;
     struct lvn_ranks *ranks;
     const struct lvn_model_setup *setup;                            /* of the model */
     void (*progress)(void *context, int64_t scored, int64_t total); /* items, on this rank; NULL: none */

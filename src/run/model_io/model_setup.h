@@ -1,13 +1,10 @@
-/* model_setup.h - from settings to data, task and the sizes of a model.
- *
- * Training, evaluation, generation, `plan` and `bench` call it. The sizes come from model.init (a model directory), or
- * from the keys of `model` and from the data. It allocates no model: that is engine/model_state.h. */
+/* model_setup.h - what a run or an inference begins with: the data, the task, the configuration of the model and its
+ * files. setup/setup.h opens it. */
 #ifndef LVN_MODEL_SETUP_H
 #define LVN_MODEL_SETUP_H
 
 #include "data/dataset.h"
 #include "model_io/pretrained.h"
-#include "settings/settings.h"
 #include "tasks/task.h"
 
 /* Texts without labels, for data.kind=labelled, instead of its file. */
@@ -23,7 +20,7 @@ struct lvn_model_setup {
     struct lvn_dataset *data;
     const char
         *data_kind; /* data.kind; `documents` in place of `chars` for a text that is read with the model's tokenizer */
-    bool vocabulary_assumed;  /* the model, the settings and the data that are here do not determine it */
+    bool vocabulary_assumed;  /* the model, the options and the data that are here do not determine it */
     struct lvn_fields fields; /* of the data's samples */
     const struct lvn_task *task;
     bool has_pretrained; /* model.init */
@@ -36,35 +33,9 @@ struct lvn_model_setup {
     const struct lvn_model_config *trained; /* the model of the run so far, which has the classes; NULL: none */
 };
 
-/* Download data.url if data.path does not exist: to data.path, but if only the settings of a run name that, an
- * evaluation downloads to the cache (*cached, to be freed, else NULL), and all else (ARG) only below the run's folder
- * and the current one. */
-enum lvn_status lvn_model_setup_download(const struct levin_settings *s, bool evaluates, char **cached) LVN_CHECKED;
-
-/* Open the data (after downloading data.url, if data.path does not exist) and determine the sizes. Model, task and data
- * that do not match are refused before anything is downloaded or opened. model: a program's own; NULL: settings'
- * model.kind. trained: the model of the run that continues, whose classes labels must have; NULL: none. Borrowed. Close
- * it always. */
-enum lvn_status lvn_model_setup_open(struct lvn_model_setup *m, const struct levin_settings *s,
-                                     const struct lvn_model *model, const struct lvn_model_config *trained) LVN_CHECKED;
-/* The same without training: splits may be short, and the test split is opened, too. texts: used instead of the data;
- * NULL: none. */
-enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const struct levin_settings *s,
-                                           const struct lvn_model *model, const struct lvn_new_texts *texts,
-                                           const struct lvn_model_config *trained) LVN_CHECKED;
 void lvn_model_setup_close(struct lvn_model_setup *m);
-/* The same for `plan` and `bench`, which do not need the data: if they cannot be opened, m->data stays NULL and the
- * vocabulary, if not given, is the usual one of such data. A published model that is not on this machine has its
- * published sizes, and model.init may be a folder with a config.json and no weights. Nothing is downloaded. */
-enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct levin_settings *s,
-                                      const struct lvn_model *model) LVN_CHECKED;
-/* Are the data on this machine, or generated? */
-bool lvn_model_setup_data_is_there(const struct levin_settings *s);
-/* The model of settings' model.init alone, without data. */
-enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct levin_settings *s) LVN_CHECKED;
-/* For inference, with model.quantize or a model in packed blocks: keeps adapters of the model apart from its weights.
- */
-enum lvn_status lvn_model_setup_quantize(struct lvn_model_setup *m, const struct levin_settings *s) LVN_CHECKED;
+/* For inference, with model.quantize or a model in packed blocks: keep adapters of the model apart from its weights. */
+enum lvn_status lvn_model_setup_quantize(struct lvn_model_setup *m, bool quantize) LVN_CHECKED;
 /* How transformers pads texts for a classifier whose config.json does not say it: with the tokenizer's pad_token;
  * without one with the end token, unless the tokenizer ends each text with that: the last token of a text would count
  * as padding. */

@@ -11,7 +11,7 @@
 
 #define LVN_CALLBACK(name) extern const struct lvn_callback lvn_callback_##name;
 #define LVN_LOGGER(name, ...) extern const struct lvn_callback lvn_callback_##name;
-#include "settings/options_each.h"
+#include "options/options_each.h"
 
 static const struct {
     const struct lvn_callback *is;
@@ -19,7 +19,7 @@ static const struct {
 } table[] = {
 #define LVN_CALLBACK(name) {&lvn_callback_##name, 0},
 #define LVN_LOGGER(name, ...) {&lvn_callback_##name, offsetof(struct levin_settings, logger.name)},
-#include "settings/options_each.h"
+#include "options/options_each.h"
 };
 
 static bool is_enabled(int i, const struct levin_settings *s)

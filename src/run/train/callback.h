@@ -2,7 +2,7 @@
  *
  * The trainer calls them through lvn_callbacks, the list of enabled ones. A callback is a file in train/callbacks that
  * ends in a struct lvn_callback, and its line in callbacks.def; the rows of its options, if any, are in NAME.def, which
- * settings/options.def includes. All ranks call all callbacks, at the events START, STEP, VALIDATION, CHECKPOINT, EPOCH
+ * options/options.def includes. All ranks call all callbacks, at the events START, STEP, VALIDATION, CHECKPOINT, EPOCH
  * and END, in the order of the table. A callback may
  *
  *   read        the event's facts and scalars, which are equal on all ranks, except times and memory
@@ -21,6 +21,7 @@
 #include "engine/model_state.h"
 #include "engine/ranks.h"
 #include "engine/train_programs.h"
+#include "settings/settings.h"
 #include "train/events.h"
 #include "train/run_dir.h"
 #include "train/snapshot.h"
@@ -111,7 +112,7 @@ void lvn_callback_request_stop(struct lvn_callback_context *context, const char 
 enum {
 #define LVN_CALLBACK(name) LVN_CALLBACK_##name,
 #define LVN_LOGGER(name, ...) LVN_CALLBACK_##name,
-#include "settings/options_each.h"
+#include "options/options_each.h"
     LVN_CALLBACKS
 };
 

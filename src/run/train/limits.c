@@ -1,7 +1,7 @@
 /* limits.c - see limits.h. */
 #include "train/limits.h"
 
-#include "settings/choices.h"
+#include "options/choices.h"
 
 static bool is_on(const struct lvn_amount *a)
 {

@@ -79,11 +79,11 @@ static void note_strategy(struct trainer *trainer)
     if (trainer->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && programs->shards) {
         snprintf(trainer->text, sizeof trainer->text,
                  "trainer.strategy auto chose %s, because with ddp a rank needs %s, but %s are free",
-                 lvn_strategy_name(trainer->settings, programs->reduction.sharding.sharded),
+                 lvn_strategy_name(&trainer->settings->values, programs->reduction.sharding.sharded),
                  lvn_bytes_text(programs->whole_bytes, whole), lvn_bytes_text(programs->free_bytes, available));
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
     }
-    if (lvn_strategy_note(trainer->settings, trainer->text, sizeof trainer->text))
+    if (lvn_strategy_note(&trainer->settings->values, trainer->text, sizeof trainer->text))
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 

@@ -25,8 +25,9 @@
 #include "model_io/adapters.h"
 #include "model_io/model_config.h"
 #include "model_io/model_find.h"
-#include "settings/choices.h"
+#include "options/choices.h"
 #include "settings/settings_model.h"
+#include "setup/setup.h"
 #include "stores/store.h"
 #include "train/limits.h"
 #include "train/trainer_private.h"
@@ -112,7 +113,7 @@ static void resolve_settings(struct trainer *trainer)
 static enum lvn_status open_data(struct trainer *trainer)
 {
     const struct levin_settings *s = trainer->settings;
-    const struct lvn_schedule_options schedule = lvn_schedule_options_of(s);
+    const struct lvn_schedule_options schedule = lvn_schedule_options_of(&s->values);
     const struct lvn_model_config *trained = trainer->opened.trained.model ? &trainer->opened.trained : NULL;
     LVN_TRY(lvn_model_setup_open(&trainer->opened.setup, s, trainer->options->model, trained));
     resolve_settings(trainer);
@@ -187,7 +188,7 @@ static const char *schedule_text(const struct lvn_schedule *s, char text[80])
  * of its schedule. ARG: no additional step could change anything. */
 static enum lvn_status report_rates(const struct trainer *trainer, const struct levin_settings *then)
 {
-    const struct lvn_schedule_options options = lvn_schedule_options_of(then);
+    const struct lvn_schedule_options options = lvn_schedule_options_of(&then->values);
     const struct lvn_schedule *now = &trainer->opened.schedule;
     const int64_t step = trainer->opened.snapshot.step, last = trainer->opened.last_step;
     struct lvn_schedule old;
@@ -496,8 +497,8 @@ static enum lvn_status plan_training(struct trainer *trainer)
         .min_micro_batches = same_ranks ? trainer->opened.snapshot.min_micro_batches : 0,
         .planner = lvn_callbacks_planner(&trainer->callbacks),
         .shares = trainer->planned.weighted ? trainer->planned.shares : NULL};
-    LVN_TRY(lvn_train_programs_plan(&trainer->planned.programs, trainer->settings, &trainer->opened.setup.config,
-                                    &trainer->planned.options));
+    LVN_TRY(lvn_train_programs_plan(&trainer->planned.programs, &trainer->settings->values,
+                                    &trainer->opened.setup.config, &trainer->planned.options));
     return trainer->planned.weighted ? lvn_ranks_agree(trainer->ranks, lvn_trainer_shares_check_memory(trainer))
                                      : LVN_OK;
 }
@@ -624,10 +625,10 @@ enum lvn_status lvn_trainer_set_up(struct trainer *trainer)
     trainer->context.callbacks = &trainer->callbacks;
 
     /* Settings, data and the run's folder. */
-    LVN_TRY(lvn_consistency_start(trainer->ranks, trainer->settings, trainer->text, sizeof trainer->text));
+    LVN_TRY(lvn_consistency_start(trainer->ranks, &trainer->settings->values, trainer->text, sizeof trainer->text));
     if (*trainer->text) lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
     LVN_TRY(lvn_settings_check_utf8(trainer->settings));
-    LVN_TRY(lvn_ranks_check(trainer->ranks, trainer->settings));
+    LVN_TRY(lvn_ranks_check(trainer->ranks, &trainer->settings->values));
     if (o->mode == LVN_RUN_RESUME) LVN_TRY(run_part("opening the run's folder", open_run_so_far, trainer));
     LVN_TRY(lvn_ranks_agree(trainer->ranks, run_part("opening the data", open_data, trainer)));
     LVN_TRY(

@@ -67,7 +67,7 @@ enum lvn_status lvn_trainer_shares_init(struct trainer *trainer)
         return LVN_MEMORY;
     LVN_TRY(lvn_share_balance_init(&trainer->planned.share_balance, size));
     if (!*text) return LVN_OK;
-    LVN_TRY(lvn_shares_read(text, lvn_shares_units(trainer->settings), size, trainer->planned.shares));
+    LVN_TRY(lvn_shares_read(text, lvn_shares_units(&trainer->settings->values), size, trainer->planned.shares));
     trainer->planned.weighted = true;
     return store_shares(trainer);
 }
@@ -79,9 +79,10 @@ enum lvn_status lvn_trainer_shares_check_memory(const struct trainer *trainer)
     LVN_CHECK(!programs->exceeds_memory, ARG,
               "a share of %lld of the %lld %s of a step (trainer.shares %.60s) needs %s, but %s are free; make it "
               "smaller, or set trainer.share to equal",
-              (long long)trainer->planned.shares[trainer->ranks->rank], (long long)lvn_shares_units(trainer->settings),
-              lvn_shares_unit(trainer->settings), trainer->opened.snapshot.shares,
-              lvn_bytes_text(programs->needed_bytes, needed), lvn_bytes_text(programs->free_bytes, available));
+              (long long)trainer->planned.shares[trainer->ranks->rank],
+              (long long)lvn_shares_units(&trainer->settings->values), lvn_shares_unit(&trainer->settings->values),
+              trainer->opened.snapshot.shares, lvn_bytes_text(programs->needed_bytes, needed),
+              lvn_bytes_text(programs->free_bytes, available));
     return LVN_OK;
 }
 
@@ -101,7 +102,7 @@ static const char *shares_text(struct trainer *trainer, const char *reason)
         lvn_print_append(text, sizeof text, "%s%lld", i ? ", " : "", (long long)share[i]);
     if (strlen(text) >= sizeof text - 40) lvn_print_append(text, sizeof text, ", ...");
     snprintf(trainer->text, sizeof trainer->text, "%s: ranks compute %s of the %lld %s of a step", reason, text,
-             (long long)lvn_shares_units(trainer->settings), lvn_shares_unit(trainer->settings));
+             (long long)lvn_shares_units(&trainer->settings->values), lvn_shares_unit(&trainer->settings->values));
     return trainer->text;
 }
 
@@ -166,7 +167,7 @@ enum lvn_status lvn_trainer_shares_measure(struct trainer *trainer)
     memset(trainer->planned.rank_seconds, 0, sizeof *trainer->planned.rank_seconds * (size_t)size);
     LVN_TRY(lvn_ranks_agree(trainer->ranks, measure(trainer, &trainer->planned.rank_seconds[trainer->ranks->rank])));
     LVN_TRY(lvn_ranks_sum(trainer->ranks, trainer->planned.rank_seconds, size));
-    lvn_shares_divide(lvn_shares_units(trainer->settings), size, trainer->planned.rank_seconds,
+    lvn_shares_divide(lvn_shares_units(&trainer->settings->values), size, trainer->planned.rank_seconds,
                       trainer->planned.faster_shares);
     LVN_TRY(change(trainer, &unchanged));
     if (!unchanged && !trainer->ranks->rank) lvn_log(LVN_LOG_INFO, "%s", shares_text(trainer, "measured shares"));

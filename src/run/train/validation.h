@@ -9,6 +9,8 @@
 #include "data/loader.h"
 #include "engine/train_programs.h"
 
+struct levin_settings;
+
 struct lvn_validation {
     bool on; /* validation data exists, and settings request validation */
     struct lvn_loader loader;

@@ -19,8 +19,8 @@
 #include "engine/parameters.h"
 #include "engine/synthetic_step.h"
 #include "engine/traffic.h"
-#include "model_io/model_setup.h"
 #include "models/keys.h"
+#include "setup/setup.h"
 #include "unit/comm_threads.h"
 
 static struct counted {
@@ -97,7 +97,7 @@ static enum lvn_status make_step(struct actor *a, struct lvn_ranks *r, const str
     int64_t labels;
     LVN_TRY(lvn_model_setup_sizes(setup, s, NULL));
     struct lvn_train_programs_options o = {.ranks = r, .fields = &setup->fields, .task = setup->task};
-    LVN_TRY(lvn_train_programs_plan(programs, s, &setup->config, &o));
+    LVN_TRY(lvn_train_programs_plan(programs, &s->values, &setup->config, &o));
     LVN_TRY(lvn_model_state_allocate(programs->model_state));
     LVN_TRY(lvn_parameters_init_values(programs->model_state, 1, false));
     LVN_TRY(lvn_synthetic_step_fill(programs, lvn_model_value(&setup->config, LVN_ROLE_VOCABULARY), &labels));

@@ -1,4 +1,4 @@
-/* test_retired.c - covers: src/app/settings/retired.c src/app/settings/settings.c
+/* test_retired.c - covers: src/run/settings/retired.c src/run/settings/settings.c
  *
  * Keys of older versions. The table is the test's own: retired.c, included here, takes the place of the library's. */
 #define LVN_RETIRED_TABLE "unit/settings/retired_rows.def"

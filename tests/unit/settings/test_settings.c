@@ -1,5 +1,5 @@
-/* test_settings.c - covers: src/app/settings/settings.c src/app/settings/options.c src/app/settings/settings_check.c
- * src/app/settings/device_list.c
+/* test_settings.c - covers: src/run/settings/settings.c src/run/options/options.c src/run/settings/settings_check.c
+ * src/run/options/device_list.c
  *
  * Options, recipes and contradictions: each refusal with its exact sentence. */
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "faults.h"
 #include "models/model.h"
-#include "settings/device_list.h"
+#include "options/device_list.h"
 #include "settings/settings.h"
 
 /* Settings from a recipe and a row of "key=value" of the command line; finished. */
@@ -404,11 +404,11 @@ static void devices_are_counted_or_listed(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct levin_settings s = {.trainer.devices = cases[i].text};
         struct lvn_devices d;
-        assert_int_equal(lvn_devices_read(&d, &s), LVN_OK);
+        assert_int_equal(lvn_devices_read(&d, &s.values), LVN_OK);
         assert_int_equal(d.n, cases[i].n);
         assert_int_equal(d.listed, cases[i].last >= 0);
         if (d.listed) assert_int_equal(d.number[d.n - 1], cases[i].last);
-        assert_int_equal(lvn_devices_count(&s), cases[i].n);
+        assert_int_equal(lvn_devices_count(&s.values), cases[i].n);
     }
 }
 

@@ -1,4 +1,4 @@
-/* test_synonyms.c - covers: src/app/settings/synonyms.c src/app/settings/options.c src/app/settings/options_value.c
+/* test_synonyms.c - covers: src/run/settings/synonyms.c src/run/options/options.c src/run/options/options_value.c
  *
  * What other programs call an option leads to levin's own, which exists. */
 #include "io_test.h"

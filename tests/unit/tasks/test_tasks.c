@@ -193,7 +193,7 @@ static enum lvn_status train(struct lvn_train_programs *programs, struct lvn_ran
         double labels = (double)lvn_task_count(&programs->step_session->outputs, &b);
         if (status == LVN_OK) status = lvn_ranks_sum(r, &labels, 1);
         if (status == LVN_OK)
-            status = lvn_train_programs_step(programs, step, programs->settings->optimizer.lr, (int64_t)labels);
+            status = lvn_train_programs_step(programs, step, programs->values->optimizer.lr, (int64_t)labels);
         x[0] = lvn_tree_sum(programs->step_session->micro_losses, programs->accumulation) / labels;
         memcpy(x + 1, programs->step_session->counts, sizeof(double) * COUNTS);
         if (status == LVN_OK) status = lvn_ranks_sum(r, x, 1 + COUNTS);
@@ -216,7 +216,7 @@ static enum lvn_status run(struct actor *a, struct lvn_ranks *r, struct levin_se
     LVN_TRY(make_settings(s, a));
     LVN_TRY(lvn_loader_init(&loader, &d, LVN_SPLIT_TRAIN, LVN_SAMPLING_PERMUTATION, BATCH, 5));
     LVN_TRY(lvn_validation_open(v, s, &loader, &d));
-    LVN_TRY(lvn_train_programs_plan(programs, s, &c, &o));
+    LVN_TRY(lvn_train_programs_plan(programs, &s->values, &c, &o));
     LVN_TRY(lvn_model_state_allocate(programs->model_state));
     LVN_TRY(lvn_parameters_init_values(programs->model_state, 3, false));
     LVN_TRY(lvn_validation_allocate(v, programs));

@@ -21,6 +21,7 @@
 #include "cli/model_arg.h"
 #include "inference/chat_generation.h"
 #include "inference/continuation.h"
+#include "setup/setup.h"
 
 /* Set by the SIGINT handler; generation of the answer then stops. */
 static volatile sig_atomic_t interrupted;
@@ -331,7 +332,11 @@ static enum lvn_status open_session(struct chat_session *session)
     const struct lvn_chat_options o = {.chat_template = c->flag[LVN_FLAG_chat_template].t, .now = true};
     int64_t end;
     const char *stop;
-    LVN_TRY(lvn_generator_open(&session->generator, &c->settings, NULL, true));
+    struct lvn_model_setup setup;
+    const enum lvn_status status = lvn_model_setup_loaded(&setup, &c->settings);
+    if (status != LVN_OK) lvn_model_setup_close(&setup);
+    LVN_TRY(status);
+    LVN_TRY(lvn_generator_open(&session->generator, &setup, &c->settings.values, NULL, true));
     LVN_TRY(lvn_generator_open_chat(&session->generator, &o, &session->chat, &session->encoder));
     LVN_TRY(lvn_chat_end(session->encoder, &session->arena, &end, &stop));
     LVN_TRY(lvn_generator_add_end(&session->generator, end));

@@ -10,8 +10,8 @@
 #include "cli/config/config.h"
 #include "cli/plan/plan.h"
 #include "engine/train_programs.h"
-#include "model_io/model_setup.h"
-#include "settings/choices.h"
+#include "options/choices.h"
+#include "setup/setup.h"
 #include "stores/store.h"
 #include "train/callback.h"
 
@@ -50,7 +50,7 @@ static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_s
                                      const struct lvn_model_setup *m)
 {
     struct lvn_dataset *d;
-    struct lvn_data_options o = lvn_data_options_of(s);
+    struct lvn_data_options o = lvn_data_options_of(&s->values);
     o.path = cf->s->data.path;
     o.block_size = m->block_size;
     o.label = m->task->label.label;
@@ -83,7 +83,7 @@ static enum lvn_status plan_once(struct lvn_config *cf, const struct levin_setti
                                            .planner = lvn_callbacks_planner(&callbacks),
                                            .min_micro_batches = pieces};
     enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
-    if (status == LVN_OK) status = lvn_train_programs_plan(&programs, s, &m->config, &o);
+    if (status == LVN_OK) status = lvn_train_programs_plan(&programs, &s->values, &m->config, &o);
     if (status == LVN_OK) {
         cf->parameters = lvn_params_total(programs.model_state->params);
         cf->rank_bytes = lvn_model_state_bytes(programs.model_state);

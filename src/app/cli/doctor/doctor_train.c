@@ -9,11 +9,32 @@
 
 #include "cli/doctor/doctor.h"
 #include "engine/synthetic_step.h"
+#include "settings/settings.h"
 
 struct pair {
     struct lvn_synthetic_step one; /* on rank 0 alone */
     struct lvn_synthetic_step all; /* on all ranks */
 };
+
+/* Train the tiny model on the ranks of r. threads 0: this rank's part of the cores. */
+static enum lvn_status run_on(struct lvn_synthetic_step *out, struct lvn_ranks *r, int threads, bool fixed_order)
+{
+    const enum lvn_source by = LVN_SOURCE_PROGRAM;
+    struct levin_settings s;
+    char batch[16];
+    snprintf(batch, sizeof batch, "%d", r->size > 16 ? r->size : 16);
+    enum lvn_status status = lvn_settings_init(&s);
+    if (status == LVN_OK) status = lvn_settings_set(&s, "trainer.batch_size", batch, by);
+    if (status == LVN_OK && fixed_order) status = lvn_settings_set(&s, "trainer.micro_batch_size", "1", by);
+    if (status == LVN_OK) status = lvn_settings_set(&s, "trainer.deterministic", fixed_order ? "true" : "false", by);
+    if (status == LVN_OK) status = lvn_settings_set(&s, "optimizer.lr", "1e-3", by);
+    s.trainer.threads = threads;
+    s.ranks = r->size;
+    if (status == LVN_OK) status = lvn_settings_finish(&s, LVN_USES_TRAINER);
+    if (status == LVN_OK) status = lvn_synthetic_step_run(out, r, &s.values);
+    lvn_settings_release(&s);
+    return status;
+}
 
 /* Rank 0 by itself; the others do nothing. */
 static enum lvn_status run_alone(struct lvn_synthetic_step *out, struct lvn_ranks *r, bool fixed_order)
@@ -23,7 +44,7 @@ static enum lvn_status run_alone(struct lvn_synthetic_step *out, struct lvn_rank
     if (r->rank) return LVN_OK;
     LVN_TRY(lvn_comm_open(&comm, &(struct lvn_comm_options){.size = 1}));
     enum lvn_status status = lvn_ranks_over(&alone, &r->identity, comm, NULL);
-    if (status == LVN_OK) status = lvn_synthetic_step_run(out, alone, 1, fixed_order);
+    if (status == LVN_OK) status = run_on(out, alone, 1, fixed_order);
     lvn_ranks_close(alone);
     lvn_comm_close(comm);
     return status;
@@ -32,7 +53,7 @@ static enum lvn_status run_alone(struct lvn_synthetic_step *out, struct lvn_rank
 static enum lvn_status run_both(struct pair *p, struct lvn_ranks *r, bool fixed_order)
 {
     LVN_TRY(lvn_ranks_agree(r, run_alone(&p->one, r, fixed_order)));
-    LVN_TRY(lvn_synthetic_step_run(&p->all, r, 0, fixed_order));
+    LVN_TRY(run_on(&p->all, r, 0, fixed_order));
     return LVN_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/evaluate/evaluate_tasks.h"
 #include "cli/model_arg.h"
+#include "setup/setup.h"
 
 /* Prediction and losses of a sample. */
 struct row {
@@ -193,8 +194,12 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
                                      .gradients = *gradients ? gradients : NULL,
                                      .batch = logits || losses ? collect : NULL,
                                      .context = &lists};
-    struct lvn_evaluate_result r;
-    enum lvn_status status = lvn_evaluate(&c->settings, &o, &r);
+    struct lvn_evaluate_result r = {0};
+    struct lvn_model_setup setup = {0};
+    enum lvn_status status =
+        lvn_ranks_agree(c->ranks, lvn_model_setup_evaluation(&setup, &c->settings, NULL, NULL, NULL));
+    if (status == LVN_OK) o.split = lvn_model_setup_split(&setup, &c->settings);
+    if (status == LVN_OK) status = lvn_evaluate(&setup, &c->settings.values, &o, &r);
     if (status == LVN_OK && lists.out_of_memory) status = LVN_MEMORY;
     sort_lists(&lists, &predictions, &token_losses);
     if (status == LVN_OK) {
@@ -204,5 +209,6 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
         json_decref(token_losses);
     }
     lvn_evaluate_result_release(&r);
+    lvn_model_setup_close(&setup);
     return status;
 }

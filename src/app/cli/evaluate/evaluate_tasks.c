@@ -10,6 +10,7 @@
 #include "cli/args.h"
 #include "cli/model_arg.h"
 #include "inference/scoring.h"
+#include "setup/setup.h"
 
 enum lvn_status lvn_evaluate_without_tasks(const struct lvn_cli *c)
 {
@@ -161,12 +162,12 @@ static enum lvn_status read_tasks(const struct lvn_cli *c, const struct lvn_mode
 static enum lvn_status evaluate(struct lvn_cli *c, struct lvn_model_setup *setup, struct lvn_benchmarks *b)
 {
     const char *items = c->flag[LVN_FLAG_evaluate_items].t;
-    struct lvn_scoring_options o = {.settings = &c->settings, .ranks = c->ranks, .setup = setup};
+    struct lvn_scoring_options o = {.values = &c->settings.values, .ranks = c->ranks, .setup = setup};
     struct lvn_scoring_counts counts;
     const double begin = lvn_seconds();
     enum lvn_status status = *items ? lvn_cli_check_output(c, items) : LVN_OK;
     if (status == LVN_OK) status = lvn_model_setup_loaded(setup, &c->settings);
-    if (status == LVN_OK) status = lvn_model_setup_quantize(setup, &c->settings);
+    if (status == LVN_OK) status = lvn_model_setup_quantize(setup, c->settings.model.quantize);
     if (status == LVN_OK) status = read_tasks(c, setup, b);
     LVN_TRY(lvn_ranks_agree(c->ranks, status));
     LVN_TRY(lvn_score(&o, b, &counts));

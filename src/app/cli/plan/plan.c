@@ -18,9 +18,9 @@
 #include "host/machine.h"
 #include "host/pages.h"
 #include "model_io/model_find.h"
-#include "model_io/model_setup.h"
 #include "models/keys.h"
-#include "settings/choices.h"
+#include "options/choices.h"
+#include "setup/setup.h"
 #include "train/callback.h"
 #include "train/limits.h"
 
@@ -168,7 +168,7 @@ static void show_memory(struct plan *p)
     }
     const struct lvn_sharding *sharding = &p->training.reduction.sharding;
     if (sharding->size > 1) {
-        const char *name = lvn_strategy_name(p->s, sharding->sharded);
+        const char *name = lvn_strategy_name(&p->s->values, sharding->sharded);
         if (p->s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && sharding->sharded)
             lvn_cli_print(c, "To save memory, trainer.strategy auto is %s.\n", name);
         lvn_cli_add(c, "strategy", json_string(name));
@@ -276,7 +276,7 @@ static enum lvn_status show_schedule(struct plan *p)
     LVN_CHECK(
         p->steps > 0, ARG,
         "the number of steps is not known: give trainer.max_steps, or trainer.max_epochs with data that are there");
-    const struct lvn_schedule_options options = lvn_schedule_options_of(p->s);
+    const struct lvn_schedule_options options = lvn_schedule_options_of(&p->s->values);
     struct lvn_schedule schedule;
     lvn_schedule_init(&schedule, &options, p->steps);
     for (int64_t i = 0; i < p->steps; i++) {
@@ -302,15 +302,15 @@ static enum lvn_status plan_programs(struct plan *p, const struct lvn_train_prog
     const bool device = *p->c->flag[LVN_FLAG_plan_device].t && !lvn_cli_on(p->c, LVN_FLAG_plan_fit);
     const enum lvn_trainer_recompute given = p->s->trainer.recompute;
     if (!device || given != LVN_TRAINER_RECOMPUTE_AUTO)
-        return lvn_train_programs_plan(&p->training, p->s, &p->setup.config, o);
+        return lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o);
     int64_t takes, available;
     p->c->settings.trainer.recompute = LVN_TRAINER_RECOMPUTE_NONE;
-    LVN_TRY(lvn_train_programs_plan(&p->training, p->s, &p->setup.config, o));
+    LVN_TRY(lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o));
     LVN_TRY(lvn_plan_device_memory(p->c, &p->training, &takes, &available));
     p->c->settings.trainer.recompute = given;
     if (takes <= available) return LVN_OK;
     lvn_train_programs_release(&p->training);
-    return lvn_train_programs_plan(&p->training, p->s, &p->setup.config, o);
+    return lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o);
 }
 
 static enum lvn_status show(struct plan *p)

@@ -48,7 +48,7 @@ static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, 
     *s = *m->settings;
     s->trainer.threads = lvn_plan_threads_here(m->c);
     lvn_model_set(&model, LVN_ROLE_LAYERS, layers);
-    return lvn_train_programs_plan(programs, s, &model, &o);
+    return lvn_train_programs_plan(programs, &s->values, &model, &o);
 }
 
 static enum lvn_status run_steps(struct measurement *m, struct lvn_train_programs *programs, struct lvn_parts *parts)

@@ -144,7 +144,7 @@ static enum lvn_status plan(struct search *s, struct candidate *k, int ranks)
     struct lvn_train_programs_options o = *s->options;
     o.size = ranks;
     LVN_TRY(set_keys(s, k));
-    enum lvn_status status = lvn_train_programs_plan(&programs, &s->c->settings, s->model, &o);
+    enum lvn_status status = lvn_train_programs_plan(&programs, &s->c->settings.values, s->model, &o);
     const bool refused = status == LVN_ARG || status == LVN_UNSUPPORTED;
     if (refused) k->refused = lvn_arena_printf(&s->c->settings.arena, "%s", levin_error_text());
     if (status == LVN_OK) status = compare_memory(s, &programs, k);

@@ -88,7 +88,8 @@ static void sample(struct state *o, struct lvn_callback_context *context)
     LVN_LOCAL_TEXT(text);
     int64_t step = context->event.step;
     const char *before = lvn_work_begin("a sample");
-    enum lvn_status status = lvn_sampler_text(o->sampler, context->settings, &context->codec, NULL, step, &text);
+    enum lvn_status status =
+        lvn_sampler_text(o->sampler, &context->settings->values, &context->codec, NULL, step, &text);
     if (status == LVN_OK && context->ranks->rank == 0) {
         lvn_callback_notify(context, LVN_EVENT_SAMPLE, text.p);
         if (context->dir) status = append(lvn_callback_path(context, name, path), step, text.p);

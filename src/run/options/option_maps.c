@@ -1,5 +1,5 @@
 /* option_maps.c - see option_maps.h. */
-#include "settings/option_maps.h"
+#include "options/option_maps.h"
 
 #include <string.h>
 

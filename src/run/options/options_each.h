@@ -1,6 +1,6 @@
 /* options_each.h - includes options.def with the macros that the includer has defined, and undefines them all.
  *
- * settings.h, options.c and others include it once for each thing that they generate from the table, so it has no
+ * values.h, options.c and others include it once for each thing that they generate from the table, so it has no
  * include guard. Rows whose macro is not defined are skipped. */
 #ifndef LVN_CALLBACK
 #define LVN_CALLBACK(...)
@@ -14,7 +14,7 @@
 #ifndef LVN_DATASET
 #define LVN_DATASET(...)
 #endif
-#define LVN_ROWS "settings/options.def"
+#define LVN_ROWS "options/options.def"
 #include "base/options/rows_each.h"
 
 #undef LVN_CALLBACK

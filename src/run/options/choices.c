@@ -1,5 +1,5 @@
 /* choices.c - see choices.h. */
-#include "settings/choices.h"
+#include "options/choices.h"
 
 #define LVN_MAP(word, value)                                                                                           \
     case LVN_##word:                                                                                                   \
@@ -45,49 +45,49 @@ enum lvn_decay lvn_decay_of(enum lvn_optimizer_decay word)
     return LVN_DECAY_LINEAR;
 }
 
-struct lvn_optimizer_options lvn_optimizer_options_of(const struct levin_settings *s)
+struct lvn_optimizer_options lvn_optimizer_options_of(const struct lvn_values *v)
 {
-    const bool by_norm = s->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
-    const struct lvn_schedule_options rates = lvn_schedule_options_of(s);
+    const bool by_norm = v->trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM;
+    const struct lvn_schedule_options rates = lvn_schedule_options_of(v);
     struct lvn_schedule schedule;
-    lvn_schedule_init(&schedule, &rates, s->trainer.max_steps > 0 ? s->trainer.max_steps : 0);
+    lvn_schedule_init(&schedule, &rates, v->trainer.max_steps > 0 ? v->trainer.max_steps : 0);
     return (struct lvn_optimizer_options){
-        .clip_norm = by_norm ? s->trainer.gradient_clip_val : 0,
-        .clip_value = by_norm ? 0 : s->trainer.gradient_clip_val,
+        .clip_norm = by_norm ? v->trainer.gradient_clip_val : 0,
+        .clip_value = by_norm ? 0 : v->trainer.gradient_clip_val,
         .fall = lvn_schedule_fall(&schedule),
         .end = schedule.end,
-#define LVN_ROWS_AS_VALUES s
+#define LVN_ROWS_AS_VALUES v
 #define LVN_ROWS "optimizers/optimizers.def"
 #include "base/options/rows_each.h"
     };
 }
 
-struct lvn_schedule_options lvn_schedule_options_of(const struct levin_settings *s)
+struct lvn_schedule_options lvn_schedule_options_of(const struct lvn_values *v)
 {
     return (struct lvn_schedule_options){
-        .lr = s->optimizer.lr,
-#define LVN_ROWS_AS_VALUES s
+        .lr = v->optimizer.lr,
+#define LVN_ROWS_AS_VALUES v
 #define LVN_ROWS "schedules/schedules.def"
 #include "base/options/rows_each.h"
     };
 }
 
-struct lvn_data_options lvn_data_options_of(const struct levin_settings *s)
+struct lvn_data_options lvn_data_options_of(const struct lvn_values *v)
 {
     struct lvn_data_options o = {
-#define LVN_ROWS_AS_VALUES s
+#define LVN_ROWS_AS_VALUES v
 #include "data/datasets_each.h"
     };
-    if (s->found.path) o.path = s->found.path;
-    if (s->found.val_path) o.val_path = s->found.val_path;
-    if (s->found.test_path) o.test_path = s->found.test_path;
-    if (s->found.tokenizer) o.tokenizer = s->found.tokenizer;
+    if (v->found.path) o.path = v->found.path;
+    if (v->found.val_path) o.val_path = v->found.val_path;
+    if (v->found.test_path) o.test_path = v->found.test_path;
+    if (v->found.tokenizer) o.tokenizer = v->found.tokenizer;
     return o;
 }
 
-const char *lvn_data_path_of(const struct levin_settings *s)
+const char *lvn_data_path_of(const struct lvn_values *v)
 {
-    return s->found.path ? s->found.path : s->data.path;
+    return v->found.path ? v->found.path : v->data.path;
 }
 
 enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word)

@@ -12,7 +12,7 @@
 #include "base/redact.h"
 #include "base/text.h"
 #include "formats/yaml.h"
-#include "settings/option_maps.h"
+#include "options/option_maps.h"
 #include "settings/retired.h"
 #include "settings/synonyms.h"
 
@@ -20,7 +20,7 @@ extern char **environ;
 
 static void *field_of(const struct levin_settings *s, const struct lvn_option *o)
 {
-    return (char *)(uintptr_t)s + o->offset;
+    return (char *)(uintptr_t)&s->values + o->offset;
 }
 
 /* Is the value a text, "" if it is not given? */
@@ -97,7 +97,7 @@ bool lvn_settings_given(const struct levin_settings *s, enum lvn_option_id id)
 const char *lvn_settings_value(const struct levin_settings *s, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
 {
     if (s->origin[id].redacted) return s->origin[id].redacted;
-    return lvn_option_text(lvn_option_by_id(id), field_of(s, lvn_option_by_id(id)), text);
+    return lvn_value_text(&s->values, id, text);
 }
 
 bool lvn_settings_differs(const struct levin_settings *s, enum lvn_option_id id)
@@ -183,6 +183,17 @@ enum lvn_status lvn_settings_check_utf8(const struct levin_settings *s)
     return LVN_OK;
 }
 
+/* Note a library that is not loaded: only the settings of a run name it. */
+static void note_library(struct levin_settings *s)
+{
+    static const enum lvn_option_id ids[] = {LVN_OPT_trainer_mpi_library, LVN_OPT_trainer_nccl_library};
+    s->foreign_library = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *const *value = field_of(s, lvn_option_by_id(ids[i]));
+        if (s->origin[ids[i]].source == LVN_SOURCE_RUN && **value) s->foreign_library = ids[i];
+    }
+}
+
 static enum lvn_status set_checked(struct levin_settings *s, const char *key, const char *value,
                                    const struct lvn_origin *origin)
 {
@@ -206,6 +217,7 @@ static enum lvn_status set_checked(struct levin_settings *s, const char *key, co
     int times = at->source == LVN_SOURCE_COMMAND ? at->count : 0;
     *at = *origin;
     if (at->source == LVN_SOURCE_COMMAND) at->count = times + 1;
+    note_library(s);
     return note_secret(s, o, at);
 }
 

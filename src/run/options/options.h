@@ -1,7 +1,7 @@
 /* options.h - the table of options as data: one struct lvn_option for each row of options.def and for each key of the
  * families of models.
  *
- * Help, documents, completion, levin config and settings.c use it. The values of a run are in settings.h. */
+ * Help, documents, completion, levin config and settings.c use it. The values of a run are in values.h. */
 #ifndef LVN_OPTIONS_H
 #define LVN_OPTIONS_H
 
@@ -24,7 +24,7 @@ enum lvn_option_id {
 #define LVN_TEXT(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_TIME(part, field, ...) LVN_OPT_##part##_##field,
 #define LVN_AMOUNT(part, field, ...) LVN_OPT_##part##_##field,
-#include "settings/options_each.h"
+#include "options/options_each.h"
     LVN_OPT_COUNT
 };
 
@@ -68,7 +68,7 @@ struct lvn_option {
     const char *for_kind; /* the values of the part's `kind` that use it, separated by ", "; NULL: all do */
     const char *help;     /* at most three lines */
     const char *more;     /* what help has no room for: lines "choice: meaning", or sentences; NULL: nothing */
-    size_t offset;        /* of the field */
+    size_t offset;        /* of the member of struct lvn_values */
     enum lvn_option_id id;
 };
 /* All options in the order of help: i from 0 to lvn_option_count() - 1. Ids are those of the rows of options.def, then
@@ -94,6 +94,12 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
                                  struct lvn_arena *a) LVN_CHECKED;
 /* Is it a BOOL, or a number that may be written as true or false? On the command line the option alone means true. */
 bool lvn_option_is_switch(const struct lvn_option *o);
+/* Values of an option that may be given several times. */
+struct lvn_texts {
+    const char *const *text; /* [n] */
+    int n;
+};
+
 /* The value as a user would write it, which parses to the same value. Returns `text`, or a text that lives longer. */
 enum { LVN_VALUE_TEXT = 128 };
 const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT]);

@@ -1,4 +1,4 @@
-/* options_value.c - one option's value from text and back, for settings.h.
+/* options_value.c - one option's value from text and back, for settings and commands.
  *
  * The row says what is parsed: an integer, a number, two numbers, a boolean, one of some words, a text, a time, or an
  * amount. What is written parses to the same value. Numbers are in the format of the C locale. */
@@ -14,8 +14,8 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "formats/yaml.h"
-#include "settings/option_maps.h"
-#include "settings/settings.h"
+#include "options/option_maps.h"
+#include "options/values.h"
 
 /* The words for zero. */
 static bool is_neutral(const char *text)

@@ -1,5 +1,5 @@
 /* device_list.c - see device_list.h. */
-#include "settings/device_list.h"
+#include "options/device_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@ static bool next_number(const char **at, int64_t *x)
     return good && (!**at || **at == ',' || **at == ']');
 }
 
-enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct levin_settings *s)
+enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct lvn_values *v)
 {
-    const char *text = s->trainer.devices ? s->trainer.devices : "", *at = text;
+    const char *text = v->trainer.devices ? v->trainer.devices : "", *at = text;
     bool good = true;
     *out = (struct lvn_devices){0};
     if (!*text || !strcasecmp(text, "auto") || !strcasecmp(text, "none")) return LVN_OK;
@@ -37,8 +37,8 @@ enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct levin_set
     return LVN_OK;
 }
 
-int64_t lvn_devices_count(const struct levin_settings *s)
+int64_t lvn_devices_count(const struct lvn_values *v)
 {
     struct lvn_devices devices;
-    return lvn_devices_read(&devices, s) == LVN_OK ? devices.n : 0;
+    return lvn_devices_read(&devices, v) == LVN_OK ? devices.n : 0;
 }

@@ -1,4 +1,4 @@
-/* options.c - the table of options in settings.h: rows of options.def and of the families' keys, and finding an option
+/* options.c - the table of options: rows of options.def and of the families' keys, and finding an option
  * by its key or a similar word. Values are parsed and written in options_value.c. */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "comm/comm_kind.h"
 #include "models/keys.h"
 #include "optimizers/optimizer.h"
+#include "options/values.h"
 #include "schedules/schedule.h"
-#include "settings/settings.h"
 #include "tasks/task.h"
 
 enum { MOST_KINDS = 40 }; /* names of optimizers, of schedules, of tasks, with the NULL after them */
@@ -19,7 +19,7 @@ enum { MOST_KINDS = 40 }; /* names of optimizers, of schedules, of tasks, with t
 #define LVN_X(name, word) word,
 #define LVN_CHOICE(part, field, ...)                                                                                   \
     static const char *const words_##part##_##field[] = {LVN_CHOICES_##part##_##field(LVN_X) NULL};
-#include "settings/options_each.h"
+#include "options/options_each.h"
 #undef LVN_X
 static const char *words_model_kind[LVN_FAMILY_KEYS]; /* names of families: see gather() */
 static const char *const words_data_kind[] = {
@@ -41,9 +41,8 @@ static const char *words_optimizer_kind[MOST_KINDS], *words_schedule_kind[MOST_K
 /* A field of another type than its row's fails to compile here. */
 typedef double pair[2];
 #define FIELD(part, field, type)                                                                                       \
-    (offsetof(struct levin_settings, part.field) +                                                                     \
-     0 * sizeof(_Generic(&((struct levin_settings *)0)->part.field, type *                                             \
-                         : (char)0)))
+    (offsetof(struct lvn_values, part.field) + 0 * sizeof(_Generic(&((struct lvn_values *)0)->part.field, type *       \
+                                                                   : (char)0)))
 
 /* The rows of options.def, then the keys of families: see gather(). A row whose key is a word of C++ has another field,
  * and gives its key after the help. */
@@ -52,7 +51,7 @@ static struct lvn_option options[LVN_OPT_ALL] = {
 // clang-format off
 #define LVN_TOP(field, default_, help_, ...)                                                                           \
     {.key = #field, .part = "", .kind = LVN_KIND_PATH, .default_text = default_, .help = help_,                        \
-     .offset = offsetof(struct levin_settings, field), .id = LVN_OPT_##field, __VA_ARGS__},
+     .offset = offsetof(struct lvn_values, field), .id = LVN_OPT_##field, __VA_ARGS__},
 #define ROW(part_, field, kind_, type, default_, help_, ...)                                                           \
     {.key = #part_ "." #field, .part = #part_, .kind = LVN_KIND_##kind_, .default_text = default_, .help = help_,      \
      .offset = FIELD(part_, field, type), .id = LVN_OPT_##part_##_##field, __VA_ARGS__},
@@ -74,7 +73,7 @@ static struct lvn_option options[LVN_OPT_ALL] = {
 #define LVN_TIME(part, field, default_, help, ...) ROW(part, field, TIME, double, default_, help, __VA_ARGS__)
 #define LVN_AMOUNT(part, field, default_, help, ...)                                                                   \
     ROW(part, field, AMOUNT, struct lvn_amount, default_, help, __VA_ARGS__)
-#include "settings/options_each.h"
+#include "options/options_each.h"
     // clang-format on
 };
 
@@ -82,7 +81,7 @@ static const struct {
     const char *name, *help;
 } parts[] = {
 #define LVN_PART(name, help) {#name, help},
-#include "settings/options_each.h"
+#include "options/options_each.h"
 };
 
 const char *lvn_part_help(const char *part)
@@ -166,7 +165,7 @@ static void add_key(const struct lvn_key *k)
                              .max = max,
                              .help = texts[n_family].help,
                              .fixed = true,
-                             .offset = offsetof(struct levin_settings, family) +
+                             .offset = offsetof(struct lvn_values, family) +
                                        (size_t)n_family * sizeof(union lvn_option_value),
                              .id = (enum lvn_option_id)(LVN_OPT_COUNT + n_family)};
     n_family++;

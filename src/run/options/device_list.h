@@ -4,7 +4,7 @@
 #ifndef LVN_DEVICE_LIST_H
 #define LVN_DEVICE_LIST_H
 
-#include "settings/settings.h"
+#include "options/values.h"
 
 enum { LVN_MAX_DEVICES = 64 };
 struct lvn_devices {
@@ -12,8 +12,8 @@ struct lvn_devices {
     bool listed;                 /* by device numbers, with one rank on each */
     int number[LVN_MAX_DEVICES]; /* [n], if listed */
 };
-enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct levin_settings *s) LVN_CHECKED;
-/* Ranks on a node, of settings that were parsed; 0: not given. */
-int64_t lvn_devices_count(const struct levin_settings *s);
+enum lvn_status lvn_devices_read(struct lvn_devices *out, const struct lvn_values *v) LVN_CHECKED;
+/* Ranks on a node, of checked values; 0: not given. */
+int64_t lvn_devices_count(const struct lvn_values *v);
 
 #endif

@@ -19,10 +19,10 @@
 #include "formats/json.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"
+#include "options/choices.h"
+#include "options/device_list.h"
 #include "schedules/schedule.h"
 #include "settings/callbacks_check.h"
-#include "settings/choices.h"
-#include "settings/device_list.h"
 #include "settings/settings_model.h"
 #include "stores/store.h"
 #include "tasks/task.h"
@@ -191,7 +191,7 @@ static enum lvn_status find_kind(struct levin_settings *s)
 /* Derive model.kind: a family that reads the fields of the data; the default one, if it does. */
 static enum lvn_status find_model(struct levin_settings *s)
 {
-    const struct lvn_data_options data = lvn_data_options_of(s);
+    const struct lvn_data_options data = lvn_data_options_of(&s->values);
     struct lvn_fields fields;
     if (!is_open(s, LVN_OPT_model_kind)) return LVN_OK;
     LVN_TRY(lvn_dataset_fields(&data, &fields));
@@ -342,7 +342,7 @@ static bool computes_on_cpu(const struct levin_settings *s)
 static enum lvn_status check_optimizer(struct levin_settings *s)
 {
     LVN_TRY(check_owners_of(s, "optimizer", LVN_OPT_optimizer_kind, s->optimizer.kind, "optimizer.kind is"));
-    const struct lvn_optimizer_options o = lvn_optimizer_options_of(s);
+    const struct lvn_optimizer_options o = lvn_optimizer_options_of(&s->values);
     LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || computes_on_cpu(s), ARG,
               "optimizer.variant nanochat has kernels for CPUs only, and trainer.accelerator is %s: set "
               "optimizer.variant=torch, or trainer.accelerator=cpu",
@@ -362,35 +362,13 @@ static enum lvn_status finish_schedule(struct levin_settings *s)
         s->schedule.decay_steps = max <= 0 ? 0 : max > warmup ? max : warmup;
         if (s->schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
     }
-    const struct lvn_schedule_options o = lvn_schedule_options_of(s);
+    const struct lvn_schedule_options o = lvn_schedule_options_of(&s->values);
     return lvn_schedule_check(&o, s->trainer.max_steps, s->trainer.max_epochs > 0);
 }
 
 static bool is_fsdp_or_auto(const struct levin_settings *s)
 {
     return s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP || s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
-}
-
-enum lvn_status lvn_settings_check_strategy(const struct levin_settings *s)
-{
-    char word[LVN_VALUE_TEXT];
-    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_SINGLE_DEVICE || s->ranks <= 1, ARG,
-              "trainer.strategy single_device is for one rank, and %" PRId64
-              " were started; set ddp, zero1, zero2 or fsdp, or start one",
-              s->ranks);
-    const bool fsdp = is_fsdp_or_auto(s);
-    LVN_CHECK(s->trainer.fsdp_reshard || fsdp, ARG,
-              "trainer.fsdp_reshard is for trainer.strategy fsdp; set that, or leave it out");
-    LVN_CHECK(!s->trainer.fsdp_size || fsdp, ARG,
-              "trainer.fsdp_size is for trainer.strategy fsdp; set that, or leave it out");
-    const bool in_step = /* ranks exchange gradients or parameters in every micro-batch */
-        s->trainer.strategy == LVN_TRAINER_STRATEGY_ZERO2 || s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP;
-    LVN_CHECK(!in_step || s->trainer.share != LVN_TRAINER_SHARE_MEASURED, ARG,
-              "trainer.strategy %s requires the same number of micro-batches on every rank, but trainer.share measured "
-              "gives fast "
-              "ranks more; set trainer.share=equal or trainer.strategy=zero1",
-              lvn_settings_value(s, LVN_OPT_trainer_strategy, word));
-    return LVN_OK;
 }
 
 /* "1, 2, 3, 4, 6 or 12"; if there are many, the largest. */
@@ -453,7 +431,8 @@ static enum lvn_status check_shares(struct levin_settings *s)
 static enum lvn_status finish_batch(struct levin_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
-    int64_t each = s->trainer.batch_size_per_device, devices = lvn_devices_count(s), nodes = s->trainer.num_nodes;
+    int64_t each = s->trainer.batch_size_per_device, devices = lvn_devices_count(&s->values),
+            nodes = s->trainer.num_nodes;
     int64_t world = s->ranks ? s->ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
     bool batch_given = !is_open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
     LVN_CHECK(!each || !batch_given, ARG,
@@ -524,9 +503,9 @@ static enum lvn_status check_limits(const struct levin_settings *s)
 static enum lvn_status finish_trainer(struct levin_settings *s)
 {
     struct lvn_devices devices;
-    LVN_TRY(lvn_devices_read(&devices, s));
+    LVN_TRY(lvn_devices_read(&devices, &s->values));
     drop_fsdp_keys(s);
-    LVN_TRY(lvn_settings_check_strategy(s));
+    LVN_TRY(lvn_values_check_strategy(&s->values));
     LVN_CHECK(!s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
               "trainer.reduce_dtype bf16 rounds between ranks, but trainer.deterministic requires the same bits on any "
               "number of them; leave one of them out");

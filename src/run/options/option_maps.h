@@ -6,7 +6,7 @@
 #define LVN_OPTION_MAPS_H
 
 #include "formats/yaml.h"
-#include "settings/options.h"
+#include "options/options.h"
 
 /* Append a list of maps whose values are scalars or, where the option takes them, lists of scalars (which become "a,
  * b"). ARG: it is another value. */
