@@ -1,27 +1,33 @@
 /* bench_decode.c - speed of generating tokens, compared with the rate of reading memory.
  *
- *     build/bench_decode [MODEL [THREADS [TOKENS [PROMPT]]]]   MODEL: llama-124m, pythia-160m, smollm2-135m-instruct
+ *     build/bench_decode [MODEL [THREADS [TOKENS [PROMPT | TYPE...]]]]
  *
- * With PROMPT, only the time to the first token after a prompt of that many tokens, in fp32: the best of three runs.
- * With weights in fp32, in bf16, and with linear layers in int8 and nf4 (other weights in bf16), for one sample and for
- * a batch of eight: the time of the fastest step, tokens per second, and how many of them two limits allow, measured
- * before each case: reading the weights once per step, and multiplying matrices in fp32. Weights are random. */
+ * MODEL: llama-124m, pythia-160m, smollm2-135m-instruct, llama-3.2-1b (only if it is named). With PROMPT, a number,
+ * only the time to the first token after a prompt of that many tokens, in fp32: the best of three runs. Else, with
+ * weights in fp32, in bf16, and with linear layers in int8 and nf4 (other weights in bf16), or in the given types, also
+ * those of GGUF files (such as q4_k), for one sample and for a batch of eight: the time of the fastest step, tokens per
+ * second, and how many of them two limits allow, measured before each case: reading the weights once per step, and
+ * multiplying matrices in fp32. Weights are random. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "engine/parameters.h"
 #include "inference/sampler.h"
 #include "models/keys.h"
+#include "packed/ggml_blocks.h"
 
 static const struct workload {
     const char *size;
     const char *model;
     const char *only_rows; /* a parameter of which a token reads one row; NULL: none */
-} workloads[] = {{"llama-124m", "llama", NULL},
-                 {"pythia-160m", "neox", "gpt_neox.embed_in.weight"},
-                 {"smollm2-135m-instruct", "llama", NULL}};
+    bool large;            /* only if it is named */
+} workloads[] = {{"llama-124m", "llama", NULL, false},
+                 {"pythia-160m", "neox", "gpt_neox.embed_in.weight", false},
+                 {"smollm2-135m-instruct", "llama", NULL, false},
+                 {"llama-3.2-1b", "llama", NULL, true}};
 
 enum { FIRST = 8 }; /* tokens that are not timed */
 
@@ -59,6 +65,39 @@ static void weights_of(const struct lvn_model_state *n, const struct workload *w
     }
 }
 
+/* Random bytes as blocks of GGUF files, whose scales, in fp16, are made small. */
+static void fill_ggml(const struct lvn_ggml_block *type, unsigned char *p, int64_t bytes)
+{
+    uint32_t x = 1;
+    for (int64_t i = 0; i < bytes; i++) p[i] = (unsigned char)((x = x * 1664525 + 1013904223) >> 24);
+    for (int64_t i = 0; i + type->bytes <= bytes; i += type->bytes) {
+        p[i + 1] = 0x10, p[i + 3] = 0x10;
+        if (type->bytes > 209) p[i + 209] = 0x10;
+    }
+}
+
+/* Random values, which take less time than those with which training starts. */
+static enum lvn_status fill(const struct lvn_model_state *n)
+{
+    struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
+    struct lvn_parameter_window w;
+    float *values = malloc(sizeof *values * (size_t)(lvn_params_largest(n->params, false) + 1));
+    uint32_t x = 1;
+    enum lvn_status status = values ? LVN_OK : LVN_MEMORY;
+    while (status == LVN_OK && lvn_parameters_next(&i, &w)) {
+        const struct lvn_ggml_block *type = lvn_ggml_block(w.desc.dtype);
+        if (type) {
+            fill_ggml(type, (unsigned char *)w.host, w.bytes);
+            continue;
+        }
+        for (int64_t k = 0; k < w.count; k++)
+            values[k] = ((float)((x = x * 1664525 + 1013904223) >> 8) - 0x1p23F) * 0x1p-28F;
+        status = lvn_parameter_store(n, &w, values, w.host);
+    }
+    free(values);
+    return status;
+}
+
 /* A model with random weights, and a sampler for `rows` samples of so many positions. */
 static enum lvn_status open_model(const struct workload *w, int threads, enum lvn_dtype type, int64_t rows,
                                   int64_t tokens, struct lvn_model_state **n, struct lvn_sampler **s)
@@ -74,7 +113,7 @@ static enum lvn_status open_model(const struct workload *w, int threads, enum lv
                                           .threads = threads}));
     LVN_TRY(lvn_sampler_new(s, *n, lvn_model_value(&c, LVN_ROLE_POSITIONS), rows, tokens));
     LVN_TRY(lvn_model_state_allocate(*n));
-    return lvn_parameters_init_values(*n, 1, false);
+    return fill(*n);
 }
 
 static enum lvn_status run(const struct workload *w, int threads, int64_t tokens, enum lvn_dtype type, int64_t rows,
@@ -131,18 +170,35 @@ static enum lvn_status prefill(const struct workload *w, int threads, int64_t le
     return LVN_OK;
 }
 
-static enum lvn_status run_all(const struct workload *w, int threads, int64_t tokens)
+enum { TYPES = 16 };
+struct types {
+    enum lvn_dtype type[TYPES];
+    int n;
+};
+
+static enum lvn_status run_all(const struct workload *w, int threads, int64_t tokens, const struct types *types)
 {
-    static const enum lvn_dtype types[] = {LVN_F32, LVN_BF16, LVN_INT8_ROWS, LVN_NF4};
-    double one[4], eight[4];
-    for (int i = 0; i < 4; i++) {
-        LVN_TRY(run(w, threads, tokens, types[i], 1, &one[i]));
-        LVN_TRY(run(w, threads, tokens, types[i], LVN_DECODE_ROWS, &eight[i]));
+    double one[TYPES], eight[TYPES], bf16 = 0;
+    for (int i = 0; i < types->n; i++) {
+        LVN_TRY(run(w, threads, tokens, types->type[i], 1, &one[i]));
+        LVN_TRY(run(w, threads, tokens, types->type[i], LVN_DECODE_ROWS, &eight[i]));
+        if (types->type[i] == LVN_BF16) bf16 = one[i];
     }
-    for (int i = 0; i < 4; i++)
-        printf("%-21s %-5s one sample: %.2f times bf16; eight: %.1f times one\n", w->size, lvn_dtype_name(types[i]),
-               one[i] / one[1], eight[i] / one[i]);
+    for (int i = 0; i < types->n && bf16 > 0; i++)
+        printf("%-21s %-5s one sample: %.2f times bf16; eight: %.1f times one\n", w->size,
+               lvn_dtype_name(types->type[i]), one[i] / bf16, eight[i] / one[i]);
     return LVN_OK;
+}
+
+static bool add_type(struct types *types, const char *name)
+{
+    for (int type = (int)LVN_GGML_END - 1; type >= 0 && types->n < TYPES; type--) {
+        if (type == LVN_DTYPE_COUNT || strcasecmp(lvn_dtype_name((enum lvn_dtype)type), name) != 0) continue;
+        types->type[types->n++] = (enum lvn_dtype)type;
+        return true;
+    }
+    fprintf(stderr, "bench_decode: there is no type '%s'\n", name);
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -150,15 +206,19 @@ int main(int argc, char **argv)
     const int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
     const int64_t tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 100;
     const int64_t prompt = argc > 4 ? strtol(argv[4], NULL, 10) : 0;
+    struct types types = {{LVN_F32, LVN_BF16, LVN_INT8_ROWS, LVN_NF4}, 4};
     bool known = false;
+    if (argc > 4 && !prompt) types.n = 0;
+    for (int i = 4; i < argc && !prompt; i++)
+        if (!add_type(&types, argv[i])) return 2;
     if (!prompt)
         printf("%-21s %-5s %4s %9s %10s %8s %8s %9s %8s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "allow",
                "GFLOP/s", "allow", "reached");
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
-        if (argc > 1 && strcmp(argv[1], workloads[i].size) != 0) continue;
+        if (argc > 1 ? strcmp(argv[1], workloads[i].size) != 0 : workloads[i].large) continue;
         known = true;
         if ((prompt > 0 ? prefill(&workloads[i], threads, prompt)
-                        : run_all(&workloads[i], threads, tokens < 2 * FIRST ? 2 * FIRST : tokens)) == LVN_OK)
+                        : run_all(&workloads[i], threads, tokens < 2 * FIRST ? 2 * FIRST : tokens, &types)) == LVN_OK)
             continue;
         fprintf(stderr, "bench_decode: %s\n%s", levin_error_text(), levin_error_trace());
         return 1;

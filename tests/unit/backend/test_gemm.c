@@ -294,7 +294,7 @@ static void check_blocks(int isa, enum lvn_dtype type, int64_t m, const int64_t 
     const struct lvn_blocks blocks = {type, size[0], size[1]};
     const int64_t n = columns ? size[0] : size[1], k = columns ? size[1] : size[0];
     /* a few rows decode whole units of 64 steps in registers, in another order: decoded_blocks() */
-    if (m <= 8 && columns && k % 64 == 0 && isa != LVN_ISA_GENERIC && !lvn_ggml_block(type)) return;
+    if (m <= 8 && columns && k % 64 == 0 && isa != LVN_ISA_GENERIC) return;
     float *a = numbers(1, m * k), *wide = numbers(2, n * k), *c = numbers(3, m * n), *wanted = numbers(3, m * n);
     void *packed = pack_numbers(&blocks, wide);
     struct lvn_gemm g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = wide, .bf16 = bf16};
@@ -370,11 +370,14 @@ static void check_decoded(enum lvn_dtype type, int64_t n, int64_t k, int mode)
 static void decoded_blocks(void **state)
 {
     (void)state;
-    static const int64_t sizes[][2] = {{70, 192}, {33, 64}, {5, 1088}, {16, 1024}, {3, 9216}, {1, 17472}};
+    static const int64_t sizes[][2] = {{70, 192}, {33, 64}, {5, 1088}, {16, 1024}, {3, 9216}, {1, 17472}, {7, 2304}};
     for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++)
         for (int mode = 0; mode < 3; mode++) {
             check_decoded(LVN_NF4, sizes[s][0], sizes[s][1], mode);
             check_decoded(LVN_INT8_ROWS, sizes[s][0], sizes[s][1], mode);
+            for (int type = LVN_DTYPE_END; type < (int)LVN_GGML_END; type++)
+                if (sizes[s][1] % lvn_ggml_block((enum lvn_dtype)type)->values == 0)
+                    check_decoded((enum lvn_dtype)type, sizes[s][0], sizes[s][1], mode);
         }
 }
 
@@ -391,8 +394,8 @@ static void packed_blocks(void **state)
                     check_blocks(isa, which & 4 ? LVN_NF4 : LVN_INT8_ROWS, rows[r], sizes[s], which & 1, which & 2);
         for (int type = LVN_DTYPE_END; type < (int)LVN_GGML_END; type++)
             for (int which = 0; which < 4; which++) {
-                static const int64_t whole[][2] = {{70, 512}, {33, 256}, {9, 1280}};
-                for (int s = 0; s < 3; s++)
+                static const int64_t whole[][2] = {{70, 512}, {33, 256}, {9, 1280}, {37, 768}};
+                for (int s = 0; s < 4; s++)
                     check_blocks(isa, (enum lvn_dtype)type, 1 + 13 * s, whole[s], which & 1, which & 2);
             }
     }

@@ -4,9 +4,7 @@
 #ifndef LVN_BLOCKS_CPU_H
 #define LVN_BLOCKS_CPU_H
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-
+#if defined(__AVX2__)
 #include "backend/cpu/ggml_cpu.h"
 #endif
 
@@ -62,10 +60,9 @@ static void blocks_widen(const struct lvn_blocks *b, const void *p, int64_t row,
         }
         return;
     }
-    const int64_t widened = ggml_widen(b, p, row, column, n, to);
-    n -= widened;
-    column += widened;
-    to += widened;
+#endif
+#if defined(__AVX2__)
+    if (ggml_widen(b, p, row, column, n, to)) return;
 #endif
     if (n > 0) lvn_blocks_read(b, p, row, column, n, to);
 }

@@ -1,5 +1,5 @@
 /* gemm_few_blocks.h - matrix multiplications of few rows with columns in packed blocks (packed/packed.h): generating
- * text with weights in 4 or 8 bits. gemm.cpu.c calls few_blocks_run().
+ * text with weights in 4 to 8 bits. gemm.cpu.c calls few_blocks_run().
  *
  * Reading B dominates, so its values are decoded in registers and used there for all rows. Sixteen lanes are steps of k
  * of one column, because the bytes of a column are contiguous in k. Each lane sums every sixteenth step of a block of
@@ -7,11 +7,13 @@
  * on AVX2 and AVX-512. They differ from those of widened values, which processors without AVX2 use, in the order of the
  * sum; for int8 the factor of a column is also multiplied after the sum.
  *
- * nf4: a load has 64 values, four in each 16-bit lane. The values of a block are an index to sixteen numbers, which
- * are multiplied by the factor of the block first. */
+ * Values of 4 bits are an index to sixteen numbers, which are first made of the scale of a block (nf4: its factor;
+ * Q4_K: scale and minimum of a group), with the arithmetic of lvn_blocks_read(). A load of nf4 has 64 values, four in
+ * each 16-bit lane; one of GGUF files 32, two in each. Values of 5 and 6 bits are first made to bytes (ggml_cpu.h). */
 #ifndef LVN_GEMM_FEW_BLOCKS_H
 #define LVN_GEMM_FEW_BLOCKS_H
 
+#include "backend/cpu/blocks_cpu.h"
 #include "backend/cpu/gemm_few.h"
 #include "backend/cpu/simd.h"
 
@@ -21,13 +23,12 @@ enum {
     FEW_PART = 8192, /* numbers of A that are packed at a time, in the L1 cache */
     FEW_UNIT = 64,   /* steps that are decoded at a time: a block of nf4 */
     FEW_VECTORS = FEW_UNIT / LVN_LANES,
-    FEW_COLUMNS = 4, /* maximum columns at a time */
+    FEW_COLUMNS = 8, /* maximum columns at a time */
 };
 
 static bool few_blocks_fit(const struct lvn_gemm *g)
 {
-    const enum lvn_dtype type = g->b_blocks.dtype;
-    return (type == LVN_NF4 || type == LVN_INT8_ROWS) && blocks_are_columns(g) && g->k % FEW_UNIT == 0;
+    return lvn_dtype_is_packed(g->b_blocks.dtype) && blocks_are_columns(g) && g->k % FEW_UNIT == 0;
 }
 
 /* Steps [k0, k0 + k) of columns from j on. */
@@ -35,7 +36,7 @@ struct few_blocks {
     const struct lvn_gemm *g;
     struct lvn_nf4 nf4; /* of B in nf4 */
     int64_t k0, k, block;
-    const float *a; /* (rows,k), each 64 steps in the order in which they are decoded */
+    const float *a; /* for each vector of 16 steps, in the order in which they are decoded: (rows,16) */
 };
 
 /* The number of each lane's lower four bits. */
@@ -55,29 +56,32 @@ LVN_INLINE vf few_select(vu index, vf code)
 #endif
 }
 
-/* Sixteen bytes. */
-LVN_INLINE vf few_bytes(const int8_t *p)
-{
-    const __m128i b = _mm_loadu_si128((const void *)p);
 #if defined(__AVX512F__)
-    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(b));
-#else
-    union vhalves x;
-    x.h[0] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(b));
-    x.h[1] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(b, 8)));
-    return x.v;
-#endif
+/* map[index]: in less than half the time of a gather. */
+LVN_INLINE __m512 few_map(const float *map, __m512i index)
+{
+    __m512 x[LVN_NF4_FACTORS / 32]; /* by five bits of the index; then its other bits select one of them */
+    LVN_UNROLL
+    for (int i = 0; i < LVN_NF4_FACTORS / 32; i++)
+        x[i] = _mm512_permutex2var_ps(_mm512_loadu_ps(map + 32 * i), index, _mm512_loadu_ps(map + 32 * i + 16));
+    LVN_UNROLL
+    for (int bit = 1; bit < 8; bit *= 2) {
+        const __mmask16 is = _mm512_test_epi32_mask(index, _mm512_set1_epi32(32 * bit));
+        LVN_UNROLL
+        for (int i = 0; i < 8; i += 2 * bit) x[i] = _mm512_mask_blend_ps(is, x[i], x[i + bit]);
+    }
+    return x[0];
 }
+#endif
 
 /* The factors of n blocks, at most 16. */
 LVN_INLINE void few_factors(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
 {
 #if defined(__AVX512F__)
     if (first / LVN_NF4_GROUP == (first + n - 1) / LVN_NF4_GROUP) {
-        const __mmask16 mask = (__mmask16)((1U << n) - 1);
-        const __m512i index = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, x->factor + first));
+        const __m512i index = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)((1U << n) - 1), x->factor + first));
         const __m512 group = _mm512_set1_ps(x->group[first / LVN_NF4_GROUP]), offset = _mm512_set1_ps(x->offset[0]);
-        _mm512_storeu_ps(to, _mm512_add_ps(_mm512_mul_ps(_mm512_i32gather_ps(index, x->map, 4), group), offset));
+        _mm512_storeu_ps(to, _mm512_add_ps(_mm512_mul_ps(few_map(x->map, index), group), offset));
         return;
     }
 #endif
@@ -87,112 +91,284 @@ LVN_INLINE void few_factors(const struct lvn_nf4 *x, int64_t first, int64_t n, f
 /* Four values of nf4 in each lane. */
 LVN_INLINE vu few_words(const uint8_t *p)
 {
-    typedef uint16_t words __attribute__((vector_size(2 * LVN_LANES)));
-    words w;
-    memcpy(&w, p, sizeof w);
-    return __builtin_convertvector(w, vu);
+    const __m256i words = _mm256_loadu_si256((const void *)p);
+#if defined(__AVX512F__)
+    return (vu)_mm512_cvtepu16_epi32(words);
+#else
+    union vhalves x;
+    x.h[0] = _mm256_castsi256_ps(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(words)));
+    x.h[1] = _mm256_castsi256_ps(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(words, 1)));
+    return (vu)x.v;
+#endif
 }
 
-/* sum += 64 steps of each column, at p + i; those of int8 without the factor. A vector of A is used for all columns
- * when it is loaded, because with more of them there are too few registers. */
-LVN_INLINE void few_unit(const uint8_t *const p[FEW_COLUMNS], int64_t i, const vf code[FEW_COLUMNS], const float *a,
-                         int64_t a_row, const int columns, const int rows, struct vacc sum[FEW_COLUMNS][FEW],
-                         const bool nf4)
+/* A chunk of a column of GGUF files; of other types only p is used, the first byte of the column. */
+struct few_chunk {
+    const uint8_t *p;
+    struct ggml_scales s;
+};
+
+/* A unit of a column: the numbers of 64 steps, one vector after the other. */
+struct few_unit {
+    const uint8_t *p; /* its bytes; of GGUF files the chunk's */
+    const struct ggml_scales *s;
+    int64_t group;            /* in the chunk */
+    vf table[2];              /* the numbers of 4 bits; of GGUF files for each 32 steps */
+    vu codes;                 /* indices of several vectors */
+    int8_t integer[FEW_UNIT]; /* integers of 5 to 8 bits of GGUF files */
+};
+
+LVN_INLINE bool few_is_nibbles(const int type)
 {
-    static const int shift[FEW_VECTORS] = {4, 0, 12, 8}; /* the first of two values is in the upper half of a byte */
-    vu four[FEW_COLUMNS];
+    return type == LVN_GGML_Q4_0 || type == LVN_GGML_Q4_1 || type == LVN_GGML_Q4_K;
+}
+
+/* Indices of 32 steps of a GGUF file. */
+LVN_INLINE vu few_two(const struct few_unit *u, const int half, const int type)
+{
+    const int64_t k = 16 + (u->group + half) * 16, other = (u->group + half + 1) * ggml_size(type) - 16;
+    const __m128i bytes = _mm_loadu_si128((const void *)(u->p + (type == LVN_GGML_Q4_K ? k : other)));
+#if defined(__AVX512F__)
+    return (vu)_mm512_cvtepu8_epi32(bytes);
+#else
+    union vhalves x;
+    x.h[0] = _mm256_castsi256_ps(_mm256_cvtepu8_epi32(bytes));
+    x.h[1] = _mm256_castsi256_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)));
+    return (vu)x.v;
+#endif
+}
+
+LVN_INLINE vf few_vector(struct few_unit *u, const int v, const int type)
+{
+    if (type == LVN_NF4) {
+        static const int shift[FEW_VECTORS] = {4, 0, 12,
+                                               8}; /* the first of two values is in the upper half of a byte */
+        if (v == 0) u->codes = few_words(u->p);
+        return few_select(u->codes >> shift[v], u->table[0]);
+    }
+    if (type == LVN_INT8_ROWS) return ggml_numbers((const int8_t *)u->p + v * LVN_LANES);
+    if (few_is_nibbles(type)) {
+        if (v % 2 == 0) u->codes = few_two(u, v / 2, type);
+        return few_select(v % 2 ? u->codes >> 4 : u->codes, u->table[type == LVN_GGML_Q4_K ? v % 2 : v / 2]);
+    }
+    const int8_t *p = type == LVN_GGML_Q8_0 ? (const int8_t *)u->p + (u->group + v / 2) * ggml_size(type) + 2
+                                            : u->integer + v / 2 * GGML_GROUP;
+    return ggml_value(u->s, p + v % 2 * LVN_LANES, u->group + v / 2, v % 2, type);
+}
+
+/* Begin at step i of a block of K. */
+LVN_INLINE void few_begin(struct few_unit *u, const struct few_chunk *chunk, vf code, float factor, int64_t i,
+                          const int type)
+{
+    u->p = chunk->p;
+    if (type == LVN_NF4) u->table[0] = code * vset(factor);
+    if (type < (int)LVN_DTYPE_END) {
+        u->p += type == LVN_NF4 ? i / 2 : i;
+        return;
+    }
+    u->s = &chunk->s;
+    u->group = i % GGML_CHUNK / GGML_GROUP;
     LVN_UNROLL
-    for (int c = 0; nf4 && c < columns; c++) four[c] = few_words(p[c] + i);
+    for (int h = 0; h < 2; h++) {
+        if (few_is_nibbles(type)) {
+            u->table[h] = code * vset(u->s->scale[u->group + h]);
+            if (ggml_has_minimum(type)) u->table[h] -= vset(u->s->minimum[u->group + h]);
+        } else if (type != LVN_GGML_Q8_0) {
+            _mm256_storeu_si256((void *)(u->integer + h * GGML_GROUP), ggml_integers(u->p, u->group + h, type));
+        }
+    }
+}
+
+/* sum[column][row] += a unit of each column. A vector of A is used for all columns when it is loaded, because with more
+ * of them there are too few registers. */
+LVN_INLINE void few_add(struct few_unit u[FEW_COLUMNS], const float *a, const int columns, const int rows,
+                        struct vacc sum[FEW_COLUMNS][FEW], const int type)
+{
     LVN_UNROLL
     for (int v = 0; v < FEW_VECTORS; v++) {
         vf x[FEW_COLUMNS];
         LVN_UNROLL
-        for (int c = 0; c < columns; c++)
-            x[c] = nf4 ? few_select(four[c] >> shift[v], code[c]) : few_bytes((const int8_t *)p[c] + i + v * LVN_LANES);
+        for (int c = 0; c < columns; c++) x[c] = few_vector(&u[c], v, type);
         LVN_UNROLL
         for (int r = 0; r < rows; r++) {
-            const vf y = vload(a + r * a_row + v * LVN_LANES);
+            vf y = vload(a + (v * rows + r) * LVN_LANES);
+#if defined(__AVX512F__)
+            if (columns > 1) __asm__("" : "+v"(y)); /* GCC would load it again for each column */
+#endif
             LVN_UNROLL
             for (int c = 0; c < columns; c++) sum[c][r] = vacc_fma(sum[c][r], y, x[c]);
         }
     }
 }
 
+/* The sums of the lanes of each vector, (rows,columns): those of vsum(), bit for bit. */
+LVN_INLINE void few_totals(const struct vacc sum[FEW_COLUMNS][FEW], const int columns, const int rows,
+                           float total[FEW_COLUMNS * FEW])
+{
+#if defined(__AVX512F__)
+    if (columns * rows >= 4 && columns * rows <= LVN_LANES) {
+        __m512 x[LVN_LANES];
+        LVN_UNROLL
+        for (int i = 0; i < LVN_LANES; i++)
+            x[i] = i < columns * rows ? (__m512)vacc_get(sum[i % columns][i / columns]) : _mm512_setzero_ps();
+        /* lanes 4 i + k are those of x[i], x[i + 4], x[i + 8] and x[i + 12] */
+        LVN_UNROLL
+        for (int i = 0; i < 8; i++) {
+            const int at = i / 4 * 8 + i % 4;
+            x[at] = _mm512_add_ps(_mm512_shuffle_f32x4(x[at], x[at + 4], 0x44),
+                                  _mm512_shuffle_f32x4(x[at], x[at + 4], 0xee));
+        }
+        LVN_UNROLL
+        for (int i = 0; i < 4; i++)
+            x[i] =
+                _mm512_add_ps(_mm512_shuffle_f32x4(x[i], x[i + 8], 0x88), _mm512_shuffle_f32x4(x[i], x[i + 8], 0xdd));
+        LVN_UNROLL
+        for (int i = 0; i < 4; i += 2)
+            x[i] = _mm512_add_ps(_mm512_shuffle_ps(x[i], x[i + 1], 0x44), _mm512_shuffle_ps(x[i], x[i + 1], 0xee));
+        x[0] = _mm512_add_ps(_mm512_shuffle_ps(x[0], x[2], 0x88), _mm512_shuffle_ps(x[0], x[2], 0xdd));
+        _mm512_storeu_ps(total, x[0]);
+        return;
+    }
+#endif
+    for (int c = 0; c < columns; c++)
+        for (int r = 0; r < rows; r++) total[r * columns + c] = vsum(vacc_get(sum[c][r]));
+}
+
+/* Begin a chunk of `steps` steps at p, and prefetch the bytes `distance` after them. */
+LVN_INLINE void few_chunk_begin(struct few_chunk *c, const uint8_t *p, int64_t steps, int64_t distance, const int type)
+{
+    c->p = p;
+    for (int64_t i = 0; i < steps / ggml_values(type) * ggml_size(type); i += 64) __builtin_prefetch(p + i + distance);
+    ggml_scales_of(&c->s, p, steps / GGML_GROUP, type);
+}
+
+/* Bytes of `steps` steps. */
+LVN_INLINE int64_t few_bytes(int64_t steps, const int type)
+{
+    return type == LVN_NF4 ? steps / 2 : type == LVN_INT8_ROWS ? steps : steps / ggml_values(type) * ggml_size(type);
+}
+
+/* Add totals (rows,columns), of which n columns exist, to C; `first`: C has no value yet. */
+LVN_INLINE void few_blocks_store(const struct few_blocks *f, int64_t j, int64_t n, bool first, const float *total,
+                                 const int columns, const bool scaled)
+{
+    static const float zeros[FEW_COLUMNS];
+    const struct lvn_gemm *g = f->g;
+    const float *scale = scaled ? lvn_int8_factors(&g->b_blocks, g->b) + j : NULL;
+    float *c = g->c + j;
+    first = first && !g->add;
+    const float *start = !first ? c : g->bias ? g->bias + j : zeros;
+    for (int64_t r = 0; r < g->m; r++, c += g->c_row, total += columns, start += first ? 0 : g->c_row)
+        for (int64_t i = 0; i < n; i++)
+            c[i] = (scaled ? total[i] * scale[i] * (float)(1.0 / 127.0) : total[i]) + start[i];
+}
+
 /* C of `columns` columns from j on, of which n exist, for one block of K. */
 LVN_INLINE void few_block(const struct few_blocks *f, int64_t at, int64_t j, int64_t n, const int columns,
-                          const int rows, const bool nf4)
+                          const int rows, const int type)
 {
+    const bool nf4 = type == LVN_NF4, ggml = type >= (int)LVN_DTYPE_END;
     const struct lvn_gemm *g = f->g;
-    const int64_t k0 = f->k0 + at, k = f->k - at < f->block ? f->k - at : f->block, row = nf4 ? g->k / 2 : g->k;
-    const float *a = f->a + at;
+    const int64_t k0 = f->k0 + at, k = f->k - at < f->block ? f->k - at : f->block, row = few_bytes(g->k, type);
+    const float *a = f->a + at * rows;
     const uint8_t *p[FEW_COLUMNS];
-    float factor[FEW_COLUMNS][FEW_KC / FEW_UNIT];
+    float factor[FEW_COLUMNS][FEW_KC / FEW_UNIT], total[FEW_COLUMNS * FEW];
+    struct few_chunk chunk[FEW_COLUMNS];
     struct vacc sum[FEW_COLUMNS][FEW];
-    const vf code = nf4 ? vload(f->nf4.code) : vset(0);
+    const vf code = nf4 ? vload(f->nf4.code) : __builtin_convertvector(viota() - (type == LVN_GGML_Q4_0 ? 8 : 0), vf);
     LVN_UNROLL
     for (int c = 0; c < columns; c++) {
         const int64_t column = j + (c < n ? c : n - 1);
-        p[c] = (nf4 ? f->nf4.value : (const uint8_t *)g->b) + column * row + (nf4 ? k0 / 2 : k0);
+        p[c] = (nf4 ? f->nf4.value : (const uint8_t *)g->b) + column * row + few_bytes(k0, type);
         if (nf4) few_factors(&f->nf4, (column * g->k + k0) / FEW_UNIT, k / FEW_UNIT, factor[c]);
+        chunk[c].p = p[c];
         LVN_UNROLL
         for (int r = 0; r < rows; r++) sum[c][r] = vacc_set(vset(0));
     }
     for (int64_t i = 0; i < k; i += FEW_UNIT) {
-        const int64_t bytes = nf4 ? i / 2 : i;
-        vf scaled[FEW_COLUMNS];
+        struct few_unit unit[FEW_COLUMNS];
         LVN_UNROLL
         for (int c = 0; c < columns; c++) {
-            __builtin_prefetch(p[c] + bytes + columns * row); /* the next columns at this k */
-            if (nf4) scaled[c] = code * vset(factor[c][i / FEW_UNIT]);
+            if (ggml && i % GGML_CHUNK == 0)
+                few_chunk_begin(&chunk[c], p[c] + few_bytes(i, type), k - i < GGML_CHUNK ? k - i : GGML_CHUNK,
+                                columns * row, type);
+            if (!ggml && i % (nf4 ? 128 : 64) == 0) /* the next columns at this k */
+                __builtin_prefetch(p[c] + few_bytes(i, type) + columns * row);
+            few_begin(&unit[c], &chunk[c], code, nf4 ? factor[c][i / FEW_UNIT] : 0, i, type);
         }
-        few_unit(p, bytes, scaled, a + i, f->k, columns, rows, sum, nf4);
+        few_add(unit, a + i * rows, columns, rows, sum, type);
     }
-    const float *scale = nf4 ? NULL : lvn_int8_factors(&g->b_blocks, g->b) + j;
-    for (int c = 0; c < columns && c < n; c++)
-        for (int r = 0; r < rows && r < g->m; r++) {
-            float *to = g->c + r * g->c_row + j + c, total = vsum(vacc_get(sum[c][r]));
-            if (!nf4) total = total * scale[c] * (float)(1.0 / 127.0);
-            *to = total + (k0 > 0 || g->add ? *to : g->bias ? g->bias[j + c] : 0);
-        }
+    few_totals(sum, columns, rows, total);
+    few_blocks_store(f, j, n < columns ? n : columns, k0 == 0, total, columns, type == LVN_INT8_ROWS);
 }
 
 LVN_INLINE void few_columns_of(const struct few_blocks *f, int64_t j, int64_t end, const int columns, const int rows,
-                               const bool nf4)
+                               const int type)
 {
     for (; j < end; j += columns)
-        for (int64_t at = 0; at < f->k; at += f->block) few_block(f, at, j, end - j, columns, rows, nf4);
+        for (int64_t at = 0; at < f->k; at += f->block) few_block(f, at, j, end - j, columns, rows, type);
 }
 
 /* Columns at a time; more of them need more registers for sums than there are. */
 #if defined(__AVX512F__)
-#define FEW_AT_ONCE(rows) (rows == 1 ? 4 : 2)
+#define FEW_AT_ONCE(rows) (rows == 1 ? 6 : 2)
 #else
 #define FEW_AT_ONCE(rows) 1
 #endif
 typedef void few_blocks_product(const struct few_blocks *f, int64_t j, int64_t end);
-#define FEW_BLOCKS(rows)                                                                                               \
-    static void few_nf4_##rows(const struct few_blocks *f, int64_t j, int64_t end)                                     \
+#define FEW_BLOCKS_OF(name, rows)                                                                                      \
+    static void few_##name##_##rows(const struct few_blocks *f, int64_t j, int64_t end)                                \
     {                                                                                                                  \
-        few_columns_of(f, j, end, FEW_AT_ONCE(rows), rows, true);                                                      \
-    }                                                                                                                  \
-    static void few_int8_##rows(const struct few_blocks *f, int64_t j, int64_t end)                                    \
-    {                                                                                                                  \
-        few_columns_of(f, j, end, FEW_AT_ONCE(rows), rows, false);                                                     \
+        few_columns_of(f, j, end, FEW_AT_ONCE(rows), rows, LVN_##name);                                                \
     }
-FEW_BLOCKS(1)
-FEW_BLOCKS(4)
-FEW_BLOCKS(8)
-static few_blocks_product *const few_blocks_products[3][2] = {
-    {few_int8_1, few_nf4_1}, {few_int8_4, few_nf4_4}, {few_int8_8, few_nf4_8}};
+#define FEW_BLOCKS(name) FEW_BLOCKS_OF(name, 1) FEW_BLOCKS_OF(name, 4) FEW_BLOCKS_OF(name, 8)
+#define FEW_BLOCKS_ROW(name) [LVN_##name] = {few_##name##_1, few_##name##_4, few_##name##_8},
+#define FEW_GGML(name, function, id, values, bytes, write, file_type) FEW_BLOCKS(GGML_##name)
+#define FEW_GGML_ROW(name, function, id, values, bytes, write, file_type) FEW_BLOCKS_ROW(GGML_##name)
+FEW_BLOCKS(NF4)
+FEW_BLOCKS(INT8_ROWS)
+LVN_GGML_MAP(FEW_GGML)
+static few_blocks_product *const few_blocks_products[LVN_GGML_END][3] = {FEW_BLOCKS_ROW(NF4) FEW_BLOCKS_ROW(INT8_ROWS)
+                                                                             LVN_GGML_MAP(FEW_GGML_ROW)};
+
+/* Steps of nf4 in the order in which they are decoded: vector v has those whose index is v modulo 4. */
+LVN_INLINE void few_deal(const float *a, float *to, int64_t distance)
+{
+#if defined(__AVX512F__)
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m512 x[FEW_VECTORS];
+    for (int v = 0; v < FEW_VECTORS; v++) x[v] = _mm512_loadu_ps(a + v * LVN_LANES);
+    for (int v = 0; v < FEW_VECTORS; v++) {
+        const __m512i index = _mm512_add_epi32(first, _mm512_set1_epi32(v));
+        _mm512_storeu_ps(to + v * distance, _mm512_shuffle_f32x4(_mm512_permutex2var_ps(x[0], index, x[1]),
+                                                                 _mm512_permutex2var_ps(x[2], index, x[3]), 0x44));
+    }
+#else
+    for (int v = 0; v < FEW_VECTORS; v++)
+        for (int lane = 0; lane < LVN_LANES; lane++) to[v * distance + lane] = a[lane * FEW_VECTORS + v];
+#endif
+}
 
 /* Steps [k0, k0 + k) of A; rows that do not exist are zero. */
-static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64_t k, bool nf4, float *to)
+static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64_t k, float *to)
 {
+    const int type = (int)g->b_blocks.dtype;
+    const int64_t distance = rows * LVN_LANES;
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < k; i++, to++) {
-            const int64_t v = i % FEW_UNIT / LVN_LANES, lane = i % LVN_LANES;
-            const int64_t step = nf4 ? i / FEW_UNIT * FEW_UNIT + lane * FEW_VECTORS + v : i;
-            *to = r < g->m ? ((const float *)g->a)[r * g->a_row + (k0 + step) * g->a_col] : 0;
+        for (int64_t i = 0; i < k; i += FEW_UNIT) {
+            float unit[FEW_UNIT] = {0}, *out = to + i * rows + r * LVN_LANES;
+            const float *a = (const float *)g->a + r * g->a_row + (k0 + i) * g->a_col;
+            for (int64_t s = 0; (g->a_col != 1 || r >= g->m) && s < FEW_UNIT; s++)
+                unit[s] = r < g->m ? a[s * g->a_col] : 0;
+            if (g->a_col != 1 || r >= g->m) a = unit;
+            if (type == LVN_NF4) {
+                few_deal(a, out, distance);
+                continue;
+            }
+            for (int v = 0; v < FEW_VECTORS; v++) {
+                const int step = type == LVN_GGML_Q4_K ? v % 2 * GGML_GROUP + v / 2 * LVN_LANES : v * LVN_LANES;
+                vstore(out + v * distance, vload(a + step));
+            }
         }
 }
 
@@ -200,16 +376,16 @@ static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64
 static void few_blocks_run(const struct lvn_gemm *g, int64_t j, int64_t end)
 {
     float a[FEW_PART] __attribute__((aligned(64)));
-    const bool nf4 = g->b_blocks.dtype == LVN_NF4;
     const int which = g->m == 1 ? 0 : g->m <= 4 ? 1 : 2, rows = which == 0 ? 1 : which * 4;
-    const int64_t units = g->k / FEW_UNIT, blocks = (g->k + FEW_KC - 1) / FEW_KC;
-    struct few_blocks f = {.g = g, .a = a, .block = (units + blocks - 1) / blocks * FEW_UNIT};
+    const int64_t step = g->k % GGML_CHUNK ? FEW_UNIT : GGML_CHUNK, units = g->k / step,
+                  blocks = (g->k + FEW_KC - 1) / FEW_KC;
+    struct few_blocks f = {.g = g, .a = a, .block = (units + blocks - 1) / blocks * step};
     const int64_t part = FEW_PART / rows / f.block * f.block;
-    if (nf4) f.nf4 = lvn_nf4_of(&g->b_blocks, g->b);
+    if (g->b_blocks.dtype == LVN_NF4) f.nf4 = lvn_nf4_of(&g->b_blocks, g->b);
     for (f.k0 = 0; f.k0 < g->k; f.k0 += part) {
         f.k = part < g->k - f.k0 ? part : g->k - f.k0;
-        few_pack_a(g, rows, f.k0, f.k, nf4, a);
-        few_blocks_products[which][nf4](&f, j, end);
+        few_pack_a(g, rows, f.k0, f.k, a);
+        few_blocks_products[g->b_blocks.dtype][which](&f, j, end);
     }
 }
 #endif
