@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "packed/ggml_blocks.h"
 
 int64_t lvn_dtype_bytes(enum lvn_dtype dtype)
 {
@@ -24,9 +23,6 @@ const char *lvn_dtype_name(enum lvn_dtype dtype)
 #undef LVN_X
 #define LVN_X(name, text) [LVN_##name] = (text),
             LVN_BLOCK_MAP(LVN_X)
-#undef LVN_X
-#define LVN_X(c, function, id, values, bytes, write, file_type) [LVN_GGML_##c] = #c,
-                LVN_GGML_MAP(LVN_X)
 #undef LVN_X
     };
     return name[dtype];

@@ -22,11 +22,22 @@
     X(U8, "uint8", 1, "U8")                                                                                            \
     X(BOOL, "bool", 1, "BOOL")
 
-/* Types of matrices that are stored in packed blocks (packed/packed.h): X(name in C, name in messages). Only weights of
- * linear layers have them. */
+/* Types of matrices that are stored in packed blocks (packed/packed.h; from Q8_0 on those of GGUF files): X(name in C,
+ * name in messages). Only weights of linear layers have them. */
 #define LVN_BLOCK_MAP(X)                                                                                               \
     X(NF4, "nf4")                                                                                                      \
-    X(INT8_ROWS, "int8")
+    X(FP4, "fp4")                                                                                                      \
+    X(NF4_F32, "nf4 with factors in fp32")                                                                             \
+    X(FP4_F32, "fp4 with factors in fp32")                                                                             \
+    X(INT8_ROWS, "int8")                                                                                               \
+    X(Q8_0, "Q8_0")                                                                                                    \
+    X(Q4_0, "Q4_0")                                                                                                    \
+    X(Q4_1, "Q4_1")                                                                                                    \
+    X(Q5_0, "Q5_0")                                                                                                    \
+    X(Q5_1, "Q5_1")                                                                                                    \
+    X(Q4_K, "Q4_K")                                                                                                    \
+    X(Q5_K, "Q5_K")                                                                                                    \
+    X(Q6_K, "Q6_K")
 
 enum lvn_dtype {
 #define LVN_X(name, text, bytes, safetensors) LVN_##name,

@@ -56,6 +56,54 @@ for type in nf4 int8; do
     done
 done
 
+# a base that another program has quantized to int8, as bitsandbytes' LLM.int8() in a folder of transformers: the same bits
+code 0 "$LEVIN" train --run_dir=llama --data.path=text.txt --model.kind=llama --model.n_layer=2 --model.n_head=2 --model.n_embd=32 \
+    --model.intermediate_size=64 --model.block_size=32 --trainer.max_steps=2 --trainer.batch_size=4
+code 0 "$LEVIN" export llama llama-plain
+cp -r llama-plain llama-int8
+python3 - llama-int8 <<'P'
+import array, json, struct, sys
+path = sys.argv[1] + "/model.safetensors"
+data = open(path, "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head, out, at, parts = json.loads(data[8 : 8 + n]), {}, 0, []
+single = lambda x: struct.unpack("f", struct.pack("f", x))[0]
+def put(name, dtype, shape, values):
+    global at
+    out[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(values)]}
+    parts.append(values)
+    at += len(values)
+for name, t in head.items():
+    if name == "__metadata__":
+        continue
+    a, b = t["data_offsets"]
+    values = data[8 + n + a : 8 + n + b]
+    if not name.endswith("_proj.weight"):
+        put(name, t["dtype"], t["shape"], values)
+        continue
+    rows, columns = t["shape"]
+    x, q, most = array.array("f", values), array.array("b"), array.array("f")
+    for r in range(rows):
+        row = x[r * columns : (r + 1) * columns]
+        most.append(max(map(abs, row)))
+        scale = single(127 / most[r])
+        q.extend(round(single(v * scale)) for v in row)
+    put(name, "I8", t["shape"], q.tobytes())
+    put(name[: -len("weight")] + "SCB", "F32", [rows], most.tobytes())
+    put(name + "_format", "U8", [], b"\0")
+head = json.dumps(out).encode()
+open(path, "wb").write(struct.pack("<Q", len(head)) + head + b"".join(parts))
+config = json.load(open(sys.argv[1] + "/config.json"))
+config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False}
+json.dump(config, open(sys.argv[1] + "/config.json", "w"))
+P
+code 0 train from-int8 --model.init=llama-int8
+says "has packed tensors (14 of type int8); 14 linear layers stay in their blocks" err
+code 0 train from-plain --model.init=llama-plain --model.quantize=int8
+same_file from-{int8,plain}/checkpoints/last/adapter/adapter_model.safetensors
+code 2 "$LEVIN" train --run_dir=no --model.init=llama-int8 --data.path=text.txt --lora.rank=4 --model.quantize=nf4
+says "is quantized already, to int8: leave model.quantize out" err
+
 # killed at any moment, it ends with the bits of an undisturbed run
 start killed --trainer.max_steps=2000 --checkpoint.every_n_steps=4 --model.quantize=nf4
 wait_rows killed 5

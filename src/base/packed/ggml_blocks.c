@@ -109,15 +109,15 @@ static void read_q6_k(const unsigned char *b, float *to)
 /* --- the table --- */
 
 static const struct lvn_ggml_block blocks[] = {
-#define ROW(name, function, id, values, bytes, write, file_type) {values, bytes, read_##function},
+#define ROW(name, function, id, values, bytes, write, file_type)                                                       \
+    [LVN_##name - LVN_Q8_0] = {values, bytes, read_##function},
     LVN_GGML_MAP(ROW)
 #undef ROW
 };
 
 const struct lvn_ggml_block *lvn_ggml_block(enum lvn_dtype dtype)
 {
-    const int i = (int)dtype - (int)LVN_DTYPE_END;
-    return i >= 0 && dtype < (int)LVN_GGML_END ? &blocks[i] : NULL;
+    return dtype >= LVN_Q8_0 ? &blocks[dtype - LVN_Q8_0] : NULL;
 }
 
 void lvn_ggml_read(const struct lvn_ggml_block *type, const void *data, int64_t first, int64_t n, float *to)
@@ -145,7 +145,7 @@ void lvn_ggml_put(const struct lvn_blocks *b, const void *from, int64_t row, int
     memcpy((char *)p + to_row * bytes, (const char *)from + row * bytes, (size_t)bytes);
 }
 
-/* --- NF4 whose parts are in a file --- */
+/* --- matrices of bitsandbytes, whose parts are in a file --- */
 
 void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
 {
@@ -161,9 +161,22 @@ void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p
     const size_t count = (size_t)(b->rows * b->columns), factors = (count + LVN_NF4_BLOCK - 1) / LVN_NF4_BLOCK,
                  groups = (factors + LVN_NF4_GROUP - 1) / LVN_NF4_GROUP;
     memcpy(to.code, from->code, sizeof *to.code * LVN_NF4_CODES);
+    memcpy(to.value, from->value, (count + 1) / 2);
+    if (to.scale) {
+        memcpy(to.scale, from->scale, sizeof *to.scale * factors);
+        return;
+    }
     memcpy(to.map, from->map, sizeof *to.map * LVN_NF4_FACTORS);
     to.offset[0] = from->offset[0];
     memcpy(to.group, from->group, sizeof *to.group * groups);
     memcpy(to.factor, from->factor, factors);
-    memcpy(to.value, from->value, (count + 1) / 2);
+}
+
+void lvn_int8_put(const struct lvn_blocks *b, const int8_t *value, const float *factor, const int32_t *row_of, void *p)
+{
+    float *factors = (float *)(uintptr_t)lvn_int8_factors(b, p);
+    for (int64_t row = 0; row < b->rows; row++) {
+        memcpy((int8_t *)p + row * b->columns, value + row_of[row] * b->columns, (size_t)b->columns);
+        factors[row] = factor[row_of[row]];
+    }
 }

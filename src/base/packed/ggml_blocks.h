@@ -1,5 +1,6 @@
 /* ggml_blocks.h - matrices in the packed blocks of files, which are only read: those of GGUF files (llama.cpp), where a
- * block holds consecutive values of a row, and NF4 whose parts are where a file has them. packed.h has all others. */
+ * block holds consecutive values of a row, and those of bitsandbytes, whose parts are where a file has them. packed.h
+ * has all others. */
 #ifndef LVN_GGML_BLOCKS_H
 #define LVN_GGML_BLOCKS_H
 
@@ -7,7 +8,7 @@
 
 #include "packed/packed.h"
 
-/* X(name in C and in messages, reader of a block in ggml_blocks.c, number in files, values, bytes,
+/* X(name in LVN_BLOCK_MAP, reader of a block in ggml_blocks.c, number in files, values, bytes,
  * writer of a block in gguf_types.c or NULL, general.file_type of files that are mostly of this type). */
 #define LVN_GGML_MAP(X)                                                                                                \
     X(Q8_0, q8_0, 8, 32, 34, write_q8_0, 7)                                                                            \
@@ -18,15 +19,6 @@
     X(Q4_K, q4_k, 12, 256, 144, NULL, 0)                                                                               \
     X(Q5_K, q5_k, 13, 256, 176, NULL, 0)                                                                               \
     X(Q6_K, q6_k, 14, 256, 210, NULL, 0)
-
-/* They continue enum lvn_dtype; lvn_dtype_is_packed() and lvn_dtype_name() know them. */
-enum lvn_ggml {
-    LVN_GGML_BEFORE = LVN_DTYPE_END - 1,
-#define LVN_X(name, function, id, values, bytes, write, file_type) LVN_GGML_##name,
-    LVN_GGML_MAP(LVN_X)
-#undef LVN_X
-        LVN_GGML_END
-};
 
 struct lvn_ggml_block {
     int values, bytes;
@@ -39,10 +31,12 @@ void lvn_ggml_put(const struct lvn_blocks *b, const void *from, int64_t row, int
 /* Values [first, first + n) of blocks that begin at `data`. */
 void lvn_ggml_read(const struct lvn_ggml_block *type, const void *data, int64_t first, int64_t n, float *to);
 
-/* Values [first, first + n) of a matrix in NF4, in row-major order. */
+/* Values [first, first + n) of a matrix in nf4 or fp4, in row-major order. */
 void lvn_nf4_read(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to);
 /* Copy all parts to the matrix p. */
 void lvn_nf4_put(const struct lvn_blocks *b, const struct lvn_nf4 *from, void *p);
+/* Copy a matrix in int8 to the matrix p: row r is row row_of[r]. */
+void lvn_int8_put(const struct lvn_blocks *b, const int8_t *value, const float *factor, const int32_t *row_of, void *p);
 
 /* One fp16 value as fp32. */
 static inline float lvn_fp16_get(uint16_t half)

@@ -54,25 +54,42 @@ static int64_t nf4_blocks(const struct lvn_blocks *b)
     return ceil_div(b->rows * b->columns, LVN_NF4_BLOCK);
 }
 
-enum { NF4_TABLES = (LVN_NF4_CODES + LVN_NF4_FACTORS + 16) * (int)sizeof(float) };
+enum {
+    NF4_CODES = LVN_NF4_CODES * (int)sizeof(float),
+    NF4_TABLES = NF4_CODES + (LVN_NF4_FACTORS + 16) * (int)sizeof(float)
+};
+
+static bool has_scales(enum lvn_dtype dtype)
+{
+    return dtype == LVN_NF4_F32 || dtype == LVN_FP4_F32;
+}
+
+/* Of the numbers of all groups, or all scales. */
+static int64_t nf4_numbers(const struct lvn_blocks *b)
+{
+    return aligned(ceil_div(nf4_blocks(b), has_scales(b->dtype) ? 1 : LVN_NF4_GROUP) * (int64_t)sizeof(float));
+}
 
 struct lvn_nf4 lvn_nf4_of(const struct lvn_blocks *b, const void *p)
 {
     char *at = (char *)(uintptr_t)p;
-    const int64_t blocks = nf4_blocks(b);
     struct lvn_nf4 x = {.code = (float *)at};
+    if (has_scales(b->dtype)) {
+        x.scale = (float *)(at + NF4_CODES);
+        x.value = (uint8_t *)at + NF4_CODES + nf4_numbers(b);
+        return x;
+    }
     x.map = x.code + LVN_NF4_CODES;
     x.offset = x.map + LVN_NF4_FACTORS;
     x.group = (float *)(at + NF4_TABLES);
-    x.factor = (uint8_t *)at + NF4_TABLES + aligned(ceil_div(blocks, LVN_NF4_GROUP) * (int64_t)sizeof(float));
-    x.value = x.factor + aligned(blocks);
+    x.factor = (uint8_t *)at + NF4_TABLES + nf4_numbers(b);
+    x.value = x.factor + aligned(nf4_blocks(b));
     return x;
 }
 
 static int64_t nf4_bytes(const struct lvn_blocks *b)
 {
-    const int64_t blocks = nf4_blocks(b);
-    return NF4_TABLES + aligned(ceil_div(blocks, LVN_NF4_GROUP) * (int64_t)sizeof(float)) + aligned(blocks) +
+    return (has_scales(b->dtype) ? NF4_CODES : NF4_TABLES + aligned(nf4_blocks(b))) + nf4_numbers(b) +
            aligned(ceil_div(b->rows * b->columns, 2));
 }
 
@@ -274,9 +291,11 @@ static const struct format {
     /* NULL: values are not quantized to this type, only read from files */
     enum lvn_status (*write)(const struct lvn_blocks *b, const float *values, void *p, int threads);
 } formats[] = {{LVN_NF4, nf4_bytes, nf4_read, nf4_write},
+               {LVN_FP4, nf4_bytes, nf4_read, NULL},
+               {LVN_NF4_F32, nf4_bytes, nf4_read, NULL},
+               {LVN_FP4_F32, nf4_bytes, nf4_read, NULL},
                {LVN_INT8_ROWS, int8_bytes, int8_read, int8_write},
-#define ROW(name, function, id, values, bytes, write, file_type)                                                       \
-    {(enum lvn_dtype)LVN_GGML_##name, ggml_bytes, ggml_read, NULL},
+#define ROW(name, function, id, values, bytes, write, file_type) {LVN_##name, ggml_bytes, ggml_read, NULL},
                LVN_GGML_MAP(ROW)
 #undef ROW
 };

@@ -20,7 +20,7 @@ static const struct lvn_gguf_type types[] = {{"F32", 0, 1, 4, LVN_F32, LVN_F32, 
                                              {"F16", 1, 1, 2, LVN_F16, LVN_F16, NULL, 1},
                                              {"BF16", 30, 1, 2, LVN_BF16, LVN_BF16, NULL, 32},
 #define ROW(name, function, id, values, bytes, write, file_type)                                                       \
-    {#name, id, values, bytes, LVN_F32, (enum lvn_dtype)LVN_GGML_##name, write, file_type},
+    {#name, id, values, bytes, LVN_F32, LVN_##name, write, file_type},
                                              LVN_GGML_MAP(ROW)
 #undef ROW
 };

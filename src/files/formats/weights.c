@@ -277,6 +277,10 @@ void lvn_weight_copy_blocks(const struct lvn_weight *weight, const int32_t *row_
         lvn_nf4_put(&b, weight->nf4, to);
         return;
     }
+    if (weight->row_factor) {
+        lvn_int8_put(&b, weight->data, weight->row_factor, row_of, to);
+        return;
+    }
     for (int64_t row = 0; row < b.rows; row++) lvn_ggml_put(&b, weight->data, row_of[row], row, to);
 }
 
@@ -288,6 +292,11 @@ void lvn_weight_read(const struct lvn_weight *weight, int64_t first, int64_t n, 
     lvn_work_done(n);
     if (weight->nf4) {
         lvn_nf4_read(weight->nf4, first, n, to);
+        return;
+    }
+    if (weight->row_factor) {
+        for (int64_t i = first; i < first + n; i++)
+            *to++ = lvn_int8_value(((const int8_t *)data)[i], weight->row_factor[i / d->dim[1]]);
         return;
     }
     if (weight->packed) {

@@ -22,7 +22,8 @@ struct lvn_weight {
     struct lvn_desc desc;
     const void *data;          /* desc.offset and strides count elements from here */
     enum lvn_dtype packed;     /* type of the packed blocks (packed/packed.h) whose values are fp32; F32: none */
-    const struct lvn_nf4 *nf4; /* the parts of a matrix in NF4, whose `data` are its values */
+    const struct lvn_nf4 *nf4; /* the parts of a matrix of bitsandbytes in 4 bits */
+    const float *row_factor;   /* of each row of a matrix in INT8_ROWS, whose `data` are its values */
 };
 
 struct lvn_weights {
@@ -46,7 +47,7 @@ void lvn_weights_drop(const struct lvn_weights *weights);
 /* NULL if there is no tensor of that name. */
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, const char *name);
 /* Copies a matrix in packed blocks to memory for lvn_blocks_bytes(), rows in the order of row_of: row r of the result
- * is row row_of[r] of the file. Those of NF4 must keep their order. */
+ * is row row_of[r] of the file. Those of matrices in 4 bits must keep their order. */
 void lvn_weight_copy_blocks(const struct lvn_weight *weight, const int32_t *row_of, void *to);
 /* Reads elements [first, first + n) in row-major order as floats. */
 void lvn_weight_read(const struct lvn_weight *weight, int64_t first, int64_t n, float *to);

@@ -364,18 +364,17 @@ static enum lvn_status keep(struct lvn_model_config *c, const struct lvn_model *
     return c->kept ? LVN_OK : LVN_MEMORY;
 }
 
-/* UNSUPPORTED for quantized weights, but those of bitsandbytes in 4 bits: their tensors may have the names and shapes
- * of plain ones, as in fp8 with scales. */
+/* UNSUPPORTED for quantized weights, but those of bitsandbytes: their tensors may have the names and shapes of plain
+ * ones, as in fp8 with scales. */
 static enum lvn_status check_quantized(const char *name, const json_t *root)
 {
     const json_t *packed = json_object_get(root, "quantization_config");
     const char *method = json_string_value(json_object_get(packed, "quant_method"));
-    if (method && strcmp(method, "bitsandbytes") == 0 && json_is_true(json_object_get(packed, "load_in_4bit")))
-        return LVN_OK; /* model_io/bitsandbytes.h checks the tensors */
+    if (method && strcmp(method, "bitsandbytes") == 0) return LVN_OK; /* model_io/bitsandbytes.h checks the tensors */
     LVN_CHECK(
         !packed || json_is_null(packed), UNSUPPORTED,
         "%s: quantization_config (%.40s) says that the weights are quantized, and levin reads fp32, fp16, bf16, fp64 "
-        "and bitsandbytes' nf4 alone: save the model dequantized, or remove this entry if its tensors are plain "
+        "and those of bitsandbytes: save the model dequantized, or remove this entry if its tensors are plain "
         "numbers",
         name, method ? method : "of no quant_method");
     return LVN_OK;

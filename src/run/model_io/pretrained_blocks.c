@@ -24,10 +24,10 @@ enum lvn_status lvn_pretrained_blocks(const struct lvn_pretrained *p, const stru
     if (p->base)
         return p->apart && !lvn_pretrained_adapts_whole(p, q) ? lvn_pretrained_blocks(p->base, q, l, out) : LVN_OK;
     LVN_TRY(lvn_pretrained_tensor(p, q, l, &t));
-    /* rows are outputs; those of NF4 share factors, so they cannot change their order */
+    /* rows are outputs; those of nf4 share factors, so they cannot change their order */
     const bool rows = t && l->flags & LVN_FILE_TRANSPOSED && !(l->flags & LVN_FILE_PLUS_ONE) &&
                       lvn_desc_same_shape(&l->desc, &t->desc);
-    if (rows && lvn_dtype_is_packed(t->packed) && (t->packed != LVN_NF4 || !l->head_size)) *out = t;
+    if (rows && lvn_dtype_is_packed(t->packed) && (!t->nf4 || !l->head_size)) *out = t;
     return LVN_OK;
 }
 
@@ -100,7 +100,7 @@ static int list_types(const struct lvn_weights *w, struct lvn_text *list, int64_
 {
     int all = 0;
     *bytes = *values = 0;
-    for (int type = LVN_DTYPE_COUNT + 1; type < (int)LVN_GGML_END; type++) {
+    for (int type = LVN_DTYPE_COUNT + 1; type < LVN_DTYPE_END; type++) {
         int n = 0;
         for (int i = 0; i < w->n; i++) {
             const struct lvn_weight *t = &w->tensor[i];

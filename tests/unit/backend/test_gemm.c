@@ -275,12 +275,24 @@ static void fill_blocks(const struct lvn_blocks *blocks, unsigned char *p)
     }
 }
 
+/* Blocks of 4 bits, from another table, with factors in fp32. */
+static void fill_scales(const struct lvn_blocks *blocks, void *p)
+{
+    const struct lvn_nf4 x = lvn_nf4_of(blocks, p);
+    const int64_t count = blocks->rows * blocks->columns;
+    lvn_random_normal(5, 1, 0.3F, 0, LVN_NF4_CODES, x.code);
+    lvn_random_normal(6, 1, 0.3F, 0, (count + LVN_NF4_BLOCK - 1) / LVN_NF4_BLOCK, x.scale);
+    for (int64_t i = 0; i < (count + 1) / 2; i++) x.value[i] = (uint8_t)lvn_random_below(4, 0, (uint64_t)i, 256);
+}
+
 /* Numbers in the type, and the same in fp32. */
 static void *pack_numbers(const struct lvn_blocks *blocks, float *wide)
 {
     void *packed = aligned_alloc(64, (size_t)lvn_blocks_bytes(blocks));
     if (lvn_ggml_block(blocks->dtype))
         fill_blocks(blocks, packed);
+    else if (blocks->dtype == LVN_FP4_F32)
+        fill_scales(blocks, packed);
     else
         assert_int_equal(lvn_blocks_write(blocks, wide, packed, 1), LVN_OK);
     for (int64_t r = 0; r < blocks->rows; r++)
@@ -374,8 +386,9 @@ static void decoded_blocks(void **state)
     for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++)
         for (int mode = 0; mode < 3; mode++) {
             check_decoded(LVN_NF4, sizes[s][0], sizes[s][1], mode);
+            check_decoded(LVN_FP4_F32, sizes[s][0], sizes[s][1], mode);
             check_decoded(LVN_INT8_ROWS, sizes[s][0], sizes[s][1], mode);
-            for (int type = LVN_DTYPE_END; type < (int)LVN_GGML_END; type++)
+            for (int type = LVN_Q8_0; type < LVN_DTYPE_END; type++)
                 if (sizes[s][1] % lvn_ggml_block((enum lvn_dtype)type)->values == 0)
                     check_decoded((enum lvn_dtype)type, sizes[s][0], sizes[s][1], mode);
         }
@@ -390,9 +403,11 @@ static void packed_blocks(void **state)
         if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
         for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++)
             for (int r = s % EVERY; r < (int)(sizeof rows / sizeof *rows); r += EVERY)
-                for (int which = 0; which < 8; which++)
-                    check_blocks(isa, which & 4 ? LVN_NF4 : LVN_INT8_ROWS, rows[r], sizes[s], which & 1, which & 2);
-        for (int type = LVN_DTYPE_END; type < (int)LVN_GGML_END; type++)
+                for (int which = 0; which < 12; which++) {
+                    static const enum lvn_dtype types[] = {LVN_NF4, LVN_INT8_ROWS, LVN_FP4_F32};
+                    check_blocks(isa, types[which / 4], rows[r], sizes[s], which & 1, which & 2);
+                }
+        for (int type = LVN_Q8_0; type < LVN_DTYPE_END; type++)
             for (int which = 0; which < 4; which++) {
                 static const int64_t whole[][2] = {{70, 512}, {33, 256}, {9, 1280}, {37, 768}};
                 for (int s = 0; s < 4; s++)

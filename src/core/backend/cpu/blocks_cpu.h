@@ -37,7 +37,7 @@ static void blocks_widen(const struct lvn_blocks *b, const void *p, int64_t row,
 {
 #if defined(__AVX512F__)
     const int64_t first = row * b->columns + column;
-    if (b->dtype == LVN_NF4 && first % 16 == 0) {
+    if (lvn_dtype_is_nf4(b->dtype) && first % 16 == 0) {
         const struct lvn_nf4 x = lvn_nf4_of(b, p);
         const __m512 code = _mm512_loadu_ps(x.code);
         const int64_t whole = n / 16 * 16, end = first + whole;

@@ -78,7 +78,7 @@ LVN_INLINE __m512 few_map(const float *map, __m512i index)
 LVN_INLINE void few_factors(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
 {
 #if defined(__AVX512F__)
-    if (first / LVN_NF4_GROUP == (first + n - 1) / LVN_NF4_GROUP) {
+    if (!x->scale && first / LVN_NF4_GROUP == (first + n - 1) / LVN_NF4_GROUP) {
         const __m512i index = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)((1U << n) - 1), x->factor + first));
         const __m512 group = _mm512_set1_ps(x->group[first / LVN_NF4_GROUP]), offset = _mm512_set1_ps(x->offset[0]);
         _mm512_storeu_ps(to, _mm512_add_ps(_mm512_mul_ps(few_map(x->map, index), group), offset));
@@ -120,14 +120,14 @@ struct few_unit {
 
 LVN_INLINE bool few_is_nibbles(const int type)
 {
-    return type == LVN_GGML_Q4_0 || type == LVN_GGML_Q4_1 || type == LVN_GGML_Q4_K;
+    return type == LVN_Q4_0 || type == LVN_Q4_1 || type == LVN_Q4_K;
 }
 
 /* Indices of 32 steps of a GGUF file. */
 LVN_INLINE vu few_two(const struct few_unit *u, const int half, const int type)
 {
     const int64_t k = 16 + (u->group + half) * 16, other = (u->group + half + 1) * ggml_size(type) - 16;
-    const __m128i bytes = _mm_loadu_si128((const void *)(u->p + (type == LVN_GGML_Q4_K ? k : other)));
+    const __m128i bytes = _mm_loadu_si128((const void *)(u->p + (type == LVN_Q4_K ? k : other)));
 #if defined(__AVX512F__)
     return (vu)_mm512_cvtepu8_epi32(bytes);
 #else
@@ -149,10 +149,10 @@ LVN_INLINE vf few_vector(struct few_unit *u, const int v, const int type)
     if (type == LVN_INT8_ROWS) return ggml_numbers((const int8_t *)u->p + v * LVN_LANES);
     if (few_is_nibbles(type)) {
         if (v % 2 == 0) u->codes = few_two(u, v / 2, type);
-        return few_select(v % 2 ? u->codes >> 4 : u->codes, u->table[type == LVN_GGML_Q4_K ? v % 2 : v / 2]);
+        return few_select(v % 2 ? u->codes >> 4 : u->codes, u->table[type == LVN_Q4_K ? v % 2 : v / 2]);
     }
-    const int8_t *p = type == LVN_GGML_Q8_0 ? (const int8_t *)u->p + (u->group + v / 2) * ggml_size(type) + 2
-                                            : u->integer + v / 2 * GGML_GROUP;
+    const int8_t *p = type == LVN_Q8_0 ? (const int8_t *)u->p + (u->group + v / 2) * ggml_size(type) + 2
+                                       : u->integer + v / 2 * GGML_GROUP;
     return ggml_value(u->s, p + v % 2 * LVN_LANES, u->group + v / 2, v % 2, type);
 }
 
@@ -162,7 +162,7 @@ LVN_INLINE void few_begin(struct few_unit *u, const struct few_chunk *chunk, vf 
 {
     u->p = chunk->p;
     if (type == LVN_NF4) u->table[0] = code * vset(factor);
-    if (type < (int)LVN_DTYPE_END) {
+    if (type < LVN_Q8_0) {
         u->p += type == LVN_NF4 ? i / 2 : i;
         return;
     }
@@ -173,7 +173,7 @@ LVN_INLINE void few_begin(struct few_unit *u, const struct few_chunk *chunk, vf 
         if (few_is_nibbles(type)) {
             u->table[h] = code * vset(u->s->scale[u->group + h]);
             if (ggml_has_minimum(type)) u->table[h] -= vset(u->s->minimum[u->group + h]);
-        } else if (type != LVN_GGML_Q8_0) {
+        } else if (type != LVN_Q8_0) {
             _mm256_storeu_si256((void *)(u->integer + h * GGML_GROUP), ggml_integers(u->p, u->group + h, type));
         }
     }
@@ -267,7 +267,7 @@ LVN_INLINE void few_blocks_store(const struct few_blocks *f, int64_t j, int64_t 
 LVN_INLINE void few_block(const struct few_blocks *f, int64_t at, int64_t j, int64_t n, const int columns,
                           const int rows, const int type)
 {
-    const bool nf4 = type == LVN_NF4, ggml = type >= (int)LVN_DTYPE_END;
+    const bool nf4 = type == LVN_NF4, ggml = type >= LVN_Q8_0;
     const struct lvn_gemm *g = f->g;
     const int64_t k0 = f->k0 + at, k = f->k - at < f->block ? f->k - at : f->block, row = few_bytes(g->k, type);
     const float *a = f->a + at * rows;
@@ -275,7 +275,7 @@ LVN_INLINE void few_block(const struct few_blocks *f, int64_t at, int64_t j, int
     float factor[FEW_COLUMNS][FEW_KC / FEW_UNIT], total[FEW_COLUMNS * FEW];
     struct few_chunk chunk[FEW_COLUMNS];
     struct vacc sum[FEW_COLUMNS][FEW];
-    const vf code = nf4 ? vload(f->nf4.code) : __builtin_convertvector(viota() - (type == LVN_GGML_Q4_0 ? 8 : 0), vf);
+    const vf code = nf4 ? vload(f->nf4.code) : __builtin_convertvector(viota() - (type == LVN_Q4_0 ? 8 : 0), vf);
     LVN_UNROLL
     for (int c = 0; c < columns; c++) {
         const int64_t column = j + (c < n ? c : n - 1);
@@ -323,13 +323,13 @@ typedef void few_blocks_product(const struct few_blocks *f, int64_t j, int64_t e
     }
 #define FEW_BLOCKS(name) FEW_BLOCKS_OF(name, 1) FEW_BLOCKS_OF(name, 4) FEW_BLOCKS_OF(name, 8)
 #define FEW_BLOCKS_ROW(name) [LVN_##name] = {few_##name##_1, few_##name##_4, few_##name##_8},
-#define FEW_GGML(name, function, id, values, bytes, write, file_type) FEW_BLOCKS(GGML_##name)
-#define FEW_GGML_ROW(name, function, id, values, bytes, write, file_type) FEW_BLOCKS_ROW(GGML_##name)
+#define FEW_GGML(name, function, id, values, bytes, write, file_type) FEW_BLOCKS(name)
+#define FEW_GGML_ROW(name, function, id, values, bytes, write, file_type) FEW_BLOCKS_ROW(name)
 FEW_BLOCKS(NF4)
 FEW_BLOCKS(INT8_ROWS)
 LVN_GGML_MAP(FEW_GGML)
-static few_blocks_product *const few_blocks_products[LVN_GGML_END][3] = {FEW_BLOCKS_ROW(NF4) FEW_BLOCKS_ROW(INT8_ROWS)
-                                                                             LVN_GGML_MAP(FEW_GGML_ROW)};
+static few_blocks_product *const few_blocks_products[LVN_DTYPE_END][3] = {FEW_BLOCKS_ROW(NF4) FEW_BLOCKS_ROW(INT8_ROWS)
+                                                                              LVN_GGML_MAP(FEW_GGML_ROW)};
 
 /* Steps of nf4 in the order in which they are decoded: vector v has those whose index is v modulo 4. */
 LVN_INLINE void few_deal(const float *a, float *to, int64_t distance)
@@ -361,12 +361,12 @@ static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64
             for (int64_t s = 0; (g->a_col != 1 || r >= g->m) && s < FEW_UNIT; s++)
                 unit[s] = r < g->m ? a[s * g->a_col] : 0;
             if (g->a_col != 1 || r >= g->m) a = unit;
-            if (type == LVN_NF4) {
+            if (lvn_dtype_is_nf4(g->b_blocks.dtype)) {
                 few_deal(a, out, distance);
                 continue;
             }
             for (int v = 0; v < FEW_VECTORS; v++) {
-                const int step = type == LVN_GGML_Q4_K ? v % 2 * GGML_GROUP + v / 2 * LVN_LANES : v * LVN_LANES;
+                const int step = type == LVN_Q4_K ? v % 2 * GGML_GROUP + v / 2 * LVN_LANES : v * LVN_LANES;
                 vstore(out + v * distance, vload(a + step));
             }
         }
@@ -376,16 +376,17 @@ static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64
 static void few_blocks_run(const struct lvn_gemm *g, int64_t j, int64_t end)
 {
     float a[FEW_PART] __attribute__((aligned(64)));
+    const enum lvn_dtype type = lvn_dtype_is_nf4(g->b_blocks.dtype) ? LVN_NF4 : g->b_blocks.dtype;
     const int which = g->m == 1 ? 0 : g->m <= 4 ? 1 : 2, rows = which == 0 ? 1 : which * 4;
     const int64_t step = g->k % GGML_CHUNK ? FEW_UNIT : GGML_CHUNK, units = g->k / step,
                   blocks = (g->k + FEW_KC - 1) / FEW_KC;
     struct few_blocks f = {.g = g, .a = a, .block = (units + blocks - 1) / blocks * step};
     const int64_t part = FEW_PART / rows / f.block * f.block;
-    if (g->b_blocks.dtype == LVN_NF4) f.nf4 = lvn_nf4_of(&g->b_blocks, g->b);
+    if (type == LVN_NF4) f.nf4 = lvn_nf4_of(&g->b_blocks, g->b);
     for (f.k0 = 0; f.k0 < g->k; f.k0 += part) {
         f.k = part < g->k - f.k0 ? part : g->k - f.k0;
         few_pack_a(g, rows, f.k0, f.k, a);
-        few_blocks_products[g->b_blocks.dtype][which](&f, j, end);
+        few_blocks_products[type][which](&f, j, end);
     }
 }
 #endif

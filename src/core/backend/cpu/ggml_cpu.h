@@ -21,13 +21,13 @@ struct ggml_scales {
 /* Values and bytes of a block, as constants. */
 LVN_INLINE int64_t ggml_values(const int type)
 {
-    return type == LVN_GGML_Q4_K || type == LVN_GGML_Q5_K || type == LVN_GGML_Q6_K ? GGML_CHUNK : GGML_GROUP;
+    return type == LVN_Q4_K || type == LVN_Q5_K || type == LVN_Q6_K ? GGML_CHUNK : GGML_GROUP;
 }
 
 LVN_INLINE int64_t ggml_size(const int type)
 {
 #define SIZE(name, function, id, values, bytes, write, file_type)                                                      \
-    if (type == LVN_GGML_##name) return bytes;
+    if (type == LVN_##name) return bytes;
     LVN_GGML_MAP(SIZE)
 #undef SIZE
     return 1;
@@ -35,7 +35,7 @@ LVN_INLINE int64_t ggml_size(const int type)
 
 LVN_INLINE bool ggml_has_minimum(const int type)
 {
-    return type == LVN_GGML_Q4_1 || type == LVN_GGML_Q5_1 || type == LVN_GGML_Q4_K || type == LVN_GGML_Q5_K;
+    return type == LVN_Q4_1 || type == LVN_Q5_1 || type == LVN_Q4_K || type == LVN_Q5_K;
 }
 
 /* Sixteen bytes as numbers. */
@@ -104,9 +104,9 @@ LVN_INLINE void ggml_scales_q6(const uint8_t *b, struct ggml_scales *to)
 LVN_INLINE void ggml_scales_of(struct ggml_scales *to, const uint8_t *p, int64_t n, const int type)
 {
     const int64_t size = ggml_size(type);
-    if (type == LVN_GGML_Q4_K || type == LVN_GGML_Q5_K) {
+    if (type == LVN_Q4_K || type == LVN_Q5_K) {
         ggml_scales_k(p, to);
-    } else if (type == LVN_GGML_Q6_K) {
+    } else if (type == LVN_Q6_K) {
         ggml_scales_q6(p, to);
     } else {
         _mm256_storeu_ps(to->scale, ggml_halves(p, size, n));
@@ -152,19 +152,19 @@ LVN_INLINE __m256i ggml_integers(const uint8_t *p, int64_t g, const int type)
 {
     const uint8_t *block = p + g * ggml_size(type), *low = block + ggml_size(type) - 16;
     switch (type) {
-    case LVN_GGML_Q8_0:
+    case LVN_Q8_0:
         return ggml_bytes32(block + 2);
-    case LVN_GGML_Q4_0:
+    case LVN_Q4_0:
         return _mm256_sub_epi8(ggml_two_halves(low), _mm256_set1_epi8(8));
-    case LVN_GGML_Q4_1:
+    case LVN_Q4_1:
         return ggml_two_halves(low);
-    case LVN_GGML_Q5_0:
+    case LVN_Q5_0:
         return _mm256_sub_epi8(_mm256_or_si256(ggml_two_halves(low), ggml_fifth(low - 4)), _mm256_set1_epi8(16));
-    case LVN_GGML_Q5_1:
+    case LVN_Q5_1:
         return _mm256_or_si256(ggml_two_halves(low), ggml_fifth(low - 4));
-    case LVN_GGML_Q4_K:
+    case LVN_Q4_K:
         return ggml_bits(ggml_bytes32(p + 16 + g / 2 * 32), g % 2 * 4, 15);
-    case LVN_GGML_Q5_K:
+    case LVN_Q5_K:
         return _mm256_or_si256(ggml_bits(ggml_bytes32(p + 48 + g / 2 * 32), g % 2 * 4, 15),
                                _mm256_slli_epi16(ggml_bits(ggml_bytes32(p + 16), g, 1), 4));
     default: /* Q6_K: of 128 values, 64 bytes of low bits, 32 of high ones */
@@ -178,7 +178,7 @@ LVN_INLINE __m256i ggml_integers(const uint8_t *p, int64_t g, const int type)
 /* Sixteen values of group g, of which `integer` are the integers; half: 0 or 1. */
 LVN_INLINE vf ggml_value(const struct ggml_scales *s, const int8_t *integer, int64_t g, const int half, const int type)
 {
-    const vf x = ggml_numbers(integer) * vset(s->scale[type == LVN_GGML_Q6_K ? 2 * g + half : g]);
+    const vf x = ggml_numbers(integer) * vset(s->scale[type == LVN_Q6_K ? 2 * g + half : g]);
     return ggml_has_minimum(type) ? x - vset(s->minimum[g]) : x;
 }
 
@@ -212,7 +212,7 @@ typedef void ggml_widener(const uint8_t *p, int64_t column, int64_t n, float *to
 #define GGML_WIDEN(name, function, id, values, bytes, write, file_type)                                                \
     static void ggml_widen_##name(const uint8_t *p, int64_t column, int64_t n, float *to)                              \
     {                                                                                                                  \
-        ggml_widen_as(p, column, n, to, LVN_GGML_##name);                                                              \
+        ggml_widen_as(p, column, n, to, LVN_##name);                                                                   \
     }
 LVN_GGML_MAP(GGML_WIDEN)
 #undef GGML_WIDEN
@@ -227,8 +227,7 @@ static bool ggml_widen(const struct lvn_blocks *b, const void *p, int64_t row, i
     };
     const struct lvn_ggml_block *type = lvn_ggml_block(b->dtype);
     if (!type) return false;
-    all[(int)b->dtype - (int)LVN_DTYPE_END]((const uint8_t *)p + row * (b->columns / type->values) * type->bytes,
-                                            column, n, to);
+    all[b->dtype - LVN_Q8_0]((const uint8_t *)p + row * (b->columns / type->values) * type->bytes, column, n, to);
     return true;
 }
 
