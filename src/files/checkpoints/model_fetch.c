@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "checkpoints/checkpoint_private.h"
+#include "formats/gguf.h"
 #include "stores/store.h"
 
 /* The folder name to which `best` or `last` refers: the step in a pointer file, the name itself if it is a folder; ""
@@ -83,6 +84,20 @@ static enum lvn_status follow(struct lvn_arena *a, const char *url, const char *
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
+/* A file, a folder, or all parts of a GGUF file that has several. */
+static enum lvn_status download(struct lvn_arena *a, const char *url, const char **local)
+{
+    int parts;
+    const char *part = lvn_gguf_part(a, url, 1, &parts), *other;
+    LVN_TRY(lvn_store_download(a, part ? part : url, LVN_WANT_MODEL, local));
+    for (int i = 2; i <= parts; i++) {
+        part = lvn_gguf_part(a, url, i, &parts);
+        if (!part) return LVN_MEMORY;
+        LVN_TRY(lvn_store_download(a, part, LVN_WANT_MODEL, &other));
+    }
+    return LVN_OK;
+}
+
 enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, const char *prefer, const char **local)
 {
     const char *url = model;
@@ -90,8 +105,7 @@ enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, con
     int64_t bytes;
     *local = model;
     if (!lvn_store_is_url(model)) return LVN_OK;
-    if (strncmp(model, "file:", 5) == 0 || strncmp(model, "hf:", 3) == 0)
-        return lvn_store_download(a, model, LVN_WANT_MODEL, local);
+    if (strncmp(model, "file:", 5) == 0 || strncmp(model, "hf:", 3) == 0) return download(a, model, local);
     LVN_TRY(lvn_store_stat(model, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_NOTHING, ARG, "there is no model '%s'", model);
     if (kind == LVN_STORE_FOLDER) {
@@ -101,5 +115,5 @@ enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, con
     } else {
         LVN_TRY(follow(a, url, &url));
     }
-    return lvn_store_download(a, url, LVN_WANT_MODEL, local);
+    return download(a, url, local);
 }

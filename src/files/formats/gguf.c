@@ -2,6 +2,7 @@
  * Blocks are read by gguf_types.c. Written metadata are collected as bytes; tensors are converted one at a time. */
 #include "formats/gguf.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -341,7 +342,6 @@ static enum lvn_status read_file(struct lvn_gguf *file, const unsigned char *byt
 {
     struct reader r = {.file = file, .at = bytes, .end = bytes + n};
     uint64_t version, n_tensors, n_values;
-    int64_t parts = 1;
     LVN_CHECK(n >= 4 && memcmp(bytes, "GGUF", 4) == 0, FORMAT, "'%s' is no GGUF file: it does not begin with GGUF",
               file->path);
     r.at += 4;
@@ -357,11 +357,6 @@ static enum lvn_status read_file(struct lvn_gguf *file, const unsigned char *byt
               "'%s' announces %llu tensors and %llu metadata: its header is damaged", file->path,
               (unsigned long long)n_tensors, (unsigned long long)n_values);
     LVN_TRY(read_values(&r, n_values));
-    LVN_TRY(lvn_gguf_int(file, "split.count", false, 0, UINT16_MAX, &parts));
-    LVN_CHECK(parts <= 1, UNSUPPORTED,
-              "'%s' is one of %lld files of a split model, which levin does not read: join them with llama.cpp's "
-              "`llama-gguf-split --merge`",
-              file->path, (long long)parts);
     return read_tensors(&r, bytes, n_tensors);
 }
 
@@ -373,6 +368,22 @@ bool lvn_gguf_is_file(const char *path)
     const bool is = read(fd, magic, sizeof magic) == (ssize_t)sizeof magic && memcmp(magic, "GGUF", sizeof magic) == 0;
     close(fd);
     return is || (lvn_ends_with(path, ".gguf") && lvn_path_is_file(path));
+}
+
+const char *lvn_gguf_part(struct lvn_arena *a, const char *path, int part, int *parts)
+{
+    static const char form[] = "-00001-of-00003.gguf";
+    const size_t n = sizeof form - 1, all = strlen(path);
+    bool is = all > n;
+    *parts = 1;
+    for (size_t i = 0; i < n && is; i++) {
+        const char c = path[all - n + i];
+        is = isdigit((unsigned char)form[i]) ? isdigit((unsigned char)c) != 0 : c == form[i];
+    }
+    const int count = is ? (int)strtol(path + all - n + sizeof "-00001-of-" - 1, NULL, 10) : 0;
+    if (count < 2) return NULL;
+    *parts = count;
+    return lvn_arena_printf(a, "%.*s-%05d-of-%05d.gguf", (int)(all - n), path, part, count);
 }
 
 enum lvn_status lvn_gguf_parse(struct lvn_gguf *file, const char *name, const void *data, int64_t bytes)

@@ -4,8 +4,9 @@
  * names, shapes, types and offsets, then their data, aligned. All numbers are little-endian. Headers are validated
  * completely before use; a failure names the file and the key or tensor. Files are memory maps: reading touches only
  * the pages that are needed. formats/weights.h lists the tensors, model_io/gguf_model.h knows what the metadata mean.
- * Not supported, and refused by name: version 1, big-endian files, files of a split model, lists of lists, other
- * types of blocks. (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) */
+ * A model may be split into several files, NAME-00001-of-00003.gguf and so on, of which the first has the metadata.
+ * Not supported, and refused by name: version 1, big-endian files, lists of lists, other types of blocks.
+ * (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) */
 #ifndef LVN_GGUF_H
 #define LVN_GGUF_H
 
@@ -77,6 +78,9 @@ struct lvn_gguf {
 
 /* True if the file begins as a GGUF file, or if its name ends in .gguf. False if it cannot be read. */
 bool lvn_gguf_is_file(const char *path);
+/* The path of a part, from 1 on, of the split model of which `path` is a part; *parts is their number. Any other name:
+ * NULL and *parts = 1. NULL with more parts: out of memory. */
+const char *lvn_gguf_part(struct lvn_arena *a, const char *path, int part, int *parts);
 /* LVN_IO if the file is missing, LVN_FORMAT or LVN_UNSUPPORTED if it is invalid. After a failure there is nothing to
  * close. */
 LVN_CHECKED enum lvn_status lvn_gguf_open(struct lvn_gguf *file, const char *path);

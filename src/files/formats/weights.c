@@ -113,7 +113,6 @@ static enum lvn_status open_one(struct lvn_weights *weights, const char *path, e
     LVN_TRY(open_file(weights, path, kind));
     const struct lvn_pickle *args = kind == TORCH ? lvn_pickle_get(weights->file->torch.root, "model_args") : NULL;
     if (args && args->kind == LVN_PICKLE_DICT) weights->args = args;
-    if (kind == GGUF) weights->gguf = &weights->file->gguf;
     weights->tensor = weights->file->tensor;
     weights->n = weights->file->n;
     return LVN_OK;
@@ -138,9 +137,9 @@ static enum lvn_status find_file(struct lvn_weights *weights, const char *index,
     return open_file(weights, path, kind);
 }
 
-/* Refuses a tensor in two files: some programs use the copy in the last shard, others the one from the index; neither
- * is known to be right. */
-static enum lvn_status refuse_duplicates(struct lvn_weights *weights, const char *index)
+/* All tensors of all files. Refuses one in two files: some programs use the copy in the last shard, others the one from
+ * the index; neither is known to be right. */
+static enum lvn_status list_all(struct lvn_weights *weights, const char *index, struct lvn_weight **out, int *count)
 {
     size_t n = 0, at = 0;
     for (int i = 0; i < weights->n_files; i++) n += (size_t)weights->file[i].n;
@@ -154,6 +153,8 @@ static enum lvn_status refuse_duplicates(struct lvn_weights *weights, const char
                   "tensor '%.100s' is in two files of '%s', '%s' and '%s': write the model again with each tensor "
                   "once",
                   all[i].name, index, all[i - 1].file, all[i].file);
+    *out = all;
+    *count = (int)n;
     return LVN_OK;
 }
 
@@ -181,7 +182,7 @@ static enum lvn_status read_index(struct lvn_weights *weights, const char *path,
         weights->tensor[weights->n++] = *weight;
     }
     if (weights->n) qsort(weights->tensor, (size_t)weights->n, sizeof *weights->tensor, lvn_by_text);
-    return refuse_duplicates(weights, path);
+    return list_all(weights, path, &(struct lvn_weight *){0}, &(int){0});
 }
 
 static enum lvn_status open_index(struct lvn_weights *weights, const char *path, enum kind kind)
@@ -191,6 +192,47 @@ static enum lvn_status open_index(struct lvn_weights *weights, const char *path,
     enum lvn_status status = read_index(weights, path, kind, index);
     json_decref(index);
     return status;
+}
+
+/* --- GGUF --- */
+
+/* Part i + 1 of `parts`. */
+static enum lvn_status open_part(struct lvn_weights *weights, const char *path, int i, int parts)
+{
+    const char *name = lvn_gguf_part(&weights->arena, path, i + 1, &parts);
+    int64_t number = 0, count = 1;
+    if (!name && parts > 1) return LVN_MEMORY;
+    LVN_CHECK(!name || lvn_path_is_file(name), IO,
+              "'%s' is missing: the model of '%s' has %d parts, which must be in one folder", name, path, parts);
+    LVN_TRY(open_file(weights, name ? name : path, GGUF));
+    const struct lvn_gguf *file = &weights->file[i].gguf;
+    LVN_TRY(lvn_gguf_int(file, "split.no", false, 0, UINT16_MAX, &number));
+    LVN_TRY(lvn_gguf_int(file, "split.count", false, 0, UINT16_MAX, &count));
+    LVN_CHECK(name || count <= 1, FORMAT,
+              "'%s' is one of %lld parts of a model (split.count), which are found by their names: name it "
+              "...-%05lld-of-%05lld.gguf again",
+              path, (long long)count, (long long)number + 1, (long long)count);
+    LVN_CHECK(!name || (number == i && count == parts), FORMAT,
+              "'%s' describes itself as part %lld of %lld (split.no, split.count); expected part %d of %d, by its name",
+              name, (long long)number + 1, (long long)count, i + 1, parts);
+    return LVN_OK;
+}
+
+static enum lvn_status open_gguf(struct lvn_weights *weights, const char *path)
+{
+    int parts;
+    int64_t total = -1;
+    lvn_gguf_part(&weights->arena, path, 1, &parts);
+    LVN_TRY(alloc_files(weights, (size_t)parts));
+    for (int i = 0; i < parts; i++) LVN_TRY(open_part(weights, path, i, parts));
+    weights->gguf = &weights->file->gguf;
+    LVN_TRY(list_all(weights, path, &weights->tensor, &weights->n));
+    LVN_TRY(lvn_gguf_int(weights->gguf, "split.tensors.count", false, 0, INT32_MAX, &total));
+    LVN_CHECK(total < 0 || total == weights->n, FORMAT,
+              "'%s' announces %lld tensors in all parts (split.tensors.count), and they have %d: the files are of "
+              "different models",
+              weights->gguf->path, (long long)total, weights->n);
+    return LVN_OK;
 }
 
 /* --- all formats --- */
@@ -220,8 +262,8 @@ static enum lvn_status open_any(struct lvn_weights *weights, const char *path)
 {
     if (!lvn_path_is_dir(path) && lvn_ends_with(path, ".json"))
         return open_index(weights, path, lvn_ends_with(path, ".bin.index.json") ? TORCH : SAFETENSORS);
-    if (!lvn_path_is_dir(path))
-        return open_one(weights, path, lvn_gguf_is_file(path) ? GGUF : lvn_torch_is_file(path) ? TORCH : SAFETENSORS);
+    if (!lvn_path_is_dir(path) && lvn_gguf_is_file(path)) return open_gguf(weights, path);
+    if (!lvn_path_is_dir(path)) return open_one(weights, path, lvn_torch_is_file(path) ? TORCH : SAFETENSORS);
     for (size_t i = 0; i < sizeof in_directory / sizeof in_directory[0]; i++) {
         char *file = lvn_path_join(&weights->arena, path, in_directory[i].name);
         if (!file) return LVN_MEMORY;

@@ -3,7 +3,7 @@
  *     model.safetensors, or several files with model.safetensors.index.json
  *     pytorch_model.bin, or several files with pytorch_model.bin.index.json (torch.save of a state_dict)
  *     ckpt.pt etc. (torch.save of a training checkpoint: a dict whose entry `model` is a state_dict)
- *     NAME.gguf (llama.cpp); files in several parts, NAME-00001-of-00003.gguf, are refused
+ *     NAME.gguf (llama.cpp), or several files, of which any is named: NAME-00001-of-00003.gguf
  *
  * All are memory maps: opening reads headers only. Tensors may be unaligned, those of torch.save() need not be
  * contiguous, and those of GGUF and bitsandbytes' (model_io/bitsandbytes.h) may consist of packed blocks: read them
@@ -31,7 +31,7 @@ struct lvn_weights {
     struct lvn_weight *tensor; /* sorted by name */
     int n;
     const struct lvn_pickle *args; /* `model_args` of a training checkpoint: a dict; NULL: none */
-    struct lvn_gguf *gguf;         /* the file, if it is one of GGUF; else NULL */
+    struct lvn_gguf *gguf;         /* the file, or the first part, if it is one of GGUF; else NULL */
     struct lvn_weights_file *file;
     int n_files;
 };

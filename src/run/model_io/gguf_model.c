@@ -287,14 +287,13 @@ static enum lvn_status check_rest(const struct reader *r)
 /* Tied: the file has no head, or one with the bytes of the embedding. */
 static bool is_tied(const struct lvn_pretrained *p)
 {
-    const struct lvn_gguf_tensor *head = NULL, *table = NULL;
-    for (int i = 0; i < p->weights.gguf->n; i++) {
-        const struct lvn_gguf_tensor *t = &p->weights.gguf->tensor[i];
-        if (strcmp(t->name, "output.weight") == 0) head = t;
-        if (strcmp(t->name, "token_embd.weight") == 0) table = t;
-    }
-    return !head || (table && head->type == table->type && head->bytes == table->bytes &&
-                     memcmp(head->data, table->data, (size_t)head->bytes) == 0);
+    const struct lvn_weight *head = tensor_of(p, "output.weight"), *table = tensor_of(p, "token_embd.weight");
+    if (!head) return true;
+    const struct lvn_ggml_block *block = lvn_ggml_block(head->packed);
+    const int64_t n = lvn_desc_count(&head->desc),
+                  bytes = block ? n / block->values * block->bytes : n * lvn_dtype_bytes(head->desc.dtype);
+    return table && head->packed == table->packed && head->desc.dtype == table->desc.dtype &&
+           lvn_desc_same_shape(&head->desc, &table->desc) && memcmp(head->data, table->data, (size_t)bytes) == 0;
 }
 
 static enum lvn_status put_tokens(struct reader *r)

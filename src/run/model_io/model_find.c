@@ -206,7 +206,11 @@ static enum lvn_status find_file(struct lvn_arena *a, const char *path, const ch
     char *dir = lvn_path_dir(a, path), *config = dir ? lvn_path_join(a, dir, "config.json") : NULL;
     if (!config) return LVN_MEMORY;
     bool torch = lvn_torch_is_file(path), weights = torch || lvn_ends_with(path, ".safetensors");
-    if (lvn_gguf_is_file(path) || (torch && lvn_ends_with(path, ".pt")))
+    int parts;
+    const char *first = lvn_gguf_part(a, path, 1, &parts);
+    if (first && lvn_path_is_file(first))
+        *out = first;
+    else if (lvn_gguf_is_file(path) || (torch && lvn_ends_with(path, ".pt")))
         *out = lvn_arena_strdup(a, path);
     else if (weights && lvn_path_is_file(config))
         *out = dir;

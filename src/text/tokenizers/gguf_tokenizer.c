@@ -425,7 +425,9 @@ enum lvn_status lvn_gguf_tokenizer_parse(struct lvn_tokenizer *t, struct lvn_ggu
 enum lvn_status lvn_gguf_tokenizer_read(struct lvn_tokenizer *t, const char *path)
 {
     struct lvn_gguf file;
-    LVN_TRY(lvn_gguf_open(&file, path));
+    int parts;
+    const char *first = lvn_gguf_part(&t->arena, path, 1, &parts); /* has the metadata */
+    LVN_TRY(lvn_gguf_open(&file, first ? first : path));
     const enum lvn_status status = lvn_gguf_tokenizer_parse(t, &file);
     lvn_gguf_close(&file);
     return status;
@@ -433,8 +435,12 @@ enum lvn_status lvn_gguf_tokenizer_read(struct lvn_tokenizer *t, const char *pat
 
 bool lvn_gguf_tokenizer_exists(const char *path)
 {
+    LVN_LOCAL_ARENA(a);
     struct lvn_gguf file;
     const char *model;
+    int parts;
+    const char *first = lvn_gguf_part(&a, path, 1, &parts);
+    if (first) path = first;
     if (!lvn_gguf_is_file(path) || lvn_gguf_open(&file, path) != LVN_OK) {
         lvn_error_clear();
         return false;
