@@ -69,7 +69,7 @@ says "continuing after step 2" err
 code 0 "$LEVIN" evaluate own
 code 0 "$LEVIN" generate own --max-new-tokens=3
 code 2 "$LEVIN" train --data.path=text.txt --data.kind=chars --data.tokenizer="$words" "${small[@]}" --run_dir=no
-says "leave one of them out, or set data.kind=documents" err
+says "leave it out, or set data.kind=documents" err
 
 # ids are encoded once: by one of several ranks, not by later runs; without a cache they are the same
 export LEVIN_CACHE=$PWD/cache

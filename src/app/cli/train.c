@@ -97,13 +97,10 @@ static void collect_summary(void *context, const struct lvn_event *e)
 static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r)
 {
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.data.kind);
-    const bool text =
-        kind && (!strcmp(kind->name, "chars") || !strcmp(kind->name, "tokens") || !strcmp(kind->name, "documents"));
+    const char *command = kind ? kind->try_command : NULL, *flags = command ? kind->try_flags : NULL;
     lvn_cli_print(c, "next:\n");
-    const bool chat = kind && !strcmp(kind->name, "chat");
-    if (chat) lvn_cli_print(c, "    levin chat %s\n", r->run_dir);
-    if (text) lvn_cli_print(c, "    levin generate %s --prompt \"...\"\n", r->run_dir);
-    if (!text) lvn_cli_print(c, "    levin evaluate %s\n", r->run_dir);
+    if (command) lvn_cli_print(c, "    levin %s %s%s\n", command, r->run_dir, flags ? flags : "");
+    if (!flags) lvn_cli_print(c, "    levin evaluate %s\n", r->run_dir);
     lvn_cli_print(c, "    levin train %s --resume --trainer.max_steps=%lld\n", r->run_dir, 2 * (long long)r->step);
 }
 
@@ -164,8 +161,7 @@ static void log_derived(const struct lvn_cli *c)
     const struct levin_settings *s = &c->settings;
     bool derived = s->origin[LVN_OPT_data_kind].source == LVN_SOURCE_DERIVED;
     const struct lvn_dataset_kind *kind = derived ? lvn_dataset_kind_find(s->data.kind) : NULL;
-    if (!kind || (*s->model.init && !strcmp(kind->name, "chars")))
-        return; /* model_setup.c reports which of its tokens */
+    if (!kind || (*s->model.init && kind->tokenized_kind)) return; /* setup.c reports which of its tokens */
     bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
     lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", *s->data.mix ? "data.mix" : s->data.path, kind->name,
             kind->help, model ? "; for model.kind=" : "", model ? s->model.kind : "");

@@ -127,7 +127,7 @@ static enum lvn_status guess_kind(const struct levin_settings *s, const char *pa
                                   const struct lvn_dataset_kind **kind)
 {
     LVN_TRY(lvn_dataset_guess(path, kind));
-    if (*kind && *s->data.tokenizer && !strcmp((*kind)->name, "chars")) *kind = lvn_dataset_kind_find("documents");
+    if (*kind && *s->data.tokenizer && (*kind)->tokenized_kind) *kind = lvn_dataset_kind_find((*kind)->tokenized_kind);
     return LVN_OK;
 }
 
@@ -208,17 +208,12 @@ static enum lvn_status find_model(struct levin_settings *s)
     return LVN_OK;
 }
 
-/* ARG for a tokenizer with a text or with token files: `levin prepare` makes token files with it. */
+/* ARG for a tokenizer with data that have tokens of their own. */
 static enum lvn_status check_tokenizer(const struct levin_settings *s)
 {
-    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "chars") != 0, ARG,
-              "data.kind=chars makes each character a token, and data.tokenizer is '%s': leave one of them out, or set "
-              "data.kind=documents",
-              s->data.tokenizer);
-    LVN_CHECK(!*s->data.tokenizer || strcmp(s->data.kind, "tokens") != 0, ARG,
-              "token files bring the tokenizer that made them, and data.tokenizer is '%s': leave it out, or make new "
-              "ones with `levin prepare TEXT --tokenizer=%s`",
-              s->data.tokenizer, s->data.tokenizer);
+    const struct lvn_dataset_kind *kind = *s->data.tokenizer ? lvn_dataset_kind_find(s->data.kind) : NULL;
+    LVN_CHECK(!kind || !kind->own_tokens, ARG, "%s, and data.tokenizer is '%s': leave it out, or %s", kind->own_tokens,
+              s->data.tokenizer, kind->instead_of_tokenizer);
     return LVN_OK;
 }
 
@@ -646,14 +641,14 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     enum { BYTES_A_TOKEN = 4 }; /* of byte-level BPE, about */
     int64_t bytes;
     LVN_TRY(find_kind(s));
-    const bool chars = !strcmp(s->data.kind, "chars"), chat = !strcmp(s->data.kind, "chat");
-    if (!is_open(s, LVN_OPT_data_kind) || (!chars && !chat && strcmp(s->data.kind, "documents") != 0)) return LVN_OK;
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    if (!is_open(s, LVN_OPT_data_kind) || !kind || !kind->is_text) return LVN_OK;
     if (*s->model.init) return set_groups(s, tuning_settings, sizeof tuning_settings / sizeof *tuning_settings);
-    if (chat) return LVN_OK; /* it has no tokenizer: refused when the data are opened */
+    if (kind->needs_model) return LVN_OK; /* refused when the data are opened */
     LVN_TRY(count_bytes(s->data.path, &bytes));
     if (!bytes) return LVN_OK;
     LVN_TRY(set_groups(s, text_settings, sizeof text_settings / sizeof *text_settings));
-    return set_text_steps(s, chars ? bytes : bytes / BYTES_A_TOKEN);
+    return set_text_steps(s, kind->needs_tokenizer ? bytes / BYTES_A_TOKEN : bytes);
 }
 
 /* --- one dial --- */

@@ -235,10 +235,12 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct levin_
     LVN_TRY(*s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model));
     const struct lvn_tokenizer *t = m->codec.tokenizer;
     const bool derived = s->origin[LVN_OPT_data_kind].source <= LVN_SOURCE_DERIVED;
-    if (!derived || !t || t->model == LVN_TOKENIZER_CHARACTERS || strcmp(s->data.kind, "chars") != 0) return LVN_OK;
-    m->data_kind = "documents";
-    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=documents, with the tokenizer of the model '%s'", s->data.path,
-            m->pretrained.path);
+    if (!derived || !t || t->model == LVN_TOKENIZER_CHARACTERS) return LVN_OK;
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    if (!kind || !kind->tokenized_kind) return LVN_OK;
+    m->data_kind = kind->tokenized_kind;
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s, with the tokenizer of the model '%s'", s->data.path,
+            m->data_kind, m->pretrained.path);
     return LVN_OK;
 }
 
@@ -383,6 +385,7 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct levin
 static enum lvn_status limit_fields(struct lvn_model_setup *m, const struct levin_settings *s)
 {
     const struct lvn_model_config *c = &m->config;
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
     const int ids = lvn_fields_find(&m->fields, "ids");
     for (int k = 0; k < m->fields.n; k++) {
         struct lvn_field *f = &m->fields.field[k];
@@ -395,7 +398,7 @@ static enum lvn_status limit_fields(struct lvn_model_setup *m, const struct levi
         if (read->below) most = read->below;
         if (most && (!f->below || f->below > most)) f->below = most;
         const bool used = read->name || f->label || strcmp(f->name, LVN_SEGMENTS) == 0;
-        LVN_CHECK(used || strcmp(s->data.kind, "program") != 0, ARG,
+        LVN_CHECK(used || !kind || !kind->refuses_unread, ARG,
                   "the samples have a field '%s', which neither the model '%s' nor task.kind=%s reads: leave it out",
                   f->name, c->model->name, m->task->name);
     }

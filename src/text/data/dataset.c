@@ -275,10 +275,13 @@ static enum lvn_status check_mix(const struct lvn_data_options *o)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         LVN_CHECK(!others[i].given, ARG,
                   "data.mix names the sources, and %s is for a single one: leave one of them out", others[i].key);
-    const bool texts = strcmp(o->kind, "documents") == 0 || strcmp(o->kind, "chat") == 0;
-    LVN_CHECK(texts || strcmp(o->kind, "tokens") == 0 || strcmp(o->kind, "chars") == 0, ARG,
-              "data.mix is for data.kind tokens, documents, chat and chars, and the data are of the kind %s", o->kind);
-    LVN_CHECK(!texts || (o->tokenizer && *o->tokenizer) || o->model_tokenizer, ARG,
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o->kind);
+    char names[128] = "";
+    for (int i = 0; kinds[i]; i++)
+        if (kinds[i]->mixes) lvn_print_append(names, sizeof names, "%s%s", *names ? ", " : "", kinds[i]->name);
+    LVN_CHECK(!kind || kind->mixes, ARG, "data.mix is for data.kind %s, and the data are of the kind %s", names,
+              o->kind);
+    LVN_CHECK(!kind || !kind->needs_tokenizer || (o->tokenizer && *o->tokenizer) || o->model_tokenizer, ARG,
               "data.mix needs one tokenizer for all sources: set data.tokenizer, or train a model that has one");
     return LVN_OK;
 }

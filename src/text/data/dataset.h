@@ -86,10 +86,21 @@ struct lvn_split {
 
 struct lvn_dataset_kind {
     const char *name;
-    const char *help;                  /* one line */
-    int64_t typical_vocab;             /* tokens of typical data, for plans without data; 0: it has no tokens */
-    bool fetches;                      /* downloads its files, one by one, from data.url */
-    bool reads_stores;                 /* downloads data.path and the other paths from stores itself */
+    const char *help;           /* one line */
+    int64_t typical_vocab;      /* tokens of typical data, for plans without data; 0: it has no tokens */
+    bool fetches;               /* downloads its files, one by one, from data.url */
+    bool reads_stores;          /* downloads data.path and the other paths from stores itself */
+    bool is_text;               /* `levin train DATA` chooses settings for it */
+    bool needs_model;           /* it is encoded as its model prescribes, so a new model cannot be trained on it */
+    bool needs_tokenizer;       /* has no vocabulary of its own */
+    bool mixes;                 /* may be a source of data.mix */
+    bool needs_val_path;        /* validation data are a file of their own */
+    bool refuses_unread;        /* a field that neither model nor task reads is an error */
+    const char *tokenized_kind; /* as which it is read if there is a tokenizer; NULL: itself */
+    const char *own_tokens;     /* why data.tokenizer is refused, and what to do instead; NULL: it is not */
+    const char *instead_of_tokenizer;
+    const char *try_command;           /* to try a model that was trained on it: "generate"; NULL: none */
+    const char *try_flags;             /* of that command; NULL: none */
     bool (*matches)(const char *path); /* does the path, by its contents or name, look like such data? NULL: never */
     /* The fields of its samples, as far as they are known before it is opened. */
     void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);

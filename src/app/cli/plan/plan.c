@@ -55,7 +55,8 @@ static enum lvn_status open_data(struct plan *p)
     const struct levin_settings *s = p->s;
     const struct lvn_amount limit = lvn_limits_validation(s);
     struct lvn_loader loader;
-    p->validates = *s->data.val_path || strcmp(s->data.kind, "tokens") != 0;
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    p->validates = *s->data.val_path || !kind || !kind->needs_val_path;
     p->steps = s->trainer.max_steps;
     LVN_TRY(lvn_model_setup_data_is_there(s) && !is_published_model(s) ? lvn_model_setup_open(&p->setup, s, NULL, NULL)
                                                                        : lvn_model_setup_sizes(&p->setup, s, NULL));

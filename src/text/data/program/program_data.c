@@ -109,6 +109,7 @@ const struct lvn_dataset_kind lvn_dataset_program = {
     .name = "program",
     .help = "samples that a program gives which uses the library, as a sequence in Python",
     .typical_vocab = 50257,
+    .refuses_unread = true,
     .fields = fields,
     .open = open_given,
     .sample = sample,
