@@ -88,6 +88,16 @@ code 1 "$LEVIN" launch --launcher=levin -n 3 -- train --run_dir=damaged "${short
     --data.stream=true --data.sampling=sequential
 says "fineweb_train_000001.bin' has a header that counts" err
 check [ "$(grep -c 'error: ' err)" = 1 ]
+# with data.skip_bad_shards it is skipped, with the bits of the folder on this machine
+cp -r here bad
+cp s3root/bucket/tokens/fineweb_train_000001.bin bad
+skip=(--data.skip_bad_shards=true --data.sampling=sequential)
+code 0 "$LEVIN" train --run_dir=skip-here "${short[@]}" --data.path=bad "${skip[@]}"
+code 0 "$LEVIN" train --run_dir=skip-there "${short[@]}" --data.path=$store --data.stream=true "${skip[@]}"
+says "fineweb_train_000001.bin' with its 20,000 tokens" err
+same_weights skip-here skip-there
+code 0 "$LEVIN" launch --launcher=levin -n 3 -- train --run_dir=skip-3 "${short[@]}" --data.path=$store --data.stream=true "${skip[@]}"
+same_weights skip-here skip-3
 rm s3root/bucket/tokens/fineweb_train_000003.bin
 cp here/fineweb_train_000001.bin s3root/bucket/tokens
 code 0 "$LEVIN" train --run_dir=gap "${short[@]}" --data.path=$store --data.stream=true --data.sampling=sequential

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/work.h"
+#include "data/sources/shard_list.h"
 #include "host/library.h"
 #include "host/machine.h"
 #include "train/trainer_private.h"
@@ -98,6 +99,18 @@ static bool has_folder(const struct trainer *trainer)
     return !trainer->settings->trainer.fast_dev_run;
 }
 
+/* The lines of the damaged shards that fit. */
+static void save_skipped(const struct trainer *trainer, char text[LVN_SNAPSHOT_SKIPPED])
+{
+    LVN_LOCAL_TEXT(t);
+    int64_t tokens, n = lvn_dataset_bad_shards(trainer->opened.setup.data, &tokens, &t);
+    if (lvn_text_status(&t) != LVN_OK) lvn_error_clear();
+    int64_t bytes = n && t.p ? t.n : 0;
+    while (bytes >= LVN_SNAPSHOT_SKIPPED || (bytes && t.p[bytes - 1] != '\n')) bytes--;
+    if (bytes) memcpy(text, t.p, (size_t)bytes);
+    text[bytes] = 0;
+}
+
 /* Begin to save; training may continue meanwhile. */
 static enum lvn_status save_checkpoint(struct trainer *trainer)
 {
@@ -116,6 +129,7 @@ static enum lvn_status save_checkpoint(struct trainer *trainer)
                                     .min_micro_batches = programs->min_micro_batches,
                                     .ranks = trainer->ranks->size};
     if (trainer->context.scored_step != trainer->running.step) snapshot.score.value = NAN;
+    save_skipped(trainer, snapshot.skipped);
     if (trainer->planned.weighted) memcpy(snapshot.shares, trainer->opened.snapshot.shares, sizeof snapshot.shares);
     if (trainer->running.loss_scale)
         LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_model_state_scaling(programs->model_state, &snapshot.scaling)));
@@ -204,6 +218,18 @@ static enum lvn_status end_unread(struct trainer *trainer, enum lvn_status read)
     return lvn_ranks_agree(trainer->ranks, read);
 }
 
+void lvn_trainer_note_shards(struct trainer *trainer)
+{
+    struct lvn_bad_shard bad;
+    char tokens[LVN_NUMBER_TEXT];
+    while (lvn_dataset_bad_shard(trainer->opened.setup.data, trainer->running.bad_shards, &bad)) {
+        snprintf(trainer->text, sizeof trainer->text,
+                 "data.skip_bad_shards skips '%s' with its %s tokens, and reads the next good shard in its place: %s",
+                 bad.path, lvn_count_text(bad.tokens, tokens), bad.reason);
+        lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
+    }
+}
+
 /* The batch of this step has no label: it has no loss, and the optimizer has changed nothing. */
 static void note_unlabeled(struct trainer *trainer)
 {
@@ -256,6 +282,7 @@ static enum lvn_status one_step(struct trainer *trainer)
     if (!finite && !skipped) return explain_nonfinite(trainer, loss);
     r->step++;
     if (!labeled) note_unlabeled(trainer);
+    lvn_trainer_note_shards(trainer);
     if (skipped) {
         snprintf(trainer->text, sizeof trainer->text,
                  "step %lld is skipped, because its gradient is not finite in fp16; loss scale reduced to %g",
@@ -332,6 +359,18 @@ static void report_mix(const struct trainer *trainer)
         lvn_error_clear();
 }
 
+static void note_skipped(struct trainer *trainer)
+{
+    LVN_LOCAL_TEXT(t);
+    char text[LVN_NUMBER_TEXT];
+    int64_t tokens, n = lvn_dataset_bad_shards(trainer->opened.setup.data, &tokens, &t);
+    if (!n) return;
+    snprintf(trainer->text, sizeof trainer->text,
+             "%lld damaged shard%s with %s tokens %s skipped (data.skip_bad_shards)", (long long)n, lvn_plural(n),
+             lvn_count_text(tokens, text), n == 1 ? "was" : "were");
+    lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
+}
+
 enum lvn_status lvn_trainer_end(struct trainer *trainer, const char *reason)
 {
     static const char finished[] =
@@ -351,6 +390,7 @@ enum lvn_status lvn_trainer_end(struct trainer *trainer, const char *reason)
                  (long long)trainer->planned.programs.unlabeled, step);
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
     }
+    note_skipped(trainer);
     report_mix(trainer);
     snprintf(trainer->running.end_reason, sizeof trainer->running.end_reason, "%s%s", reason,
              stop && !saved ? ", not saved" : "");

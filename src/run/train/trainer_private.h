@@ -70,19 +70,20 @@ struct trainer_planned {
 /* State that changes between the first and the last step. */
 struct trainer_running {
     struct lvn_saver saver;
-    bool started;                  /* START was announced */
-    bool noted_unlabeled;          /* a step without labels was reported */
-    bool noted_unlabeled_val;      /* a validation without labels was reported */
-    bool done;                     /* a resumed run had nothing left to do */
-    int64_t step;                  /* finished steps */
-    int64_t first_step;            /* finished steps when this process began */
-    int64_t validated_step;        /* of the last validation; -1: none */
-    int64_t labels;                /* labels that count in the batch that was fed, over all ranks */
-    struct lvn_scalar *loss_scale; /* in context.event; NULL: no loss scaling */
-    double epoch_start_time;       /* lvn_seconds() */
-    double memory_time;            /* lvn_seconds() when memory was last read */
-    int64_t memory_bytes;          /* resident, when last read */
-    int64_t peak_bytes;            /* highest resident, when last read */
+    bool started;                        /* START was announced */
+    bool noted_unlabeled;                /* a step without labels was reported */
+    int64_t bad_shards[LVN_MIX_SOURCES]; /* reported damaged shards of each source; see lvn_dataset_bad_shard() */
+    bool noted_unlabeled_val;            /* a validation without labels was reported */
+    bool done;                           /* a resumed run had nothing left to do */
+    int64_t step;                        /* finished steps */
+    int64_t first_step;                  /* finished steps when this process began */
+    int64_t validated_step;              /* of the last validation; -1: none */
+    int64_t labels;                      /* labels that count in the batch that was fed, over all ranks */
+    struct lvn_scalar *loss_scale;       /* in context.event; NULL: no loss scaling */
+    double epoch_start_time;             /* lvn_seconds() */
+    double memory_time;                  /* lvn_seconds() when memory was last read */
+    int64_t memory_bytes;                /* resident, when last read */
+    int64_t peak_bytes;                  /* highest resident, when last read */
     char end_reason[220];
 };
 
@@ -122,6 +123,8 @@ enum lvn_status lvn_trainer_load_batch(struct trainer *trainer, int64_t step, in
 
 /* Notify listeners of surprising effects of the settings on the data; and of the plan. */
 void lvn_trainer_note_data(struct trainer *trainer);
+/* Reports the damaged shards that have been found since the last call (data.skip_bad_shards). */
+void lvn_trainer_note_shards(struct trainer *trainer);
 void lvn_trainer_note_plan(struct trainer *trainer);
 
 /* --- trainer_shares.c --- */

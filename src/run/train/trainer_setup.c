@@ -394,6 +394,7 @@ static enum lvn_status share_run(struct trainer *trainer)
     LVN_TRY(lvn_ranks_broadcast(trainer->ranks, &o->resuming, (int64_t)sizeof o->resuming));
     LVN_TRY(lvn_ranks_broadcast(trainer->ranks, &o->snapshot, (int64_t)sizeof o->snapshot));
     if (!o->resuming) return LVN_OK;
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_dataset_mark_shards(o->setup.data, o->snapshot.skipped)));
     trainer->running.step = trainer->running.saver.step = o->snapshot.step;
     trainer->context.event.best_val_loss = o->snapshot.best_val_loss;
     trainer->context.event.start_val_loss = o->snapshot.start_val_loss;
@@ -646,6 +647,7 @@ enum lvn_status lvn_trainer_set_up(struct trainer *trainer)
     LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_parameter_sums_start(programs->model_state)));
     LVN_TRY(lvn_consistency_replicas(trainer->ranks, programs->model_state, trainer->running.step));
     LVN_TRY(run_part("reading data", load_first, trainer));
+    lvn_trainer_note_shards(trainer);
     LVN_TRY(run_part("measuring shares", lvn_trainer_shares_measure, trainer));
     return open_callbacks(trainer);
 }

@@ -127,6 +127,9 @@ static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_op
 static enum lvn_status check_pack(const struct lvn_data_options *o, const struct lvn_dataset_kind *kind)
 {
     if (!o->pack) return LVN_OK;
+    LVN_CHECK(!o->skip_bad_shards, ARG,
+              "data.pack places the documents of all shards before the first step, and data.skip_bad_shards finds "
+              "damaged shards later: leave one of them out");
     LVN_CHECK(kind->documents, ARG,
               "data.pack packs documents into rows, and data.kind=%s has none: it is for token files, whose documents "
               "end with an end-of-text token; leave it out",
@@ -214,6 +217,8 @@ static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_op
     d->id_limit = o->vocab_size ? o->vocab_size : d->vocab_size;
     for (int k = 0; k < d->fields.n && d->id_limit; k++)
         if (d->fields.field[k].tokens) d->fields.field[k].below = d->id_limit;
+    if (o->skip_bad_shards && !o->for_evaluation)
+        lvn_shard_list_skip_bad(d->split[LVN_SPLIT_TRAIN].shards, d->id_limit); /* tokens.c has checked that */
     if (o->masks) LVN_TRY(open_mask(d, o));
     if (o->pack) LVN_TRY(pack(d, o));
     LVN_TRY(lvn_dataset_sort(d));
@@ -332,6 +337,8 @@ static enum lvn_status join_sources(struct lvn_mix *m)
     }
     for (int k = 0; k < m->n; k++) {
         m->data[k]->id_limit = d->id_limit;
+        struct lvn_shard_list *shards = m->data[k]->split[LVN_SPLIT_TRAIN].shards;
+        if (shards && lvn_shard_list_skips(shards)) lvn_shard_list_skip_bad(shards, d->id_limit);
         for (int i = 0; i < d->fields.n && d->id_limit; i++)
             if (m->data[k]->fields.field[i].tokens) m->data[k]->fields.field[i].below = d->id_limit;
     }
@@ -488,9 +495,69 @@ enum lvn_status lvn_split_check_id(const struct lvn_split *p, int64_t position, 
     const struct lvn_shard_file *shard = p->shards ? lvn_shard_list_at(p->shards, position) : NULL;
     LVN_CHECK(id < limit, FORMAT,
               "'%s' holds the token id %lld at position %lld, but the model's vocabulary has %lld tokens (0 to %lld): "
-              "give the vocabulary that the file was made with as model.vocab_size",
+              "give the vocabulary that the file was made with as model.vocab_size%s",
               shard ? shard->path : p->path, (long long)id,
-              (long long)(p->first + position - (shard ? shard->first : 0)), (long long)limit, (long long)limit - 1);
+              (long long)(p->first + position - (shard ? shard->first : 0)), (long long)limit, (long long)limit - 1,
+              shard ? ", or, if the file is damaged, continue without it with data.skip_bad_shards=true" : "");
+    return LVN_OK;
+}
+
+/* The shards of source k of a mix, or of the data set itself, if damaged ones are skipped; NULL: they are not. */
+static struct lvn_shard_list *skipping(const struct lvn_dataset *d, int k)
+{
+    struct lvn_shard_list *shards = (d->mix ? d->mix->data[k] : d)->split[LVN_SPLIT_TRAIN].shards;
+    return shards && lvn_shard_list_skips(shards) ? shards : NULL;
+}
+
+static int n_sources(const struct lvn_dataset *d)
+{
+    return d->mix ? d->mix->n : 1;
+}
+
+bool lvn_dataset_skips_shards(const struct lvn_dataset *d)
+{
+    bool any = false;
+    for (int k = 0; k < n_sources(d); k++) any |= skipping(d, k) != NULL;
+    return any;
+}
+
+int64_t lvn_dataset_bad_shards(const struct lvn_dataset *d, int64_t *tokens, struct lvn_text *names)
+{
+    struct lvn_bad_shard one;
+    int64_t n = 0;
+    *tokens = 0;
+    for (int k = 0; k < n_sources(d); k++) {
+        struct lvn_shard_list *shards = skipping(d, k);
+        for (int64_t i = 0; shards && lvn_shard_list_bad(shards, i, &one); i++, n++) {
+            *tokens += one.tokens;
+            lvn_text_printf(names, "%d/%s\n", k, lvn_path_name(one.path));
+        }
+    }
+    return n;
+}
+
+bool lvn_dataset_bad_shard(const struct lvn_dataset *d, int64_t *seen, struct lvn_bad_shard *out)
+{
+    for (int k = 0; k < n_sources(d); k++) {
+        struct lvn_shard_list *shards = skipping(d, k);
+        if (!shards || !lvn_shard_list_bad(shards, seen[k], out)) continue;
+        seen[k]++;
+        return true;
+    }
+    return false;
+}
+
+enum lvn_status lvn_dataset_mark_shards(const struct lvn_dataset *d, const char *names)
+{
+    LVN_LOCAL_ARENA(a);
+    for (const char *at = names, *end; (end = strchr(at, '\n')); at = end + 1) {
+        char *name;
+        const long k = strtol(at, &name, 10);
+        const char *copy = *name == '/' ? lvn_arena_printf(&a, "%.*s", (int)(end - name - 1), name + 1) : "";
+        if (!copy) return LVN_MEMORY;
+        struct lvn_shard_list *shards = k >= 0 && k < n_sources(d) ? skipping(d, (int)k) : NULL;
+        if (shards) lvn_shard_list_mark(shards, copy, "it was skipped before the run was resumed");
+    }
     return LVN_OK;
 }
 

@@ -197,6 +197,16 @@ double lvn_dataset_fill(const struct lvn_dataset *d, enum lvn_split_id split);
  * resumed run has the same data. */
 LVN_CHECKED enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out);
 
+/* data.skip_bad_shards (sources/shard_list.h): are damaged training shards skipped? */
+bool lvn_dataset_skips_shards(const struct lvn_dataset *d);
+/* Number of those found so far and their tokens; names: a line for each, which lvn_dataset_mark_shards() reads. */
+int64_t lvn_dataset_bad_shards(const struct lvn_dataset *d, int64_t *tokens, struct lvn_text *names);
+/* The next one that was found; false: no more. seen: [LVN_MIX_SOURCES] of the caller, zero at first. */
+struct lvn_bad_shard;
+bool lvn_dataset_bad_shard(const struct lvn_dataset *d, int64_t *seen, struct lvn_bad_shard *out);
+/* Skips these shards, as an earlier part of the run did. */
+enum lvn_status lvn_dataset_mark_shards(const struct lvn_dataset *d, const char *names) LVN_CHECKED;
+
 /* For implementations of kinds: */
 
 /* lvn_dataset_kind.fields of streams. */

@@ -264,11 +264,26 @@ static void prefetch_shards(const struct lvn_loader *l, int64_t step)
     lvn_shard_list_prefetch(shards, shift_of_epoch(l, (int64_t)last.order) + window * l->stride, n * l->stride + 1);
 }
 
+/* With data.skip_bad_shards: replaces a window that a damaged shard has. */
+static enum lvn_status replace_bad(const struct lvn_loader *l, struct position *p)
+{
+    struct lvn_shard_list *shards = p->data->split[l->split].shards;
+    const int64_t left = p->data->split[l->split].n_tokens - p->at, n = l->stride + 1;
+    if (!shards || !lvn_shard_list_skips(shards)) return LVN_OK;
+    return lvn_shard_list_window(shards, p->at, left < n ? left : n, &p->at);
+}
+
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first, struct lvn_samples *b)
 {
+    /* a rank also examines the shards of other ranks' rows, so that all find the same ones in the same step */
+    const bool all = l->split == LVN_SPLIT_TRAIN && lvn_dataset_skips_shards(l->data);
     fit_length(l, b, l->batch_size, row_position, step);
     b->n_valid = b->rows;
-    for (int64_t r = 0; r < b->rows; r++) LVN_TRY(fill_row(l, row_position(l, step, first + r), b, r));
+    for (int64_t r = all ? 0 : first; r < (all ? l->batch_size : first + b->rows); r++) {
+        struct position at = row_position(l, step, r);
+        if (all) LVN_TRY(replace_bad(l, &at));
+        if (r >= first && r < first + b->rows) LVN_TRY(fill_row(l, at, b, r - first));
+    }
     prefetch_shards(l, step);
     return LVN_OK;
 }

@@ -60,6 +60,7 @@ struct tokens {
     struct lvn_mapping map[LVN_SPLIT_COUNT];
     int64_t end_token[LVN_SPLIT_COUNT]; /* that the file's sidecar states; -1: none */
     struct documents documents[LVN_SPLIT_COUNT];
+    bool skips;                      /* data.skip_bad_shards, in training */
     char beginning[BEGINNING_BYTES]; /* of the file that is opened */
 };
 
@@ -68,6 +69,7 @@ struct sidecar {
     bool has_width;       /* the file states the width */
     int64_t shards;       /* number of shards; 0: absent */
     int64_t shard_tokens; /* of each shard but the last; 0: absent */
+    int64_t tokens;       /* of all of them; 0: absent */
     uint64_t sum;         /* checksum of the tokens that it states; 0: absent */
     int64_t vocab_size;   /* 0: absent */
     int64_t end_token;    /* -1: absent */
@@ -110,6 +112,7 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
     if (sum) s->sum = strtoull(sum, NULL, 16);
     LVN_TRY(lvn_json_int(path, root, "shards", false, 0, INT32_MAX, &s->shards));
     LVN_TRY(lvn_json_int(path, root, "shard_tokens", false, 0, INT64_MAX / 4, &s->shard_tokens));
+    LVN_TRY(lvn_json_int(path, root, "tokens", false, 0, INT64_MAX / 4, &s->tokens));
     if (dtype) {
         const char *name = json_string_value(dtype);
         LVN_CHECK(name && (!strcmp(name, "uint16") || !strcmp(name, "uint32")), FORMAT,
@@ -475,6 +478,43 @@ static const char *missing_shard(struct lvn_arena *a, const char *json, int64_t 
     return NULL;
 }
 
+/* Tokens that shard i of n should have; -1: those by its size. A header counts them, unless the size is that of a good
+ * shard: then the header is what is damaged. */
+static int64_t expected_tokens(const struct sidecar *s, const struct lvn_shard_file *good,
+                               const struct lvn_shard_file *shard, int64_t i, int64_t n)
+{
+    int32_t field[3] = {0};
+    if (s->shard_tokens && i < n - 1) return s->shard_tokens;
+    if (s->shard_tokens && s->tokens > (n - 1) * s->shard_tokens) return s->tokens - (n - 1) * s->shard_tokens;
+    struct lvn_streaming_file *file;
+    if (lvn_store_is_remote(shard->path) || shard->bytes == good->bytes || shard->bytes < (int64_t)sizeof field)
+        return -1;
+    enum lvn_status status = lvn_streaming_file_open_path(&file, shard->path);
+    if (status == LVN_OK) {
+        status = lvn_streaming_file_read(file, 0, sizeof field, field);
+        lvn_streaming_file_close(file);
+    }
+    if (status != LVN_OK) lvn_error_clear();
+    int k = 0;
+    while (k < N_HEADERS && (headers[k].magic != field[0] || headers[k].width != s->width)) k++;
+    return k < N_HEADERS && field[2] > 0 ? field[2] : -1;
+}
+
+/* With data.skip_bad_shards: the shard is damaged, as the last error says. It keeps its place in the stream, with the
+ * tokens that it should have, so that the order of all others stays the same. */
+static enum lvn_status keep_place(struct tokens *t, const struct sidecar *s, const struct lvn_shard_file *good,
+                                  struct lvn_shard_file *shard, int64_t i, int64_t n)
+{
+    if (!shard[i].bad) shard[i].bad = lvn_arena_strdup(&t->arena, levin_error_text());
+    lvn_error_clear();
+    if (!shard[i].bad) return LVN_MEMORY;
+    int64_t tokens = expected_tokens(s, good, &shard[i], i, n);
+    if (tokens < 0) tokens = (shard[i].bytes - good->header) / s->width;
+    shard[i].header = good->header;
+    shard[i].bytes = good->header + (tokens > 0 ? tokens : 0) * s->width;
+    return LVN_OK;
+}
+
 /* FORMAT if shards are missing or cut, as far as the sidecar tells. */
 static enum lvn_status check_sizes(const char *json, const struct sidecar *s, const struct lvn_shard_file *shard,
                                    int64_t n)
@@ -486,13 +526,17 @@ static enum lvn_status check_sizes(const char *json, const struct sidecar *s, co
               "what it has, remove \"shards\" from the .json",
               json, (long long)s->shards, (long long)n, shard[0].path, shard[n - 1].path,
               missing ? "; the first that is missing is " : "", missing ? lvn_path_name(missing) : "");
-    for (int64_t i = 0; i < n && s->shard_tokens; i++) {
-        const int64_t tokens = (shard[i].bytes - shard[i].header) / s->width;
-        LVN_CHECK(tokens == s->shard_tokens || (i == n - 1 && tokens < s->shard_tokens), FORMAT,
-                  "'%s' has %lld tokens, and '%s' says that each shard but the last has %lld: the file is damaged or "
-                  "cut off",
-                  shard[i].path, (long long)tokens, json, (long long)s->shard_tokens);
-    }
+    return LVN_OK;
+}
+
+static enum lvn_status check_size(const char *json, const struct sidecar *s, const struct lvn_shard_file *shard,
+                                  bool is_last)
+{
+    const int64_t tokens = (shard->bytes - shard->header) / s->width;
+    LVN_CHECK(!s->shard_tokens || tokens == s->shard_tokens || (is_last && tokens < s->shard_tokens), FORMAT,
+              "'%s' has %lld tokens, and '%s' says that each shard but the last has %lld: the file is damaged or "
+              "cut off",
+              shard->path, (long long)tokens, json, (long long)s->shard_tokens);
     return LVN_OK;
 }
 
@@ -507,6 +551,46 @@ static enum lvn_status describe_streamed(const struct lvn_shard_file *first, con
     return LVN_OK;
 }
 
+/* Describes shard i like the good one before it, or as the first one (good NULL). */
+static enum lvn_status describe_next(struct tokens *t, const char *json, const struct lvn_shard_file *good,
+                                     struct sidecar *first, struct lvn_shard_file *shard)
+{
+    struct sidecar s = {0};
+    if (!good) {
+        lvn_vocab_free(first->vocabulary); /* of one that is damaged */
+        *first = (struct sidecar){0};
+        return describe_shard(t, json, true, shard, first);
+    }
+    if (lvn_store_is_remote(shard->path)) return describe_streamed(good, first, shard); /* the rest when it is opened */
+    enum lvn_status status = describe_shard(t, json, false, shard, &s);
+    if (status == LVN_OK) status = compare_shards(good, first, shard, &s);
+    lvn_vocab_free(s.vocabulary);
+    return status;
+}
+
+/* Describes all shards. *first: the description that they share. */
+static enum lvn_status describe_shards(struct tokens *t, const char *json, bool skips, struct sidecar *first,
+                                       struct lvn_shard_file *shard, int64_t n)
+{
+    const struct lvn_shard_file *good = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        const enum lvn_status status = describe_next(t, json, good, first, &shard[i]);
+        if (status == LVN_OK && !good) good = &shard[i];
+        if (status != LVN_FORMAT || !skips) LVN_TRY(status);
+        if (status == LVN_FORMAT && !(shard[i].bad = lvn_arena_strdup(&t->arena, levin_error_text())))
+            return LVN_MEMORY;
+        lvn_error_clear();
+    }
+    LVN_CHECK(good, FORMAT, "all %lld shards from '%s' on are damaged: %s", (long long)n, shard[0].path, shard[0].bad);
+    LVN_TRY(check_sizes(json, first, shard, n));
+    for (int64_t i = 0; i < n; i++) {
+        const enum lvn_status status = shard[i].bad ? LVN_FORMAT : check_size(json, first, &shard[i], i == n - 1);
+        if (status != LVN_FORMAT || !skips) LVN_TRY(status);
+        if (status == LVN_FORMAT) LVN_TRY(keep_place(t, first, good, shard, i, n));
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status open_shards(struct lvn_dataset *d, enum lvn_split_id id, const char *folder,
                                    struct lvn_shard_file *shard, int64_t n)
 {
@@ -516,18 +600,7 @@ static enum lvn_status open_shards(struct lvn_dataset *d, enum lvn_split_id id, 
     const char *json = lvn_arena_printf(&t->arena, "%s/%s.bin.json", folder, lvn_split_names[id]);
     const char *path = lvn_arena_printf(&t->arena, "%s ... %s", shard[0].path, lvn_path_name(shard[n - 1].path));
     if (!json || !path) return LVN_MEMORY;
-    enum lvn_status status = describe_shard(t, json, true, &shard[0], &first);
-    for (int64_t i = 1; i < n && status == LVN_OK; i++) {
-        struct sidecar s = {0};
-        if (lvn_store_is_remote(shard[i].path)) { /* its header is checked when it is opened */
-            status = describe_streamed(&shard[0], &first, &shard[i]);
-            continue;
-        }
-        status = describe_shard(t, json, false, &shard[i], &s);
-        if (status == LVN_OK) status = compare_shards(&shard[0], &first, &shard[i], &s);
-        lvn_vocab_free(s.vocabulary);
-    }
-    if (status == LVN_OK) status = check_sizes(json, &first, shard, n);
+    enum lvn_status status = describe_shards(t, json, t->skips && id == LVN_SPLIT_TRAIN, &first, shard, n);
     if (status == LVN_OK && id == LVN_SPLIT_TRAIN && !first.vocab_size && !first.tokenized)
         status = read_meta(&first, shard[0].path);
     if (status == LVN_OK) status = use_description(d, id, shard[0].path, &first);
@@ -579,13 +652,14 @@ static int64_t assume_vocabulary(const struct lvn_dataset *d, const struct lvn_d
 /* Checks the ids, and sets the size of the vocabulary. */
 static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
+    const struct tokens *t = d->state;
     int64_t given = o->vocab_size ? o->vocab_size : d->vocab_size, largest = -1;
     d->stated_vocab_size = d->vocab_size;
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         const struct lvn_split *p = &d->split[i];
         int64_t position, max;
         if (!p->n_tokens || p->streaming || p->n_tokens * p->width > SCAN_BYTES) continue;
-        if (p->shards && lvn_shard_list_streams(p->shards)) continue;
+        if (p->shards && (lvn_shard_list_streams(p->shards) || (t->skips && i == LVN_SPLIT_TRAIN))) continue;
         LVN_TRY(lvn_split_max(p, &max, &position));
         if (given) LVN_TRY(lvn_split_check_id(p, position, max, given));
         LVN_CHECK(max < INT32_MAX, FORMAT,
@@ -607,11 +681,14 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
     struct tokens *t = d->state = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     lvn_arena_init(&t->arena);
+    t->skips = o->skip_bad_shards && !o->for_evaluation;
     const char *val = o->val_path && *o->val_path ? o->val_path : NULL;
     const bool is_folder = lvn_path_is_dir(o->path), val_folder = val ? lvn_path_is_dir(val) : is_folder;
     bool found;
     LVN_TRY(is_folder ? open_part(d, LVN_SPLIT_TRAIN, o->path, o->shards, &found)
                       : open_split(d, LVN_SPLIT_TRAIN, o->path));
+    LVN_CHECK(!t->skips || d->split[LVN_SPLIT_TRAIN].shards, ARG,
+              "data.skip_bad_shards is for a folder with shards, and '%s' has none: leave it out", o->path);
     if (val_folder) {
         LVN_TRY(open_part(d, LVN_SPLIT_VAL, val ? val : o->path, NULL, &found));
         LVN_CHECK(found || !val, ARG, "data.val_path is the folder '%s', which has neither val.bin nor shards of it",

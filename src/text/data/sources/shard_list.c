@@ -26,9 +26,13 @@ struct lvn_shard_list {
     int64_t n_tokens;
     int64_t largest;      /* tokens of a shard */
     bool streams;         /* they are in a store */
-    pthread_mutex_t lock; /* of the following */
+    int64_t id_limit;     /* data.skip_bad_shards: ids must be below; 0: damaged shards are errors */
+    pthread_mutex_t lock; /* of the following, and of shard[].bad */
     struct open_shard open[LVN_SHARDS_OPEN];
     int64_t reads;
+    bool *checked; /* [n] with id_limit */
+    int64_t *bad;  /* [n] numbers of damaged shards, in the order in which they were found */
+    int64_t n_bad;
 };
 
 static int64_t tokens_of(const struct lvn_shard_list *s, int64_t i)
@@ -39,7 +43,9 @@ static int64_t tokens_of(const struct lvn_shard_list *s, int64_t i)
 static enum lvn_status copy_list(struct lvn_shard_list *s, const struct lvn_shard_file *shard)
 {
     s->shard = lvn_arena_alloc(&s->arena, sizeof *s->shard * (size_t)s->n);
-    if (!s->shard) return LVN_MEMORY;
+    s->checked = lvn_arena_alloc(&s->arena, sizeof *s->checked * (size_t)s->n);
+    s->bad = lvn_arena_alloc(&s->arena, sizeof *s->bad * (size_t)s->n);
+    if (!s->shard || !s->checked || !s->bad) return LVN_MEMORY;
     for (int64_t i = 0; i < s->n; i++) {
         s->shard[i] = shard[i];
         s->shard[i].first = s->n_tokens;
@@ -47,6 +53,9 @@ static enum lvn_status copy_list(struct lvn_shard_list *s, const struct lvn_shar
         if (!s->shard[i].path) return LVN_MEMORY;
         s->n_tokens += tokens_of(s, i);
         if (tokens_of(s, i) > s->largest) s->largest = tokens_of(s, i);
+        if (s->shard[i].bad) s->shard[i].bad = lvn_arena_strdup(&s->arena, s->shard[i].bad);
+        if (shard[i].bad && !s->shard[i].bad) return LVN_MEMORY;
+        if (s->shard[i].bad) s->bad[s->n_bad++] = i;
     }
     s->streams = lvn_store_is_remote(shard[0].path);
     return LVN_OK;
@@ -119,20 +128,22 @@ const struct lvn_shard_file *lvn_shard_list_at(const struct lvn_shard_list *s, i
     return &s->shard[find(s, at)];
 }
 
-/* IO if the size differs from that in the list, FORMAT if the header does not count these tokens. */
+/* FORMAT if the size differs from that in the list, or the header does not count these tokens. */
 static enum lvn_status check_opened(const struct lvn_shard_list *s, const struct lvn_shard_file *shard,
                                     struct lvn_streaming_file *file)
 {
     const int64_t bytes = lvn_streaming_file_bytes(file);
     int32_t header[3] = {0};
-    LVN_CHECK(bytes == shard->bytes, IO, "'%s' has %lld bytes, and had %lld when the run began: restore the file",
+    LVN_CHECK(bytes == shard->bytes, FORMAT,
+              "'%s' has %lld bytes, and had %lld when the run began: restore the file, or continue without it with "
+              "data.skip_bad_shards=true",
               shard->path, (long long)bytes, (long long)shard->bytes);
     if (!shard->header) return LVN_OK;
     LVN_TRY(lvn_streaming_file_read(file, 0, sizeof header, header));
     LVN_CHECK(
         header[2] == (bytes - shard->header) / s->width, FORMAT,
         "'%s' has a header that counts %d tokens, and %lld follow it: the file is damaged, or of another kind than "
-        "the other shards",
+        "the other shards; restore it, or continue without it with data.skip_bad_shards=true",
         shard->path, header[2], (long long)((bytes - shard->header) / s->width));
     return LVN_OK;
 }
@@ -203,7 +214,7 @@ void lvn_shard_list_prefetch(struct lvn_shard_list *s, int64_t at, int64_t n)
     pthread_mutex_lock(&s->lock);
     for (int64_t i = find(s, at); i < s->n && s->shard[i].first < at + n; i++) {
         struct lvn_streaming_file *file;
-        if (open_shard(s, i, &file) != LVN_OK) lvn_error_clear();
+        if (!s->shard[i].bad && open_shard(s, i, &file) != LVN_OK) lvn_error_clear();
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -219,6 +230,124 @@ uint64_t lvn_shard_list_sum(const struct lvn_shard_list *s)
         lvn_checksum_add(&sum, sizes, sizeof sizes);
     }
     return lvn_checksum_value(&sum);
+}
+
+/* --- data.skip_bad_shards --- */
+
+void lvn_shard_list_skip_bad(struct lvn_shard_list *s, int64_t id_limit)
+{
+    s->id_limit = id_limit;
+}
+
+bool lvn_shard_list_skips(const struct lvn_shard_list *s)
+{
+    return s->id_limit > 0;
+}
+
+/* FORMAT if one of n ids is not below the limit; the first is token `at` of the shard. */
+static enum lvn_status check_block(const struct lvn_shard_list *s, const struct lvn_shard_file *shard, const char *ids,
+                                   int64_t at, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t id = 0;
+        memcpy(&id, ids + i * s->width, (size_t)s->width); /* little-endian */
+        LVN_CHECK(id < s->id_limit, FORMAT,
+                  "'%s' holds the token id %u at position %lld (byte %lld), and the vocabulary has %lld tokens",
+                  shard->path, id, (long long)(at + i), (long long)(shard->header + (at + i) * s->width),
+                  (long long)s->id_limit);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status check_ids(struct lvn_shard_list *s, int64_t i)
+{
+    enum { BLOCK = 1 << 18 };
+    const struct lvn_shard_file *shard = &s->shard[i];
+    const int64_t n = tokens_of(s, i);
+    struct lvn_streaming_file *file;
+    LVN_TRY(open_shard(s, i, &file));
+    char *ids = lvn_malloc((size_t)BLOCK * (size_t)s->width);
+    enum lvn_status status = ids ? LVN_OK : LVN_MEMORY;
+    for (int64_t at = 0, some; at < n && status == LVN_OK; at += some) {
+        some = n - at < BLOCK ? n - at : BLOCK;
+        status = lvn_streaming_file_read(file, shard->header + at * s->width, some * s->width, ids);
+        if (status == LVN_OK) status = check_block(s, shard, ids, at, some);
+    }
+    free(ids);
+    return status;
+}
+
+static void mark(struct lvn_shard_list *s, int64_t i, const char *reason)
+{
+    if (s->shard[i].bad) return;
+    const char *copy = lvn_arena_strdup(&s->arena, reason);
+    s->shard[i].bad = copy ? copy : "damaged";
+    s->bad[s->n_bad++] = i;
+}
+
+/* Is shard i good? Reads it, unless that is known. */
+static enum lvn_status examine(struct lvn_shard_list *s, int64_t i, bool *good)
+{
+    if (!s->checked[i] && !s->shard[i].bad) {
+        const enum lvn_status status = check_ids(s, i);
+        if (status != LVN_FORMAT) LVN_TRY(status);
+        if (status == LVN_FORMAT) {
+            mark(s, i, levin_error_text());
+            lvn_error_clear();
+        }
+        s->checked[i] = true;
+    }
+    *good = !s->shard[i].bad;
+    return LVN_OK;
+}
+
+static enum lvn_status window_locked(struct lvn_shard_list *s, int64_t at, int64_t n, int64_t *out)
+{
+    const int64_t first = find(s, at);
+    bool good = true;
+    for (int64_t i = first; i < s->n && s->shard[i].first < at + n && good; i++) LVN_TRY(examine(s, i, &good));
+    *out = at;
+    if (good) return LVN_OK;
+    for (int64_t k = 1; k <= s->n; k++) {
+        const int64_t i = (first + k) % s->n, tokens = tokens_of(s, i);
+        if (tokens < n) continue;
+        LVN_TRY(examine(s, i, &good));
+        if (!good) continue;
+        *out = s->shard[i].first + (at - s->shard[first].first) % (tokens - n + 1);
+        return LVN_OK;
+    }
+    LVN_FAIL(FORMAT,
+             "none of the %lld shards from '%s' on is undamaged and has %lld tokens, a window, so "
+             "data.skip_bad_shards has nothing to train on; the first is damaged like this: %s",
+             (long long)s->n, s->shard[0].path, (long long)n, s->n_bad ? s->shard[s->bad[0]].bad : "too short");
+}
+
+enum lvn_status lvn_shard_list_window(struct lvn_shard_list *s, int64_t at, int64_t n, int64_t *out)
+{
+    pthread_mutex_lock(&s->lock);
+    enum lvn_status status = window_locked(s, at, n, out);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+bool lvn_shard_list_bad(struct lvn_shard_list *s, int64_t k, struct lvn_bad_shard *out)
+{
+    pthread_mutex_lock(&s->lock);
+    const bool has = k < s->n_bad;
+    if (has) {
+        const int64_t i = s->bad[k];
+        *out = (struct lvn_bad_shard){s->shard[i].path, s->shard[i].bad, tokens_of(s, i)};
+    }
+    pthread_mutex_unlock(&s->lock);
+    return has;
+}
+
+void lvn_shard_list_mark(struct lvn_shard_list *s, const char *name, const char *reason)
+{
+    pthread_mutex_lock(&s->lock);
+    for (int64_t i = 0; i < s->n; i++)
+        if (!strcmp(lvn_path_name(s->shard[i].path), name)) mark(s, i, reason);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* --- names --- */

@@ -21,6 +21,7 @@ struct lvn_shard_file {
     int64_t bytes;    /* of the file */
     int64_t header;   /* bytes before its tokens */
     int64_t first;    /* position of its first token in the stream */
+    const char *bad;  /* why it is damaged, which data.skip_bad_shards permits; NULL: not known to be */
 };
 
 struct lvn_shard_list;
@@ -44,6 +45,24 @@ void lvn_shard_list_prefetch(struct lvn_shard_list *s, int64_t at, int64_t n);
 const struct lvn_shard_file *lvn_shard_list_at(const struct lvn_shard_list *s, int64_t at);
 /* A checksum of the shards' names (without their folder) and sizes. */
 uint64_t lvn_shard_list_sum(const struct lvn_shard_list *s);
+
+/* data.skip_bad_shards: from now on windows of damaged shards are replaced. A shard is damaged if its size or header is
+ * wrong or it has an id that is not below id_limit; it is read once in full for that when it is first needed. So the
+ * verdict depends on the file alone, and all ranks and resumed runs agree. */
+void lvn_shard_list_skip_bad(struct lvn_shard_list *s, int64_t id_limit);
+bool lvn_shard_list_skips(const struct lvn_shard_list *s);
+/* *out: `at`, if the shards of tokens [at, at + n) are good, else a position in the next good shard with n tokens.
+ * FORMAT if there is none; IO if a file cannot be read, which is no damage. */
+enum lvn_status lvn_shard_list_window(struct lvn_shard_list *s, int64_t at, int64_t n, int64_t *out) LVN_CHECKED;
+/* A damaged shard that has been found. */
+struct lvn_bad_shard {
+    const char *path, *reason;
+    int64_t tokens;
+};
+/* The k-th one in the order in which they were found; false: there are not so many. */
+bool lvn_shard_list_bad(struct lvn_shard_list *s, int64_t k, struct lvn_bad_shard *out);
+/* Marks a shard, by its file name, as damaged; does nothing if there is no such shard. */
+void lvn_shard_list_mark(struct lvn_shard_list *s, const char *name, const char *reason);
 
 /* The part of a data set whose files are named like this: 0, 1 or 2 for train-*.bin, val-*.bin and test-*.bin, also
  * PREFIX_train_*.bin and PREFIX_train.bin; -1: none. *prefix: bytes of the name that the shards of one data set share.
