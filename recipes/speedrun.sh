@@ -4,10 +4,9 @@
 #   recipes/speedrun.sh [--tiny] DEPTH [--KEY=VALUE ...]     keys of both trainings, as --trainer.accelerator=cuda
 #
 # Run it again to continue where it stopped; what is complete is not repeated. Variables:
-#   TEXT    documents: files or a folder of .txt, .jsonl, .parquet, or hf://datasets/ORG/NAME; --tiny: this machine's licenses
-#           and documentation
-#   CHAT    conversations, as docs/chat.md describes them; --tiny: made from the texts
-#   TASKS   a CORE bundle or a task's .yaml (docs/evaluate.md) for a score; --tiny: a small bundle made from the texts
+#   TEXT    documents: files or a folder of .txt, .jsonl, .parquet, or hf://datasets/ORG/NAME
+#   CHAT    conversations, as docs/chat.md describes them
+#   TASKS   a CORE bundle or a task's .yaml (docs/evaluate.md) for a score; --tiny makes all three from texts of this machine
 #   OUT     folder for everything; default: speedrun-dDEPTH        LEVIN  the program; default: levin
 #   LAUNCH  starts the trainings, as "levin launch -n 3 --"; default: one process
 set -euo pipefail
@@ -18,9 +17,11 @@ text=${TEXT:-$out/texts} chat=${CHAT:-$out/made/talks.jsonl} tasks=${TASKS:-${ti
 [ -n "${TEXT-}$tiny" ] || { echo "give documents in TEXT, as TEXT=hf://datasets/ORG/NAME or a folder, or use --tiny" >&2; exit 2; }
 [ -n "${CHAT-}$tiny" ] || { echo "give conversations in CHAT, a file as docs/chat.md describes it, or use --tiny" >&2; exit 2; }
 vocabulary=32768 documents=() base=(--trainer.micro_batch_size=8) sft=(--trainer.max_epochs=1 --trainer.batch_size=16)
-[ -z "$tiny" ] || { vocabulary=2048 base=(--model.block_size=128 --trainer.batch_size=32 --trainer.max_steps=400)
-    sft=(--trainer.max_steps=200 --trainer.batch_size=16 --trainer.val_check_interval=100)
-    documents=(--separator='<|endoftext|>' --val-fraction=0.02); }
+[ -z "$tiny" ] || { vocabulary=2048 documents=(--separator='<|endoftext|>' --val-fraction=0.02)
+    base=(--model.block_size=128 --trainer.batch_size=32 --trainer.max_steps=400)
+    sft=(--trainer.max_steps=200 --trainer.batch_size=16 --trainer.val_check_interval=100); }
+special='<|bos|>,<|user_start|>,<|user_end|>,<|assistant_start|>,<|assistant_end|>,<|python_start|>,<|python_end|>,<|output_start|>,<|output_end|>'
+pattern="'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,2}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 mkdir -p "$out/done"
 
 stage() { # stage NAME COMMAND...: runs it, unless it has been completed; keeps its result and the seconds it took
@@ -31,42 +32,23 @@ stage() { # stage NAME COMMAND...: runs it, unless it has been completed; keeps 
     echo "$((SECONDS - begin))" >>"$out/done/.$name"
     mv "$out/done/.$name" "$out/done/$name"
 }
-collect() { # texts that every machine has: the first 16 MB
-    mkdir -p "$out/texts"
-    find -L /usr/share/common-licenses /usr/share/licenses /usr/share/doc /usr/share/perl /usr/lib/python3*/pydoc_data -type f \
-        \( -name copyright -o -name 'topics.py' -o -name '*.pod' -o -name 'README*' -o -name 'LICEN[CS]E*' -o -path '*common-licenses*' \) \
-        ! -name '*.gz' -size -2000k 2>/dev/null | LC_ALL=C sort | tr '\n' '\0' | xargs -0 awk 'FNR == 1 { print "<|endoftext|>" } { print }' 2>/dev/null |
-        iconv -c -f UTF-8 -t UTF-8 2>/dev/null | head -c 16000000 | iconv -c -f UTF-8 -t UTF-8 >"$out/texts/machine.txt" || true
-    [ -s "$out/texts/machine.txt" ] || { echo "there are no texts below /usr/share: give a folder of them in TEXT" >&2; return 1; }
-    ls -l "$out/texts"
-}
-make_talks() { # conversations and a CORE bundle about what follows what in the text, for lack of better ones
-    mkdir -p "$out/made/core/eval_data"
-    cat "$out"/texts/*.txt | grep -xE ' *[A-Za-z][A-Za-z0-9 ,.;:()-]{30,90}' | sed 's/^ *//' | awk '!seen[$0]++' | head -6000 |
-        awk -v talks="$out/made/talks.jsonl" -v mc="$out/made/core/eval_data/next.jsonl" -v lm="$out/made/core/eval_data/end.jsonl" '
-        NR % 2 { first = $0; next }
-        { printf "{\"messages\": [{\"role\": \"user\", \"content\": \"What follows: %s\"}, {\"role\": \"assistant\", \"content\": \"%s\"}]}\n", first, $0 >talks }
-        NR % 20 == 0 { printf "{\"query\": \"%s\", \"choices\": [\"%s\", \"%s\"], \"gold\": %d}\n", first, NR % 40 ? $0 : old, NR % 40 ? old : $0, NR % 40 == 0 >mc
-            n = match($0, / [^ ]*$/); printf "{\"context\": \"%s\", \"continuation\": \"%s\"}\n", substr($0, 1, n - 1), substr($0, n + 1) >lm }
-        { old = $0 }' || [ -s "$out/made/core/eval_data/end.jsonl" ]
-    printf '%s\n' 'icl_tasks:' \
-        '- {label: next, dataset_uri: next.jsonl, num_fewshot: [0], icl_task_type: multiple_choice, continuation_delimiter: " "}' \
-        '- {label: end, dataset_uri: end.jsonl, num_fewshot: [0], icl_task_type: language_modeling}' >"$out/made/core/core.yaml"
-    printf 'Eval Task,Task Category,Random baseline,Description\nnext,text,50,which line follows\nend,text,0,the last word\n' \
-        >"$out/made/core/eval_meta_data.csv"
-}
 train() { # train RUN KEYS...: begins the run, or continues it
     local run=$1; shift
     if [ -e "$run/checkpoints/last" ]; then $launch train "$run" --resume; else $launch train --run_dir="$run" --overwrite "$@"; fi
 }
+report() { # a page of both trainings; at its top what each stage printed, and how long it took
+    for name in texts talks tokenizer prepare pretraining bits-per-byte score fine-tuning chat-loss chat-score; do
+        [ -e "$out/done/$name" ] || continue
+        echo "$name: $(tail -1 "$out/done/$name") s"
+        tail -9 "$out/done/$name" | grep -E 'tokens|bpb|CORE|validation|acc|conversations' | sed 's/^/    /' || true
+    done >"$out/stages.txt"
+    "$levin" report "$out/base" "$out/chat" --notes="$out/stages.txt" --out="$out/report.html" --overwrite
+}
 
-[ -z "$tiny" ] || stage texts collect
-[ -z "$tiny" ] || stage talks make_talks
+[ -z "$tiny" ] || for part in texts talks; do stage $part bash "${0%.sh}_texts.sh" $part "$out"; done
 stage tokenizer "$levin" tokenizer train --input="$text" --vocab-size=$vocabulary --out="$out/tokenizer" --overwrite \
-    --special-tokens='<|bos|>,<|user_start|>,<|user_end|>,<|assistant_start|>,<|assistant_end|>,<|python_start|>,<|python_end|>,<|output_start|>,<|output_end|>' \
-    --pattern="'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,2}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
-stage prepare "$levin" prepare text --input="$text" --tokenizer="$out/tokenizer" --out="$out/tokens" \
-    "${documents[@]}" --drop-duplicates
+    --special-tokens="$special" --pattern="$pattern"
+stage prepare "$levin" prepare text --input="$text" --tokenizer="$out/tokenizer" --out="$out/tokens" "${documents[@]}" --drop-duplicates
 stage pretraining train "$out/base" --data.kind=tokens --data.path="$out/tokens" --model.kind=nanochat --model.depth="$depth" \
     --trainer.precision=bf16-mixed --trainer.limit_val_batches=40 --trainer.val_check_interval=250 --checkpoint.every_n_steps=100 "${base[@]}" "$@"
 stage bits-per-byte "$levin" evaluate "$out/base" --data.split=val
@@ -75,16 +57,6 @@ stage fine-tuning train "$out/chat" --data.kind=chat --data.path="$chat" --data.
     --trainer.precision=bf16-mixed --optimizer.lr=5e-4 --schedule.kind=linear --checkpoint.every_n_steps=100 "${sft[@]}" "$@"
 stage chat-loss "$levin" evaluate "$out/chat" --data.split=val
 [ -z "$tasks" ] || stage chat-score "$levin" evaluate "$out/chat" --tasks="$tasks"
-summary() { # what each stage printed last, and how long it took
-    for name in texts talks tokenizer prepare pretraining bits-per-byte score fine-tuning chat-loss chat-score; do
-        [ ! -e "$out/done/$name" ] || { echo "$name: $(tail -1 "$out/done/$name") s"; tail -9 "$out/done/$name" |
-            grep -E 'tokens|bpb|CORE|validation|acc|conversations' | sed 's/^/    /' || true; }
-    done
-}
-report() { # a page of both trainings, with the summary at its top
-    summary >"$out/stages.txt"
-    "$levin" report "$out/base" "$out/chat" --notes="$out/stages.txt" --out="$out/report.html" --overwrite
-}
 stage report report
 cat "$out/stages.txt"
 printf 'report: %s; talk with the model: %q chat %q\n' "$out/report.html" "$levin" "$out/chat"

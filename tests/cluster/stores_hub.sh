@@ -90,3 +90,24 @@ same_file of-here/train.bin of-hub/train.bin
 code 0 "$LEVIN" prepare hf://datasets/org/texts/data/test-00000-of-00001.parquet --tokenizer="$gpt2" --out=of-test --val-fraction=0
 code 0 "$LEVIN" prepare hf://datasets/org/texts/data --tokenizer="$gpt2" --out=of-data --val-fraction=0
 same_file of-here/train.bin of-data/train.bin
+# recipes/speedrun.sh with such a dataset; run again it changes nothing
+mkdir -p web/hub/org/long/data
+python3 - <<'P'
+import glob, json, os
+texts = "".join(open(f).read() for f in sorted(glob.glob(os.environ["LEVIN_SOURCE"] + "/docs/*.md"))).split("\n\n")
+with open("web/hub/org/long/data/train-00000.jsonl", "w") as f:
+    for text in texts[:1500]: f.write(json.dumps({"text": text}) + "\n")
+with open("talks.jsonl", "w") as f:
+    for a, b in zip(texts[:60:2], texts[1:60:2]):
+        f.write(json.dumps({"messages": [{"role": "user", "content": a[:80] or "-"}, {"role": "assistant", "content": b[:80] or "-"}]}) + "\n")
+P
+export LEVIN
+speedrun() { OUT=speedrun TEXT=hf://datasets/org/long CHAT=talks.jsonl code 0 bash "$LEVIN_SOURCE/recipes/speedrun.sh" 1 --trainer.batch_size=8 \
+    --trainer.max_steps=3 --trainer.limit_val_batches=1; }
+speedrun
+says "talk with the model: " out
+check grep -q '"tokens"' speedrun/tokens/train.bin.json
+touch stamp
+sleep 1.1
+speedrun
+check [ -z "$(find speedrun -type f -newer stamp)" ]
