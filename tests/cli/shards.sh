@@ -54,7 +54,16 @@ code 0 "$LEVIN" prepare single.txt --out=characters-many --shard-size=1000
 cat characters-many/train-*.bin >joined
 same_file joined characters/train.bin
 says "characters-many/train-00000.bin ... train-000" out
-code 2 "$LEVIN" prepare single.txt --out=many-more --shard-size=0.5
+for size in 0.5 5X 1B -3 MiB; do
+    code 2 "$LEVIN" prepare single.txt --out=many-more --shard-size=$size
+    says "--shard-size must be a number of tokens, as 100000000 or 100M, or a size, as 64MB or 64MiB, got '$size'" err
+done
+for size in 1k 2kB; do
+    code 0 "$LEVIN" prepare single.txt --out=sized --shard-size=$size --overwrite
+    check diff -r characters-many sized
+done
+code 0 "$LEVIN" prepare single.txt --tokenizer="$gpt2" --out=sized-tokens --shard-size=1KiB
+check [ "$(stat -c %s sized-tokens/train-00000.bin)" = 1024 ]
 code 2 "$LEVIN" prepare many --out=again
 one_error
 # killed while it reads, writes or cuts, and run again

@@ -46,6 +46,7 @@ static enum lvn_status detect_kind(const struct levin_settings *s, const char **
 
 enum lvn_status lvn_command_prepare(struct lvn_cli *c)
 {
+    int64_t shard_tokens;
     const char *operand = c->n_operands ? c->operand[0] : NULL;
     bool recipe = operand && lvn_cli_is_recipe(operand);
     if (operand && lvn_cli_is_corpus(operand)) return lvn_cli_prepare_corpus(c, operand);
@@ -81,7 +82,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     if (tokenizer) return lvn_cli_prepare_one(c, s->data.path, out);
     LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));
     LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
-    const int64_t shard_tokens = c->flag[LVN_FLAG_prepare_shard_size].i;
+    LVN_TRY(lvn_cli_prepare_shard_tokens(c, 2, &shard_tokens));
     LVN_TRY(lvn_prepare(&o, c->given[LVN_FLAG_prepare_val_fraction] ? &fraction : NULL, shard_tokens, folder, &made));
     LVN_TRY(lvn_upload_staging_send(folder, out));
     char tokens[LVN_NUMBER_TEXT], files[64], vocabulary[LVN_NUMBER_TEXT];

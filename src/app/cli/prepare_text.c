@@ -196,12 +196,12 @@ static double percent(const struct lvn_text_counts *n, int split)
 }
 
 static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenizer *t, const struct lvn_text_counts *n,
-                   double seconds)
+                   int64_t shard_tokens, double seconds)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], files[64];
     for (int i = 0; i < LVN_SPLITS_TRAINED; i++) {
         if (!n->tokens[i]) continue;
-        lvn_token_shards_text((enum lvn_split_id)i, n->tokens[i], c->flag[LVN_FLAG_prepare_shard_size].i, files);
+        lvn_token_shards_text((enum lvn_split_id)i, n->tokens[i], shard_tokens, files);
         lvn_cli_print(c, "%s/%s: %s token%s (%.3g %%) of %s document%s\n", out, files, lvn_count_text(n->tokens[i], a),
                       lvn_plural(n->tokens[i]), percent(n, i), lvn_count_text(n->documents[i], b),
                       lvn_plural(n->documents[i]));
@@ -254,6 +254,19 @@ int64_t lvn_cli_prepare_window(const struct lvn_cli *c)
     return model ? lvn_settings_role(&c->settings, model, LVN_ROLE_POSITIONS) : 0;
 }
 
+enum lvn_status lvn_cli_prepare_shard_tokens(const struct lvn_cli *c, int width, int64_t *out)
+{
+    const char *text = c->flag[LVN_FLAG_prepare_shard_size].t;
+    const size_t n = strlen(text);
+    const bool is_size = n && (text[n - 1] == 'B' || text[n - 1] == 'b');
+    *out = lvn_bytes_of_text(text);
+    LVN_CHECK(*out >= 0 && !strchr(text, '.') && (!is_size || *out >= width), ARG,
+              "--shard-size must be a number of tokens, as 100000000 or 100M, or a size, as 64MB or 64MiB, got '%.40s'",
+              text);
+    if (is_size) *out /= width;
+    return LVN_OK;
+}
+
 /* Options of both ways to prepare texts. */
 static struct lvn_text_options text_options(const struct lvn_cli *c, const struct lvn_tokenizer *t, const char *input,
                                             const char *out)
@@ -268,7 +281,6 @@ static struct lvn_text_options text_options(const struct lvn_cli *c, const struc
                                      .val_fraction = c->flag[LVN_FLAG_prepare_val_fraction].r,
                                      .val_given = c->given[LVN_FLAG_prepare_val_fraction],
                                      .window = lvn_cli_prepare_window(c),
-                                     .shard_tokens = c->flag[LVN_FLAG_prepare_shard_size].i,
                                      .threads = thread_count(c)};
 }
 
@@ -284,6 +296,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
     struct lvn_text_counts counts = {0};
     struct lvn_text_options o = text_options(c, t, input, out);
+    LVN_TRY(lvn_cli_prepare_shard_tokens(c, lvn_text_width(t), &o.shard_tokens));
     LVN_TRY(lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding));
     o.seed = (uint64_t)c->flag[LVN_FLAG_prepare_seed].i;
     o.drop_duplicates = lvn_cli_on(c, LVN_FLAG_prepare_drop_duplicates);
@@ -306,7 +319,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     enum lvn_status status = lvn_text_prepare(&o, &counts);
     clear(&line);
     if (status == LVN_OK) status = lvn_upload_staging_send(out, named);
-    if (status == LVN_OK) report(c, named, t, &counts, lvn_seconds() - line.began);
+    if (status == LVN_OK) report(c, named, t, &counts, o.shard_tokens, lvn_seconds() - line.began);
     return status;
 }
 
@@ -341,10 +354,11 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
     enum lvn_status status = lvn_cli_prepare_check_overwrite(c, out, t);
     struct lvn_text_options o = text_options(c, t, text, folder);
+    if (status == LVN_OK) status = lvn_cli_prepare_shard_tokens(c, lvn_text_width(t), &o.shard_tokens);
     if (status == LVN_OK) status = lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding);
     if (status == LVN_OK) status = lvn_text_prepare_one(&o, &counts);
     if (status == LVN_OK) status = lvn_upload_staging_send(folder, out);
-    if (status == LVN_OK) report(c, out, t, &counts, lvn_seconds() - began);
+    if (status == LVN_OK) report(c, out, t, &counts, o.shard_tokens, lvn_seconds() - began);
     lvn_tokenizer_close(t);
     return status;
 }
