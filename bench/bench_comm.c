@@ -158,7 +158,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--per-host") && i + 1 < argc)
             o.per_host = (int)strtol(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--tcp"))
-            o.kind = lvn_comm_kind_meeting(LVN_MEETS_SOCKETS);
+            o.kind = lvn_comm_kind_by_connection(LVN_CONNECTED_BY_SOCKETS);
         else if (given < 16)
             sizes[given++] = strtod(argv[i], NULL), n = given;
     }
@@ -169,9 +169,9 @@ int main(int argc, char **argv)
     if (o.size < 2) return fprintf(stderr, "bench_comm: start it by mpirun -n 2 or more\n"), 2;
     const struct lvn_member_options h = {.id = &me, .timeout = 30};
     struct lvn_member *member = NULL;
-    if (!o.kind) o.kind = lvn_comm_kind_meeting(LVN_MEETS_LAUNCHER);
+    if (!o.kind) o.kind = lvn_comm_kind_by_connection(LVN_CONNECTED_BY_LAUNCHER);
     transport = o.kind->transport;
-    const bool tcp = o.kind->meeting == LVN_MEETS_SOCKETS;
+    const bool tcp = o.kind->connection == LVN_CONNECTED_BY_SOCKETS;
     if ((tcp ? lvn_mesh_open(&comm, &member, o, h, 30) : lvn_comm_open(&comm, &o)) != LVN_OK)
         return fprintf(stderr, "%s\n", levin_error_text()), 2;
     for (int i = 0; i < n; i++) max = sizes[i] > max ? sizes[i] : max;

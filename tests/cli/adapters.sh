@@ -69,9 +69,9 @@ done
 code 0 "$LEVIN" export foreign again
 same_file merged/model.safetensors again/model.safetensors
 code 2 "$LEVIN" export run peft --format=peft
-says "'peft' holds adapters already" err
+says "'peft' already contains adapters" err
 code 2 "$LEVIN" export plain none --format=peft
-says "'plain' has no adapters of its own to write as --format=peft" err
+says "'plain' contains no adapters; --format=peft needs a run" err
 check [ ! -e none ]
 # adapters of a base that has adapters itself; and a full training that starts from both
 code 0 train second --model.init=run --trainer.max_steps=4

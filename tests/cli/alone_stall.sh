@@ -17,14 +17,14 @@ ends() { # ends WHERE: of the run in err
 echo yes >text.txt.still
 arguments data --trainer.stall_timeout=2
 code 76 held text.txt
-ends "rank 0 on .* is in opening the data"
+ends "rank 0 on .* is busy: opening the data"
 rm text.txt.still
 # in the middle: a file of the run
 mkdir run
 echo yes >run/samples.txt.still
 arguments run --trainer.stall_timeout=2 --sample.every_n_steps=4 --sample.max_new_tokens=2
 code 76 held samples.txt
-ends "since step 4: rank 0 on .* is in a sample"
+ends "since step 4: rank 0 on .* is busy: a sample"
 says '"state": "fault"' run/status.json
 # time in which the process was stopped is no stall; 0 is no limit
 start stopped --trainer.stall_timeout=2 --trainer.max_steps=800 --trainer.val_check_interval=0 --checkpoint.every_n_steps=800

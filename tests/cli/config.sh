@@ -38,7 +38,7 @@ check [ -s slurm.sbatch ]
 code 0 "$LEVIN" config memory.yaml --job=scratch --model.size=gpt2 --memory=4G --trainer.batch_size=8 --json
 json 'd["micro_batch_size"] < 8 and d["rank_bytes"] < 4 * 2**30 and d["fits"]'
 code 0 "$LEVIN" config little.yaml --job=scratch --model.size=gpt2 --memory=100M --trainer.batch_size=8
-says "MORE than there is" out
+says "MORE than is available" out
 
 # a model that does not exist is refused, or asked for again; the time of a step, how often the data are read, classification
 code 2 "$LEVIN" config gpt3.yaml --job=finetune --model.init=gpt3
@@ -263,7 +263,7 @@ says "There is no 'nothing.txt'" err
 settings there.yaml
 is data.path text.txt
 printf '2\n' | code 2 "$LEVIN" config more.yaml --ask=always
-says "were not answered to the end" err
+says "ended before all questions were answered" err
 check [ ! -e more.yaml ]
 
 printf '\n' | code 2 "$LEVIN" config asked.yaml --ask=always # before any question

@@ -55,7 +55,7 @@ P
 # existing files are not overwritten
 code 2 "$LEVIN" export hf other
 one_error
-says "'other' holds a model already" err
+says "'other' already contains a model" err
 code 2 "$LEVIN" export hf run
 says "'run' is the folder of a run" err
 check [ ! -e run/config.json ]
@@ -112,7 +112,7 @@ train chars >/dev/null 2>&1
 for out in out.onnx out.safetensors OUT.BIN; do
     code 2 "$LEVIN" export chars $out
     one_error
-    says "'$out': levin writes no .${out#*.}; it writes a folder, in one of the formats huggingface, nanogpt, mingpt (--format), OUT.gguf, a file for llama.cpp, or OUT.pt" err
+    says "'$out': levin cannot write .${out#*.} files; OUT is a folder (--format huggingface, nanogpt, mingpt), a file OUT.gguf for llama.cpp, or OUT.pt" err
     check [ ! -e $out ]
 done
 code 0 "$LEVIN" export chars version-1.2

@@ -128,7 +128,7 @@ says "--adapter writes a GGUF file" err
 code 2 "$LEVIN" export run m.gguf --type=q4_k
 says "--type is 'q4_k'; expected f32, f16, bf16 or q8_0" err
 code 2 "$LEVIN" export run folder --type=f16
-says "--type is the number type of a GGUF file" err
+says "--type is the data type of a GGUF file" err
 code 2 "$LEVIN" export run folder --format=gguf
 says "--format=gguf writes a file, OUT.gguf" err
 code 2 "$LEVIN" export run n.gguf --format=peft

@@ -1,7 +1,8 @@
-# Texts with classes: trained on, scored, in three file formats; masked language modeling; new heads; refusals.
+# Text classification: training, evaluation and prediction from three file formats; masked language modeling; replaced
+# heads; input that is refused.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 vocab=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
-# Texts of ten to sixty words, glad ones and sad ones, in columns of three forms.
+# Texts of 3 to 39 words, one of which is `good` (class 1) or `bad` (class 0), in three file formats.
 python3 - <<'PY'
 import csv, json, random
 r = random.Random(1)
@@ -61,7 +62,7 @@ for name in ("train", "test"):
 PY
 cat >noisy.yaml <<'END'
 data:
-  replace: # tags go, and so do two of a kind
+  replace: # removes tags and doubled emoji
     - {pattern: '</?[a-z]+>', with: ''}
     - pattern: '([😀-🙏])\1'
       with: ''
@@ -155,7 +156,7 @@ for family in neox mistral; do
     sed -i 's/"use_dora": false/"alpha_pattern": {"q_proj": 4}/' decoder-$family/checkpoints/last/adapter/adapter_config.json
     code 1 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
         --run_dir=no --quiet --lora.rank=2 --lora.init=decoder-$family/checkpoints/last/adapter
-    says "it has alpha_pattern, which levin's adapters have not" err
+    says "alpha_pattern is not supported: merge the adapters with PEFT" err
     rm -r again
 done
 # masked words, then classes: the head is replaced by a new one, with a message
@@ -203,12 +204,13 @@ code 0 "$LEVIN" evaluate tsv --data.path=test.tsv --data.skip_bad_rows=true --js
 json 'd["samples"] == 40 and d["skipped"] == 2'
 code 2 "$LEVIN" train --data.path=train.tsv --model.init="$LEVIN_SOURCE/tests/golden/llama" --run_dir=no --quiet
 says "has no tokenizer: give data.tokenizer" err
-says "\`levin tokenizer train --kind=wordpiece --input=train.tsv --field=COLUMN --out=FOLDER\` makes one" err # a model that has learned tokens gets no new ones
+# no `levin train --tokenizer`: the model has learned the tokens of another one
+says "\`levin tokenizer train --kind=wordpiece --input=train.tsv --field=COLUMN --out=FOLDER\` makes one" err
 code 2 "$LEVIN" train --model.kind=bert --data.kind=mnist --run_dir=no --quiet
 says "use another model or other data" err
 # refusals: no space for text, more tokens than positions, the label as text, keys of other data kinds
 refused() { code 2 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --run_dir=no "${@:2}"; one_error; says "$1" err; }
-refused "the tokenizer puts 2 of its own around a text: take at least 3" --data.max_length=1
+refused "the tokenizer adds 2 special tokens to a text; set data.max_length to at least 3" --data.max_length=1
 refused "data.max_length is 49, and the model has 48 positions" --data.max_length=49
 refused "the column 'label' is named twice" --data.text_column=label
 refused "task.mask_fraction (0.5) is a key of task.kind=mlm" --task.mask_fraction=0.5
@@ -254,7 +256,7 @@ code 0 "$LEVIN" evaluate gpt --data.split=test
 says "over 40 samples, test of 'fresh.tsv'" out
 code 2 "$LEVIN" train train.tsv "${gpt[@]}" --data.tokenizer="$vocab" --task.kind=lm --run_dir=no
 says "task.kind=lm learns from 'labels', and data.kind=labelled has none: give --task.kind=classify, or other data" err
-# a tokenizer makes tokens of a text beforehand
+# with a tokenizer, a plain text is read as data.kind=documents
 cp "$LEVIN_SOURCE/README.md" text.txt
 code 0 "$LEVIN" train "${bert[@]}" --data.path=text.txt --task.kind=mlm --trainer.max_steps=1 --run_dir=documents
 check grep -q 'kind: documents' documents/settings.yaml

@@ -107,7 +107,7 @@ same_run cut same
 code 0 "$LEVIN" train cut/settings.yaml --run_dir=again
 same_run cut again
 code 2 train none --trainer.accumulate_grad_batches=3 --trainer.batch_size=4
-says "the batch of 4 cannot be cut into trainer.accumulate_grad_batches (3) equal micro-batches; take 1, 2 or 4" err
+says "the batch of 4 cannot be cut into trainer.accumulate_grad_batches (3) equal micro-batches; use 1, 2 or 4" err
 code 2 train none --trainer.accumulate_grad_batches=2 --trainer.micro_batch_size=1 --trainer.batch_size=4
 says "set the same thing; leave one out" err
 

@@ -8,9 +8,9 @@ loss=$(value loss)
 
 # --- written ---
 code 2 "$LEVIN" export run run.pt
-says "'run.pt': checkpoints of nanochat have the name model_*.pt, where * is the number of the step; take one" err
+says "'run.pt': checkpoints of nanochat must be named model_*.pt (* is the step number)" err
 code 2 "$LEVIN" export run model_000004.pt --vocab-size=129
-says "tables of nanochat have a multiple of 64 rows, and the vocabulary has 129; write a larger one with --vocab-size=192" err
+says "nanochat needs a vocabulary size that is a multiple of 64, and this one is 129; add --vocab-size=192" err
 mkdir own
 for step in 000002 000004; do code 0 "$LEVIN" export run own/model_$step.pt; done
 says "nanochat reads it, and the JSON file next to it" out

@@ -106,7 +106,7 @@ json 'd["fit"]["kept"] == "trainer.fsdp_size=2 (command line)" and "--trainer.fs
 # nothing fits: what would
 code 1 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=2 --fit --memory=250e6
 one_error
-says "a rank may take 238 MiB of memory, and no settings fit; --trainer.strategy=fsdp --trainer.micro_batch_size=1" err
+says "a rank may use 238 MiB of memory, and no settings fit; --trainer.strategy=fsdp --trainer.micro_batch_size=1" err
 says "does not fit" out
 ranks=$(sed -n 's/.*: start \([0-9]*\) ranks, each of which needs.*/\1/p' err)
 code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks="$ranks" --fit --memory=250e6

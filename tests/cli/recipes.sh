@@ -125,7 +125,7 @@ for kind in llama mistral qwen2 qwen3 gemma2 gemma3; do
         --model.vocab_size=100 --model.tied=true --model.block_size=32
 done
 code 2 "$LEVIN" plan --model.kind=llama --model.n_embd=62 --model.n_head=4 --trainer.batch_size=1
-says "model.head_dim (head_dim in a config.json) does not say how many channels a head has; set it, or take 60" err
+says "model.head_dim (head_dim in a config.json) does not set the number of channels of a head; set it, or use 60" err
 code 2 "$LEVIN" plan --model.kind=gpt2 --model.head_dim=24 --trainer.batch_size=1
 says "model.head_dim: gpt2 has no such key" err
 texts=(--data.kind=labelled --data.path=none.tsv)

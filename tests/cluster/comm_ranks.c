@@ -350,7 +350,7 @@ int main(int argc, char **argv)
     bool huge = false, quiet = false, tcp = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--library") && i + 1 < argc) o.library = argv[++i];
-        if (!strcmp(argv[i], "--cut") && i + 1 < argc) o.cut = strtol(argv[++i], NULL, 10);
+        if (!strcmp(argv[i], "--cut") && i + 1 < argc) o.max_message_bytes = strtol(argv[++i], NULL, 10);
         if (!strcmp(argv[i], "--per-host") && i + 1 < argc) o.per_host = (int)strtol(argv[++i], NULL, 10);
         if (!strcmp(argv[i], "--huge")) huge = true;
         if (!strcmp(argv[i], "--tcp")) tcp = true;

@@ -109,7 +109,7 @@ refused() { # SENTENCE COMMAND...
 refused "each of 2 ranks has the whole model here" generate gpt2 --max-new-tokens=1
 refused "each of 2 ranks has the whole model here" generate gpt2 --max-new-tokens=1 --trainer.strategy=ddp
 for command in evaluate predict generate; do
-    refused "trainer.strategy zero2 divides what training keeps beside the parameters, and \`levin $command\` only reads a model" \
+    refused "trainer.strategy zero2 shards gradients or the optimizer's state, but \`levin $command\` only reads a model" \
         $command gpt2 --trainer.strategy=zero2
     refused "trainer.strategy single_device is for one rank, and 2 were started" $command gpt2 --trainer.strategy=single_device
 done
@@ -122,6 +122,6 @@ one_error
 says "cannot open 'none.txt'" err
 code 2 env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$LEVIN" export gpt2 written
 one_error
-says "\`levin export\` is the work of one process, and 2 ranks were started" err
+says "\`levin export\` runs in one process, but 2 were started" err
 code 0 "${launch[@]}" -n 2 -- export gpt2 written-once
 says "runs once, on this machine" err

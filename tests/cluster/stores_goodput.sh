@@ -1,10 +1,10 @@
-# What attempts have cost outlives the machine: a run in a store whose machine is lost, disk and all, and which is continued on
-# another one, has counted its restarts, the steps that were lost and the seconds until the next step. levin watch shows it.
+# Goodput survives the loss of a machine: a run in a store that is resumed on another machine still counts its restarts, the
+# lost steps and the seconds until the next step. levin watch shows them.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 s3_server
 make_text
 there=s3root/bucket/run
-begin() { # begin MACHINE [keys]: a job there, in the background; the run in the store is saved every 100000 steps
+begin() { # begin MACHINE [keys]: starts the job on this machine, in the background
     local machine=$1
     shift
     arguments s3://bucket/run --trainer.max_steps=100000000 --trainer.val_check_interval=0 --logger.curve=false --trainer.threads=1 \
@@ -12,7 +12,7 @@ begin() { # begin MACHINE [keys]: a job there, in the background; the run in the
     LEVIN_JOB_ID=job LEVIN_CACHE=$PWD/$machine "$LEVIN" "${all[@]}" --resume >out 2>err &
     pid=$!
 }
-status() { # status EXPRESSION: of d, which is status.json in the store, and of at, its time when the machine was lost
+status() { # status EXPRESSION: of d (status.json in the store), g (its goodput) and at (its time when the machine was lost)
     python3 -c 'import json,sys; d = json.load(open(sys.argv[1])); g, at = d["goodput"], float(sys.argv[3]); assert eval(sys.argv[2]), (sys.argv[2], d)' \
         $there/status.json "$1" "${at:-0}"
 }
@@ -29,7 +29,7 @@ code 1 "$LEVIN" watch s3://nobucket/run --once
 one_error
 begin one --checkpoint.every_n_steps=500
 soon test -s $there/checkpoints/last
-# between checkpoints status.json is there, too: ten seconds after the last one
+# between checkpoints status.json is uploaded, too, ten seconds after the last upload
 first=$(grep -o '[0-9]*$' $there/checkpoints/last)
 later() { status "d['state'] == 'running' and d['step'] > $first and g['restarts'] == 0"; }
 soon later

@@ -58,7 +58,7 @@ away() { # away RUN: a job is stopped for longer than its lease; the next one ha
     begin two "$1" $alive
     soon trains two
     says "waiting 3 s to see whether it is alive" two.err
-    says "the job did not renew its lease of '$1' for 3 s: this job takes the lease over" two.err
+    says "the job did not renew its lease of '$1' for 3 s: this job takes over the lease" two.err
 }
 back() { # back RUN: the first one continues; the second one has the lease
     signal one CONT

@@ -118,4 +118,4 @@ code 0 "$LEVIN" export here exported
 code 0 "$LEVIN" export here s3://bucket/exported
 diff -r exported $root/exported
 code 2 "$LEVIN" export here s3://bucket/exported
-says "holds a model already" err
+says "already contains a model" err

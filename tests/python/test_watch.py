@@ -65,8 +65,8 @@ class OwnScalars(unittest.TestCase):
     def test_wrong(self):
         with run("names") as r:
             next(r.steps())
-            for name, text in (("loss", "'loss' is a scalar of every run"), ("a b", "is no name of a scalar"),
-                               ("", "is no name of a scalar"), ("x" * 48, "is no name of a scalar")):
+            for name, text in (("loss", "'loss' is reserved"), ("a b", "is not a valid name of a scalar"),
+                               ("", "is not a valid name of a scalar"), ("x" * 48, "is not a valid name of a scalar")):
                 with self.assertRaises(levin.InputError) as caught:
                     r.log(name, 1)
                 self.assertIn(text, str(caught.exception))

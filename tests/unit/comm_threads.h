@@ -110,11 +110,11 @@ static inline void mails_meet(struct threads_world *w)
 }
 
 static inline enum lvn_status threads_join(void **state, int *handle_bytes, const struct lvn_comm_options *o,
-                                           char *describe, int describe_bytes)
+                                           char *description, int description_bytes)
 {
     (void)state;
     (void)o;
-    snprintf(describe, (size_t)describe_bytes, "threads");
+    snprintf(description, (size_t)description_bytes, "threads");
     *handle_bytes = (int)sizeof(void *);
     return LVN_OK;
 }
@@ -250,7 +250,7 @@ static const struct lvn_transport threads_transport = {.join = threads_join,
                                                        .all_reduce = threads_all_reduce,
                                                        .broadcast = threads_broadcast,
                                                        .test = threads_test,
-                                                       .poke = threads_nothing,
+                                                       .make_progress = threads_nothing,
                                                        .error = threads_error,
                                                        .split = threads_split,
                                                        .release_group = threads_nothing};

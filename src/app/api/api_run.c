@@ -124,7 +124,7 @@ static enum lvn_status check_name(const char *name)
     const bool fits =
         n >= 1 && n < 48 && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == n;
     LVN_CHECK(fits, ARG,
-              "'%.60s' is no name of a scalar: give 1 to 47 letters of English, digits and the characters _ . / -",
+              "'%.60s' is not a valid name of a scalar: use 1 to 47 ASCII letters, digits and the characters _ . / -",
               name);
     return LVN_OK;
 }
@@ -135,10 +135,10 @@ static enum lvn_status find_scalar(struct levin_run *r, const char *name, int *o
     struct lvn_event *e = &r->trainer.context.event;
     *out = lvn_event_find(e, name);
     LVN_CHECK(*out < 0 || e->scalar[*out].kind == LVN_EVENT_LOG, ARG,
-              "'%s' is a scalar of every run: give yours another name", name);
+              "'%s' is reserved: levin logs it itself; choose another name", name);
     if (*out >= 0) return LVN_OK;
     LVN_TRY(check_name(name));
-    LVN_CHECK(e->n_scalars < LVN_SCALARS, ARG, "'%s' is one scalar too many: a run has at most %d, its own included",
+    LVN_CHECK(e->n_scalars < LVN_SCALARS, ARG, "'%s' is one scalar too many: a run has at most %d, including levin's",
               name, LVN_SCALARS);
     char *copy = lvn_strdup(name);
     if (!copy) return LVN_MEMORY;
@@ -379,7 +379,7 @@ static enum lvn_status evaluate(struct levin_run *r, const char *part)
     struct lvn_validation v = {0};
     int id = 0;
     while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], part) != 0) id++;
-    LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is no part of data: train, val and test are", part);
+    LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is not a split; use train, val or test", part);
     LVN_CHECK(r->trainer.planned.programs.eval_session, ARG,
               "a run that does not validate has no program to evaluate with: give it validation data and "
               "trainer.limit_val_batches above 0");
@@ -406,9 +406,9 @@ static enum lvn_status generate(struct levin_run *r, const char *prompt, char **
               r->options.ranks->rank);
     LVN_CHECK(!lvn_parameters_sharded(r->trainer.planned.programs.model_state, LVN_PARAMETER_VALUES), UNSUPPORTED,
               "with trainer.strategy fsdp no rank has the parameters to generate text alone: set sample.every_n_steps, "
-              "for which all ranks gather them, or take another strategy");
+              "for which all ranks gather them, or use another strategy");
     LVN_CHECK(state->sampler, UNSUPPORTED,
-              "a %s does not generate text: give a language model whose attention is cached",
+              "'%s' cannot generate text; this needs a language model whose attention uses levin_kv_cache()",
               r->trainer.opened.setup.config.model->name);
     enum lvn_status status = lvn_sampler_text(state->sampler, &r->trainer.settings->values, &r->trainer.context.codec,
                                               prompt, r->trainer.running.step, &made);
@@ -434,7 +434,7 @@ int levin_run_save(struct levin_run *r)
     status = lvn_trainer_save(&r->trainer, &saved);
     if (status == LVN_OK && !saved)
         return leave(r, before,
-                     lvn_fail(LVN_IO, "step %lld could not be saved in '%s'; the checkpoints before it are whole",
+                     lvn_fail(LVN_IO, "step %lld could not be saved in '%s'; earlier checkpoints are intact",
                               (long long)r->trainer.running.step, r->trainer.settings->run_dir));
     return finish_call(r, before, status);
 }

@@ -78,17 +78,17 @@ static enum lvn_status write_files(struct lvn_arena *a, struct lvn_model_files *
     const char *run = lvn_path_join(a, out, "checkpoints");
     if (!weights || !config || !run) return LVN_MEMORY;
     LVN_CHECK(!lvn_path_exists(run), ARG,
-              "'%s' is the folder of a run, and a model in it would be taken for the run's last one: choose another "
+              "'%s' is a run's folder; a model there would be mistaken for the run's last checkpoint: choose another "
               "folder",
               out);
     LVN_CHECK(!lvn_path_exists(weights) && !lvn_path_exists(config), ARG,
-              "'%s' holds a model already; choose another folder or remove it", out);
+              "'%s' already contains a model; choose another folder or remove it", out);
     LVN_TRY_WHILE(lvn_dir_make(out), "making the folder for the model");
     LVN_TRY(lvn_target_file(a, weights, &weights));
     const char *part = lvn_arena_printf(a, "%s.part", weights);
     if (!part) return LVN_MEMORY;
     const enum lvn_status status = lvn_safetensors_write(part, &f->source, a, NULL);
-    if (status != LVN_OK) (void)rmdir(out); /* which stays if it holds other files */
+    if (status != LVN_OK) (void)rmdir(out); /* fails if it has other files */
     LVN_TRY(status);
     LVN_TRY(lvn_file_rename(part, weights));
     return lvn_target_write(config, f->config.p, f->config.n);
@@ -130,7 +130,7 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
     const char *config = lvn_store_join(a, out, "config.json");
     if (!config) return LVN_MEMORY;
     LVN_TRY(lvn_store_stat(config, &kind, &bytes));
-    LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' holds a model already; choose another folder or remove it", out);
+    LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' already contains a model; choose another folder or remove it", out);
     return lvn_store_is_remote(out) ? lvn_tree_remove(*folder) : LVN_OK;
 }
 
@@ -170,7 +170,7 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
     LVN_TRY(lvn_json_read(path, &state));
     const json_t *best = json_object_get(state, "best_val_loss");
     t->torch.step = json_integer_value(json_object_get(state, "step"));
-    t->torch.best_val_loss = json_is_number(best) ? json_number_value(best) : 1e9; /* as nanoGPT begins */
+    t->torch.best_val_loss = json_is_number(best) ? json_number_value(best) : 1e9; /* nanoGPT's initial value */
     json_decref(state);
     const struct levin_settings *s = &t->settings;
     const char *plain = lvn_path_plain(a, s->data.path);
@@ -183,8 +183,9 @@ static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const
     return t->torch.dataset ? LVN_OK : LVN_MEMORY;
 }
 
-/* Leaves t->known false for a model of another program, one that was resized or trained in parts, and for optimizers
- * other than LVN_TORCH_OPTIMIZER, or with groups, of which the file has two, by dimensions alone. */
+/* t->known remains false if the optimizer's state cannot be exported: the model is of another program, was resized, has
+ * frozen parameters, or was not trained with LVN_TORCH_OPTIMIZER. optimizer.groups are not supported, because the file
+ * has exactly two groups, by the number of dimensions. */
 static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
                                      struct lvn_model_state *n, const struct lvn_model *variant)
 {
@@ -224,10 +225,11 @@ static void release_training(struct training *t)
     lvn_settings_release(&t->settings);
 }
 
-/* The hidden file next to `out` that is renamed to it when it is complete. */
+/* Refuses an `out` that exists; *part is OUT.part, which is renamed to it when it is complete. */
 static enum lvn_status begin_file(struct lvn_arena *a, const char **out, const char **part)
 {
-    LVN_CHECK(!lvn_store_is_url(*out), ARG, "'%s': a %s file is written on this machine; `levin cp` sends it", *out,
+    LVN_CHECK(!lvn_store_is_url(*out), ARG,
+              "'%s': a %s file can only be written locally; write it here and upload it with `levin cp`", *out,
               strrchr(*out, '.'));
     LVN_CHECK(!lvn_path_exists(*out), ARG, "'%s' exists already; choose another name or remove it", *out);
     LVN_TRY(lvn_target_file(a, *out, out));
@@ -241,11 +243,10 @@ static enum lvn_status write_tensors(struct lvn_arena *a, const struct lvn_model
 {
     const char *part, *metadata = lvn_model_metadata_file(a, variant, out);
     const int64_t rows = lvn_model_value(c, LVN_ROLE_VOCABULARY);
-    LVN_CHECK(metadata, ARG, "'%s': checkpoints of %s have the name %s, where * is the number of the step; take one",
-              out, variant->program, variant->checkpoint);
+    LVN_CHECK(metadata, ARG, "'%s': checkpoints of %s must be named %s (* is the step number)", out, variant->program,
+              variant->checkpoint);
     LVN_CHECK(rows % 64 == 0, ARG,
-              "'%s': tables of %s have a multiple of 64 rows, and the vocabulary has %lld; write a larger one with "
-              "--vocab-size=%lld",
+              "'%s': %s needs a vocabulary size that is a multiple of 64, and this one is %lld; add --vocab-size=%lld",
               out, variant->program, (long long)rows, (long long)((rows + 63) / 64 * 64));
     LVN_CHECK(!lvn_path_exists(metadata), ARG, "'%s' exists already; choose another name or remove it", metadata);
     LVN_TRY(begin_file(a, &out, &part));
@@ -358,11 +359,11 @@ static enum lvn_status refuse_file(const char *out, const struct lvn_model *mode
     for (const struct lvn_model *const *m = lvn_models(); *m; m++)
         if (lvn_model_file_variant(*m) == lvn_model_file_variant(model) && *m != lvn_model_file_variant(model))
             lvn_print_append(list, sizeof list, ", %s", (*m)->name);
-    LVN_FAIL(ARG,
-             "'%s': levin writes no %s; it writes a folder, in one of the formats huggingface%s (--format), OUT.gguf, "
-             "a file "
-             "for llama.cpp, or OUT.pt, a checkpoint of nanoGPT",
-             out, strrchr(out, '.'), list);
+    LVN_FAIL(
+        ARG,
+        "'%s': levin cannot write %s files; OUT is a folder (--format huggingface%s), a file OUT.gguf for llama.cpp, "
+        "or OUT.pt for nanoGPT",
+        out, strrchr(out, '.'), list);
 }
 
 /* The model variant whose key names and files OUT gets: that of --format, or, for a .pt file, the one that is stored in
@@ -376,8 +377,7 @@ static enum lvn_status find_variant(const struct lvn_cli *c, const struct lvn_mo
         LVN_TRY(lvn_model_variant(model, c->flag[LVN_FLAG_export_format].t, variant));
     if (!torch) return LVN_OK;
     while (*m && (!(*m)->checkpoint || lvn_model_file_variant(*m) != lvn_model_file_variant(model))) m++;
-    LVN_CHECK(*m, UNSUPPORTED, "'%s': no program keeps a %s in a .pt file; give a directory", c->operand[1],
-              model->name);
+    LVN_CHECK(*m, UNSUPPORTED, "'%s': there is no .pt format for %s; give a directory", c->operand[1], model->name);
     LVN_CHECK(!c->given[LVN_FLAG_export_format] || *variant == *m, ARG,
               "'%s': .pt files are checkpoints of %s; leave out --format, or give a directory", c->operand[1],
               (*m)->program);
@@ -395,7 +395,7 @@ static enum lvn_status copy_adapters(struct lvn_arena *a, const struct lvn_pretr
     for (int i = 0; i < 3; i++) {
         const char *from = lvn_path_join(a, p->adapters.dir, names[i]), *to = lvn_path_join(a, out, names[i]);
         if (!from || !to) return LVN_MEMORY;
-        LVN_CHECK(!lvn_path_exists(to), ARG, "'%s' holds adapters already; choose another folder or remove it", out);
+        LVN_CHECK(!lvn_path_exists(to), ARG, "'%s' already contains adapters; choose another folder or remove it", out);
         if (lvn_path_exists(from)) LVN_TRY(lvn_store_copy(from, to, NULL, NULL));
     }
     return write_codec(a, p, false, out);
@@ -408,11 +408,12 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
     int64_t count = 0;
     char text[LVN_NUMBER_TEXT];
     LVN_CHECK(p->base, ARG,
-              "'%s' has no adapters of its own to write as --format=peft: that is a run with lora.rank and without "
-              "lora.merge_checkpoints, or a folder of PEFT's",
+              "'%s' contains no adapters; --format=peft needs a run with lora.rank and without lora.merge_checkpoints, "
+              "or a PEFT folder",
               c->operand[0]);
-    LVN_CHECK(!c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
-              "--block-size and --vocab-size are of a whole model, and --format=peft writes adapters: leave them out");
+    LVN_CHECK(
+        !c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
+        "--block-size and --vocab-size apply to a whole model, but --format=peft writes adapters: leave them out");
     LVN_CHECK(!lvn_ends_with(out, ".pt"), ARG, "'%s': --format=peft writes a folder; give one", out);
     LVN_TRY(refuse_file(out, p->config.model));
     LVN_TRY(open_out(&a, out, &folder));
@@ -439,7 +440,7 @@ static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct l
     *type = lvn_gguf_type_find(name);
     LVN_CHECK(*is || !wanted, ARG, "'%s': --format=gguf writes a file, OUT.gguf; give such a name", out);
     LVN_CHECK(*is || !c->given[LVN_FLAG_export_type], ARG,
-              "'%s': --type is the number type of a GGUF file; give a name that ends in .gguf, or leave it out", out);
+              "'%s': --type is the data type of a GGUF file; give a name that ends in .gguf, or leave it out", out);
     LVN_CHECK(!*is || wanted || !c->given[LVN_FLAG_export_format], ARG,
               "'%s': a GGUF file has no --format=%.40s; leave it out, or give a folder", out, format);
     LVN_CHECK(*is || !lvn_cli_on(c, LVN_FLAG_export_adapter), ARG,
@@ -484,8 +485,8 @@ static enum lvn_status export_gguf(struct lvn_cli *c, struct lvn_pretrained *p, 
     if (status == LVN_OK)
         lvn_cli_print(c, "%s: %s parameters as gguf, %s\n", out, lvn_count_text(total, count), type->name);
     if (status == LVN_OK && !codec.tokenizer)
-        lvn_cli_print(c, "it has no tokenizer, as %s: llama.cpp can be given ids only\n",
-                      codec.vocabulary ? "llama.cpp has none of single characters" : "the model has none");
+        lvn_cli_print(c, "the file has no tokenizer, because %s; llama.cpp accepts only token ids with it\n",
+                      codec.vocabulary ? "llama.cpp supports none of single characters" : "the model has none");
     lvn_cli_add(c, "path", json_string(out));
     lvn_cli_add(c, "parameters", json_integer(total));
     free(weights.scratch);
@@ -506,7 +507,7 @@ static enum lvn_status export_gguf_adapter(struct lvn_cli *c, const struct lvn_p
               "lora.merge_checkpoints, or a folder of PEFT's",
               c->operand[0]);
     LVN_CHECK(!c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
-              "--block-size and --vocab-size are of a whole model, and --adapter writes adapters: leave them out");
+              "--block-size and --vocab-size apply to a whole model, but --adapter writes adapters: leave them out");
     LVN_TRY(begin_file(&a, &path, &part));
     const char *name = lvn_arena_printf(&a, "%.*s", (int)lvn_path_stem(file), file);
     if (!name) return LVN_MEMORY;
@@ -547,9 +548,8 @@ static enum lvn_status refuse_ranks(void)
     struct lvn_identity identity;
     const bool known = lvn_identity_find(&identity) == LVN_OK;
     if (!known) lvn_error_clear();
-    LVN_CHECK(!known || identity.size == 1, ARG,
-              "`levin export` is the work of one process, and %d ranks were started (%s): start one", identity.size,
-              identity.title);
+    LVN_CHECK(!known || identity.size == 1, ARG, "`levin export` runs in one process, but %d were started (%s)",
+              identity.size, identity.title);
     return LVN_OK;
 }
 

@@ -195,7 +195,7 @@ static enum lvn_status read_lines(struct prompts *p, const char *path, const str
     LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "--prompts"));
     LVN_CHECK(lvn_codec_is_text(codec), ARG,
               "--prompts needs a model that reads text, and this one has neither a vocabulary nor a tokenizer in its "
-              "folder; --prompt-ids takes ids");
+              "folder; --prompt-ids accepts ids");
     LVN_TRY(lvn_file_read(path, 64 << 20, &text, &bytes));
     enum lvn_status status = LVN_OK;
     if ((int64_t)strlen(text) < bytes) status = lvn_fail(LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);

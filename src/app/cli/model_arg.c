@@ -85,8 +85,8 @@ static enum lvn_status set_strategy(struct lvn_cli *c)
     if (s->origin[LVN_OPT_trainer_fsdp_reshard].source <= LVN_SOURCE_RECIPE) s->trainer.fsdp_reshard = true;
     LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO1 && s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2,
               ARG,
-              "trainer.strategy %s divides what training keeps beside the parameters, and `levin %s` only reads a "
-              "model: take fsdp, which divides the parameters, ddp, which does not, or auto",
+              "trainer.strategy %s shards gradients or the optimizer's state, but `levin %s` only reads a "
+              "model: use fsdp, which shards the parameters, ddp, which does not, or auto",
               lvn_settings_value(s, LVN_OPT_trainer_strategy, word), c->command->name);
     lvn_cli_count_ranks(c);
     return lvn_values_check_strategy(&s->values);

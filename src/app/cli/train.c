@@ -255,7 +255,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     if (!silent) log_depth(&c->settings);
     if (!silent) warn_unused_sample(&c->settings);
     if (shows) return lvn_ranks_agree(c->ranks, silent ? LVN_OK : lvn_show_batch(c));
-    LVN_TRY(lvn_member_watch_alone(c->ranks->member));
+    LVN_TRY(lvn_member_watch_single_rank(c->ranks->member));
     const char *launch = getenv("LEVIN_LAUNCH") ? lvn_getenv("LEVIN_LAUNCH_ID") : NULL;
     bool begun;
     LVN_TRY(detect_begun(c, launch, &begun));

@@ -106,8 +106,8 @@ static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *lau
     l->request.start_timeout = s->trainer.start_timeout;
     l->request.mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
     const struct lvn_comm_kind *kind = lvn_comm_kind_find(s->trainer.transport); /* NULL: auto */
-    l->request.tcp = kind && kind->meeting == LVN_MEETS_SOCKETS;
-    l->request.mpi = kind && kind->meeting == LVN_MEETS_LAUNCHER;
+    l->request.tcp = kind && kind->connection == LVN_CONNECTED_BY_SOCKETS;
+    l->request.mpi = kind && kind->connection == LVN_CONNECTED_BY_LAUNCHER;
     if (!l->request.mpi_library) return LVN_MEMORY;
     if (l->request.tcp && *l->request.mpi_library)
         lvn_log(LVN_LOG_WARN, "trainer.mpi_library is not used, because trainer.transport is %s", kind->name);

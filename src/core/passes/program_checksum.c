@@ -13,7 +13,7 @@ static int64_t part_of(const struct lvn_params *params, const struct lvn_param *
     const struct lvn_param_block *b = lvn_params_block_of(params, q);
     const int owners = lvn_sharding_owners(s), owner = lvn_sharding_owner(s, s->rank);
     const struct lvn_shard part = lvn_shard_within(b, owners, owner, q->offset, q->count);
-    *at = lvn_shard_place(b, owners, owner, part.first);
+    *at = lvn_shard_offset(b, owners, owner, part.first);
     return part.count;
 }
 

@@ -1,24 +1,24 @@
 /* shard.c - see shard.h. */
 #include "passes/shard.h"
 
-/* Number of pieces 0 to n - 1 that belong to ranks below `rank`, if piece i belongs to rank i modulo size. */
-static int64_t dealt_below(int64_t n, int size, int rank)
+/* Number of pieces 0 to n - 1 that are counted for ranks below `rank`: piece i for rank i modulo size. */
+static int64_t round_robin_below(int64_t n, int size, int rank)
 {
     const int64_t rest = n % size;
     return n / size * rank + (rest < rank ? rest : rank);
 }
 
-static int64_t dealt_to(int64_t n, int size, int rank)
+static int64_t round_robin_of(int64_t n, int size, int rank)
 {
-    return dealt_below(n, size, rank + 1) - dealt_below(n, size, rank);
+    return round_robin_below(n, size, rank + 1) - round_robin_below(n, size, rank);
 }
 
 struct lvn_shard lvn_shard_at(const struct lvn_param_block *b, int size, int rank)
 {
     const int64_t before = b->offset / LVN_NORM_BLOCK, after = before + lvn_norm_blocks(b->count);
     const int64_t end = b->offset + b->count;
-    int64_t first = before + dealt_below(after, size, rank) - dealt_below(before, size, rank);
-    int64_t count = dealt_to(after, size, rank) - dealt_to(before, size, rank);
+    int64_t first = before + round_robin_below(after, size, rank) - round_robin_below(before, size, rank);
+    int64_t count = round_robin_of(after, size, rank) - round_robin_of(before, size, rank);
     first *= LVN_NORM_BLOCK;
     count *= LVN_NORM_BLOCK;
     if (count > 0 && first + count > end) count = end - first; /* the last piece of a block may be shorter */
@@ -34,10 +34,10 @@ struct lvn_shard lvn_shard_within(const struct lvn_param_block *b, int size, int
     return (struct lvn_shard){begin, end > begin ? end - begin : 0};
 }
 
-int64_t lvn_shard_place(const struct lvn_param_block *b, int size, int rank, int64_t element)
+int64_t lvn_shard_offset(const struct lvn_param_block *b, int size, int rank, int64_t element)
 {
     const int64_t before = b->offset / LVN_NORM_BLOCK;
-    return dealt_to(before, size, rank) * LVN_NORM_BLOCK + element - lvn_shard_at(b, size, rank).first;
+    return round_robin_of(before, size, rank) * LVN_NORM_BLOCK + element - lvn_shard_at(b, size, rank).first;
 }
 
 /* The last of n blocks that has parameters; NULL: none has. */
@@ -53,7 +53,7 @@ int64_t lvn_shard_total(const struct lvn_params *params, int size, int rank, boo
     if (!last) last = last_of(params->blocks, params->n_blocks);
     if (!last) return 0;
     const struct lvn_shard s = lvn_shard_at(last, size, rank);
-    return lvn_shard_place(last, size, rank, s.first + s.count);
+    return lvn_shard_offset(last, size, rank, s.first + s.count);
 }
 
 int64_t lvn_gathered_offset(const struct lvn_extents *ranges, int64_t element)

@@ -176,8 +176,8 @@ static enum lvn_status append_ranges(struct lvn_program *p, const struct lvn_pro
     }
     for (int b = 0; b < p->graph->params->n_blocks; b++) {
         if (!find_frozen_shard(p, s, b, &part)) continue;
-        const int64_t at = lvn_shard_place(&p->graph->params->frozen[b], lvn_sharding_owners(s),
-                                           lvn_sharding_owner(s, s->rank), part.first);
+        const int64_t at = lvn_shard_offset(&p->graph->params->frozen[b], lvn_sharding_owners(s),
+                                            lvn_sharding_owner(s, s->rank), part.first);
         const struct lvn_operand range =
             lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, at, part.count);
         LVN_TRY(append_range(p, range, part.first, *sums, n++));

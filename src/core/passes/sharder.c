@@ -47,7 +47,8 @@ bool lvn_sharder_has(const struct sharder *sharder, enum lvn_shards what)
 
 /* --- the list --- */
 
-/* Returned instead of a new instruction when out of memory, so that callers need no check; x->failed is set then. */
+/* Returned instead of a new instruction when out of memory, so that callers need no check; sharder->failed is then
+ * set. */
 static _Thread_local struct lvn_instr spare;
 
 /* Append an instruction; the pointer is valid until the next one. */
@@ -163,8 +164,8 @@ struct lvn_shard lvn_sharder_part(const struct sharder *sharder, const struct lv
 
 int64_t lvn_sharder_part_place(const struct sharder *sharder, const struct lvn_param_block *range, int64_t element)
 {
-    return lvn_shard_place(range, lvn_sharding_owners(sharder->s), lvn_sharding_owner(sharder->s, sharder->s->rank),
-                           element);
+    return lvn_shard_offset(range, lvn_sharding_owners(sharder->s), lvn_sharding_owner(sharder->s, sharder->s->rank),
+                            element);
 }
 
 int64_t lvn_sharder_place(const struct sharder *sharder, enum lvn_shards what, int block, int64_t element)

@@ -83,7 +83,7 @@ static enum lvn_status check_kind(const char *path, const json_t *root)
     {
         const bool unknown = !may_be_set(key), sized = json_object_size(v) || json_array_size(v);
         LVN_CHECK(!unknown || !(sized || json_is_true(v)), UNSUPPORTED,
-                  "%s: it has %.60s, which levin's adapters have not: merge them with PEFT", path, key);
+                  "%s: %.60s is not supported: merge the adapters with PEFT first", path, key);
         if (unknown && (json_is_number(v) || json_is_string(v)))
             lvn_log_once(LVN_LOG_WARN, "%s: levin does not know '%.60s', and ignores it", path, key);
     }

@@ -137,39 +137,28 @@ static const struct lvn_key_word absolute[] = {{"absolute", 0, "absolute positio
 // clang-format off
 #define N(field) LVN_KEY_INT_OF(struct bert, field)
 #define X(field) LVN_KEY_REAL_OF(struct bert, field)
-#define DROPOUT(field, key)                                                                                            \
-    {X(field), .json = key, .recipe = "dropout", .default_value = 0.1, .min = 0, .max = 0.999, .any_time = true,       \
-     .help = "fraction of values that dropout sets to zero in training"}
+#define DROPOUT(field, key) {X(field), .json = key, LVN_KEY_DROPOUT, .default_value = 0.1}
 
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "BertForSequenceClassification"},
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,
-     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"},
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,
-     .max = 1048576, .help = "embedding dimension; a multiple of n_head"},
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,
-     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .default_value = 6, .min = 1,
-     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},
-    {N(intermediate), .json = "intermediate_size", .required = true, .recipe = "intermediate_size", .default_value = 0,
-     .min = 0, .max = 16777216, .default_multiple_of = offsetof(struct bert, n_embd), .default_multiple = 4,
-     .help = "hidden dimension of an MLP; 0: four times n_embd"},
+    {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE},
+    {N(n_embd), .json = "hidden_size", .required = true, LVN_KEY_N_EMBD, .default_value = 192},
+    {N(n_layer), .json = "num_hidden_layers", .required = true, LVN_KEY_N_LAYER, .default_value = 6},
+    {N(n_head), .json = "num_attention_heads", .required = true, LVN_KEY_N_HEAD, .default_value = 6},
+    {N(intermediate), .json = "intermediate_size", .required = true, LVN_KEY_INTERMEDIATE_SIZE,
+     .default_multiple_of = offsetof(struct bert, n_embd), .default_multiple = 4},
     {LVN_KEY_WORD_OF(struct bert, activation), .json = "hidden_act", .default_value = LVN_GELU_ERF,
      .words = lvn_gelu_words},
     DROPOUT(dropout, "hidden_dropout_prob"),
     DROPOUT(dropout_attention, "attention_probs_dropout_prob"),
     {X(dropout_head), .json = "classifier_dropout", .recipe = "dropout", .default_value = -1, .min = -1,
-     .max = 0.999, .null = true, .any_time = true, .help = "fraction of values that dropout sets to zero in training"},
-    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .default_value = 128,
-     .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,
-     .help = "context length in tokens; default: that of the loaded model, or what the task needs"},
+     .max = 0.999, .null = true, .any_time = true, .help = LVN_DROPOUT_HELP},
+    {N(n_positions), .json = "max_position_embeddings", .required = true, LVN_KEY_BLOCK_SIZE},
     {N(types), .json = "type_vocab_size", .default_value = 2, .min = 2, .max = 1024},
-    {X(eps), .json = "layer_norm_eps", .recipe = "norm_eps", .default_value = 1e-12, .min = 1e-30, .max = 1,
-     .help = "epsilon of the norms, added to the variance"},
+    {X(eps), .json = "layer_norm_eps", LVN_KEY_NORM_EPS, .default_value = 1e-12},
     {LVN_KEY_WORD_OF(struct bert, positions), .json = "position_embedding_type", .words = absolute, .read_only = true},
     {LVN_KEY_DTYPE, .json = "dtype"},
-    {LVN_KEY_BOOL_OF(struct bert, bias), .default_value = true, .fixed = true, .recipe = "bias", .words = biases,
-     .help = "biases in linear layers and layer norms"},
+    {LVN_KEY_BOOL_OF(struct bert, bias), .default_value = true, .fixed = true, LVN_KEY_BIAS, .words = biases},
     {LVN_KEY_MUST, .json = "is_decoder", .default_value = false},
     {LVN_KEY_MUST, .json = "add_cross_attention", .default_value = false},
     {.kind = LVN_KEY_END},

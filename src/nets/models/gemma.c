@@ -143,30 +143,18 @@ static const struct lvn_key_word scalings[] = {{"default", LVN_ROTARY_PLAIN, "un
     {N(bos), .json = "bos_token_id", .default_value = -1, .absent = 2, .min = -1, .max = INT32_MAX, .null = true},     \
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 1},                                                       \
     {LVN_KEY_WORD_OF(struct gemma, activation), .json = "hidden_activation", .words = activations},                    \
-    {N(n_layer), .json = "num_hidden_layers", .recipe = "n_layer", .default_value = 6, .absent = 26, .min = 1,         \
-     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},                                              \
-    {N(n_head), .json = "num_attention_heads", .recipe = "n_head", .default_value = 6, .absent = heads, .min = 1,      \
-     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                     \
-    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .default_value = 0, .absent = kv_heads,       \
-     .min = 0, .max = 100000,                                                                                          \
-     .help = "KV heads; each is shared by the same number of query heads; 0: n_head"},                                 \
-    {N(n_embd), .json = "hidden_size", .recipe = "n_embd", .default_value = 192, .absent = 2304, .min = 1,             \
-     .max = 1048576, .help = "embedding dimension; a multiple of n_head"},                                             \
-    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .default_value = 0, .absent = inner,      \
-     .min = 0, .max = 16777216, .help = "hidden dimension of an MLP; 0: what is usual for n_embd"},                    \
-    {N(n_positions), .json = "max_position_embeddings", .recipe = "block_size", .default_value = 128,                  \
-     .absent = positions, .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,                                       \
-     .help = "context length in tokens; default: that of the loaded model, or what the task needs"},                   \
-    {N(vocab_size), .json = "vocab_size", .recipe = "vocab_size", .by_data = true, .absent = vocabulary, .min = 1,     \
-     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"},                \
-    {IS(tied), .json = "tie_word_embeddings", .default_value = true, .recipe = "tied",                                 \
-     .help = "the head shares the embedding's weights"},                                                               \
-    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
-     .max = 0.999, .any_time = true, .help = "fraction of values that dropout sets to zero in training"},              \
+    {N(n_layer), .json = "num_hidden_layers", LVN_KEY_N_LAYER, .default_value = 6, .absent = 26},                      \
+    {N(n_head), .json = "num_attention_heads", LVN_KEY_N_HEAD, .default_value = 6, .absent = heads},                   \
+    {N(n_kv_head), .json = "num_key_value_heads", LVN_KEY_N_KV_HEAD, .absent = kv_heads},                              \
+    {N(n_embd), .json = "hidden_size", LVN_KEY_N_EMBD, .default_value = 192, .absent = 2304},                          \
+    {N(n_inner), .json = "intermediate_size", LVN_KEY_INTERMEDIATE_SIZE, .absent = inner},                             \
+    {N(n_positions), .json = "max_position_embeddings", LVN_KEY_BLOCK_SIZE, .absent = positions},                      \
+    {N(vocab_size), .json = "vocab_size", LVN_KEY_VOCAB_SIZE, .absent = vocabulary},                                   \
+    {IS(tied), .json = "tie_word_embeddings", .default_value = true, LVN_KEY_TIED},                                    \
+    {X(dropout_attention), .json = "attention_dropout", LVN_KEY_DROPOUT, .default_value = 0},                          \
     {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = 256},                                                   \
     {N(query_scalar), .json = "query_pre_attn_scalar", .default_value = 0, .absent = 256, .min = 0, .max = 65536},     \
-    {X(eps), .json = "rms_norm_eps", .default_value = 1e-6, .recipe = "norm_eps", .min = 1e-30, .max = 1,              \
-     .help = "epsilon of the norms, added to the variance"},                                                           \
+    {X(eps), .json = "rms_norm_eps", .default_value = 1e-6, LVN_KEY_NORM_EPS},                                         \
     LVN_KEY_WINDOW(struct gemma, window, window_),                                                                     \
     {LVN_KEY_LIST_OF(struct gemma, layers), .json = "layer_types", .words = lvn_layer_words, .read_only = true},       \
     {LVN_KEY_MUST, .json = "attention_bias", .default_value = 0},                                                      \
@@ -300,7 +288,8 @@ static const struct lvn_head gemma3_heads[] = LVN_DECODER_HEADS("Gemma3", "Gemma
 extern const struct lvn_model lvn_model_gemma2, lvn_model_gemma3;
 
 #define SHARED                                                                                                         \
-    LVN_LLAMA_LAYERS, .files = files, .tiny = tiny, .resolve_defaults = resolve_defaults, .check = check, .build = build
+    LVN_DECODER_DEFAULTS, .files = files, .tiny = tiny, .resolve_defaults = resolve_defaults, .check = check,          \
+                          .build = build
 
 const struct lvn_model lvn_model_gemma2 = {
     .name = "gemma2",

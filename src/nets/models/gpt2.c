@@ -99,7 +99,7 @@ static enum lvn_status check(const void *fields)
     const struct gpt2 *c = fields;
     LVN_TRY(lvn_check_heads(c->n_embd, c->n_head));
     LVN_CHECK(!c->n_inner || c->n_inner == 4 * c->n_embd, UNSUPPORTED,
-              "n_inner is %" PRId64 "; only 4 x n_embd is there", c->n_inner);
+              "n_inner is %" PRId64 "; only 4 x n_embd is supported", c->n_inner);
     return lvn_check_size(c->n_layer, c->n_embd, (double)c->vocab_size + (double)c->n_positions);
 }
 
@@ -115,23 +115,14 @@ static const struct lvn_key_word biases[] = {{NULL, 0, "no biases"}, {NULL, 1, "
 #define X(field) LVN_KEY_REAL_OF(struct gpt2, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct gpt2, field)
 #define SIZES(positions)                                                                                               \
-    {N(n_layer), .json = "n_layer", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,               \
-     .max = 100000,                                                                                                    \
-     .role = LVN_ROLE_LAYERS, .help = "number of blocks"},                                                             \
-    {N(n_head), .json = "n_head", .required = true, .recipe = "n_head", .default_value = 6, .min = 1, .max = 100000,   \
-     .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                                    \
-    {N(n_embd), .json = "n_embd", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,                \
-     .max = 1048576,                                                                                                   \
-     .help = "embedding dimension; a multiple of n_head"},                                                             \
-    {N(n_positions), .json = positions, .required = true, .recipe = "block_size", .default_value = 128, .min = 1,      \
-     .max = 16777216, .role = LVN_ROLE_POSITIONS,                                                                      \
-     .help = "context length in tokens; default: that of the loaded model, or what the task needs"},                   \
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,         \
-     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"}
+    {N(n_layer), .json = "n_layer", .required = true, LVN_KEY_N_LAYER, .default_value = 6},                            \
+    {N(n_head), .json = "n_head", .required = true, LVN_KEY_N_HEAD, .default_value = 6},                               \
+    {N(n_embd), .json = "n_embd", .required = true, LVN_KEY_N_EMBD, .default_value = 192},                             \
+    {N(n_positions), .json = positions, .required = true, LVN_KEY_BLOCK_SIZE},                                         \
+    {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE}
 #define DROPOUT(field, key, rate)                                                                                      \
-    {X(field), .json = key, .recipe = "dropout", .default_value = rate, .min = 0, .max = 0.999, .any_time = true,      \
-     .help = "fraction of values that dropout sets to zero in training"}
-#define BIAS .recipe = "bias", .words = biases, .help = "biases in linear layers and layer norms"
+    {X(field), .json = key, LVN_KEY_DROPOUT, .default_value = rate}
+#define BIAS LVN_KEY_BIAS, .words = biases
 /* Constants of a variant for which its files have no key. */
 #define ALWAYS_ACTIVATION(word)                                                                                        \
     {LVN_KEY_WORD_OF(struct gpt2, activation), .default_value = word, .words = lvn_gelu_words, .fixed = true}

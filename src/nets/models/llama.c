@@ -153,30 +153,17 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},                  \
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 2},                                                       \
     {LVN_KEY_WORD_OF(struct llama, activation), .json = "hidden_act", .words = activations},                           \
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,     \
-     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},                                              \
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .default_value = 6, .min = 1,     \
-     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},                                     \
-    {N(n_kv_head), .json = "num_key_value_heads", .recipe = "n_kv_head", .default_value = 0, .min = 0, .max = 100000,  \
-     .help = "KV heads; each is shared by the same number of query heads; 0: n_head"},                                 \
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,           \
-     .max = 1048576, .help = "embedding dimension; a multiple of n_head"},                                             \
-    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .default_value = 0, .min = 0,             \
-     .max = 16777216, .help = "hidden dimension of an MLP; 0: what is usual for n_embd"},                              \
-    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size",                      \
-     .default_value = 128,                                                                                             \
-     .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,                                                            \
-     .help = "context length in tokens; default: that of the loaded model, or what the task needs"},                   \
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,         \
-     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"},                \
-    {IS(tied), .json = "tie_word_embeddings", .default_value = false, .recipe = "tied",                                \
-     .help = "the head shares the embedding's weights"},                                                               \
-    {X(dropout_attention), .json = "attention_dropout", .recipe = "dropout", .default_value = 0, .min = 0,             \
-     .max = 0.999,                                                                                                     \
-     .any_time = true, .help = "fraction of values that dropout sets to zero in training"},                            \
+    {N(n_layer), .json = "num_hidden_layers", .required = true, LVN_KEY_N_LAYER, .default_value = 6},                  \
+    {N(n_head), .json = "num_attention_heads", .required = true, LVN_KEY_N_HEAD, .default_value = 6},                  \
+    {N(n_kv_head), .json = "num_key_value_heads", LVN_KEY_N_KV_HEAD},                                                  \
+    {N(n_embd), .json = "hidden_size", .required = true, LVN_KEY_N_EMBD, .default_value = 192},                        \
+    {N(n_inner), .json = "intermediate_size", LVN_KEY_INTERMEDIATE_SIZE},                                              \
+    {N(n_positions), .json = "max_position_embeddings", .required = true, LVN_KEY_BLOCK_SIZE},                         \
+    {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE},                                       \
+    {IS(tied), .json = "tie_word_embeddings", .default_value = false, LVN_KEY_TIED},                                   \
+    {X(dropout_attention), .json = "attention_dropout", LVN_KEY_DROPOUT, .default_value = 0},                          \
     {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = head_dim, .role = LVN_ROLE_HEAD_SIZE},                  \
-    {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30,      \
-     .max = 1, .help = "epsilon of the norms, added to the variance"},                                                 \
+    {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, LVN_KEY_NORM_EPS},                       \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
     {LVN_KEY_MUST, .json = "is_causal", .default_value = true},                                                        \
@@ -185,7 +172,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .default_value = 1},                               \
     {LVN_KEY_LIST_OF(struct llama, layers), .json = "layer_types", .words = lvn_layer_words, .read_only = true},       \
     {LVN_KEY_DTYPE, .json = "dtype"}
-#define BIAS .default_value = false, .recipe = "bias", .words = biases, .help = "biases in linear layers"
+#define BIAS .default_value = false, LVN_KEY_BIAS, .words = biases
 /* Constants of a variant for which its files have no key. */
 #define ALWAYS(field, yes) {IS(field), .default_value = yes, .fixed = true}
 #define WINDOW LVN_KEY_WINDOW(struct llama, window, 4096)
@@ -338,7 +325,8 @@ static const struct lvn_head qwen3_heads[] = LVN_DECODER_HEADS("Qwen3", "Qwen3")
 
 extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
 
-#define SHARED LVN_LLAMA_LAYERS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .build = build
+#define SHARED                                                                                                         \
+    LVN_DECODER_DEFAULTS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .build = build
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",

@@ -119,9 +119,6 @@ static enum lvn_status check(const void *fields)
 #define N(field) LVN_KEY_INT_OF(struct neox, field)
 #define X(field) LVN_KEY_REAL_OF(struct neox, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct neox, field)
-#define SHARE(key, word)                                                                                               \
-    .json = key, .recipe = word, .default_value = 0, .min = 0, .max = 0.999, .any_time = true,                         \
-    .help = "fraction of values that dropout sets to zero in training"
 #define ROTARY_SHARE .default_value = 0.25, .min = 0, .max = 1
 static const struct lvn_key keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPTNeoXForCausalLM"},
@@ -129,30 +126,19 @@ static const struct lvn_key keys[] = {
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 0},
     {LVN_KEY_WORD_OF(struct neox, activation), .json = "hidden_act", .default_value = LVN_GELU_ERF,
      .words = lvn_gelu_words},
-    {N(n_layer), .json = "num_hidden_layers", .required = true, .recipe = "n_layer", .default_value = 6, .min = 1,
-     .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"},
-    {N(n_head), .json = "num_attention_heads", .required = true, .recipe = "n_head", .default_value = 6, .min = 1,
-     .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"},
-    {N(n_embd), .json = "hidden_size", .required = true, .recipe = "n_embd", .default_value = 192, .min = 1,
-     .max = 1048576, .help = "embedding dimension; a multiple of n_head"},
-    {N(n_inner), .json = "intermediate_size", .recipe = "intermediate_size", .default_value = 0, .min = 0,
-     .max = 16777216,
-     .help = "hidden dimension of an MLP; 0: what is usual for n_embd"},
-    {N(n_positions), .json = "max_position_embeddings", .required = true, .recipe = "block_size", .default_value = 128,
-     .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,
-     .help = "context length in tokens; default: that of the loaded model, or what the task needs"},
-    {N(vocab_size), .json = "vocab_size", .required = true, .recipe = "vocab_size", .by_data = true, .min = 1,
-     .max = 1073741824, .role = LVN_ROLE_VOCABULARY, .help = "vocabulary size; 0: what the data need"},
-    {IS(bias), .json = "attention_bias", .default_value = true, .recipe = "bias",
-     .help = "biases in the linear layers of attention"},
-    {IS(tied), .json = "tie_word_embeddings", .default_value = false, .recipe = "tied",
-     .help = "the head shares the embedding's weights"},
+    {N(n_layer), .json = "num_hidden_layers", .required = true, LVN_KEY_N_LAYER, .default_value = 6},
+    {N(n_head), .json = "num_attention_heads", .required = true, LVN_KEY_N_HEAD, .default_value = 6},
+    {N(n_embd), .json = "hidden_size", .required = true, LVN_KEY_N_EMBD, .default_value = 192},
+    {N(n_inner), .json = "intermediate_size", LVN_KEY_INTERMEDIATE_SIZE},
+    {N(n_positions), .json = "max_position_embeddings", .required = true, LVN_KEY_BLOCK_SIZE},
+    {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE},
+    {IS(bias), .json = "attention_bias", .default_value = true, LVN_KEY_BIAS},
+    {IS(tied), .json = "tie_word_embeddings", .default_value = false, LVN_KEY_TIED},
     {IS(parallel), .json = "use_parallel_residual", .default_value = true, .recipe = "parallel_residual",
      .help = "attention and MLP both read the input of the block, instead of MLP reading attention's output"},
-    {X(dropout), SHARE("hidden_dropout", "dropout")},
-    {X(dropout_attention), SHARE("attention_dropout", "dropout")},
-    {X(eps), .json = "layer_norm_eps", .default_value = 1e-5, .recipe = "norm_eps", .min = 1e-30, .max = 1,
-     .help = "epsilon of the norms, added to the variance"},
+    {X(dropout), .json = "hidden_dropout", LVN_KEY_DROPOUT, .default_value = 0},
+    {X(dropout_attention), .json = "attention_dropout", LVN_KEY_DROPOUT, .default_value = 0},
+    {X(eps), .json = "layer_norm_eps", .default_value = 1e-5, LVN_KEY_NORM_EPS},
     {X(rotary_share), .json = "rotary_pct", .recipe = "rotary_pct", ROTARY_SHARE,
      .help = "fraction of each head's dimension that rotary embeddings rotate"},
     {X(rotary_share), .json = "rope_parameters.partial_rotary_factor", .read_only = true, ROTARY_SHARE},

@@ -130,18 +130,19 @@ enum lvn_status lvn_check_heads(int64_t n_embd, int64_t n_head)
     const int64_t below = n_embd / n_head * n_head;
     LVN_CHECK(n_embd % n_head == 0, ARG,
               "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), but each head gets an equal share; take %" PRId64 " or another multiple",
+              "), but each head gets an equal share; use %" PRId64 " or another multiple",
               n_embd, n_head, below ? below : n_head);
     return LVN_OK;
 }
 
 enum lvn_status lvn_check_grouped_heads(int64_t n_embd, int64_t n_head, int64_t n_kv_head, int64_t head_size)
 {
-    LVN_CHECK(head_size, ARG,
-              "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
-              "), and model.head_dim (head_dim in a config.json) does not say how many channels a head has; set it, "
-              "or take %" PRId64 " or another multiple",
-              n_embd, n_head, n_embd > n_head ? n_embd / n_head * n_head : n_head);
+    LVN_CHECK(
+        head_size, ARG,
+        "model.n_embd (%" PRId64 ") is not a multiple of model.n_head (%" PRId64
+        "), and model.head_dim (head_dim in a config.json) does not set the number of channels of a head; set it, "
+        "or use %" PRId64 " or another multiple",
+        n_embd, n_head, n_embd > n_head ? n_embd / n_head * n_head : n_head);
     LVN_CHECK(n_head % n_kv_head == 0, ARG,
               "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
               "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
@@ -154,7 +155,7 @@ enum lvn_status lvn_check_size(int64_t n_layer, int64_t n_embd, double rows)
     const double C = (double)n_embd, values = 12.0 * (double)n_layer * C * C + rows * C;
     LVN_CHECK(values < 1e14, ARG,
               "the model would have about %.2g values (model.n_layer %" PRId64 ", model.n_embd %" PRId64
-              "), more than any machine holds; take smaller sizes",
+              "), more than any machine can store; use smaller sizes",
               values, n_layer, n_embd);
     return LVN_OK;
 }

@@ -39,14 +39,41 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
      {"classify", LVN_LABEL_CLASS, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
      {"regress", LVN_LABEL_NUMBER, classifier "ForSequenceClassification", lvn_text_inputs, "score"},                  \
      {.task = NULL}}
-/* Fields of lvn_model: names of layers in files, what LoRA changes, inputs and tasks. */
-#define LVN_LLAMA_LAYERS                                                                                               \
+/* Members of lvn_model: Llama's names of layers in files, the layers that LoRA changes, inputs and tasks. */
+#define LVN_DECODER_DEFAULTS                                                                                           \
     .prefix = "model.",                                                                                                \
     .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
                    "mlp.up_proj, mlp.down_proj",                                                                       \
     .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
     .bounded = true, .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
-/* The key of a head's size. */
+/* Members of the rows of keys that several families have; `levin help` prints one range and one help for each. */
+#define LVN_KEY_N_LAYER                                                                                                \
+    .recipe = "n_layer", .min = 1, .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"
+#define LVN_KEY_N_HEAD                                                                                                 \
+    .recipe = "n_head", .min = 1, .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"
+#define LVN_KEY_N_KV_HEAD                                                                                              \
+    .recipe = "n_kv_head", .default_value = 0, .min = 0, .max = 100000,                                                \
+    .help = "KV heads; each is shared by the same number of query heads; 0: n_head"
+#define LVN_KEY_N_EMBD                                                                                                 \
+    .recipe = "n_embd", .min = 1, .max = 1048576, .help = "embedding dimension; a multiple of n_head"
+#define LVN_KEY_INTERMEDIATE_SIZE                                                                                      \
+    .recipe = "intermediate_size", .default_value = 0, .min = 0, .max = 16777216,                                      \
+    .help = "hidden dimension of an MLP; 0: 4 n_embd; in llama, mistral, qwen2 and qwen3: 8/3 n_embd, rounded up to "  \
+            "a multiple of 256"
+#define LVN_KEY_BLOCK_SIZE                                                                                             \
+    .recipe = "block_size", .default_value = 128, .min = 1, .max = 16777216, .role = LVN_ROLE_POSITIONS,               \
+    .help = "context length in tokens; default: that of the loaded model, or what the task needs"
+#define LVN_KEY_VOCAB_SIZE                                                                                             \
+    .recipe = "vocab_size", .by_data = true, .min = 1, .max = 1073741824, .role = LVN_ROLE_VOCABULARY,                 \
+    .help = "vocabulary size; 0: what the data need"
+#define LVN_KEY_TIED .recipe = "tied", .help = "the head shares the embedding's weights"
+#define LVN_KEY_BIAS                                                                                                   \
+    .recipe = "bias", .help = "biases in linear layers and layer norms; in neox only in attention's linear layers"
+#define LVN_DROPOUT_HELP "fraction of values that dropout sets to zero in training"
+#define LVN_KEY_DROPOUT                                                                                                \
+    .recipe = "dropout", .min = 0, .max = 0.999, .any_time = true, .help = LVN_DROPOUT_HELP
+#define LVN_KEY_NORM_EPS                                                                                               \
+    .recipe = "norm_eps", .min = 1e-30, .max = 1, .help = "epsilon of the norms, added to the variance"
 #define LVN_HEAD_DIM                                                                                                   \
     .recipe = "head_dim", .default_value = 0, .min = 0, .max = 65536, .help = "channels of a head; 0: n_embd / n_head"
 /* Rows of a table of metadata in GGUF files. */

@@ -106,7 +106,7 @@ static enum lvn_status check_wsd(const struct lvn_schedule_options *o, const str
               "share below 1");
     LVN_CHECK(!at->end || at->warmup + steps <= at->end, ARG,
               "schedule.warmup_steps (%" PRId64 " steps) and schedule.wsd_decay_steps (%" PRId64
-              ") are more than schedule.decay_steps (%" PRId64 "); take fewer, or train for longer",
+              ") are more than schedule.decay_steps (%" PRId64 "); use fewer, or train for longer",
               at->warmup, steps, at->end);
     return LVN_OK;
 }
@@ -157,11 +157,11 @@ static enum lvn_status check_fall(const struct lvn_schedule_kind *kind, const st
               kind->name);
     LVN_CHECK(!at.end || at.warmup <= at.end, ARG,
               "schedule.warmup_steps (%s) ends after schedule.decay_steps (%" PRId64
-              "); take fewer, or decay for longer",
+              "); use fewer, or decay for longer",
               text, at.end);
     LVN_CHECK(o->min_lr <= o->lr, ARG,
               "schedule.min_lr (%g) is above optimizer.lr (%g), but the rate falls from optimizer.lr to "
-              "schedule.min_lr; exchange them or take schedule.kind: constant",
+              "schedule.min_lr; exchange them or use schedule.kind: constant",
               o->min_lr, o->lr);
     return kind->check ? kind->check(o, &at) : LVN_OK;
 }

@@ -83,7 +83,7 @@ static enum lvn_status check_model(const struct lvn_task *t, const struct lvn_mo
         if (strcmp(m->tasks[i], t->name) == 0) return LVN_OK;
         lvn_print_append(names, sizeof names, "%s%s", i ? ", " : "", m->tasks[i]);
     }
-    LVN_FAIL(ARG, "task.kind is '%s', and the model '%s' learns %s: leave task.kind out or take another model", t->name,
+    LVN_FAIL(ARG, "task.kind is '%s', and the model '%s' learns %s: leave task.kind out or use another model", t->name,
              m->name, names);
 }
 
@@ -189,7 +189,7 @@ static enum lvn_status check_classes(const struct lvn_task_graph *t, const struc
     if (t->label < 0 || !lvn_label_is_integer(t->task->label.label)) return LVN_OK;
     const struct lvn_field *f = &fields->field[t->label];
     LVN_CHECK(f->below <= d->dim[d->rank - 1], ARG,
-              "the data have %lld classes in '%s', and the model '%s' knows %lld: take another model or other data",
+              "the data have %lld classes in '%s', and the model '%s' supports %lld: use another model or other data",
               (long long)f->below, f->name, m->name, (long long)d->dim[d->rank - 1]);
     return LVN_OK;
 }

@@ -17,7 +17,9 @@ void lvn_comm_init(struct lvn_comm *comm, const struct lvn_comm_ops *ops, int ra
 /* The kind of a communicator in host memory, if the caller has not chosen one. */
 static const struct lvn_comm_kind *kind_for(const struct lvn_comm_options *o)
 {
-    return lvn_comm_kind_meeting(o->size == 1 ? LVN_MEETS_NOBODY : o->sockets ? LVN_MEETS_SOCKETS : LVN_MEETS_LAUNCHER);
+    return lvn_comm_kind_by_connection(o->size == 1 ? LVN_NOT_CONNECTED
+                                       : o->sockets ? LVN_CONNECTED_BY_SOCKETS
+                                                    : LVN_CONNECTED_BY_LAUNCHER);
 }
 
 /* Rank 0 creates the id of the communicator and broadcasts it. It broadcasts its status too, so that no rank waits for

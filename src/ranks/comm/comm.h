@@ -35,14 +35,14 @@ struct lvn_device;
 enum { LVN_COMM_ID = 128 };
 struct lvn_comm_options {
     int rank, size;                   /* from the launcher; size 1 selects `self` */
-    const struct lvn_comm_kind *kind; /* NULL: the first kind in the table whose `meeting` matches these options */
+    const struct lvn_comm_kind *kind; /* NULL: the first kind in the table whose `connection` matches these options */
     const char *library;              /* trainer.mpi_library; "" or NULL: the library of the launcher */
     const char *launcher; /* a name of cluster/identity/launcher_envs.def; determines which MPI libraries are usable */
     double timeout;       /* maximum seconds to wait for the other ranks to join; 0: no limit */
     int cpu;              /* 1 + the CPU to which the communicator's thread is bound; 0: not bound */
     int per_host;         /* ranks per host; 0: all are on one host, until lvn_comm_set_hosts() */
     const int *sockets;   /* [size] connected sockets to the other ranks; the communicator closes them; NULL: none */
-    int64_t cut;          /* maximum bytes of a single message; 0: the default (other values are for tests) */
+    int64_t max_message_bytes; /* of a single message; 0: the default (other values are for tests) */
     /* For kinds that transfer device memory: */
     struct lvn_device *device; /* of this rank */
     struct lvn_comm *over;     /* a communicator in host memory between the same ranks, which outlives this one */

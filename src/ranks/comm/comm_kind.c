@@ -23,14 +23,14 @@ const struct lvn_comm_kind *lvn_comm_kind_find(const char *name)
     return NULL;
 }
 
-const struct lvn_comm_kind *lvn_comm_kind_meeting(enum lvn_meeting meeting)
+const struct lvn_comm_kind *lvn_comm_kind_by_connection(enum lvn_connection connection)
 {
     int i = 0;
-    while (lvn_comm_kind_at(i) && lvn_comm_kind_at(i)->meeting != meeting) i++;
+    while (lvn_comm_kind_at(i) && lvn_comm_kind_at(i)->connection != connection) i++;
     return lvn_comm_kind_at(i);
 }
 
 bool lvn_comm_kind_connects(const struct lvn_comm_kind *kind)
 {
-    return kind->meeting == LVN_MEETS_LAUNCHER || kind->meeting == LVN_MEETS_SOCKETS;
+    return kind->connection == LVN_CONNECTED_BY_LAUNCHER || kind->connection == LVN_CONNECTED_BY_SOCKETS;
 }

@@ -13,23 +13,23 @@ struct lvn_library;
 struct lvn_transport;
 
 /* How the ranks of a communicator find each other. */
-enum lvn_meeting {
-    LVN_MEETS_NOBODY,   /* there is only one rank */
-    LVN_MEETS_LAUNCHER, /* the launcher connects the ranks, if it can (struct lvn_launcher_env, without_mpi) */
-    LVN_MEETS_SOCKETS,  /* connected sockets, which the rendezvous provides (cluster/rendezvous/mesh.h) */
-    LVN_MEETS_COMM,     /* a communicator in host memory, over which rank 0 broadcasts an id */
+enum lvn_connection {
+    LVN_NOT_CONNECTED,         /* there is only one rank */
+    LVN_CONNECTED_BY_LAUNCHER, /* the launcher connects the ranks, if it can (struct lvn_launcher_env, without_mpi) */
+    LVN_CONNECTED_BY_SOCKETS,  /* connected sockets, which the rendezvous provides (cluster/rendezvous/mesh.h) */
+    LVN_CONNECTED_BY_COMM,     /* a communicator in host memory, over which rank 0 broadcasts an id */
 };
 
 struct lvn_comm_kind {
     const char *name;        /* value of trainer.transport, if it connects CPUs */
     const char *description; /* a noun phrase, for the help of trainer.transport and for messages */
-    enum lvn_meeting meeting;
+    enum lvn_connection connection;
     const char *memory;          /* the backend whose device memory it transfers; NULL: host memory */
     struct lvn_library *library; /* for `levin doctor`; NULL: none, or a different one for each launcher */
 
     const struct lvn_transport *transport; /* moves messages for an engine; NULL: open() creates the communicator */
     enum lvn_status (*open)(struct lvn_comm **out, const struct lvn_comm_options *o);
-    /* For kinds with LVN_MEETS_COMM: load the library from a path, or, if "" or NULL, where the loader finds it.
+    /* For kinds with LVN_CONNECTED_BY_COMM: load the library from a path, or, if "" or NULL, where the loader finds it.
      * describe: name and version, for display. */
     enum lvn_status (*load)(const char *library, char describe[400]);
     /* Create an id for one communicator; its rank 0 calls it. */
@@ -40,8 +40,8 @@ struct lvn_comm_kind {
 const struct lvn_comm_kind *lvn_comm_kind_at(int i);
 /* The row of this name; NULL: none. */
 const struct lvn_comm_kind *lvn_comm_kind_find(const char *name);
-/* The first row with this meeting. */
-const struct lvn_comm_kind *lvn_comm_kind_meeting(enum lvn_meeting meeting);
+/* The first row whose ranks connect in this way. */
+const struct lvn_comm_kind *lvn_comm_kind_by_connection(enum lvn_connection connection);
 /* True if it is a valid value of trainer.transport. */
 bool lvn_comm_kind_connects(const struct lvn_comm_kind *kind);
 

@@ -45,4 +45,4 @@ static enum lvn_status open_self(struct lvn_comm **out, const struct lvn_comm_op
 }
 
 const struct lvn_comm_kind lvn_comm_kind_self = {
-    .name = "self", .description = "one rank alone", .meeting = LVN_MEETS_NOBODY, .open = open_self};
+    .name = "self", .description = "one rank alone", .connection = LVN_NOT_CONNECTED, .open = open_self};

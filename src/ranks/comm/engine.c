@@ -95,7 +95,7 @@ static int issue(struct lvn_engine *engine, struct lvn_request *request, bool *m
     const struct lvn_transport *transport = engine->transport;
     for (int h = 0; h < 2 && request->at < request->count; h++) {
         if (request->busy & 1 << h) continue;
-        int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)request->type), max = engine->options.cut / bytes;
+        int64_t bytes = lvn_dtype_bytes((enum lvn_dtype)request->type), max = engine->options.max_message_bytes / bytes;
         int64_t n = request->count - request->at < max ? request->count - request->at : max;
         char *x = (char *)request->x + request->at * bytes;
         int code = request->kind == LVN_REQUEST_BROADCAST
@@ -113,8 +113,9 @@ static int issue(struct lvn_engine *engine, struct lvn_request *request, bool *m
 static int issue_message(struct lvn_engine *engine, struct lvn_request *request)
 {
     const struct lvn_transport *transport = engine->transport;
-    int64_t cut = engine->options.cut, whole = request->count / cut * cut, rest = request->count - whole;
-    for (int h = 0; h < 2; h++) { /* a multiple of the cut as one message of large elements, then the rest */
+    const int64_t max = engine->options.max_message_bytes;
+    int64_t whole = request->count / max * max, rest = request->count - whole;
+    for (int h = 0; h < 2; h++) { /* a multiple of `max` as one message of large elements, then the rest */
         int64_t n = h ? rest : whole;
         if (!n && (h == 0 || whole)) continue; /* an empty message is sent too */
         char *x = (char *)request->x + (h ? whole : 0);
@@ -333,7 +334,7 @@ static void back_off(struct lvn_engine *engine, int64_t idle)
         sched_yield();
     } else if (!pending(engine)) {
         sleep_at_most(engine, sleep_time(idle - SPIN_POLLS, IDLE_SLEEP_FIRST, IDLE_SLEEP_MAX), awaited);
-        engine->transport->poke(engine->whole.state);
+        engine->transport->make_progress(engine->whole.state);
     } else if (!awaited) {
         sleep_at_most(engine, sleep_time(idle, BUSY_SLEEP_FIRST, BUSY_SLEEP_MAX), awaited);
     } else if (idle > YIELD_POLLS) {

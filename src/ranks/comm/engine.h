@@ -2,7 +2,8 @@
  * tests measure it.
  *
  * Callers submit requests to a queue; one thread (engine.c) issues and polls them. A transport (mpi.c, tcp.c, or
- * threads of one process in tests) moves bytes between ranks; all its calls are nonblocking, and made by that thread.
+ * threads of one process in tests) moves bytes between ranks. That thread makes all its calls; join(), barrier(),
+ * split() and all_reduce_blocking() may block, no others.
  * exchange.c implements sums and gathers of long vectors with messages. */
 #ifndef LVN_ENGINE_H
 #define LVN_ENGINE_H
@@ -24,9 +25,9 @@ struct lvn_group_split {
 enum { LVN_HANDLE_BYTES = 8 };
 struct lvn_transport {
     /* Join the other ranks. *state: in, the argument of lvn_engine_open(); out, the state that is passed to the
-     * other calls. describe: for display. */
-    enum lvn_status (*join)(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
-                            int describe_bytes);
+     * other calls. description: for display. */
+    enum lvn_status (*join)(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *description,
+                            int description_bytes);
     /* Collective: all ranks have finished. */
     void (*barrier)(void *state);
     /* Free the state; the other ranks may not have finished. */
@@ -40,7 +41,7 @@ struct lvn_transport {
     int (*broadcast)(void *state, void *x, int64_t bytes, int root, void *handle);
     /* Which of n handles are complete (they become null handles): *n_done indices in `done`. */
     int (*test)(void *state, void *handles, int n, int *n_done, int *done);
-    void (*poke)(void *state); /* make progress for other ranks while no request is in progress */
+    void (*make_progress)(void *state); /* for other ranks, while this rank has no request in progress */
     void (*error)(void *state, int code, char *text, int bytes);
     void (*abort)(void *state, void *code); /* terminate all ranks with *(int *)code; NULL: not supported */
     /* Create the state of a group for the calls from clear() to error(), which then use ranks

@@ -27,8 +27,9 @@ static bool wait_until_opened(struct lvn_engine *engine)
 
 static enum lvn_status start(struct lvn_engine *engine)
 {
-    if (engine->options.cut <= 0) engine->options.cut = (int64_t)1 << 30;
-    engine->options.cut = (engine->options.cut + 63) / 64 * 64;
+    int64_t *max = &engine->options.max_message_bytes;
+    if (*max <= 0) *max = (int64_t)1 << 30;
+    *max = (*max + 63) / 64 * 64;
     pthread_mutex_init(&engine->lock, NULL);
     lvn_condition_init(&engine->work_available);
     lvn_condition_init(&engine->request_done);

@@ -4,7 +4,8 @@
  * Handles are ints in MPICH's ABI and pointers in the others; both are stored in a word whose low half is read as an
  * int argument (x86-64 and 64-bit ARM, little-endian). Arrays of requests have the layout of the ABI.
  *
- * Only MPI_Init_thread and MPI_Finalize may block, and all calls are made by the engine's thread. */
+ * Init_thread, Finalize, Comm_split and the all-reduce for measurements block; all other communication is
+ * nonblocking. The engine's thread makes all calls. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -100,11 +101,12 @@ static void clear(void *state, void *handle)
     memcpy(handle, &mpi->no_request, (size_t)mpi->handle_bytes); /* little-endian */
 }
 
+/* A count is an int, so a multiple of max_bytes is sent as elements of a larger type. */
 static void count_and_type(const struct mpi *mpi, int64_t bytes, int *count, lvn_mpi *type)
 {
-    bool whole = bytes && bytes % mpi->max_bytes == 0;
-    *count = (int)(whole ? bytes / mpi->max_bytes : bytes);
-    *type = whole ? mpi->long_element : mpi->byte;
+    bool multiple = bytes && bytes % mpi->max_bytes == 0;
+    *count = (int)(multiple ? bytes / mpi->max_bytes : bytes);
+    *type = multiple ? mpi->long_element : mpi->byte;
 }
 
 static int send_bytes(void *state, const void *x, int64_t bytes, int to, int tag, void *handle)
@@ -161,7 +163,7 @@ static int test(void *state, void *handles, int n, int *n_done, int *done)
     return code;
 }
 
-static void poke(void *state)
+static void make_progress(void *state)
 {
     struct mpi *mpi = state;
     int flag;
@@ -226,7 +228,8 @@ static void sleep_us(int microseconds)
 }
 
 /* A small all-reduce, polled; false: it failed, or took longer than `seconds` (0: no limit). */
-static bool agree(struct mpi *mpi, void *x, int count, enum lvn_dtype type, enum lvn_reduce op, double seconds)
+static bool all_reduce_polled(struct mpi *mpi, void *x, int count, enum lvn_dtype type, enum lvn_reduce op,
+                              double seconds)
 {
     void *handle = NULL;
     double end = lvn_seconds() + seconds;
@@ -248,8 +251,9 @@ static bool one_host(struct mpi *mpi)
     gethostname(name, sizeof name - 1);
     uint64_t h = 1469598103934665603U;
     for (const char *p = name; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211U;
-    int64_t both[2] = {(int64_t)(h >> 2), -(int64_t)(h >> 2)};
-    return agree(mpi, both, 2, LVN_I64, LVN_MIN, 0) && both[0] == -both[1];
+    h >>= 2; /* so that it can be negated as a signed number */
+    int64_t both[2] = {(int64_t)h, -(int64_t)h};
+    return all_reduce_polled(mpi, both, 2, LVN_I64, LVN_MIN, 0) && both[0] == -both[1];
 }
 
 static enum lvn_status check_world(struct mpi *mpi, const struct lvn_comm_options *o, const char *version)
@@ -290,28 +294,30 @@ static enum lvn_status check_environment(const struct mpi *mpi, const struct lvn
     return LVN_OK;
 }
 
-static enum lvn_status start(struct mpi *mpi, const struct lvn_comm_options *o, char *describe, int describe_bytes)
+static enum lvn_status start(struct mpi *mpi, const struct lvn_comm_options *o, char *description,
+                             int description_bytes)
 {
     char version[128] = "";
     LVN_TRY(lvn_mpi_find(&mpi->library, o->library, o->launcher));
     LVN_TRY(bind_symbols(mpi));
     LVN_TRY(check_environment(mpi, o));
     short_version(mpi, version, sizeof version);
-    int given = 0, code = lvn_mpi_guarded(mpi->Init_thread, mpi->funneled, &given);
+    int provided = 0, code = lvn_mpi_guarded(mpi->Init_thread, mpi->funneled, &provided);
     LVN_CHECK(code != LVN_MPI_CRASHED, COMM, "%s (%s) crashed in MPI_Init%s; start again", version, mpi->library.path,
               mpi->library.abi == LVN_ABI_OPENMPI ? ", as Open MPI may if ranks start at different times" : "");
     LVN_CHECK(!code, COMM, "%s (%s) could not start: error %d", version, mpi->library.path, code);
     LVN_TRY(check_world(mpi, o, version));
     mpi->Comm_set_errhandler(mpi->world, mpi->errors_return);
-    LVN_CHECK(given >= mpi->funneled, UNSUPPORTED, "%s (%s) does not support threads; use one that was built with them",
+    LVN_CHECK(provided >= mpi->funneled, UNSUPPORTED,
+              "%s (%s) does not provide MPI_THREAD_FUNNELED; use an MPI that was built with support for threads",
               version, mpi->library.path);
     mpi->finalize_timeout = o->timeout > 0 ? o->timeout : 60;
-    mpi->max_bytes = o->cut;
+    mpi->max_bytes = o->max_message_bytes;
     if (mpi->Type_contiguous((int)mpi->max_bytes, mpi->byte, &mpi->long_element) ||
         mpi->Type_commit(&mpi->long_element))
         LVN_FAIL(UNSUPPORTED, "%s cannot create a type of %lld bytes", version, (long long)mpi->max_bytes);
     mpi->linger = mpi->ucx && (getenv("UCX_TLS") || !one_host(mpi));
-    snprintf(describe, (size_t)describe_bytes, "%s (%s), %s", version, mpi->library.path, mpi->library.reason);
+    snprintf(description, (size_t)description_bytes, "%s (%s), %s", version, mpi->library.path, mpi->library.reason);
     return LVN_OK;
 }
 
@@ -323,12 +329,12 @@ static void release(void *state)
     free(mpi);
 }
 
-static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
-                            int describe_bytes)
+static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *description,
+                            int description_bytes)
 {
     struct mpi *mpi = lvn_calloc(1, sizeof *mpi);
     if (!mpi) return LVN_MEMORY;
-    enum lvn_status status = start(mpi, o, describe, describe_bytes);
+    enum lvn_status status = start(mpi, o, description, description_bytes);
     *handle_bytes = mpi->handle_bytes;
     if (status == LVN_OK)
         *state = mpi;
@@ -343,7 +349,7 @@ static void barrier(void *state)
 {
     struct mpi *mpi = state;
     int32_t one = 1;
-    mpi->finalize = agree(mpi, &one, 1, LVN_I32, LVN_SUM, mpi->finalize_timeout);
+    mpi->finalize = all_reduce_polled(mpi, &one, 1, LVN_I32, LVN_SUM, mpi->finalize_timeout);
     if (mpi->linger && mpi->finalize) sleep_us(300000);
 }
 
@@ -357,11 +363,13 @@ static const struct lvn_transport transport = {.join = join,
                                                .all_reduce_blocking = all_reduce_blocking,
                                                .broadcast = broadcast,
                                                .test = test,
-                                               .poke = poke,
+                                               .make_progress = make_progress,
                                                .error = error,
                                                .abort = abort_all,
                                                .split = split,
                                                .release_group = release_group};
 
-const struct lvn_comm_kind lvn_comm_kind_mpi = {
-    .name = "mpi", .description = "the MPI of their launcher", .meeting = LVN_MEETS_LAUNCHER, .transport = &transport};
+const struct lvn_comm_kind lvn_comm_kind_mpi = {.name = "mpi",
+                                                .description = "the MPI of the launcher that started the ranks",
+                                                .connection = LVN_CONNECTED_BY_LAUNCHER,
+                                                .transport = &transport};

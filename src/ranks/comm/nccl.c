@@ -354,7 +354,7 @@ static enum lvn_status split(struct lvn_comm *comm, struct lvn_comm **out, int c
 
 const struct lvn_comm_kind lvn_comm_kind_nccl = {.name = "nccl",
                                                  .description = "NVIDIA's NCCL, from device to device",
-                                                 .meeting = LVN_MEETS_COMM,
+                                                 .connection = LVN_CONNECTED_BY_COMM,
                                                  .memory = "cuda",
                                                  .library = &library,
                                                  .open = open_comm,

@@ -2,7 +2,8 @@
  *
  * Messages are those of tcp_connections.h. Reductions and broadcasts use a binomial tree: up to rank 0 in a fixed
  * order, and down again, which gives the same bits on all ranks. The engine uses them for short vectors only; long
- * ones are exchanged with messages (exchange.c). The engine's thread makes all calls; test() and poke() make progress.
+ * ones are exchanged with messages (exchange.c). The engine's thread makes all calls; test() and make_progress() move
+ * bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,7 +263,7 @@ static int all_reduce_blocking(void *state, void *x, int64_t count, enum lvn_dty
     return code;
 }
 
-static void poke(void *state)
+static void make_progress(void *state)
 {
     (void)lvn_tcp_connections_progress(((struct tcp *)state)->connections); /* the next request reports an error */
 }
@@ -289,8 +290,8 @@ static void release(void *state)
     free(w);
 }
 
-static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
-                            int describe_bytes)
+static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *description,
+                            int description_bytes)
 {
     struct whole *w = lvn_calloc(1, sizeof *w);
     if (!w) return LVN_MEMORY;
@@ -302,7 +303,7 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
     }
     *state = w;
     *handle_bytes = (int)sizeof(struct operation *);
-    snprintf(describe, (size_t)describe_bytes, "levin's TCP connections");
+    snprintf(description, (size_t)description_bytes, "levin's TCP connections");
     return LVN_OK;
 }
 
@@ -348,7 +349,7 @@ static const struct lvn_transport transport = {.join = join,
                                                .all_reduce_blocking = all_reduce_blocking,
                                                .broadcast = broadcast,
                                                .test = test,
-                                               .poke = poke,
+                                               .make_progress = make_progress,
                                                .error = error,
                                                .split = split,
                                                .release_group = release_group};
@@ -357,5 +358,5 @@ const struct lvn_comm_kind lvn_comm_kind_tcp = {
     .name = "tcp",
     .description = "levin's TCP connections, which need a rendezvous: levin launch, or MASTER_ADDR and "
                    "MASTER_PORT",
-    .meeting = LVN_MEETS_SOCKETS,
+    .connection = LVN_CONNECTED_BY_SOCKETS,
     .transport = &transport};

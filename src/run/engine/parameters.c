@@ -76,8 +76,8 @@ struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n,
     }
     const struct lvn_param_block *block = lvn_params_block_of(n->params, p);
     w.at = packed ? p->packed_offset
-                  : each * (sharded ? lvn_shard_place(block, owners, lvn_sharding_owner(&n->sharding, rank),
-                                                      p->offset + w.first)
+                  : each * (sharded ? lvn_shard_offset(block, owners, lvn_sharding_owner(&n->sharding, rank),
+                                                       p->offset + w.first)
                                     : p->offset + w.first);
     if (w.memory && w.memory->host && w.count) w.host = (char *)w.memory->host + w.at;
     return w;

@@ -124,10 +124,11 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const s
     const char *library = v->trainer.mpi_library; /* NULL: options were not read, which also holds for the next one */
     const struct lvn_comm_kind *wanted = v->trainer.transport ? lvn_comm_kind_find(v->trainer.transport) : NULL;
     const bool no_mpi = identity->without_mpi && !(library && *library);
-    *kind = lvn_comm_kind_meeting(LVN_MEETS_NOBODY);
+    *kind = lvn_comm_kind_by_connection(LVN_NOT_CONNECTED);
     if (identity->size == 1) return LVN_OK;
-    *kind = wanted ? wanted : lvn_comm_kind_meeting(no_mpi ? LVN_MEETS_SOCKETS : LVN_MEETS_LAUNCHER);
-    LVN_CHECK(!wanted || wanted->meeting != LVN_MEETS_LAUNCHER || !no_mpi, ARG,
+    *kind =
+        wanted ? wanted : lvn_comm_kind_by_connection(no_mpi ? LVN_CONNECTED_BY_SOCKETS : LVN_CONNECTED_BY_LAUNCHER);
+    LVN_CHECK(!wanted || wanted->connection != LVN_CONNECTED_BY_LAUNCHER || !no_mpi, ARG,
               "trainer.transport is %s, and this is rank %d of %d of %s (%s, %s): %s", wanted->name, identity->rank,
               identity->size, identity->title, identity->rank_from, identity->size_from, identity->without_mpi);
     return LVN_OK;
@@ -153,7 +154,7 @@ static enum lvn_status connect(struct lvn_ranks *r, const struct lvn_values *v, 
     const struct lvn_comm_kind *kind;
     LVN_TRY(lvn_ranks_transport(&r->identity, v, &kind));
     if (r->size > 1) LVN_TRY(check_library(v));
-    const bool by_sockets = kind->meeting == LVN_MEETS_SOCKETS;
+    const bool by_sockets = kind->connection == LVN_CONNECTED_BY_SOCKETS;
     const bool heartbeat_first = !by_sockets && lvn_getenv("LEVIN_RENDEZVOUS") && r->size > 1;
     r->join_timeout = v->trainer.rank_timeout;
     if (heartbeat_first) r->join_timeout = v->trainer.start_timeout;

@@ -10,7 +10,7 @@
 
 struct search {
     struct lvn_session *session;
-    void *buffer; /* for the largest value, if the host cannot access it */
+    void *buffer; /* as large as the largest value; for values that the host must copy */
     char found[192];
 };
 
@@ -30,7 +30,8 @@ static bool finite_values(const struct search *s, const struct lvn_operand *o)
     if (v->buffer >= LVN_BUFFER_INPUT) return true;
     const void *p = bytes_of(s, v);
     if (!p) return true;
-    /* The rest of a value may contain data that other ranks have not sent yet, or elements of another type. */
+    /* Values of other types are reductions of values of these, which are checked.
+     * The rest of a value may contain data that other ranks have not sent yet, or elements of another type. */
     const bool is_range = lvn_desc_contiguous(&o->desc);
     const int64_t from = is_range ? o->desc.offset : 0;
     const int64_t end = is_range ? from + lvn_desc_count(&o->desc) : v->bytes / lvn_dtype_bytes(o->desc.dtype);

@@ -88,7 +88,7 @@ static enum lvn_status divide(struct lvn_train_programs *programs, const int64_t
         LVN_CHECK(
             programs->values->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
             "trainer.strategy %s exchanges gradients or parameters in every micro-batch, so all ranks must have "
-            "the same number, but rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: take a "
+            "the same number, but rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: use a "
             "trainer.batch_size that the ranks can share equally, or zero1",
             lvn_strategy_name(programs->values, programs->reduction.sharding.sharded), i,
             programs->leaf[i + 1] - programs->leaf[i], rank, programs->accumulation, programs->global_micro_batches);

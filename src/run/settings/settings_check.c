@@ -389,7 +389,7 @@ static enum lvn_status divide_batch(struct levin_settings *s)
         divisors(batch, list, sizeof list);
         LVN_FAIL(ARG,
                  "the batch of %" PRId64 " cannot be cut into trainer.accumulate_grad_batches (%" PRId64
-                 ") equal micro-batches; take %s",
+                 ") equal micro-batches; use %s",
                  batch, n, list);
     }
     LVN_CHECK(is_open(s, LVN_OPT_trainer_micro_batch_size) || !micro || micro == batch / n, ARG,
@@ -453,7 +453,7 @@ static enum lvn_status finish_batch(struct levin_settings *s)
     if (micro && batch % micro) {
         char list[LVN_VALUE_TEXT];
         divisors(batch, list, sizeof list);
-        LVN_FAIL(ARG, "the batch of %" PRId64 " is not a multiple of trainer.micro_batch_size (%" PRId64 "); take %s",
+        LVN_FAIL(ARG, "the batch of %" PRId64 " is not a multiple of trainer.micro_batch_size (%" PRId64 "); use %s",
                  batch, micro, list);
     }
     return LVN_OK;

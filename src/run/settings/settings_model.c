@@ -46,7 +46,7 @@ static enum lvn_status refuse_fixed(const struct lvn_model *m, const struct lvn_
     for (const struct lvn_model *const *o = lvn_models(); *o; o++) {
         const struct lvn_key *other =
             lvn_model_file_variant(*o) == lvn_model_file_variant(m) ? lvn_key_find(*o, k->recipe) : NULL;
-        if (other && !other->fixed) lvn_print_append(others, sizeof others, " or take %s", (*o)->name);
+        if (other && !other->fixed) lvn_print_append(others, sizeof others, " or use %s", (*o)->name);
     }
     LVN_FAIL(ARG, "%s: %s contradicts model.kind: %s, which has %s; leave it out%s", key, lvn_key_text(k, value, text),
              m->name, has ? has : "another value", others);

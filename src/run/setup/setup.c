@@ -369,9 +369,9 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct levin
               "the model '%s' is a %s, which has no head for task.kind=%s: train it for that first", m->pretrained.path,
               c->head->architecture, m->task->name);
     LVN_CHECK(!fewer || (s->task.fresh_head && !evaluates), ARG,
-              "the data have %lld classes in '%s', and the head of the model '%s' knows %lld%s", (long long)classes,
+              "the data have %lld classes in '%s', and the head of the model '%s' supports %lld%s", (long long)classes,
               m->task->label.name, m->pretrained.path, (long long)c->classes,
-              evaluates ? ": take another model or other data" : "; set task.fresh_head=true to start with a new head");
+              evaluates ? ": use another model or other data" : "; set task.fresh_head=true to start with a new head");
     if (!other && !(s->task.fresh_head && !evaluates)) return LVN_OK;
     lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path,
             c->head->architecture, head->architecture);

@@ -238,8 +238,7 @@ static void note_unlabeled(struct trainer *trainer)
     snprintf(trainer->text, sizeof trainer->text,
              "no label of step %lld counts, so it has no loss and changes nothing. The number of such steps is "
              "reported at the end of the run. Check the labels, or use a larger trainer.batch_size, or a larger "
-             "task.mask_fraction if "
-             "tokens are masked",
+             "task.mask_fraction if tokens are masked",
              (long long)trainer->running.step);
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }

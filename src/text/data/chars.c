@@ -145,7 +145,7 @@ static void close_chars(struct lvn_dataset *d)
 extern const struct lvn_dataset_kind lvn_dataset_chars;
 const struct lvn_dataset_kind lvn_dataset_chars = {
     .name = "chars",
-    .help = "characters of a UTF-8 text; the last tenth validates",
+    .help = "characters of a UTF-8 text; the last tenth is used for validation",
     .typical_vocab = 65,
     .is_text = true,
     .mixes = true,

@@ -16,7 +16,7 @@ enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t,
     for (int i = 0; i < 5; i++) m->special[i] = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
     m->mask = m->special[4];
     LVN_CHECK(m->mask >= 0, ARG,
-              "the tokenizer '%s' has no token [MASK], which task.kind=mlm hides words behind: take one that has it",
+              "the tokenizer '%s' has no token [MASK], which replaces words for task.kind=mlm: use one that has it",
               t->path);
     LVN_CHECK(
         !whole_words || (t->wordpiece && t->wordpiece->n_prefix), ARG,

@@ -168,8 +168,7 @@ static void evaluates_and_generates(void **state)
     if (levin_run_evaluate(r, "val")) fail_msg("%s", levin_error_text());
     assert_true(fabs(levin_run_value(r, "val_loss") - train) < 0.2);
     ASSERT_FAILS(ARG, "the data has no split 'test'", (enum lvn_status)levin_run_evaluate(r, "test"));
-    ASSERT_FAILS(ARG, "'best' is no part of data: train, val and test are",
-                 (enum lvn_status)levin_run_evaluate(r, "best"));
+    ASSERT_FAILS(ARG, "'best' is not a split; use train, val or test", (enum lvn_status)levin_run_evaluate(r, "best"));
     if (levin_run_generate(r, "the owl", &text)) fail_msg("%s", levin_error_text());
     assert_memory_equal(text, "the owl", 7);
     assert_int_equal(strlen(text), 37);

@@ -55,7 +55,7 @@ static void assert_text(struct lvn_peer *p, double now, const char *expected)
     lvn_text_release(&t);
 }
 
-/* Beats alone are no news; half of the limit, the limit. */
+/* Heartbeats without progress: a hang is suspected at half of the limit, and detected at the limit. */
 static void nobody_moves(void **state)
 {
     (void)state;
@@ -64,8 +64,8 @@ static void nobody_moves(void **state)
     for (double now = 1000.5; now < 1700; now += 0.5) {
         for (int i = 0; i < N; i++) heartbeat(&p[i], p[i], now);
         enum lvn_hang_state expected = now < 1300 ? LVN_HANG_NONE : now < 1600 ? LVN_HANG_SUSPECTED : LVN_HANG_DETECTED;
-        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, LIMIT), expected);
-        assert_int_equal(lvn_hang_detector_judge(at(p, now), N, 0), LVN_HANG_NONE);
+        assert_int_equal(lvn_hang_detector_state(at(p, now), N, LIMIT), expected);
+        assert_int_equal(lvn_hang_detector_state(at(p, now), N, 0), LVN_HANG_NONE);
     }
 }
 
@@ -77,14 +77,14 @@ static void one_is_silent(void **state)
     begin(p, 1000);
     at(p, 2000);
     p[1].last_heard = 1299;
-    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_NONE);
+    assert_int_equal(lvn_hang_detector_state(p, N, LIMIT), LVN_HANG_NONE);
     p[1].last_heard = 1301;
-    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_SUSPECTED);
+    assert_int_equal(lvn_hang_detector_state(p, N, LIMIT), LVN_HANG_SUSPECTED);
     p[1].last_heard = 1601;
-    assert_int_equal(lvn_hang_detector_judge(p, N, LIMIT), LVN_HANG_DETECTED);
+    assert_int_equal(lvn_hang_detector_state(p, N, LIMIT), LVN_HANG_DETECTED);
 }
 
-/* Whatever moves on one rank: the others wait for a reason. */
+/* Any progress of one rank counts, because the others may be waiting for it. */
 static void one_moves(void **state)
 {
     (void)state;
@@ -99,17 +99,17 @@ static void one_moves(void **state)
         if (what == 4) snprintf(next.operation, sizeof next.operation, "an agreement");
         if (what == 5) snprintf(next.activity, sizeof next.activity, "a validation");
         heartbeat(&p[2], next, 599);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NONE);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 899), N, LIMIT), LVN_HANG_SUSPECTED);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 1198), N, LIMIT), LVN_HANG_SUSPECTED);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_DETECTED);
+        assert_int_equal(lvn_hang_detector_state(at(p, 898), N, LIMIT), LVN_HANG_NONE);
+        assert_int_equal(lvn_hang_detector_state(at(p, 899), N, LIMIT), LVN_HANG_SUSPECTED);
+        assert_int_equal(lvn_hang_detector_state(at(p, 1198), N, LIMIT), LVN_HANG_SUSPECTED);
+        assert_int_equal(lvn_hang_detector_state(at(p, 1199), N, LIMIT), LVN_HANG_DETECTED);
         p[2].state = LVN_PEER_DONE; /* the others may not have been heard of since */
-        assert_int_equal(lvn_hang_detector_judge(at(p, 898), N, LIMIT), LVN_HANG_NONE);
-        assert_int_equal(lvn_hang_detector_judge(at(p, 1199), N, LIMIT), LVN_HANG_DETECTED);
+        assert_int_equal(lvn_hang_detector_state(at(p, 898), N, LIMIT), LVN_HANG_NONE);
+        assert_int_equal(lvn_hang_detector_state(at(p, 1199), N, LIMIT), LVN_HANG_DETECTED);
     }
 }
 
-/* Steps of 100 s: 2,000 s may pass. The first steps that are heard of do not tell how long they take. */
+/* Steps of 100 s: 2,000 s may pass. The first observed steps do not count toward the step time. */
 static void slow_steps(void **state)
 {
     (void)state;
@@ -122,9 +122,9 @@ static void slow_steps(void **state)
         next.step = 30 + k;
         heartbeat(&p[0], next, 100 + 100.0 * k);
     }
-    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 999), N, LIMIT), LVN_HANG_NONE);
-    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 1001), N, LIMIT), LVN_HANG_SUSPECTED);
-    assert_int_equal(lvn_hang_detector_judge(at(p, 500 + 2001), N, LIMIT), LVN_HANG_DETECTED);
+    assert_int_equal(lvn_hang_detector_state(at(p, 500 + 999), N, LIMIT), LVN_HANG_NONE);
+    assert_int_equal(lvn_hang_detector_state(at(p, 500 + 1001), N, LIMIT), LVN_HANG_SUSPECTED);
+    assert_int_equal(lvn_hang_detector_state(at(p, 500 + 2001), N, LIMIT), LVN_HANG_DETECTED);
     assert_true(lvn_hang_detector_limit(p, N, 5000) == 5000);
     assert_true(lvn_hang_detector_limit(p, N, 0) == 0);
     for (int i = 0; i < N; i++) p[i].step = p[i].first_step;
@@ -173,35 +173,34 @@ static void who_is_behind(void **state)
         p, 601,
         "no rank has made progress for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 are "
         "in reduction 1 of 2; rank 2 on h3 waits for rank 1 on h2");
-    p[1].waits_for = 1; /* packets from rank 0 are lost: it could send all it had to, and has gone on */
+    p[1].waits_for = 1; /* packets from rank 0 are lost: it has sent all its data and continued */
     assert_text(
         p, 601,
         "no rank has made progress for 10 min, since step 12: rank 0 on h1 waits in reduction 2 of 2; ranks 1,2 are "
         "in reduction 1 of 2; messages of rank 0 on h1 do not reach rank 1 on h2: check the link between them");
     reduce(&p[1], 2, 2, 41);
     p[1].waits_for = 0;
-    p[2].waits_for = 4; /* it has said goodbye */
+    p[2].waits_for = 4; /* rank 3 has signed off */
     assert_text(
         p, 601,
         "no rank has made progress for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3 is "
         "in reduction 1 of 2; messages do not reach rank 2 on h3: check its links");
-    /* not in a wait is before that wait */
+    /* a rank that is not waiting has made less progress than one that is */
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].operation, sizeof p[i].operation, i == 1 ? "" : "a sum over ranks");
     assert_int_equal(lvn_hang_detector_behind(p, N), 1);
     assert_text(
         p, 601,
         "no rank has made progress for 10 min, since step 12: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 "
-        "is in its own computation");
+        "is computing");
     snprintf(p[1].activity, sizeof p[1].activity, "reading data");
     for (int i = 0; i < N; i++) p[i].step = 0;
-    assert_text(
-        p, 601,
-        "no rank has made progress for 10 min: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 is in reading "
-        "data");
+    assert_text(p, 601,
+                "no rank has made progress for 10 min: ranks 0,2,3 wait in a sum over ranks; rank 1 on h2 is busy: "
+                "reading data");
 }
 
-/* In the wait behind the same one: what the others sent before they left it has not come. */
+/* Rank 3 is still in the reduction of the previous step: messages that the others sent in it have not arrived. */
 static void one_wait_behind(void **state)
 {
     (void)state;
@@ -243,12 +242,12 @@ static void nobody_is_behind(void **state)
     begin(p, 1);
     for (int i = 0; i < N; i++) snprintf(p[i].activity, sizeof p[i].activity, "a save");
     assert_int_equal(lvn_hang_detector_behind(p, N), -1);
-    assert_text(p, 601, "no rank has made progress for 10 min, since step 12: ranks 0-3 are in a save");
+    assert_text(p, 601, "no rank has made progress for 10 min, since step 12: ranks 0-3 are busy: a save");
     for (int i = 0; i < N; i++) p[i].state = LVN_PEER_DONE;
-    assert_int_equal(lvn_hang_detector_judge(at(p, 1e9), N, LIMIT), LVN_HANG_NONE);
+    assert_int_equal(lvn_hang_detector_state(at(p, 1e9), N, LIMIT), LVN_HANG_NONE);
 }
 
-/* Many places: the sentence stays short, and those behind are in it. */
+/* Many different states: the message remains short and still names the ranks with the least progress. */
 static void everybody_elsewhere(void **state)
 {
     (void)state;

@@ -217,7 +217,8 @@ static void *act(void *argument)
     struct actor *a = argument;
     struct scene *s = a->scene;
     struct lvn_comm *c;
-    struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size, .cut = 4096, .per_host = s->per_host};
+    struct lvn_comm_options o = {
+        .rank = a->rank, .size = s->world.size, .max_message_bytes = 4096, .per_host = s->per_host};
     if (s->tcp) o.sockets = s->socket[a->rank];
     enum lvn_status opened = s->world.size > 1 && !s->tcp
                                  ? lvn_engine_open(&c, &o, &threads_transport, &s->world.ranks[a->rank])

@@ -222,12 +222,12 @@ static void test_table(void **state)
         assert_ptr_equal(lvn_comm_kind_find(k->name), k);
         assert_true(*k->description);
         assert_true(!k->transport == (k->open != NULL));
-        assert_int_equal(k->memory != NULL, k->meeting == LVN_MEETS_COMM);
+        assert_int_equal(k->memory != NULL, k->connection == LVN_CONNECTED_BY_COMM);
         if (k->memory) assert_true(lvn_backend_find(k->memory)->queues && k->load && k->make_id);
         assert_true(!lvn_comm_kind_connects(k) || k->transport);
     }
     assert_null(lvn_comm_kind_find("auto"));
-    assert_string_equal(lvn_comm_kind_meeting(LVN_MEETS_NOBODY)->name, "self");
+    assert_string_equal(lvn_comm_kind_by_connection(LVN_NOT_CONNECTED)->name, "self");
 }
 
 int main(void)

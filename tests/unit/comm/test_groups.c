@@ -50,7 +50,7 @@ static void *act(void *argument)
     struct actor *a = argument;
     struct scene *s = a->scene;
     struct lvn_comm *c = NULL;
-    struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size, .cut = 4096};
+    struct lvn_comm_options o = {.rank = a->rank, .size = s->world.size, .max_message_bytes = 4096};
     if (s->tcp) o.sockets = s->socket[a->rank];
     enum lvn_status opened = s->tcp || o.size == 1
                                  ? lvn_comm_open(&c, &o)

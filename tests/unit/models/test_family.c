@@ -534,10 +534,11 @@ static void size_of_heads(void **state)
         assert_true(q->desc.dim[0] == 32 && q->desc.dim[1] == 30 && o->desc.dim[0] == 30 && o->desc.dim[1] == 32);
         lvn_graph_free(g);
         lvn_params_free(params);
-        ASSERT_FAILS(FORMAT,
-                     "model.n_embd (32) is not a multiple of model.n_head (5), and model.head_dim (head_dim in "
-                     "a config.json) does not say how many channels a head has; set it, or take 30 or another multiple",
-                     read_heads(&one, rows[i][0], 5, rows[i][2]));
+        ASSERT_FAILS(
+            FORMAT,
+            "model.n_embd (32) is not a multiple of model.n_head (5), and model.head_dim (head_dim in "
+            "a config.json) does not set the number of channels of a head; set it, or use 30 or another multiple",
+            read_heads(&one, rows[i][0], 5, rows[i][2]));
     }
 }
 
@@ -641,7 +642,8 @@ static void tables_are_sound(void **state)
             const struct lvn_key *first = NULL;
             for (const struct lvn_model *const *o = lvn_models(); *o && !first; o++)
                 first = lvn_key_find(*o, k->recipe);
-            assert_int_equal(first->kind, k->kind); /* one key, one type */
+            assert_int_equal(first->kind, k->kind);    /* one key, one type */
+            assert_string_equal(first->help, k->help); /* only the first is printed */
         }
         for (const struct lvn_size *s = (*m)->sizes; s && s->name; s++) {
             lvn_model_config_init(&c, *m);

@@ -58,7 +58,7 @@ static void check_shards(const struct lvn_params *params, int size)
             assert_true(mine == n / size || mine == n / size + 1);
             if (rank == size - 1) assert_int_equal(s.first + mine * PIECE, b->offset + n * PIECE);
             assert_true(s.count == 0 || s.first + s.count <= b->offset + b->count);
-            if (s.count) assert_int_equal(lvn_shard_place(b, size, rank, s.first), place);
+            if (s.count) assert_int_equal(lvn_shard_offset(b, size, rank, s.first), place);
             place += mine * PIECE;
             whole += mine;
         }

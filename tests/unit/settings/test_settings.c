@@ -108,7 +108,7 @@ static const struct {
     /* contradictions */
     {NULL,
      {"model.n_embd=130", "model.n_head=4"},
-     "model.n_embd (130) is not a multiple of model.n_head (4), but each head gets an equal share; take 128 or another "
+     "model.n_embd (130) is not a multiple of model.n_head (4), but each head gets an equal share; use 128 or another "
      "multiple"},
     {NULL,
      {"trainer.batch_size=12", "trainer.batch_size_per_device=4"},
@@ -120,15 +120,15 @@ static const struct {
      "one out or set it to 0"},
     {NULL,
      {"trainer.batch_size=12", "trainer.micro_batch_size=5"},
-     "the batch of 12 is not a multiple of trainer.micro_batch_size (5); take 1, 2, 3, 4, 6 or 12"},
+     "the batch of 12 is not a multiple of trainer.micro_batch_size (5); use 1, 2, 3, 4, 6 or 12"},
     {NULL, {"model.size=gpt-mni"}, "model.size 'gpt-mni' is not known; did you mean 'gpt-mini'?"},
     {NULL,
      {"model.kind=mingpt", "model.bias=false"},
-     "model.bias: false contradicts model.kind: mingpt, which has biases; leave it out or take nanogpt"},
+     "model.bias: false contradicts model.kind: mingpt, which has biases; leave it out or use nanogpt"},
     {NULL,
      {"model.n_layer=100000", "model.n_embd=1048576", "model.n_head=1"},
      "the model would have about 1.3e+18 values (model.n_layer 100000, model.n_embd 1048576), more than any machine "
-     "holds; take smaller sizes"},
+     "can store; use smaller sizes"},
     {NULL, {"data.sha256=abc"}, "data.sha256 must be 64 hexadecimal digits, got 3 characters ('abc...')"},
     {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
     {NULL,
@@ -141,11 +141,11 @@ static const struct {
      "trainer.max_epochs"},
     {NULL,
      {"schedule.kind=linear", "schedule.warmup_steps=9", "schedule.decay_steps=8"},
-     "schedule.warmup_steps (9) ends after schedule.decay_steps (8); take fewer, or decay for longer"},
+     "schedule.warmup_steps (9) ends after schedule.decay_steps (8); use fewer, or decay for longer"},
     {NULL,
      {"schedule.kind=linear", "schedule.min_lr=1", "trainer.max_steps=8"},
      "schedule.min_lr (1) is above optimizer.lr (0.0003), but the rate falls from optimizer.lr to schedule.min_lr; "
-     "exchange them or take schedule.kind: constant"},
+     "exchange them or use schedule.kind: constant"},
     {NULL,
      {"schedule.kind=exponential", "trainer.max_steps=8"},
      "schedule.kind: exponential falls to schedule.min_lr, which must be above 0; give for example a tenth of "
@@ -162,7 +162,7 @@ static const struct {
      "or trainer.max_epochs, or a whole number of steps"},
     {NULL,
      {"schedule.kind=linear", "schedule.warmup_steps=0.9", "schedule.decay_steps=6", "trainer.max_steps=10"},
-     "schedule.warmup_steps (0.9, so 9 steps) ends after schedule.decay_steps (6); take fewer, or decay for longer"},
+     "schedule.warmup_steps (0.9, so 9 steps) ends after schedule.decay_steps (6); use fewer, or decay for longer"},
     {NULL,
      {"schedule.kind=cosine", "schedule.wsd_decay_steps=5", "trainer.max_steps=10"},
      "schedule.wsd_decay_steps (5) is a key of schedule.kind=wsd, and schedule.kind is cosine: leave it out"},
@@ -175,7 +175,7 @@ static const struct {
      "schedule.wsd_decay_steps (1.5) must be a whole number of steps, or a share of them below 1"},
     {NULL,
      {"schedule.kind=wsd", "schedule.wsd_decay_steps=8", "schedule.warmup_steps=3", "trainer.max_steps=10"},
-     "schedule.warmup_steps (3 steps) and schedule.wsd_decay_steps (8) are more than schedule.decay_steps (10); take "
+     "schedule.warmup_steps (3 steps) and schedule.wsd_decay_steps (8) are more than schedule.decay_steps (10); use "
      "fewer, or train for longer"},
     {NULL,
      {"trainer.precision=16-true"},

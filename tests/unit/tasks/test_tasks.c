@@ -19,6 +19,7 @@
 #include "engine/parameters.h"
 #include "graph/regression_sums.h"
 #include "models/keys.h"
+#include "settings/settings.h"
 #include "train/validation.h"
 
 /* --- the data: three kinds of points in six dimensions --- */
@@ -103,9 +104,8 @@ static void fits_by_name(void **state)
     spot_fields(NULL, &f);
     assert_int_equal(choose("auto", &tiny, &f), LVN_OK);
     assert_string_equal(chosen->name, "classify");
-    assert_refused(
-        "lm", &tiny, &f,
-        "task.kind is 'lm', and the model 'tiny' learns classify: leave task.kind out or take another model");
+    assert_refused("lm", &tiny, &f,
+                   "task.kind is 'lm', and the model 'tiny' learns classify: leave task.kind out or use another model");
     assert_refused("guess", &tiny, &f, "task.kind is 'guess'; levin knows lm, classify, mlm, reconstruct, regress");
     assert_refused("auto", lvn_model_find("mingpt"), &f,
                    "the model 'mingpt' reads the field 'ids' (any) of int32, but data.kind=spots has only "
@@ -140,7 +140,7 @@ static void too_many_classes(void **state)
     assert_int_equal(lvn_task_build(&t, g, &c, lvn_task_find("classify"), &f, 2), LVN_ARG);
     assert_string_equal(
         levin_error_text(),
-        "the data have 4 classes in 'label', and the model 'tiny' knows 3: take another model or other data");
+        "the data have 4 classes in 'label', and the model 'tiny' supports 3: use another model or other data");
     lvn_graph_free(g);
     lvn_params_free(params);
 }

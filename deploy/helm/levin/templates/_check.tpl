@@ -159,7 +159,7 @@ schema refuses single values and unknown keys of the recipe; the pods refuse all
 {{- fail "cluster.compactPlacement is a podAffinity, and cluster.affinity has another: leave one of the two out" }}
 {{- end }}
 {{- if gt (len (include "levin.name" .)) 50 }}
-{{- fail "the name of the release and workload.jobTimestamp together have more than 50 letters, and names of pods are made of them: take shorter ones" }}
+{{- fail "the name of the release and workload.jobTimestamp together have more than 50 letters, and names of pods are made of them: use shorter ones" }}
 {{- end }}
 {{- range $name, $value := .Values.env }}
 {{- if eq $name "NNODES" "NODE_RANK" "GPUS_PER_NODE" "MASTER_ADDR" "MASTER_PORT" "JOB_COMPLETION_INDEX" "LEVIN_JOB_ID" "NCCL_DEBUG" "LD_LIBRARY_PATH" }}

@@ -27,7 +27,7 @@ const struct lvn_job_kind lvn_job_kinds[LVN_JOB_COUNT] = {
                           .use = "generate",
                           .use_option = " --prompt \"...\"",
                           .tunes = true},
-    [LVN_JOB_SCRATCH] = {.help = "train a GPT from scratch on tokens of much text",
+    [LVN_JOB_SCRATCH] = {.help = "train a GPT from scratch on a large tokenized corpus",
                          .title = "A GPT trained from scratch on tokens",
                          .data = "Where are the tokens? A folder with train.bin and val.bin, from `levin prepare`.",
                          .use = "generate",
@@ -253,7 +253,7 @@ static enum lvn_status read_flags(struct lvn_config *cf)
                   "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
                   cf->machines, names);
         LVN_CHECK(!cf->has_location || cf->location == LVN_JOB_AT_HOSTS, ARG,
-                  "--hosts names machines, and --where=%s is elsewhere; take --where=hosts or leave it out",
+                  "--hosts names machines, but --where=%s was given; use --where=hosts, or leave it out",
                   lvn_job_location_words[cf->location]);
         cf->machines = names;
         cf->has_machines = cf->has_location = true;
@@ -263,7 +263,7 @@ static enum lvn_status read_flags(struct lvn_config *cf)
         cf->has_location = true;
     }
     LVN_CHECK(cf->machines == 1 || cf->location != LVN_JOB_AT_HERE, ARG,
-              "--where=here is one machine, and --machines says %" PRId64, cf->machines);
+              "--where=here uses one machine, but --machines is %" PRId64, cf->machines);
     return parse_memory(c, &cf->memory);
 }
 
@@ -364,12 +364,15 @@ static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
 {
     struct lvn_cli *c = cf->c;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
-    if (cf->n_notes) lvn_cli_print(c, "levin lacks these settings of %s, or has them in another form:\n", cf->sources);
+    if (cf->n_notes)
+        lvn_cli_print(c, "these settings of %s have no equivalent in levin, or a different one:\n", cf->sources);
     for (int i = 0; i < cf->n_notes; i++) lvn_cli_print(c, "  %s: %s\n", cf->note[i].key, cf->note[i].text);
     if (cf->planned)
-        lvn_cli_print(c, "%s parameters; each rank runs %" PRId64 " x %" PRId64 " sequences a step and takes %s%s\n",
-                      lvn_count_text(cf->parameters, a), cf->accumulation, cf->micro, lvn_bytes_text(cf->rank_bytes, b),
-                      cf->fits ? "" : ": MORE than there is; take a smaller model, or machines with more memory");
+        lvn_cli_print(c,
+                      "%s parameters; each rank runs micro-batches of %" PRId64 " sequences, %" PRId64
+                      " per step, and needs %s%s\n",
+                      lvn_count_text(cf->parameters, a), cf->micro, cf->accumulation, lvn_bytes_text(cf->rank_bytes, b),
+                      cf->fits ? "" : ", MORE than is available; use a smaller model, or machines with more memory");
     report_time(cf);
     lvn_cli_print(c, "wrote %s%s%s\nstart it with\n    %s\n", p->recipe, p->hosts ? " and " : "",
                   p->hosts ? p->hosts : "", p->launch);

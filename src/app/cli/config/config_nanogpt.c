@@ -195,7 +195,7 @@ static enum lvn_status set_model(const struct reading *r)
     }
     if (!strcmp(init, "resume"))
         LVN_TRY(lvn_config_note(r->cf, "init_from",
-                                "'resume' is `levin train --resume` here; model.init takes a ckpt.pt of nanoGPT's"));
+                                "'resume' is `levin train --resume` here; model.init accepts a ckpt.pt of nanoGPT"));
     return LVN_OK;
 }
 

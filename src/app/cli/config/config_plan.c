@@ -101,7 +101,7 @@ static enum lvn_status plan(struct lvn_config *cf, const struct levin_settings *
 {
     int64_t ranks = cf->machines * cf->per_machine, batch = s->trainer.batch_size;
     LVN_CHECK(batch >= ranks, ARG,
-              "%lld ranks cannot share the %lld sequences of a step: take fewer machines or a larger "
+              "%lld ranks cannot share the %lld sequences of a step: use fewer machines or a larger "
               "trainer.batch_size",
               (long long)ranks, (long long)batch);
     for (int64_t pieces = 1;; pieces = cf->accumulation + 1) {

@@ -39,7 +39,7 @@ static bool read_answer(char line[ANSWER])
 
 static enum lvn_status no_answer(void)
 {
-    LVN_FAIL(ARG, "the questions were not answered to the end: standard input ended; --ask=never takes the defaults");
+    LVN_FAIL(ARG, "standard input ended before all questions were answered; --ask=never uses the defaults");
 }
 
 /* Ask for one of some words, which may be answered by its number. */

@@ -117,11 +117,13 @@ static void add_head(const struct lvn_config *cf, const struct lvn_config_paths 
     lvn_text_add(t,
                  "# `levin help KEY` explains a key, `levin plan` shows memory and arithmetic before anything runs.\n");
     if (cf->planned)
-        lvn_text_printf(t, "# %s parameters; each rank runs %" PRId64 " x %" PRId64 " sequences a step and takes %s.\n",
-                        lvn_count_text(cf->parameters, count), cf->accumulation, cf->micro,
+        lvn_text_printf(t,
+                        "# %s parameters; each rank runs micro-batches of %" PRId64 " sequences, %" PRId64
+                        " per step, and needs %s.\n",
+                        lvn_count_text(cf->parameters, count), cf->micro, cf->accumulation,
                         lvn_bytes_text(cf->rank_bytes, bytes));
     if (cf->n_notes)
-        lvn_text_printf(t, "#\n# levin lacks these settings of %s, or has them in another form:\n", sources);
+        lvn_text_printf(t, "#\n# These settings of %s have no equivalent in levin, or a different one:\n", sources);
     for (int i = 0; i < cf->n_notes; i++) {
         char text[700], line[700];
         snprintf(text, sizeof text, "%s: %s", cf->note[i].key, cf->note[i].text);

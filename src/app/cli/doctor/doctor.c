@@ -62,7 +62,7 @@ static void report_cpu(struct lvn_doctor *r)
     if (limited) {
         lvn_doctor_finding(r, "unset LEVIN_ISA unless you compare results", "LEVIN_ISA limits the instruction set");
     } else if (r->isa == LVN_ISA_GENERIC) {
-        lvn_doctor_finding(r, "take a newer machine for anything but tests",
+        lvn_doctor_finding(r, "use a newer machine for anything but tests",
                            "this CPU has no AVX2, so plain C kernels run");
     }
 }

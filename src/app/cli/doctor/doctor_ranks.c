@@ -397,7 +397,7 @@ enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity
                                     .launcher = identity->launcher,
                                     .timeout = TIMEOUT}};
     LVN_TRY(lvn_ranks_transport(identity, &r->c->settings.values, &m.comm.kind));
-    m.tcp = m.comm.kind->meeting == LVN_MEETS_SOCKETS;
+    m.tcp = m.comm.kind->connection == LVN_CONNECTED_BY_SOCKETS;
     enum lvn_status status = join(r, identity, &m, &comm, &h);
     lvn_mesh_release(&m.mesh);
     if (status && !h) {

@@ -373,12 +373,12 @@ static enum lvn_status refuse(struct search *s)
         lvn_text_printf(&remedy, "start %d ranks, each of which needs %s, or give each of %d that much", ranks,
                         lvn_bytes_text(more.bytes, there), s->options->size);
     else
-        lvn_text_printf(&remedy, "%s give it that much, or take a smaller model or model.block_size",
+        lvn_text_printf(&remedy, "%s give it that much, or use a smaller model or model.block_size",
                         s->options->size > 1 ? "more ranks alone do not help:" : "plan several ranks (--ranks),");
     if (s->kept) lvn_text_printf(&remedy, "; kept as given: %s, where auto or 0 lets --fit choose", s->kept);
     const char *words = lvn_text_string(&remedy);
     if (!keys || !words) return LVN_MEMORY;
-    LVN_FAIL(MEMORY, "a rank may take %s of memory, and no settings fit; %s need least, %s: %s",
+    LVN_FAIL(MEMORY, "a rank may use %s of memory, and no settings fit; %s need the least, %s: %s",
              lvn_bytes_text(s->available, available), keys, lvn_bytes_text(nearest->bytes, needed), words);
 }
 

@@ -220,14 +220,14 @@ static void print_compute(const struct forecast *f)
         lvn_cli_print(
             f->c,
             "    at best: from its arithmetic at %.4g GFLOP/s and its memory at %.3g GB/s, which this machine "
-            "reached %s on pieces of a fixed size; nothing of the model ran (--measure runs what takes "
-            "seconds)\n",
+            "reached %s on pieces of a fixed size; nothing of the model ran (--measure runs a part that "
+            "takes seconds)\n",
             m->rates.per_s[bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS] * 1e-9,
             m->rates.per_s[LVN_RATE_READING] * 1e-9, m->rates.cached ? "before" : "now");
     else
         lvn_cli_print(f->c, "    measured here%s\n",
                       m->method == LVN_COMPUTED_LAYERS
-                          ? ", with one layer and with two; each further one takes the difference"
+                          ? ", with one layer and with two; each further one costs the difference"
                           : "");
 }
 
@@ -247,7 +247,7 @@ static void print(const struct forecast *f, double alone)
         bandwidth / 1e9);
     print_compute(f);
     if (f->slowdown != 1)
-        lvn_cli_print(c, "  computing takes %.3g times that there: threads for each core\n", f->slowdown);
+        lvn_cli_print(c, "  computing takes %.3g times as long there, because threads share cores\n", f->slowdown);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
                   f->programs->reduction.sharding.tree ? "in order, after backward"
                   : f->overlapped                      ? "overlapped with backward"

@@ -108,7 +108,7 @@ static enum lvn_status watch(struct lvn_lease *lease, const struct lvn_lease_own
     }
     free(before);
     if (status == LVN_OK && *gone)
-        lvn_log(LVN_LOG_WARN, "the job did not renew its lease of '%s' for %g s: this job takes the lease over",
+        lvn_log(LVN_LOG_WARN, "the job did not renew its lease of '%s' for %g s: this job takes over the lease",
                 lease->path, seconds);
     return status;
 }

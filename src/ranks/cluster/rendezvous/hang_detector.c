@@ -54,7 +54,7 @@ static double stalled_seconds(const struct lvn_peer *peer, int n)
     return last_progress > 0 && isfinite(heard) && heard > last_progress ? heard - last_progress : 0;
 }
 
-enum lvn_hang_state lvn_hang_detector_judge(const struct lvn_peer *peer, int n, double min)
+enum lvn_hang_state lvn_hang_detector_state(const struct lvn_peer *peer, int n, double min)
 {
     double limit = lvn_hang_detector_limit(peer, n, min), still = stalled_seconds(peer, n);
     if (limit <= 0 || still < limit / 2) return LVN_HANG_NONE;
@@ -114,16 +114,18 @@ static void add_ranks(const struct lvn_peer *peer, int n, const struct lvn_peer 
     lvn_text_printf(t, " %s", waits(other) && !host ? (many == 1 ? "waits" : "wait") : (many == 1 ? "is" : "are"));
 }
 
-static void add_where(const struct lvn_peer *peer, bool step, bool many, struct lvn_text *t)
+static void add_where(const struct lvn_peer *peer, bool step, struct lvn_text *t)
 {
     if (peer->collectives) {
         lvn_text_printf(t, " in reduction %d of %d", peer->collective, peer->collectives);
     } else if (peer->operation[0] && peer->activity[0]) {
         lvn_text_printf(t, " in %s (%s)", peer->operation, peer->activity);
-    } else if (peer->operation[0] || peer->activity[0]) {
-        lvn_text_printf(t, " in %s", peer->operation[0] ? peer->operation : peer->activity);
+    } else if (peer->operation[0]) {
+        lvn_text_printf(t, " in %s", peer->operation);
+    } else if (peer->activity[0]) {
+        lvn_text_printf(t, " busy: %s", peer->activity);
     } else {
-        lvn_text_add(t, many ? " in their own computation" : " in its own computation");
+        lvn_text_add(t, " computing");
     }
     if (step) lvn_text_printf(t, " of step %lld", (long long)peer->step + 1);
 }
@@ -146,9 +148,7 @@ static void add_groups(const struct lvn_peer *peer, int n, bool *flag, bool *nam
             other = last;
         }
         add_ranks(peer, n, other, flag, behind >= 0 && progress(other) == progress(last), t);
-        int many = 0;
-        for (int i = 0; i < n; i++) many += flag[i];
-        add_where(other, steps, many > 1, t);
+        add_where(other, steps, t);
         for (int i = 0; i < n; i++) named[i] |= flag[i];
     }
 }

@@ -21,7 +21,7 @@ void lvn_hang_detector_heard(struct lvn_peer *peer, const struct lvn_peer *befor
  * 0: no limit. */
 double lvn_hang_detector_limit(const struct lvn_peer *peer, int n, double min);
 /* SUSPECTED if no rank made progress for half of the limit, DETECTED for all of it. */
-enum lvn_hang_state lvn_hang_detector_judge(const struct lvn_peer *peer, int n, double min);
+enum lvn_hang_state lvn_hang_detector_state(const struct lvn_peer *peer, int n, double min);
 /* The lowest of the ranks with least progress; -1: all have the same. */
 int lvn_hang_detector_behind(const struct lvn_peer *peer, int n);
 /* Finds two ranks of which one does not receive what the other has sent, or neither does: the network link between them

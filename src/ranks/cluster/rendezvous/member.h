@@ -58,7 +58,7 @@ enum lvn_status lvn_member_open(struct lvn_member **out, const struct lvn_member
 /* For a run of one rank without levin launch: from this call on, the run ends with a fault if it makes no progress for
  * options.stall_timeout (hang_detector.h). Must not be called by a program that waits for input, such as one that reads
  * from a terminal. Does nothing for other runs. */
-enum lvn_status lvn_member_watch_alone(struct lvn_member *member) LVN_CHECKED;
+enum lvn_status lvn_member_watch_single_rank(struct lvn_member *member) LVN_CHECKED;
 /* This rank ends without error. Returns when all ranks have called it, or after a little more than `timeout`; a fault
  * in between calls the callback as usual. NULL is allowed. */
 void lvn_member_close(struct lvn_member *member);

@@ -1,5 +1,5 @@
-/* member_single_rank.c - hang detection for a run of one rank, in a separate thread; lvn_member_watch_alone() starts
- * it.
+/* member_single_rank.c - hang detection for a run of one rank, in a separate thread; started by
+ * lvn_member_watch_single_rank().
  *
  * With several ranks, or under levin launch, the server detects hangs of all ranks (server_receive.c). A single rank
  * has no server, and a read from an unresponsive file system would block it forever without a message. The rule is the
@@ -22,7 +22,7 @@ static void update_self(struct lvn_member *member, struct lvn_peer *self, double
 {
     const struct lvn_peer before = *self;
     const double now = lvn_seconds();
-    lvn_member_send_heartbeat(member, now);
+    lvn_member_update_own_row(member, now);
     *self = member->peer[member->rank];
     self->last_progress = before.last_progress;
     self->first_step = before.first_step;
@@ -32,9 +32,9 @@ static void update_self(struct lvn_member *member, struct lvn_peer *self, double
     lvn_hang_detector_heard(self, &before, now);
 }
 
-static void judge(struct lvn_member *member, const struct lvn_peer *self, bool *warned)
+static void check_progress(struct lvn_member *member, const struct lvn_peer *self, bool *warned)
 {
-    const enum lvn_hang_state state = lvn_hang_detector_judge(self, 1, member->stall_timeout);
+    const enum lvn_hang_state state = lvn_hang_detector_state(self, 1, member->stall_timeout);
     LVN_LOCAL_TEXT(t);
     if (state == LVN_HANG_NONE) *warned = false;
     if (state == LVN_HANG_NONE || (state == LVN_HANG_SUSPECTED && *warned)) return;
@@ -49,9 +49,9 @@ static void judge(struct lvn_member *member, const struct lvn_peer *self, bool *
     lvn_member_set_fault(member, -1, true, false, t.p ? t.p : "the run makes no progress");
 }
 
-static void *watch(void *heartbeat)
+static void *watch(void *argument)
 {
-    struct lvn_member *member = heartbeat;
+    struct lvn_member *member = argument;
     bool warned = false;
     pthread_mutex_lock(&member->lock);
     struct lvn_peer self = member->peer[member->rank];
@@ -65,14 +65,14 @@ static void *watch(void *heartbeat)
         const double now = lvn_seconds();
         update_self(member, &self, now - last);
         last = now;
-        judge(member, &self, &warned);
+        check_progress(member, &self, &warned);
     }
     if (member->faulty && !member->failed_here) lvn_member_deliver_fault(member);
     pthread_mutex_unlock(&member->lock);
     return NULL;
 }
 
-enum lvn_status lvn_member_watch_alone(struct lvn_member *member)
+enum lvn_status lvn_member_watch_single_rank(struct lvn_member *member)
 {
     if (!member || member->online || member->stall_timeout <= 0 || member->has_watch) return LVN_OK;
     int bad = lvn_thread_start(&member->watch, watch, member);

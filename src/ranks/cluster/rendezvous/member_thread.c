@@ -279,9 +279,9 @@ static void server_gone(struct lvn_member *member, const char *reason, bool sile
 
 /* --- status.json --- */
 
-static void status_now(void *heartbeat)
+static void status_now(void *member)
 {
-    (void)lvn_member_write_status(heartbeat);
+    (void)lvn_member_write_status(member);
 }
 
 void lvn_member_write_final_status(struct lvn_member *member)
@@ -303,9 +303,9 @@ static void check_declared_lost(struct lvn_member *member)
 }
 
 /* Runs in a separate thread, so that a blocked file system does not stop heartbeats. */
-void *lvn_member_status_thread(void *heartbeat)
+void *lvn_member_status_thread(void *argument)
 {
-    struct lvn_member *member = heartbeat;
+    struct lvn_member *member = argument;
     double last = lvn_seconds();
     for (bool more = true; more;) {
         double now = lvn_seconds();
@@ -397,9 +397,9 @@ void lvn_member_deliver_fault(struct lvn_member *member)
     pthread_cond_broadcast(&member->change);
 }
 
-void *lvn_member_thread(void *heartbeat)
+void *lvn_member_thread(void *argument)
 {
-    struct lvn_member *member = heartbeat;
+    struct lvn_member *member = argument;
     double last = lvn_seconds();
     pthread_mutex_lock(&member->lock);
     while (!member->faulty && !member->ended && !member->stopping) {

@@ -329,7 +329,7 @@ static int reporter_of(const struct lvn_server *server)
 
 void lvn_server_check_hang(struct lvn_server *server)
 {
-    enum lvn_hang_state state = lvn_hang_detector_judge(server->peer, server->o.size, server->o.stall_timeout);
+    enum lvn_hang_state state = lvn_hang_detector_state(server->peer, server->o.size, server->o.stall_timeout);
     struct lvn_text t = {0};
     if (state == LVN_HANG_NONE) server->warned = false;
     if (state == LVN_HANG_NONE || (state == LVN_HANG_SUSPECTED && server->warned)) return;

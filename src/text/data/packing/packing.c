@@ -55,8 +55,8 @@ static enum lvn_status find_pieces(struct lvn_pack *p)
     for (int64_t i = 0; i < p->source.n; i++) {
         const int64_t length = p->source.length(p->source.context, i), parts = parts_of(p, length);
         LVN_CHECK(length <= p->T || p->overlong != LVN_OVERLONG_REFUSE, ARG,
-                  "document %lld of '%s' has %lld tokens, and a row of model.block_size has %lld: take a larger "
-                  "model.block_size, or another data.overlong than refuse (split, truncate or drop)",
+                  "document %lld of '%s' has %lld tokens, and a row of model.block_size has %lld: use a larger "
+                  "model.block_size, or set data.overlong to split, truncate or drop",
                   (long long)i + 1, p->source.name, (long long)length, (long long)p->T);
         p->cut += length > p->T;
         if (length > p->T && p->overlong != LVN_OVERLONG_SPLIT) p->lost += length - parts * p->T;

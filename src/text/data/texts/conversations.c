@@ -262,7 +262,7 @@ static enum lvn_status take_sample(struct chat_data *c, struct part *p, const ch
     const bool split = c->overlong == LVN_OVERLONG_SPLIT, is_long = n > c->limit && !split;
     LVN_CHECK(!is_long || c->overlong != LVN_OVERLONG_REFUSE, FORMAT,
               "%s:%" PRId64 ": the conversation has %" PRId64 " tokens, and a sample may have %" PRId64
-              " (data.max_length, else the model's context length), and data.overlong is refuse: shorten it, or take "
+              " (data.max_length, else the model's context length), and data.overlong is refuse: shorten it, or use "
               "truncate or drop",
               file, line, n, c->limit);
     LVN_CHECK(n <= INT32_MAX, UNSUPPORTED, "%s:%" PRId64 ": the conversation has %" PRId64 " tokens", file, line, n);
@@ -413,14 +413,15 @@ static enum lvn_status check_options(const struct lvn_data_options *o)
     LVN_CHECK(o->path && *o->path, ARG,
               "data.kind=chat needs data.path: a .jsonl or .json file of conversations, or a folder of these");
     LVN_CHECK(!o->block_size || o->max_length <= o->block_size, ARG,
-              "data.max_length is %" PRId64 ", and the model has %" PRId64 " positions: take no more, or leave it out",
+              "data.max_length is %" PRId64 ", and the model has %" PRId64
+              " positions: set it to at most that, or leave it out",
               o->max_length, o->block_size);
     LVN_CHECK(!o->pack || !o->max_length, ARG,
               "data.pack fills rows of model.block_size tokens, and data.max_length is %" PRId64
               ": leave one of them out",
               o->max_length);
     LVN_CHECK(o->pack || o->overlong != LVN_OVERLONG_SPLIT, ARG,
-              "data.overlong=split cuts conversations into rows of data.pack: set that too, or take truncate, drop or "
+              "data.overlong=split cuts conversations into rows of data.pack: set that too, or use truncate, drop or "
               "refuse");
     LVN_CHECK(!o->masks, ARG,
               "task.kind=mlm hides words of texts, and conversations (data.kind=chat) have answers: "
@@ -453,7 +454,7 @@ static enum lvn_status check_end(const struct chat_data *c)
     if (status == LVN_OK && id < 0 && *text)
         lvn_log(LVN_LOG_WARN,
                 "the template '%s' writes '%.40s' after an answer, which is no special token of the tokenizer and is "
-                "encoded as text: take another data.template, or a tokenizer that has this token",
+                "encoded as text: use another data.template, or a tokenizer that has this token",
                 c->chat->template_name, text);
     if (status == LVN_OK && id < 0 && !*text)
         lvn_log(LVN_LOG_WARN,

@@ -104,8 +104,8 @@ static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
                   min = pair ? 2 : 1;
     LVN_CHECK(capacity >= min, ARG,
               "a sample may have %" PRId64
-              " tokens (data.max_length, else the model's positions), and the tokenizer puts %" PRId64
-              " of its own around %s: take at least %" PRId64,
+              " tokens (data.max_length, else the model's positions), and the tokenizer adds %" PRId64
+              " special tokens to %s; set data.max_length to at least %" PRId64,
               l->max_length, extra, pair ? "a pair" : "a text", extra + min);
     if (!pair) b->n = 0;
     l->excess = a->n + b->n > capacity ? a->n + b->n - capacity : 0;
@@ -245,7 +245,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
             LVN_CHECK(!l->excess || l->overlong != LVN_OVERLONG_REFUSE, FORMAT,
                       "%s:%" PRId64 ": the text has %" PRId64 " tokens more than the %" PRId64
                       " that a sample may have (data.max_length, else the model's context length), and data.overlong "
-                      "is refuse: shorten it, or take truncate or drop",
+                      "is refuse: shorten it, or use truncate or drop",
                       t->path, row.line, l->excess, l->max_length);
             continue;
         }
@@ -414,11 +414,12 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
     struct labelled *l = d->state = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     LVN_CHECK(!o->block_size || o->max_length <= o->block_size, ARG,
-              "data.max_length is %" PRId64 ", and the model has %" PRId64 " positions: take no more, or leave it out",
+              "data.max_length is %" PRId64 ", and the model has %" PRId64
+              " positions: set it to at most that, or leave it out",
               o->max_length, o->block_size);
     LVN_CHECK(o->overlong != LVN_OVERLONG_SPLIT, ARG,
-              "data.overlong=split is for documents without labels (data.kind=tokens), and the label of a text is that "
-              "of the whole text: take truncate, drop or refuse");
+              "data.overlong=split is for documents without labels (data.kind=tokens), but the label of a text is that "
+              "of the whole text: use truncate, drop or refuse");
     l->overlong =
         o->overlong == LVN_OVERLONG_AUTO || o->unlabelled ? LVN_OVERLONG_TRUNCATE : (enum lvn_overlong)o->overlong;
     l->seed = o->seed ^ lvn_name_hash("data.labelled");

@@ -146,7 +146,7 @@ static int test(void *state, void *handles, int n, int *n_done, int *done)
     return 0;
 }
 
-static void poke(void *state)
+static void make_progress(void *state)
 {
     (void)state;
 }
@@ -165,8 +165,8 @@ static void release(void *state)
     free(f);
 }
 
-static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *describe,
-                            int describe_bytes)
+static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_comm_options *o, char *description,
+                            int description_bytes)
 {
     struct files *f = lvn_calloc(1, sizeof *f);
     if (!f) return LVN_MEMORY;
@@ -177,7 +177,7 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
     f->received = lvn_calloc((size_t)o->size * TAGS, sizeof *f->received);
     *state = f;
     *handle_bytes = (int)sizeof(struct operation *);
-    snprintf(describe, (size_t)describe_bytes, "files in %s", f->folder ? f->folder : "no folder");
+    snprintf(description, (size_t)description_bytes, "files in %s", f->folder ? f->folder : "no folder");
     if (f->sent && f->received && f->folder) return LVN_OK;
     const bool given = f->folder != NULL;
     release(f);
@@ -203,8 +203,10 @@ static const struct lvn_transport transport = {.join = join,
                                                .all_reduce = all_reduce,
                                                .broadcast = broadcast,
                                                .test = test,
-                                               .poke = poke,
+                                               .make_progress = make_progress,
                                                .error = error};
 
-const struct lvn_comm_kind lvn_comm_kind_files = {
-    .name = "files", .description = "files of a folder", .meeting = LVN_MEETS_SOCKETS, .transport = &transport};
+const struct lvn_comm_kind lvn_comm_kind_files = {.name = "files",
+                                                  .description = "files of a folder",
+                                                  .connection = LVN_CONNECTED_BY_SOCKETS,
+                                                  .transport = &transport};
