@@ -14,9 +14,11 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_pack.h"
+#if defined(__AVX512F__)
+#include "backend/cpu/pairs.h"
+#endif
 
-enum { FEW = 8, STEPS = 4, FEW_LOOKAHEAD = 16, FEW_SUMS = 4096 };
-
+enum { FEW = 8, STEPS = 4, FEW_LOOKAHEAD = 16, FEW_SUMS = 4096, FEW_PAIR = 2 };
 /* Columns of a strip, whose sums stay in the L1 cache together with the operands. */
 static int64_t few_columns(int64_t rows)
 {
@@ -114,37 +116,111 @@ LVN_INLINE gv few_gather(const struct few *f, int64_t k, int64_t j, int64_t n, c
     return gload(x);
 }
 
-/* b_row == 1, or any strides */
-LVN_INLINE void few_by_columns(const struct few *f, const int rows, const bool bf16)
+#if defined(__AVX512F__)
+/* n <= 16 words of each of GL columns, to word[i] of all columns. */
+LVN_INLINE void few_lines(const float *b, int64_t distance, int64_t n, __m512i word[GL])
+{
+    const __mmask16 mask = (__mmask16)((1u << n) - 1);
+    __m512i tile[GL];
+    LVN_UNROLL
+    for (int l = 0; l < GL; l++) tile[l] = _mm512_maskz_loadu_epi32(mask, b + l * distance);
+    pairs_transpose(tile);
+    LVN_UNROLL
+    for (int i = 0; i < GL; i++) _mm512_store_si512(word + i, tile[i]);
+}
+
+/* Is every column a sequence of whole words: fp32 or two bf16? */
+static bool few_has_lines(const struct few *f, bool bf16)
+{
+    return f->b_row == 1 && (!bf16 || (f->b_col % 2 == 0 && f->k % 2 == 0));
+}
+
+/* C of two vectors of columns from j on, which use a number of A once for both: with many rows, loading them takes as
+ * long as multiplying. A whole line of each column is read at a time, since lines that are a multiple of 4096 bytes
+ * apart evict each other from the L1 cache. */
+LVN_INLINE void few_columns_by_lines(const struct few *f, int64_t j, const int rows, const bool bf16)
+{
+    const int64_t per = bf16 ? 2 : 1, words = f->k / per, distance = f->b_col / per;
+    gv sum[FEW_PAIR][FEW];
+    LVN_UNROLL
+    for (int v = 0; v < FEW_PAIR; v++) {
+        LVN_UNROLL
+        for (int r = 0; r < rows; r++) sum[v][r] = gset(0);
+    }
+    for (int64_t k = 0; k < words; k += GL) {
+        __m512i word[FEW_PAIR][GL];
+        const int64_t left = words - k < GL ? words - k : GL;
+        const float *b = (const float *)vat(f->b, j * f->b_col, bf16) + k, *a = f->a + k * per * f->a_col;
+        LVN_UNROLL
+        for (int v = 0; v < FEW_PAIR; v++) few_lines(b + v * GL * distance, distance, left, word[v]);
+        for (int l = 0; l < FEW_PAIR * GL; l++) /* the next columns at this k, which the hardware does not expect */
+            __builtin_prefetch(b + (FEW_PAIR * GL + l) * distance, 0, 2);
+        for (int64_t i = 0; i < left; i++)
+            for (int half = 0; half < (bf16 ? 2 : 1); half++, a += f->a_col) {
+                gv w[FEW_PAIR];
+                LVN_UNROLL
+                for (int v = 0; v < FEW_PAIR; v++) {
+                    const __m512i x = word[v][i];
+                    w[v] = (gv)(!bf16  ? x
+                                : half ? _mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u))
+                                       : _mm512_slli_epi32(x, 16));
+                }
+                LVN_UNROLL
+                for (int r = 0; r < rows; r++) {
+                    gv x = gset(a[r * f->a_row]);
+                    __asm__("" : "+v"(x)); /* GCC would load it for each vector */
+                    LVN_UNROLL
+                    for (int v = 0; v < FEW_PAIR; v++) sum[v][r] = gfma(x, w[v], sum[v][r]);
+                }
+            }
+    }
+    LVN_UNROLL
+    for (int v = 0; v < FEW_PAIR; v++) {
+        LVN_UNROLL
+        for (int r = 0; r < rows; r++) few_store(f, r, j + v * GL, sum[v][r], GL);
+    }
+}
+#endif
+
+/* C of n columns, at most GL, from j on. */
+LVN_INLINE void few_columns_at(const struct few *f, int64_t j, int64_t n, const int rows, const bool bf16)
 {
     const int steps = STEPS_OF(bf16);
     const bool contiguous = f->b_row == 1 && (!bf16 || f->b_col % 2 == 0);
-    for (int64_t j = 0; j < f->n; j += GL) {
-        int64_t n = f->n - j < GL ? f->n - j : GL, k = 0;
-        gv sum[FEW];
+    gv sum[FEW];
+    int64_t k = 0;
+    LVN_UNROLL
+    for (int r = 0; r < rows; r++) sum[r] = gset(0);
+    for (; contiguous && n == GL && k + steps <= f->k; k += steps) {
+        gv w[STEPS_OF(true)];
+        transpose_steps(vat(f->b, j * f->b_col + k, bf16), f->b_col, w, bf16);
+        /* Prefetch the next columns at this k, since the hardware prefetcher follows fewer than GL streams. */
+        if (k % (bf16 ? 32 : 16) == 0)
+            for (int l = 0; l < GL; l++) __builtin_prefetch(vat(f->b, (j + GL + l) * f->b_col + k, bf16), 0, 2);
         LVN_UNROLL
-        for (int r = 0; r < rows; r++) sum[r] = gset(0);
-        for (; contiguous && n == GL && k + steps <= f->k; k += steps) {
-            gv w[STEPS_OF(true)];
-            transpose_steps(vat(f->b, j * f->b_col + k, bf16), f->b_col, w, bf16);
-            /* Prefetch the next columns at this k, since the hardware prefetcher follows fewer than GL streams. */
-            if (k % (bf16 ? 32 : 16) == 0)
-                for (int l = 0; l < GL; l++) __builtin_prefetch(vat(f->b, (j + GL + l) * f->b_col + k, bf16), 0, 2);
+        for (int s = 0; s < steps; s++) {
             LVN_UNROLL
-            for (int s = 0; s < steps; s++) {
-                LVN_UNROLL
-                for (int r = 0; r < rows; r++)
-                    sum[r] = gfma(gset(f->a[r * f->a_row + (k + s) * f->a_col]), w[s], sum[r]);
-            }
+            for (int r = 0; r < rows; r++) sum[r] = gfma(gset(f->a[r * f->a_row + (k + s) * f->a_col]), w[s], sum[r]);
         }
-        for (; k < f->k; k++) {
-            gv w = few_gather(f, k, j, n, bf16);
-            LVN_UNROLL
-            for (int r = 0; r < rows; r++) sum[r] = gfma(gset(f->a[r * f->a_row + k * f->a_col]), w, sum[r]);
-        }
-        LVN_UNROLL
-        for (int r = 0; r < rows; r++) few_store(f, r, j, sum[r], n);
     }
+    for (; k < f->k; k++) {
+        gv w = few_gather(f, k, j, n, bf16);
+        LVN_UNROLL
+        for (int r = 0; r < rows; r++) sum[r] = gfma(gset(f->a[r * f->a_row + k * f->a_col]), w, sum[r]);
+    }
+    LVN_UNROLL
+    for (int r = 0; r < rows; r++) few_store(f, r, j, sum[r], n);
+}
+
+/* b_row == 1, or any strides */
+LVN_INLINE void few_by_columns(const struct few *f, const int rows, const bool bf16)
+{
+    int64_t j = 0;
+#if defined(__AVX512F__)
+    for (; rows > 4 && j + FEW_PAIR * GL <= f->n && few_has_lines(f, bf16); j += FEW_PAIR * GL)
+        few_columns_by_lines(f, j, rows, bf16);
+#endif
+    for (; j < f->n; j += GL) few_columns_at(f, j, f->n - j < GL ? f->n - j : GL, rows, bf16);
 }
 
 typedef void few_product(const struct few *f);
