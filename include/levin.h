@@ -291,7 +291,7 @@ struct levin_run_field {
 };
 struct levin_run_data {
     int64_t size;                        /* sizeof(struct levin_run_data) */
-    int64_t n_fields;                    /* at most 4 */
+    int64_t n_fields;                    /* at most 5 */
     const struct levin_run_field *field; /* [n_fields], each with its size */
     int64_t samples[3];                  /* number in train, val and test */
     int64_t vocab_size;                  /* of ids; 0: no field has ids */
@@ -440,6 +440,18 @@ struct levin_evaluated_model {
  * Hugging Face name; NULL: none. */
 int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gradients,
                          struct levin_evaluated_model *out);
+/* Scores of model.init in benchmark tasks; same values as `levin evaluate --tasks`. */
+struct levin_task_scores {
+    int64_t size; /* sizeof(struct levin_task_scores) */
+    int64_t n_tasks;
+    const char *const *task; /* [n_tasks] .yaml files of tasks, or folders of CORE bundles */
+    int64_t limit;           /* the first items of each task; 0: all */
+    int64_t num_fewshot;     /* examples before each item; -1: the number in the task's file */
+    int64_t items;           /* 1: the result has the items, too */
+    char
+        *result; /* JSON: "tasks" and "core" of `--json`, and "items", the lines of `--items`; free with levin_free() */
+};
+int levin_evaluate_tasks(struct levin_settings *s, struct levin_task_scores *t);
 
 /* The last failure in this thread: its message, and its "while ..." lines. */
 const char *levin_error_text(void);

@@ -2,7 +2,7 @@
 """Compares `levin evaluate --tasks` with lm-evaluation-harness, and with nanochat's core_eval.py, item by item.
 
     python3 tools/compare_tasks.py MODEL --text FILE... [--count N] [--core-eval FILE] [--levin PROGRAM] [--dtype bfloat16]
-                                   [--fewshot N] [--core-shots N] [--only-core] [--batch-size N] [--folder DIR] [--rounds N]
+                                   [--fewshot N] [--core-shots N] [--only-core] [--batch-size N] [--folder DIR] [--rounds N] [--forms NAME...]
 
 Needs torch, transformers and lm-eval. MODEL is a model directory of Hugging Face. Tasks in the forms of hellaswag, arc, piqa,
 winogrande, lambada and wikitext are made from the texts, N items each, and with --core-eval (the path of nanochat's
@@ -164,7 +164,7 @@ def make_bundle(folder, found, count, most_shots):
 
 
 def run_levin(args, tasks, items):
-    command = ["nice", "-n", "19", args.levin, "evaluate", args.model, "--json", f"--items={items}", *[f"--tasks={t}" for t in tasks]]
+    command = [args.levin, "evaluate", args.model, "--json", f"--items={items}", *[f"--tasks={t}" for t in tasks]]
     if args.dtype == "bfloat16":
         command.append("--trainer.precision=bf16-true")
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -201,16 +201,16 @@ def compare_harness(args, folder, report):
     import lm_eval
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
-    tasks = [str(folder / f"{name}.yaml") for name in YAML]
+    tasks = [str(folder / f"{name}.yaml") for name in args.forms]
     model = HFLM(pretrained=args.model, dtype=args.dtype, device="cpu", batch_size=args.batch_size)
     manager = TaskManager(include_path=str(folder), include_defaults=False)
     model.tokenizer("warm")
     for _ in range(args.rounds):
         scores, items, seconds = run_levin(args, tasks, folder / "items.jsonl")
         begin, before = time.perf_counter(), time.process_time()
-        theirs = lm_eval.simple_evaluate(model=model, tasks=[f"{n}_local" for n in YAML], task_manager=manager, log_samples=True, bootstrap_iters=0)
+        theirs = lm_eval.simple_evaluate(model=model, tasks=[f"{n}_local" for n in args.forms], task_manager=manager, log_samples=True, bootstrap_iters=0)
         report.times("lm-eval", seconds, (time.perf_counter() - begin, time.process_time() - before))
-    for name in YAML:
+    for name in args.forms:
         name += "_local"
         samples, mine = sorted(theirs["samples"][name], key=lambda s: s["doc_id"]), items[name]
         worst, choices, close = 0.0, 0, 0
@@ -291,13 +291,14 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--text", nargs="+", required=True)
     parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--forms", nargs="+", default=list(YAML), choices=list(YAML))
     parser.add_argument("--fewshot", type=int, default=0)
     parser.add_argument("--core-eval")
     parser.add_argument("--core-shots", type=int, default=10)
     parser.add_argument("--only-core", action="store_true")
     parser.add_argument("--levin", default=str(ROOT / "build/levin"))
     parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--batch-size", default=8, type=int)
+    parser.add_argument("--batch-size", default="8")
     parser.add_argument("--rounds", default=1, type=int)
     parser.add_argument("--folder", default="/tmp/compare-tasks")
     args = parser.parse_args()

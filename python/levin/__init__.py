@@ -11,7 +11,7 @@ from .arrays import BFloat16Array
 from .confusion import ConfusionMatrix
 from .data import Field
 from .errors import Error, FaultError, InputError, StoppedError
-from .model import Evaluation, Model, Prediction, load
+from .model import Evaluation, Model, Prediction, TaskScores, load
 from .remote import Attached, Job, attach, launch, read_metrics
 from .run import History, Run, Summary
 from .settings import SettingInfo, Settings, describe
@@ -20,4 +20,4 @@ __version__ = (_library.lib.levin_version() or b"").decode()
 
 __all__ = ["Attached", "BFloat16Array", "Callback", "ConfusionMatrix", "Error", "Evaluation", "Event", "FaultError",
            "Field", "History", "InputError", "Job", "Model", "Prediction", "Run", "SettingInfo", "Settings", "StoppedError",
-           "Summary", "attach", "describe", "launch", "load", "loggers", "read_metrics"]
+           "Summary", "TaskScores", "attach", "describe", "launch", "load", "loggers", "read_metrics"]

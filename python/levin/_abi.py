@@ -184,6 +184,18 @@ class EvaluatedModel(Structure):
         ("confusion", c_void_p),
     ]
 
+
+class TaskScores(Structure):
+    _fields_ = [
+        ("size", c_int64),
+        ("n_tasks", c_int64),
+        ("task", POINTER(c_char_p)),
+        ("limit", c_int64),
+        ("num_fewshot", c_int64),
+        ("items", c_int64),
+        ("result", c_void_p),
+    ]
+
 ON_INTERRUPT = CFUNCTYPE(c_int, c_void_p)
 
 # name: (result, arguments)
@@ -231,6 +243,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "levin_inference_copy": (c_int, [c_void_p, c_int64, c_void_p, c_int64]),
     "levin_classify": (c_int, [c_void_p, POINTER(c_char_p), POINTER(c_char_p), c_int64, POINTER(Classified)]),
     "levin_evaluate_model": (c_int, [c_void_p, c_int64, c_char_p, POINTER(EvaluatedModel)]),
+    "levin_evaluate_tasks": (c_int, [c_void_p, POINTER(TaskScores)]),
     "levin_error_text": (c_char_p, []),
     "levin_error_trace": (c_char_p, []),
 }

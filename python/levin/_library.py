@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ._abi import (ABI, FUNCTIONS, ON_EVENT, ON_INTERRUPT, ON_SAMPLE, ON_TOKEN, Classified, EvaluatedModel,  # noqa: F401
-                   Generation, Parameter, RunData, RunField, RunOptions, RunScalar, Setting)
+                   Generation, Parameter, RunData, RunField, RunOptions, RunScalar, Setting, TaskScores)
 from .errors import Error, FaultError, InputError, StoppedError
 
 PACKAGE = Path(__file__).resolve().parent

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import queue
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_char_p, c_int64, c_void_p
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -38,6 +39,14 @@ class Evaluation(NamedTuple):
     labels: int
     skipped: int  # unusable rows of the data
     confusion: np.ndarray | None  # (classes, classes) int64: true class, predicted class
+
+
+class TaskScores(NamedTuple):
+    """The result of `Model.evaluate(tasks=...)`."""
+
+    tasks: dict[str, dict[str, Any]]  # by name: "items", "num_fewshot", "truncated", and the metrics with their "..._stderr"
+    core: float | None  # mean of the centered accuracies of CORE bundles; None: there is none
+    items: list[dict[str, Any]] | None  # one for each item, the lines of `levin evaluate --items`; None: not requested
 
 
 class Prediction(NamedTuple):
@@ -299,10 +308,44 @@ class Model(_library.NotCopied):
 
     # --- data ---
 
-    def evaluate(self, *, limit: int = 0, **keys: Any) -> Evaluation:
+    @overload
+    def evaluate(self, *, limit: int = 0, **keys: Any) -> Evaluation: ...
+
+    @overload
+    def evaluate(self, *, tasks: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], limit: int = 0,
+                 num_fewshot: int | None = None, items: bool = False, **keys: Any) -> TaskScores: ...
+
+    def evaluate(self, *, tasks: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None, limit: int = 0,
+                 num_fewshot: int | None = None, items: bool = False, **keys: Any) -> Evaluation | TaskScores:
         """Loss and metrics on data, like `levin evaluate`: by default the run's validation data; keys: `data__path=...`,
-        `data__split="test"`. limit: number of batches, evenly spaced; 0: all."""
+        `data__split="test"`. limit: number of batches, evenly spaced; 0: all.
+
+        tasks: scores in benchmark tasks instead, like `levin evaluate --tasks`: .yaml files in the form of
+        lm-evaluation-harness, or folders of CORE bundles. limit: the first items of each task; num_fewshot: examples before
+        each item, instead of the task's; items: also return the items."""
+        if tasks is not None:
+            paths = [tasks] if isinstance(tasks, (str, os.PathLike)) else list(tasks)
+            return self._score(keys, paths, limit, num_fewshot, items)
+        if num_fewshot is not None or items:
+            raise InputError(f"evaluate() has no {'items' if items else 'num_fewshot'} without tasks: add tasks=..., or leave it out")
         return self._evaluate(keys, limit, None)
+
+    def _score(self, keys: Mapping[str, Any], tasks: Sequence[str | os.PathLike[str]], limit: int, num_fewshot: int | None,
+               items: bool) -> TaskScores:
+        for key in keys:
+            if key.startswith(("data__", "task__", "data.", "task.")) or key in ("data", "task"):
+                raise InputError(f"{key} has no effect on tasks, whose files name their data: leave one out")
+        if not tasks:
+            raise InputError("evaluate() needs at least one task")
+        shots = -1 if num_fewshot is None else _library.integer(num_fewshot, "num_fewshot", 0)
+        names = (c_char_p * len(tasks))(*(_library.encode(os.fspath(t), f"task {i}") for i, t in enumerate(tasks)))
+        s = self._settings(keys)
+        out = _library.sized(_library.TaskScores, n_tasks=len(names), task=names, limit=_library.integer(limit, "limit", 0),
+                             num_fewshot=shots, items=int(bool(items)))
+        with Interrupts(asks=True):
+            _library.check(lib.levin_evaluate_tasks(s._p, byref(out)))
+            result = json.loads(_library.read_text(c_void_p(out.result)))
+        return TaskScores({t.pop("task"): t for t in result["tasks"]}, result.get("core"), result.get("items"))
 
     def _evaluate(self, keys: Mapping[str, Any], limit: int, gradients: str | None) -> Evaluation:
         limit = _library.integer(limit, "limit", 0)

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/tensor.h"
 
-enum { LVN_FIELD_RANK = LVN_MAX_RANK - 1, LVN_MAX_FIELDS = 4 };
+enum { LVN_FIELD_RANK = LVN_MAX_RANK - 1, LVN_MAX_FIELDS = 5 };
 
 /* The type of a label. Integers: -1 is no label, as in rows that pad a batch. */
 enum lvn_label_kind {
@@ -44,6 +44,9 @@ struct lvn_field {
  * which its document begins. It is no input of a model: attention and positions of every decoder restart there
  * (graph.h). */
 #define LVN_SEGMENTS "segments"
+/* Two more that decoders accept, and no data has: `hidden` and `selected` of graph.h. */
+#define LVN_HIDDEN "hidden ranges"
+#define LVN_SELECTED "selected tokens"
 
 struct lvn_fields {
     struct lvn_field field[LVN_MAX_FIELDS];

@@ -1,6 +1,6 @@
 # label: slow
 # levin evaluate --tasks: log-likelihoods equal the token losses of the whole texts, with and without a prefix that answers share;
-# few-shot examples and Python's random numbers; long items; CORE bundles; the same values on several ranks; files and options that
+# tokens that items share; quantized models; few-shot examples and Python's random numbers; long items; CORE bundles; the same values on several ranks; files and options that
 # are refused. tools/compare_tasks.py compares with lm-evaluation-harness and nanochat.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export OMP_NUM_THREADS=1
@@ -41,9 +41,10 @@ P
 { data page.jsonl; printf 'task: page\noutput_type: loglikelihood_rolling\ndoc_to_text: ""\ndoc_to_target: "{{page}}"\n'; } >page.yaml
 tasks=(--tasks=choice.yaml --tasks=blank.yaml --tasks=last.yaml --tasks=page.yaml)
 cat >losses.py <<'P'
-"""losses.py MODEL FILE: the log-likelihoods in FILE, of --items, equal the token losses of the same tokens in a window each."""
+"""losses.py MODEL FILE N OPTION...: the log-likelihoods of N items in FILE, of --items, equal the token losses of the same tokens in a
+window each."""
 import array, json, math, os, subprocess, sys
-model, items = sys.argv[1], [json.loads(x) for x in open(sys.argv[2])]
+model, items, n = sys.argv[1], [json.loads(x) for x in open(sys.argv[2])], int(sys.argv[3])
 def levin(*args, text=None):
     return json.loads(subprocess.run([os.environ["LEVIN"], *args, "--json"], input=text, stdout=subprocess.PIPE, check=True, text=True).stdout)
 def ids(text):
@@ -54,33 +55,37 @@ def split(context, answer): # lm-evaluation-harness: spaces at the end of the co
     first = ids(context.rstrip())
     return first, ids(context + answer)[len(first):]
 def requests(name, d):
+    if name == "shared":
+        return [split(f"{before}Q: {d['q']}\nA:", f" {a}") for a in d["a"]]
     if name == "choice":
         return [split(f"Q: {d['q']}\nA: ", f" {a}") for a in d["a"]]
     if name == "blank":
-        before, after = d["s"].split("_")
-        return [split(before + o, f" {after.strip()}") for o in d["o"]]
+        left, right = d["s"].split("_")
+        return [split(left + o, f" {right.strip()}") for o in d["o"]]
     words = d["text"].split(" ")
     return [split(" ".join(words[:-1]), " " + words[-1])]
+before = open("before").read() if os.path.exists("before") else ""
 checked = 0
 for item in items:
     if item["task"] == "page" or (item["item"] % 4 and item["line"] < 11):
         continue
-    d = [json.loads(x) for x in open(item["task"] + ".jsonl")][item["line"] - 1]
+    d = [json.loads(x) for x in open(item["task"].replace("shared", "shots") + ".jsonl")][item["line"] - 1]
     want = []
     for context, answer in requests(item["task"], d)[:2]:
         tokens = (context + answer)[-129:]
         array.array("H", tokens).tofile(open("one.bin", "wb"))
-        losses = levin("evaluate", model, "--data.kind=tokens", "--data.path=one.bin", "--data.split=all", "--token-losses")["token_losses"][0]
+        losses = levin("evaluate", model, "--data.kind=tokens", "--data.path=one.bin", "--data.split=all", "--token-losses",
+                       *sys.argv[4:])["token_losses"][0]
         want.append(-sum(losses[:len(tokens) - 1][-len(answer):]))
     got = item["log_likelihoods"]
     assert all(math.isclose(a, b, rel_tol=1e-4, abs_tol=2e-3) for a, b in zip(want, got)), (item, want)
     if "choice" in item:
         assert got[item["choice"]] == max(got) and item["correct"] == (item["choice"] == (d["gold"] if "gold" in d else int(d["n"]) - 1)), item
-    if "a" in d:
+    if item["task"] == "choice":
         norm = [x / len(a) for x, a in zip(got, d["a"])]
         assert norm[item["choice_norm"]] == max(norm), item
     checked += 1
-assert checked == 21, checked
+assert checked == n, checked
 P
 for kind in gpt2 llama; do
     code 0 "$LEVIN" evaluate $kind "${tasks[@]}" --items=$kind.items --json
@@ -88,7 +93,7 @@ for kind in gpt2 llama; do
     json 'd["tasks"][0]["truncated"] > 0 and d["tasks"][1]["truncated"] == d["tasks"][2]["truncated"] == 0'
     json 'd["tasks"][2]["perplexity"] > 1 and d["tasks"][3]["bits_per_byte"] > 0 and math.isclose(math.log2(d["tasks"][3]["byte_perplexity"]), d["tasks"][3]["bits_per_byte"])'
     check [ "$(wc -l <$kind.items)" = 43 ]
-    python3 losses.py $kind $kind.items
+    python3 losses.py $kind $kind.items 21
 done
 python3 - <<'P'
 import json
@@ -129,6 +134,25 @@ assert len(items) == 42 and items[0]["task"] == "shots" and items[21]["task"] ==
 for a, b in zip(items[:21], items[21:]):
     assert all(math.isclose(x, y, rel_tol=1e-5) for x, y in zip(a["log_likelihoods"], b["log_likelihoods"], strict=True)), (a, b)
 P
+
+# --- a text before all items: it is run once for those of a row ---
+echo -n "$(head -c 150 text.txt | tr -c 'a-zA-Z' ' ' | tr -s ' ')" >before
+sed "s/^task:.*/task: shared/; s/^num_fewshot.*/num_fewshot: 0/; s/^description:.*/description: '$(cat before)'/" shots.yaml >shared.yaml
+for kind in gpt2 llama; do
+    code 0 "$LEVIN" evaluate $kind --tasks=shared.yaml --items=shared.items
+    silent_about "do not fit" out
+    read -r tokens run < <(tr -d , <out | sed -n 's/.* items with \([0-9]*\) tokens.* which \([0-9]*\) were.*/\1 \2/p')
+    check [ $((run * 3)) -lt "$tokens" ]
+    python3 losses.py $kind shared.items 14
+done
+
+# --- a quantized model: the values of its own logits, which are not those of the model ---
+for q in nf4 int8; do
+    code 0 "$LEVIN" evaluate llama --tasks=shared.yaml --items=$q.items --model.quantize=$q
+    python3 losses.py llama $q.items 14 --model.quantize=$q
+    if cmp -s $q.items shared.items; then fail "$q: the values of the model without it"; fi
+done
+
 echo 'include: shots.yaml' >first.yaml
 printf 'fewshot_config: {sampler: first_n, samples: [{q: one, a: [x, y], gold: 1}], doc_to_text: "{{q}} is"}\nfewshot_split: null\n' >>first.yaml
 code 0 "$LEVIN" evaluate llama --tasks=first.yaml --num-fewshot=1

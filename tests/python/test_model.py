@@ -52,6 +52,29 @@ class Language(unittest.TestCase):
         self.assertEqual(result.metrics["perplexity"], np.exp(result.loss))
         self.assertLess(self.m.evaluate(limit=1).labels, result.labels)
 
+    def test_evaluate_tasks(self):
+        rows = [{"q": "the owl and the " + w, "a": [" cat went", " green boat", " honey"], "gold": i % 3} for i, w in
+                enumerate(["pussy", "pea", "money", "sea in a"])]
+        Path("items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        Path("mini.yaml").write_text("task: mini\ndataset_path: json\ndataset_kwargs: {data_files: {test: items.jsonl}}\n"
+                                     "test_split: test\noutput_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: a\n"
+                                     "doc_to_target: gold\nmetric_list: [{metric: acc}, {metric: acc_norm}]\n")
+        said = json.loads(program("evaluate", "runs/gpt", "--tasks=mini.yaml", "--items=out.jsonl", "--json"))["tasks"]
+        lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+        result = self.m.evaluate(tasks=Path("mini.yaml"), items=True)
+        self.assertEqual([{"task": name, **values} for name, values in result.tasks.items()], said)
+        self.assertEqual(result.items, lines)
+        self.assertIsNone(result.core)
+        short = self.m.evaluate(tasks=["mini.yaml"], limit=2)
+        self.assertEqual((short.tasks["mini"]["items"], short.items), (2, None))
+        self.assertEqual(self.m.evaluate(tasks="mini.yaml", limit=1, num_fewshot=1).tasks["mini"]["num_fewshot"], 1)
+        for words, wrong in [("at least one task", dict(tasks=[])), ("no num_fewshot without tasks", dict(num_fewshot=1)),
+                             ("no items without tasks", dict(items=True)), ("does not exist", dict(tasks="none.yaml")),
+                             ("data__path has no effect", dict(tasks="mini.yaml", data__path="verse.txt")),
+                             ("limit", dict(tasks="mini.yaml", limit=-1))]:
+            with self.assertRaisesRegex(levin.InputError, words):
+                self.m.evaluate(**wrong)
+
     def test_parameters(self):
         p = self.m.parameters()
         with open("runs/gpt/checkpoints/last/model.safetensors", "rb") as f:

@@ -28,6 +28,7 @@ struct problem {
     int64_t window;
     int64_t segments; /* mean length of a document; 0: no segments */
     double softcap;
+    int64_t branches; /* mean length of a continuation; with segments, whose documents begin with one text; 0: none */
 };
 
 /* The position of the queries of sample b in the cache; it differs between samples. */
@@ -58,6 +59,9 @@ static const struct problem training_kinds[] = {
     {2, 200, 200, 2, 1, 24, .causal = true, .segments = 30, .lengths = true},
     {2, 330, 330, 2, 2, 40, .causal = true, .window = 100, .segments = 90, .softcap = 1.5, .p = 0.1, .add = true},
     {2, 100, 130, 4, 2, 48, .lengths = true, .softcap = 2},
+    {1, 60, 60, 2, 1, 8, .causal = true, .segments = 30, .branches = 5},
+    {2, 200, 200, 4, 2, 32, .causal = true, .segments = 90, .branches = 12, .lengths = true},
+    {1, 330, 330, 2, 1, 64, .causal = true, .segments = 200, .branches = 30, .window = 40, .softcap = 1, .p = 0.1},
 };
 enum { N_TRAINING_KINDS = sizeof training_kinds / sizeof *training_kinds };
 
@@ -72,7 +76,8 @@ struct world {
     double *f64[N_TENSORS];
     int32_t lengths[16];
     int32_t *segments; /* (B,Tq) */
-    struct lvn_desc lengths_desc, segments_desc;
+    int32_t *hidden;   /* (B,Tq,2 LVN_HIDDEN_RANGES) */
+    struct lvn_desc lengths_desc, segments_desc, hidden_desc;
     union lvn_attr attr;
     struct lvn_step step;
     bool bf16; /* products may round their operands */
@@ -142,6 +147,31 @@ static inline void fill(struct world *w, int t)
     }
 }
 
+/* Divides the documents of `segments` into trees: a text, some second texts, and continuations of each. */
+static inline void add_branches(struct world *w)
+{
+    const struct problem *p = &w->p;
+    w->hidden_desc = LVN_DESC(LVN_I32, p->B, p->Tq, 2 * LVN_HIDDEN_RANGES);
+    w->hidden = calloc((size_t)(p->B * p->Tq), 2 * LVN_HIDDEN_RANGES * sizeof *w->hidden);
+    int32_t text = 0, second = 0, end = 0, third = 0; /* where the text ends, and the others begin and end */
+    for (int64_t i = 0, stage = 0; p->branches && i < p->B * p->Tq; i++) {
+        const int32_t t = (int32_t)(i % p->Tq), start = w->segments[i];
+        if (t == start) text = second = end = third = t, stage = 0;
+        if (t > start && lvn_random_below(7, 98, (uint64_t)i, p->branches) == 0) {
+            if (stage == 0) text = t;
+            stage = stage == 2 && i % 3 ? 2 : stage % 2 + 1;
+            if (stage == 1) second = t;
+            third = t;
+        }
+        if (stage == 1) end = t + 1; /* the second text grows */
+        const int32_t a[2] = {text < second ? text : 0, text < second ? second : 0};
+        const int32_t b[2] = {stage == 2 && end < third ? end : 0, stage == 2 && end < third ? third : 0};
+        int32_t *h = w->hidden + i * 2 * LVN_HIDDEN_RANGES;
+        h[0] = a[0], h[1] = a[1], h[2] = b[0], h[3] = b[1];
+        w->segments[i] += a[1] - a[0] + b[1] - b[0];
+    }
+}
+
 static inline struct world *world_new(struct problem p, enum lvn_dtype dtype)
 {
     struct world *w = calloc(1, sizeof *w);
@@ -166,6 +196,7 @@ static inline struct world *world_new(struct problem p, enum lvn_dtype dtype)
         if (i % p.Tq == 0 || lvn_random_below(7, 99, (uint64_t)i, p.segments) == 0) start = i % p.Tq;
         w->segments[i] = (int32_t)start;
     }
+    add_branches(w);
     w->attr.attention.window = p.window;
     w->attr.attention.softcap = p.softcap;
     w->attr.attention.causal = p.causal;
@@ -184,6 +215,7 @@ static inline void world_free(struct world *w)
         free(w->f64[t]);
     }
     free(w->segments);
+    free(w->hidden);
     free(w);
 }
 
@@ -200,6 +232,7 @@ static inline struct lvn_call make_call(struct world *w, enum lvn_phase phase, b
     c.in[0] = a[Q], c.in[1] = a[K], c.in[2] = a[V];
     if (w->p.lengths) c.in[3] = (struct lvn_arg){w->lengths, &w->lengths_desc};
     if (w->p.segments) c.in[4] = (struct lvn_arg){w->segments, &w->segments_desc};
+    if (w->p.branches) c.in[5] = (struct lvn_arg){w->hidden, &w->hidden_desc};
     c.out[0] = a[OUT], c.out[1] = a[LSE], c.dout[0] = a[DOUT];
     c.din[0] = a[DQ], c.din[1] = a[DK], c.din[2] = a[DV];
     c.add[0] = c.add[1] = c.add[2] = w->p.add;

@@ -7,7 +7,7 @@
  *   api_run.c        a run whose steps the program makes, and the callback that hands its events to the program
  *   api_data.c       samples that the program provides
  *   api_inference.c  a loaded model: generation, logits, parameters
- *   api_evaluation.c a model on data, and the classes of new texts
+ *   api_evaluation.c a model on data, the classes of new texts, and scores in benchmark tasks
  *
  * Programs and bindings (python/) call them. Each function that may read or write numbers runs in the locale "C", which
  * the threads that it starts inherit (lvn_thread_start()): in a program with a German locale, metrics still have

@@ -1,5 +1,5 @@
 /* api_evaluation.c - a model on data: loss and metrics, gradients, and the classes or numbers of new texts, for
- * programs.
+ * programs; and its scores in benchmark tasks.
  *
  * Each call opens the model that the settings name, as the commands `levin evaluate` and `levin predict` do. */
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "inference/evaluation.h"
 #include "inference/prediction.h"
+#include "inference/scoring.h"
 #include "models/model.h"
 #include "setup/setup.h"
 
@@ -100,6 +101,69 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
         status = LVN_API_WRITE(out, &filled, confusion, levin_evaluated_model);
     }
     lvn_evaluate_result_release(&r);
+    lvn_model_setup_close(&setup);
+    lvn_ranks_close(ranks);
+    return lvn_api_return(before, status);
+}
+
+static json_t *json_of_items(const struct lvn_benchmarks *b)
+{
+    json_t *items = json_array();
+    for (int64_t k = 0; k < b->n; k++)
+        for (int64_t i = 0; i < b->list[k].n; i++)
+            json_array_append_new(items, lvn_benchmark_item_json(&b->list[k], i));
+    return items;
+}
+
+static enum lvn_status write_scores(const struct lvn_benchmarks *b, struct levin_task_scores *t)
+{
+    LVN_LOCAL_TEXT(text);
+    double core;
+    int64_t n;
+    const long begun = lvn_json_begin();
+    json_t *all = json_object();
+    json_object_set_new(all, "tasks", lvn_benchmarks_json(b));
+    if (lvn_benchmarks_core(b, &core, &n)) json_object_set_new(all, "core", json_real(core));
+    if (t->items) json_object_set_new(all, "items", json_of_items(b));
+    lvn_json_add(&text, begun, all, 0);
+    json_decref(all);
+    LVN_TRY(lvn_text_status(&text));
+    t->result = lvn_strdup(lvn_text_string(&text));
+    return t->result ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status check_tasks(const struct levin_task_scores *t)
+{
+    LVN_CHECK(t->task && t->n_tasks > 0 && t->n_tasks <= INT32_MAX, ARG, "there are no tasks: give at least one");
+    LVN_CHECK(t->limit >= 0, ARG, "limit is %lld: give a number of items, or 0 for all", (long long)t->limit);
+    LVN_CHECK(t->num_fewshot >= -1, ARG, "num_fewshot is %lld: give a number of examples, or -1 for that of the task",
+              (long long)t->num_fewshot);
+    return LVN_OK;
+}
+
+int levin_evaluate_tasks(struct levin_settings *s, struct levin_task_scores *scores)
+{
+    locale_t before = lvn_api_begin();
+    struct lvn_ranks *ranks = NULL;
+    struct lvn_model_setup setup = {0};
+    struct lvn_benchmarks b = {0};
+    struct lvn_scoring_counts counts;
+    struct levin_task_scores t = {0};
+    enum lvn_status status = LVN_API_READ(&t, scores, result, levin_task_scores);
+    if (status == LVN_OK) status = check_tasks(&t);
+    if (status == LVN_OK) status = open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_DEVICE);
+    const struct lvn_texts tasks = {t.task, (int)t.n_tasks};
+    const struct lvn_scoring_options o = {.values = &s->values,
+                                          .ranks = ranks,
+                                          .setup = &setup,
+                                          .tasks = &tasks,
+                                          .limit = t.limit,
+                                          .n_fewshot = t.num_fewshot};
+    if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_loaded(&setup, s));
+    if (status == LVN_OK) status = lvn_score(&o, &b, &counts);
+    if (status == LVN_OK) status = write_scores(&b, &t);
+    if (status == LVN_OK) status = LVN_API_WRITE(scores, &t, result, levin_task_scores);
+    lvn_benchmarks_release(&b);
     lvn_model_setup_close(&setup);
     lvn_ranks_close(ranks);
     return lvn_api_return(before, status);

@@ -116,6 +116,7 @@ struct lvn_backend {
     const char *description;     /* a noun phrase, for messages */
     bool fp16;                   /* has kernels for fp16 values */
     bool packed;                 /* linear layers accept weights in packed blocks */
+    bool hides;                  /* attention supports hidden ranges of keys (graph.h) */
     bool computes;               /* false: for planning only; it has no memory, and a run only reports its launches */
     struct lvn_library *library; /* library that provides its devices; NULL: none */
     int64_t reserve;             /* bytes; see lvn_backend_reserve() */

@@ -55,6 +55,13 @@ struct levin_graph {
      * Constructors of operations that know positions (attention, embedding with positions, rotary_table) add it as an
      * input, so attention and positions of every model restart there. NULL: each row is one document. */
     struct levin_tensor *segments;
+    /* (B,T,2 LVN_HIDDEN_RANGES) int32, with segments, rows of token trees: ranges [begin, end) of earlier tokens that
+     * each token does not see, in their order and disjoint; empty ones are (0,0). So continuations of one text follow
+     * each other, and the text is computed once. The position of a token t is t - segments[t], so for a continuation
+     * segments is the start of its document plus the number of tokens that are hidden from it. NULL: none. */
+    struct levin_tensor *hidden;
+    /* (1,N) int32, for B = 1: the tokens whose logits a decoder computes, (1,N,V). NULL: all, (B,T,V). */
+    struct levin_tensor *selected;
     struct levin_tensor **tensors;
     int n_tensors;
     int tensors_capacity;

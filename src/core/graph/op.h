@@ -47,6 +47,7 @@ union lvn_attr {
 };
 
 enum { LVN_MAX_IN = 6, LVN_MAX_OUT = 4 };
+enum { LVN_HIDDEN_RANGES = 2 }; /* of keys that attention hides from a query, see graph.h */
 
 enum lvn_phase {
     LVN_FORWARD,  /* outputs from inputs */

@@ -3,8 +3,9 @@
  * Inputs: q (B,Tq,Hq,D), k and v (B,Tk,Hkv,D), all strided, so that views of one (B,T,3C) tensor need no copies; Hq is
  * a multiple of Hkv, and neighboring query heads share a key head. lengths (B), int32, may be absent: keys from
  * lengths[b] on are padding. segments (B,T), int32, may be absent: the position at which the document of each token
- * starts, which never decreases; a query sees no keys before it. Output: (B,Tq,Hq*D). Saved: the logsumexp of every row
- * of scores, (B,Hq,Tq), from which backward recomputes the probabilities.
+ * starts, which never decreases; a query sees no keys before it. hidden (B,T,2 LVN_HIDDEN_RANGES), int32, may be
+ * absent: ranges of keys that a query does not see (graph.h); GPUs do not support it. Output: (B,Tq,Hq*D). Saved: the
+ * logsumexp of every row of scores, (B,Hq,Tq), from which backward recomputes the probabilities.
  *
  * attr.window: a query sees the last `window` keys, its own included. attr.softcap: a score s becomes
  * c tanh(s / c). A query that sees no key gives zeros and logsumexp 0. Left out: a bias, relative positions, and
@@ -20,6 +21,7 @@
 
 #include "levin.h"
 #include "ops/real.h"
+#include "ops/shape.h"
 
 /* window, segments and soft cap */
 static enum lvn_status shape_ranges(const struct lvn_shapes *s)
@@ -47,6 +49,8 @@ static enum lvn_status shape_ranges(const struct lvn_shapes *s)
     LVN_CHECK(!s->attr->attention.cached && q->dim[1] == k->dim[1], UNSUPPORTED,
               "attention: segments with %s, which is not supported: give each document its own row",
               s->attr->attention.cached ? "a key/value cache" : "other positions of keys than of queries");
+    if (!s->has[5]) return LVN_OK;
+    LVN_TRY(lvn_shape_integers(s, "hidden", 5, 2 * LVN_HIDDEN_RANGES * q->dim[0] * q->dim[1]));
     return LVN_OK;
 }
 
@@ -127,7 +131,7 @@ static void forward_query(const struct lvn_call *c, const struct attention_sizes
     real *out = out_row(&c->out[0], b, t, h * s->D), top = -INFINITY, sum = 0;
     for (int64_t j = first; j < end; j++) {
         const real score = scale * dot(q, row(&c->in[1], b, attention_row(s, j), hk), s->D);
-        p[j - first] = (real)attention_capped(score, cap);
+        p[j - first] = attention_hides(s, b, t, j) ? -INFINITY : (real)attention_capped(score, cap);
         if (p[j - first] > top) top = p[j - first];
     }
     for (int64_t j = first; j < end; j++) sum += p[j - first] = exp(p[j - first] - top);
@@ -169,6 +173,7 @@ static void backward_query(const struct lvn_call *c, const struct attention_size
     const double cap = c->attr->attention.softcap;
 
     for (int64_t j = attention_first_key(s, b, t); j < end; j++) {
+        if (attention_hides(s, b, t, j)) continue;
         const int64_t at = attention_row(s, j);
         const real *k = row(&c->in[1], b, at, hk), *v = row(&c->in[2], b, at, hk);
         const real score = (real)attention_capped(scale * dot(q, k, s->D), cap);
@@ -207,7 +212,7 @@ static int64_t scratch(const struct lvn_call *c)
 static double flops(const struct lvn_call *c)
 {
     struct attention_sizes s = attention_sizes(c);
-    s.lengths = s.segments = NULL;
+    s.lengths = s.segments = s.hidden = NULL;
     double pairs = 0;
     for (int64_t t = 0; t < s.Tq; t++) {
         const int64_t n = attention_end_key(&s, 0, t) - attention_first_key(&s, 0, t);
@@ -231,13 +236,13 @@ struct levin_tensor *levin_attention(struct levin_graph *g, struct levin_tensor 
             .causal = o->causal, .scale = o->scale, .p = o->dropout, .window = o->window, .softcap = o->softcap}};
     attr.attention.cached = k && k->kind == LVN_TENSOR_OUTPUT && k->node->op == LVN_OP_kv_cache;
     attr.attention.ring = attr.attention.cached && k->node->attr.kv_cache.ring;
-    struct levin_tensor *in[] = {q, k, v, o->lengths, o->segments ? o->segments : g->segments};
-    return lvn_node_append(g, LVN_OP_attention, &attr, in, 5);
+    struct levin_tensor *in[] = {q, k, v, o->lengths, o->segments ? o->segments : g->segments, g->hidden};
+    return lvn_node_append(g, LVN_OP_attention, &attr, in, 6);
 }
 #endif
 
-LVN_OPERATION(attention, shape, forward, backward, .n_in = 5, .n_in_min = 3, .n_out = 1, .n_saved = 1,
+LVN_OPERATION(attention, shape, forward, backward, .n_in = 6, .n_in_min = 3, .n_out = 1, .n_saved = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_IN(2) | LVN_READS_IN(3) | LVN_READS_IN(4) |
-                       LVN_READS_OUT(0) | LVN_READS_OUT(1),
+                       LVN_READS_IN(5) | LVN_READS_OUT(0) | LVN_READS_OUT(1),
               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_IN(2) | LVN_READS_OUT(0),
               .flops = flops, .spec.scratch = scratch);

@@ -191,10 +191,10 @@ static struct work work_begin(const struct lvn_call *c, int thread)
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
-/* Is it decoding: a few queries in fp32? */
+/* Is it decoding: a few queries in fp32, from which no keys are hidden? */
 static bool decodes(const struct lvn_call *c)
 {
-    return c->in[0].desc->dim[1] <= DECODE_MAX && !is_bf16(&c->in[0]);
+    return c->in[0].desc->dim[1] <= DECODE_MAX && !is_bf16(&c->in[0]) && !c->in[5].desc;
 }
 
 static void forward(const struct lvn_call *c, int thread, int n_threads)

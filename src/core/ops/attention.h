@@ -1,8 +1,9 @@
 /* attention.h - sizes, masks and dropout of attention, for all of its kernels.
  *
- * A query sees the keys [attention_first_key(), attention_end_key()): a range, with every mask that attention supports
- * (causal, lengths, cache position, window, segments). Neither bound decreases from one query to the next, so the keys
- * of a block of queries are a range, too, and kernels skip all other keys. */
+ * A query sees the keys [attention_first_key(), attention_end_key()), with every mask that attention supports (causal,
+ * lengths, cache position, window, segments), without those that are hidden from it (attention_hides()). Neither bound
+ * decreases from one query to the next, except that the first key may if the call hides keys and has a window. So the
+ * keys of a block of queries are a range, too, and kernels skip all other keys. */
 #ifndef LVN_ATTENTION_H
 #define LVN_ATTENTION_H
 
@@ -26,6 +27,7 @@ struct attention_sizes {
     int64_t window;          /* a query sees the last `window` keys; 0: all */
     const int32_t *lengths;  /* (B) valid keys of each sample; NULL: all */
     const int32_t *segments; /* (B,Tq) position at which the document of each token starts; NULL: one document */
+    const int32_t *hidden;   /* (B,Tq,2 LVN_HIDDEN_RANGES), see graph.h; NULL: no keys are hidden */
 };
 
 static inline struct attention_sizes attention_sizes(const struct lvn_call *c)
@@ -42,7 +44,25 @@ static inline struct attention_sizes attention_sizes(const struct lvn_call *c)
     s.window = c->attr->attention.window;
     s.lengths = c->in[3].p;
     s.segments = c->in[4].p;
+    s.hidden = c->in[5].p;
     return s;
+}
+
+/* The ranges [begin, end) of keys that are hidden from query t of sample b. */
+static inline const int32_t *attention_hidden(const struct attention_sizes *s, int64_t b, int64_t t)
+{
+    return s->hidden + (b * s->Tq + t) * 2 * LVN_HIDDEN_RANGES;
+}
+
+/* Is key j hidden from query t of sample b? */
+static inline bool attention_hides(const struct attention_sizes *s, int64_t b, int64_t t, int64_t j)
+{
+    bool hides = false;
+    for (int i = 0; s->hidden && i < LVN_HIDDEN_RANGES; i++) {
+        const int32_t *range = attention_hidden(s, b, t) + 2 * i;
+        hides |= j >= range[0] && j < range[1];
+    }
+    return hides;
 }
 
 /* Number of keys before query 0 of sample b. */
@@ -63,11 +83,18 @@ static inline int64_t attention_end_key(const struct attention_sizes *s, int64_t
     return n > 0 ? n : 0;
 }
 
-/* Query t of sample b sees no key before the result, which may be after its last key. */
+/* Query t of sample b sees no key before the result, which may be after its last key. Hidden keys do not count: neither
+ * in a window, nor in the positions of which `segments` is the start. */
 static inline int64_t attention_first_key(const struct attention_sizes *s, int64_t b, int64_t t)
 {
     int64_t first = s->window ? t + attention_first_query(s, b) + 1 - s->window : 0;
-    if (s->segments && s->segments[b * s->Tq + t] > first) first = s->segments[b * s->Tq + t];
+    int64_t start = s->segments ? s->segments[b * s->Tq + t] : 0;
+    for (int i = LVN_HIDDEN_RANGES - 1; s->hidden && i >= 0; i--) {
+        const int32_t *range = attention_hidden(s, b, t) + 2 * i;
+        if (first < range[1]) first -= range[1] - range[0];
+        start -= range[1] - range[0];
+    }
+    if (start > first) first = start;
     return first > 0 ? first : 0;
 }
 

@@ -39,11 +39,13 @@ struct work {
     float cap;                 /* soft cap of the scores; 0: none */
     float cap_scale;           /* factor of the scores before the cap */
     bool ranged;               /* a window or segments hide keys before those that a query sees */
-    int32_t first[TILE_BLOCK]; /* if ranged: the first key that each query of the block sees */
-    int64_t base;              /* forward: the key at the start of kt and v; a multiple of 64 */
-    float dropout_scale;       /* backward: dropout's factor of dO V^T; 1: dO is scaled already */
-    float dk_scale;            /* factor of the sums in dk */
-    float dv_scale;            /* factor of the sums in dv */
+    int32_t first[TILE_BLOCK]; /* if ranged: the first key that each query of the block, or a later one, sees */
+    int32_t own[TILE_BLOCK];   /* with hidden keys: the first key that each query sees */
+    int32_t hidden[2 * LVN_HIDDEN_RANGES][TILE_BLOCK]; /* begin and end of each range of keys hidden from each query */
+    int64_t base;                                      /* forward: the key at the start of kt and v; a multiple of 64 */
+    float dropout_scale; /* backward: dropout's factor of dO V^T; 1: dO is scaled already */
+    float dk_scale;      /* factor of the sums in dk */
+    float dv_scale;      /* factor of the sums in dv */
     bool dropout;
     struct vdropout drop;
     float *s;      /* scores (64 keys, 64 queries) */
@@ -250,17 +252,31 @@ static bool has_parts(int64_t first, int64_t end)
 /* The first block of keys that queries t0.. see. */
 static int64_t first_block(const struct attention_sizes *s, int64_t b, int64_t t0)
 {
-    return attention_first_key(s, b, t0) / TILE_BLOCK * TILE_BLOCK;
+    int64_t first = attention_first_key(s, b, t0);
+    for (int64_t i = 1; s->hidden && i < block_rows(s, t0); i++) {
+        const int64_t next = attention_first_key(s, b, t0 + i);
+        if (next < first) first = next;
+    }
+    return first / TILE_BLOCK * TILE_BLOCK;
 }
 
 /* Before the blocks of queries t0.., of which there are `rows`. */
 static void ranges_begin(struct work *w, int64_t b, int64_t t0, int64_t rows)
 {
+    const struct attention_sizes *s = &w->sizes;
     for (int64_t i = 0; w->ranged && i < TILE_BLOCK; i++)
-        w->first[i] = (int32_t)attention_first_key(&w->sizes, b, t0 + (i < rows ? i : rows - 1));
+        w->first[i] = (int32_t)attention_first_key(s, b, t0 + (i < rows ? i : rows - 1));
+    if (!s->hidden) return;
+    memcpy(w->own, w->first, sizeof w->own);
+    for (int64_t i = TILE_BLOCK - 1; i > 0; i--)
+        if (w->first[i - 1] > w->first[i]) w->first[i - 1] = w->first[i];
+    for (int64_t i = 0; i < TILE_BLOCK; i++)
+        for (int k = 0; k < 2 * LVN_HIDDEN_RANGES; k++)
+            w->hidden[k][i] = attention_hidden(s, b, t0 + (i < rows ? i : rows - 1))[k];
 }
 
-/* The visible part of a block: query i sees the keys j < keys with j < i + diagonal and first_key + j >= first[i]. */
+/* The visible part of a block: query i sees the keys j < keys with j < i + diagonal and first_key + j >= first[i]; with
+ * hidden ranges those with first_key + j >= own[i] that are in none of these. */
 struct block {
     int64_t first_key; /* position of key 0 */
     int64_t keys;      /* at most 64 */
@@ -268,6 +284,8 @@ struct block {
     int64_t vectors;   /* of queries */
     int64_t diagonal;
     const int32_t *first; /* [64], rising; NULL: 0 */
+    const int32_t *own;   /* [64]; NULL: `first`, and no hidden ranges */
+    const int32_t (*hidden)[TILE_BLOCK];
 };
 
 static struct block block_make(const struct work *w, int64_t b, int64_t t0, int64_t rows, int64_t j0, int64_t n_keys)
@@ -278,6 +296,7 @@ static struct block block_make(const struct work *w, int64_t b, int64_t t0, int6
     k.vectors = (rows + LVN_LANES - 1) / LVN_LANES;
     if (s->causal) k.diagonal = t0 + attention_first_query(s, b) + 1 - j0;
     if (w->ranged && w->first[rows - 1] > j0) k.first = w->first;
+    if (s->hidden) k.first = w->first, k.own = w->own, k.hidden = w->hidden;
     return k;
 }
 
@@ -317,8 +336,16 @@ LVN_INLINE vi visible_lanes(const struct block *k, int64_t v, int64_t j)
 {
     vi before = vgreater_int(viota(), (vi){0} + (int32_t)(j - k->diagonal - v * LVN_LANES)), first;
     if (!k->first) return before;
-    memcpy(&first, k->first + v * LVN_LANES, sizeof first);
-    return before & vgreater_int((vi){0} + (int32_t)(k->first_key + j + 1), first);
+    const vi key = (vi){0} + (int32_t)(k->first_key + j);
+    memcpy(&first, (k->own ? k->own : k->first) + v * LVN_LANES, sizeof first);
+    before &= vgreater_int(key + 1, first);
+    for (int i = 0; k->own && i < LVN_HIDDEN_RANGES; i++) {
+        vi begin, end;
+        memcpy(&begin, k->hidden[2 * i] + v * LVN_LANES, sizeof begin);
+        memcpy(&end, k->hidden[2 * i + 1] + v * LVN_LANES, sizeof end);
+        before &= vgreater_int(begin, key) | vgreater_int(key + 1, end);
+    }
+    return before;
 }
 
 /* The keys that queries of vector v see: all 16 of them see [all, full), some [from, all) and [full, end). */
@@ -331,6 +358,8 @@ static struct seen seen_by(const struct block *k, int64_t v)
     struct seen s = {.full = visible_to_all(k, v), .end = visible_to_any(k, v)};
     if (!k->first) return s;
     s.from = seen_from(k, v * LVN_LANES, s.end);
+    if (k->own) s.all = s.full = s.from;
+    if (k->own) return s;
     s.all = seen_from(k, v * LVN_LANES + LVN_LANES - 1, s.end);
     if (s.full < s.all) s.full = s.all;
     return s;

@@ -4,7 +4,8 @@
  *
  * ids (...,T) int32, table (V,C), positions (P,C) or absent, y (...,T,C). `position` is the number of tokens of the row
  * in the key/value cache, nonzero only when decoding. segments, of the shape of ids, or absent: where each token's
- * document begins in its row (graph.h). Ids must be in [0, V), which the caller that binds the input checks.
+ * document begins in its row (graph.h). Ids must be in [0, V), and with segments positions in [0, P), which the caller
+ * that binds the inputs checks.
  *
  * Backward writes whole gradients: rows without a token become zero. Rows are added in token order. */
 #include "ops/positions.h"
@@ -26,7 +27,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
         LVN_CHECK(positions->rank == 2 && positions->dim[1] == table->dim[1], SHAPE,
                   "embedding: %s has shape %s; expected (positions, %lld)", lvn_input_text(s, 2, "positions", name),
                   lvn_shape_text(positions, text), (long long)table->dim[1]);
-        LVN_CHECK(ids->dim[ids->rank - 1] <= positions->dim[0], SHAPE,
+        LVN_CHECK(s->has[3] || ids->dim[ids->rank - 1] <= positions->dim[0], SHAPE,
                   "embedding: sequences of %lld tokens exceed %s with %lld rows", (long long)ids->dim[ids->rank - 1],
                   lvn_input_text(s, 2, "positions", name), (long long)positions->dim[0]);
     }
@@ -74,6 +75,11 @@ static void backward(const struct lvn_call *call)
 struct levin_tensor *levin_embedding(struct levin_graph *g, struct levin_tensor *ids, struct levin_tensor *table,
                                      struct levin_tensor *positions)
 {
+    /* Rows of selected tokens may have documents that are shorter than the row (inference/scoring.h). */
+    if (ids && positions && g->segments && !g->selected && ids->desc.dim[ids->desc.rank - 1] > positions->desc.dim[0])
+        return lvn_graph_fail(g, lvn_fail(LVN_SHAPE, "embedding: sequences of %lld tokens exceed the %lld positions",
+                                          (long long)ids->desc.dim[ids->desc.rank - 1],
+                                          (long long)positions->desc.dim[0]));
     struct levin_tensor *in[] = {ids, table, positions, positions ? g->segments : NULL};
     return lvn_node_append(g, LVN_OP_embedding, &(union lvn_attr){0}, in, 4);
 }

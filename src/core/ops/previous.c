@@ -1,7 +1,9 @@
 /* previous.c - the row before each row: y[b][t] = x[b][t - 1], and zeros where a document begins.
  *
  * x (B,T,C), y (B,T,C). In a decoding graph the cache (B,length,1,C) holds the rows of earlier runs (kv_cache.c); its
- * row `length` is that of position p % length. segments (B,T): where each token's document begins, or absent. */
+ * row `length` is that of position p % length. segments (B,T): where each token's document begins, or absent. hidden,
+ * or absent: the ranges of graph.h, before which the row before a continuation is; backward does not support it, nor do
+ * GPUs. */
 #include "ops/positions.h"
 #include "ops/real.h"
 #include "ops/shape.h"
@@ -20,8 +22,21 @@ static enum lvn_status shape(struct lvn_shapes *s)
                   lvn_shape_text(cache, text));
     }
     if (s->has[2]) LVN_TRY(lvn_shape_integers(s, "segments", 2, x->dim[0] * x->dim[1]));
+    if (s->has[3]) LVN_TRY(lvn_shape_integers(s, "hidden", 3, 2 * LVN_HIDDEN_RANGES * x->dim[0] * x->dim[1]));
     s->out[0] = lvn_desc_make(s->real, 3, x->dim);
     return LVN_OK;
+}
+
+/* The number of hidden rows that are directly before row r of all rows. */
+static int64_t hidden_before(const struct lvn_call *call, int64_t r, int64_t T)
+{
+    const int32_t *hidden = call->in[3].p;
+    int64_t t = r % T;
+    for (int i = LVN_HIDDEN_RANGES - 1; hidden && i >= 0; i--) {
+        const int32_t *range = hidden + (r * LVN_HIDDEN_RANGES + i) * 2;
+        if (range[1] == t) t -= range[1] - range[0];
+    }
+    return r % T - t;
 }
 
 /* The row before row r of all rows, or NULL. */
@@ -29,7 +44,7 @@ static const real *before(const struct lvn_call *call, const real *x, int64_t r,
 {
     const int64_t position = lvn_token_position(call->step, call->in[2].p, r, T);
     if (position == 0) return NULL;
-    if (r % T > 0) return x + (r - 1) * C;
+    if (r % T > 0) return x + (r - 1 - hidden_before(call, r, T)) * C;
     if (!call->in[1].p) return NULL;
     const int64_t length = call->in[1].desc->dim[1];
     return (const real *)call->in[1].p + (r / T * length + (position - 1) % length) * C;
@@ -64,9 +79,9 @@ struct levin_tensor *levin_previous(struct levin_graph *g, struct levin_tensor *
     struct levin_tensor *cache = NULL;
     if (x && g->cache_length > 0)
         cache = levin_kv_cache(g, "previous", levin_heads(g, x, 0, 1, x->desc.dim[x->desc.rank - 1]), 2);
-    return lvn_node_append(g, LVN_OP_previous, &(union lvn_attr){0}, (struct levin_tensor *[]){x, cache, g->segments},
-                           3);
+    return lvn_node_append(g, LVN_OP_previous, &(union lvn_attr){0},
+                           (struct levin_tensor *[]){x, cache, g->segments, g->hidden}, 4);
 }
 #endif
 
-LVN_OPERATION(previous, shape, forward, backward, .n_in = 3, .n_in_min = 1, .n_out = 1, .reads = LVN_READS_IN(2));
+LVN_OPERATION(previous, shape, forward, backward, .n_in = 4, .n_in_min = 1, .n_out = 1, .reads = LVN_READS_IN(2));

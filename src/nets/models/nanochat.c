@@ -231,7 +231,7 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
     levin_block_end(g);
     x = norm(g, c, levin_weighted_sum(g, x, middle, NULL, backout, -1));
     levin_scope(g, "lm_head");
-    x = levin_linear(g, x, levin_weight(g, "weight", V, C, 0.001), NULL, false);
+    x = levin_linear(g, lvn_selected(g, x), levin_weight(g, "weight", V, C, 0.001), NULL, false);
     return lvn_softcap(g, x, c->cap_logits);
 }
 

@@ -47,6 +47,13 @@ double lvn_residual_std(int64_t n_layer)
     return LVN_WEIGHT_STD / sqrt(2.0 * (double)n_layer);
 }
 
+struct levin_tensor *lvn_selected(struct levin_graph *g, struct levin_tensor *x)
+{
+    if (!g->selected || !x) return x;
+    const int64_t rows[] = {lvn_desc_rows(&x->desc), channels(x)};
+    return levin_embedding(g, g->selected, levin_reshape(g, x, 2, rows), NULL);
+}
+
 struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_model_config *c,
                                       struct levin_tensor *const *inputs, struct levin_tensor *x,
                                       struct levin_tensor *tied, const char *lm, int64_t V)
@@ -56,7 +63,8 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
     levin_scope(g, "%s", classes ? "score" : lm);
     struct levin_tensor *w = tied;
     if (classes || !tied) w = levin_weight(g, "weight", N, channels(x), LVN_WEIGHT_STD);
-    return levin_linear(g, classes ? levin_last_token(g, x, inputs[1]) : x, w, NULL, false);
+    if (classes) x = levin_last_token(g, x, inputs[1]);
+    return levin_linear(g, lvn_selected(g, x), w, NULL, false);
 }
 
 /* --- sliding windows --- */

@@ -24,6 +24,8 @@ struct levin_tensor *lvn_softcap(struct levin_graph *g, struct levin_tensor *x, 
 #define LVN_WEIGHT_STD 0.02
 double lvn_residual_std(int64_t n_layer);
 
+/* The rows of x (B,T,C) that the head computes: (1,N,C) of the graph's `selected`, or all. */
+struct levin_tensor *lvn_selected(struct levin_graph *g, struct levin_tensor *x);
 /* The head of a decoder, without a bias: x (B,T,C) -> classes (B,K) from the last token of each text, whose length is
  * inputs[1], or logits (B,T,V), by the embedding's table `tied` or, if that is NULL, by a new weight in the scope `lm`.
  */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "models/transformer.h"
 
 /* Regression: one logit for each sample, and the mean squared error, as of a model of Hugging Face with problem_type
  * "regression". prediction (B,1), target (B) */
@@ -206,7 +207,12 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct levin_graph *g
         target = input(g, fields, task->label.name, B);
     }
     if (lvn_fields_find(fields, LVN_SEGMENTS) >= 0) g->segments = input(g, fields, LVN_SEGMENTS, B);
+    if (lvn_fields_find(fields, LVN_HIDDEN) >= 0) g->hidden = input(g, fields, LVN_HIDDEN, B);
+    if (lvn_fields_find(fields, LVN_SELECTED) >= 0) g->selected = input(g, fields, LVN_SELECTED, B);
     out->prediction = lvn_model_build(g, c, in);
+    if (g->selected && out->prediction && /* a program's own model, whose head computes all tokens */
+        lvn_desc_rows(&out->prediction->desc) != lvn_desc_count(&g->selected->desc))
+        out->prediction = lvn_selected(g, out->prediction);
     if (task && !task->label.name && c->model->target) target = c->model->target(g, c, in);
     if (task) out->loss = task->loss(g, out->prediction, target);
     /* Masked tokens are a sample of a text, which has no bits per byte. */

@@ -10,206 +10,276 @@
 #include "engine/session.h"
 #include "inference/model_shards.h"
 #include "inference/sampler.h"
+#include "model_io/model_setup.h"
 #include "models/keys.h"
 #include "options/choices.h"
 
-/* PIECE: tokens of a row that are run at a time. SHORT: a shorter prefix is run with each sequence, because a run of
- * its own would take longer. */
-enum { PIECE = 512, SHORT = 16 };
+/* ROW: tokens of a run, unless a single sequence is longer. SHARED: tokens that items must have in common to share
+ * them. SELECTED: tokens of a run whose logits are stored, because the most probable token is needed. OPEN: rows that
+ * may get further items. STEPS: lengths of rows. */
+enum { ROW = 2048, SHARED = 32, SELECTED = 256, OPEN = 64, STEPS = 8 };
 
-struct work {
-    struct lvn_benchmark_item *item;
-    int *order;   /* [item->n] its sequences, the longest first */
-    int64_t base; /* tokens that are run once: n_prefix, or 0 */
-    int64_t tail; /* tokens of the longest sequence after them */
+/* Sequences of an item in one row: its prefix, then the other tokens of each sequence. */
+struct unit {
+    const struct lvn_benchmark_item *item;
+    int first, n;   /* its sequences [first, first + n) */
+    int64_t prefix; /* tokens with which all sequences of the item begin */
+    int64_t tails;  /* tokens after them, of all sequences of the unit; the last token of each is only predicted */
+    int64_t scored; /* tokens */
     int64_t number;
 };
 
-/* One run: of each row some tokens, of the prefix or of a sequence. */
-struct round {
-    struct work *work; /* [rows] of the batch */
-    int64_t rows;
-    int turn;                        /* index in `order`; -1: the prefixes */
-    int64_t from[LVN_DECODE_ROWS];   /* position of the first token */
-    int64_t tokens[LVN_DECODE_ROWS]; /* 0: this row has none */
-    int length;                      /* index of the planned length */
+/* Neighboring units that share their first tokens. */
+struct cluster {
+    int64_t first, n; /* units [first, first + n) */
+    int64_t shared;   /* tokens that are run once; 0 for a single unit */
+    int64_t tokens;   /* that are run, with the shared ones */
+    int64_t scored;
+    int64_t next; /* in the same row; -1: none */
+};
+
+/* The tokens of one run. */
+struct row {
+    int64_t first, last; /* list of clusters */
+    int64_t tokens, scored;
     bool greedy;
 };
 
 struct scorer {
     const struct lvn_scoring_options *o;
     struct lvn_arena arena;
-    struct work *work; /* [n] sorted: items of a batch are neighbors */
-    int64_t n, n_rows, context;
+    struct unit *unit; /* [n_units] sorted: units that share tokens are neighbors */
+    struct cluster *cluster;
+    struct row *row;
+    int64_t n_units, n_clusters, n_rows;
+    bool shares;     /* the device supports hidden ranges */
+    int64_t length;  /* tokens of the longest row */
+    int64_t step;    /* lengths are multiples of it */
+    int64_t most[2]; /* selected tokens of a row; [1]: if logits are stored */
     struct lvn_model_state *model_state;
-    struct lvn_fields fields; /* of the longest rows */
-    int64_t length[LVN_LENGTHS];
-    int n_lengths;
-    bool planned[2][LVN_LENGTHS];
-    struct lvn_session *session[2][LVN_LENGTHS]; /* [1]: with logits */
-    struct lvn_samples samples[LVN_LENGTHS];
+    bool planned[2][STEPS];
+    struct lvn_session *session[2][STEPS]; /* [1]: with logits */
+    struct lvn_samples samples[2][STEPS];
     int64_t runs;   /* of this rank, and those to which sharded parameters force it */
     int64_t tokens; /* of these runs, without padding */
-    int64_t cache_length;
 };
 
-/* --- items to batches --- */
+/* --- items to units --- */
 
-static int64_t sequence_length(const struct work *w, const struct lvn_benchmark_sequence *sequence)
+static int64_t at_least(int64_t a, int64_t b)
 {
-    return w->item->n_prefix - w->base + sequence->n - 1; /* the last token is only predicted */
+    return a > b ? a : b;
 }
 
-/* Stable: qsort() is not, and lists are short. */
-static void sort_sequences(const struct lvn_benchmark_item *item, int *order)
+static int64_t round_up(int64_t n, int64_t to)
 {
-    for (int i = 0; i < item->n; i++) {
-        int at = i;
-        for (; at && item->sequence[order[at - 1]].n < item->sequence[i].n; at--) order[at] = order[at - 1];
-        order[at] = i;
+    return (n + to - 1) / to * to;
+}
+
+/* Does the first token of each sequence continue the prefix? It is not scored, but the token after it may be. */
+static int continues(const struct lvn_benchmark_item *item)
+{
+    for (int i = 1; i < item->n; i++)
+        if (item->sequence[i].token[0] != item->sequence[0].token[0]) return 0;
+    return 1;
+}
+
+static int32_t prefix_token(const struct unit *u, int64_t at)
+{
+    const struct lvn_benchmark_item *item = u->item;
+    return at < item->n_prefix ? item->prefix[at] : item->sequence[u->first].token[0];
+}
+
+/* Tokens of a sequence that are run after the prefix. */
+static int64_t tail_of(const struct unit *u, const struct lvn_benchmark_sequence *sequence)
+{
+    return u->item->n_prefix + sequence->n - 1 - u->prefix;
+}
+
+static int64_t common(const struct unit *a, const struct unit *b)
+{
+    int64_t n = 0;
+    while (n < a->prefix && n < b->prefix && prefix_token(a, n) == prefix_token(b, n)) n++;
+    return n;
+}
+
+/* By their tokens; `number` makes the order total. */
+static int by_tokens(const void *a, const void *b)
+{
+    const struct unit *x = a, *y = b;
+    if (x->item->needs_greedy != y->item->needs_greedy) return x->item->needs_greedy ? 1 : -1;
+    const int64_t n = common(x, y);
+    if (n < x->prefix && n < y->prefix) return prefix_token(x, n) < prefix_token(y, n) ? -1 : 1;
+    if (x->prefix != y->prefix) return x->prefix < y->prefix ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static int64_t longest_of(const struct lvn_benchmarks *b)
+{
+    int64_t longest = ROW;
+    for (int64_t k = 0; k < b->n; k++)
+        for (int64_t i = 0; i < b->list[k].n; i++)
+            for (int j = 0; j < b->list[k].item[i].n; j++)
+                longest = at_least(longest, b->list[k].item[i].n_prefix + b->list[k].item[i].sequence[j].n);
+    return longest;
+}
+
+/* Units of an item: its sequences, as many as a row has place for. */
+static void add_units(struct scorer *s, struct lvn_benchmark_item *item)
+{
+    struct unit *u = NULL;
+    const int continued = item->n ? continues(item) : 0;
+    for (int j = 0; j < item->n; j++) {
+        const struct lvn_benchmark_sequence *sequence = &item->sequence[j];
+        if (!u || !s->shares || u->prefix + u->tails + tail_of(u, sequence) > s->length) {
+            u = &s->unit[s->n_units];
+            *u = (struct unit){.item = item, .first = j, .prefix = item->n_prefix + continued, .number = s->n_units++};
+        }
+        u->n++;
+        u->tails += tail_of(u, sequence);
+        u->scored += sequence->scored;
     }
 }
 
-/* Prefixes of equal planned lengths first, then similar sequences; `number` makes the order total. */
-static int by_length(const void *a, const void *b)
+static enum lvn_status collect_units(struct scorer *s, struct lvn_benchmarks *b, struct lvn_scoring_counts *counts)
 {
-    const struct work *x = a, *y = b;
-    const int64_t keys[][2] = {{x->item->needs_greedy, y->item->needs_greedy},
-                               {(x->base + 15) / 16, (y->base + 15) / 16},
-                               {x->tail, y->tail},
-                               {x->item->n, y->item->n},
-                               {x->number, y->number}};
-    for (int i = 0; i < 5; i++)
-        if (keys[i][0] != keys[i][1]) return keys[i][0] < keys[i][1] ? -1 : 1;
-    return 0;
-}
-
-static enum lvn_status collect_items(struct scorer *s, struct lvn_benchmarks *b, struct lvn_scoring_counts *counts)
-{
-    int64_t longest = 1;
-    for (int64_t k = 0; k < b->n; k++) counts->items += b->list[k].n;
-    s->work = lvn_arena_alloc(&s->arena, sizeof *s->work * (size_t)(counts->items + 1));
-    if (!s->work) return LVN_MEMORY;
     for (int64_t k = 0; k < b->n; k++)
         for (int64_t i = 0; i < b->list[k].n; i++) {
-            struct lvn_benchmark_item *item = &b->list[k].item[i];
-            struct work *w = &s->work[s->n];
-            const bool shares = item->n_prefix >= SHORT && (item->n > 1 || item->needs_greedy);
-            *w = (struct work){.item = item, .base = shares ? item->n_prefix : 0, .number = s->n++};
-            w->order = lvn_arena_alloc(&s->arena, sizeof *w->order * (size_t)(item->n + 1));
-            if (!w->order) return LVN_MEMORY;
-            sort_sequences(item, w->order);
-            if (item->n) w->tail = sequence_length(w, &item->sequence[w->order[0]]);
-            if (w->base + w->tail > longest) longest = w->base + w->tail;
+            const struct lvn_benchmark_item *item = &b->list[k].item[i];
+            counts->items++;
             counts->sequences += item->n;
             for (int j = 0; j < item->n; j++) counts->tokens += item->n_prefix + item->sequence[j].n;
         }
-    qsort(s->work, (size_t)s->n, sizeof *s->work, by_length);
-    s->n_rows = s->n < LVN_DECODE_ROWS ? s->n : LVN_DECODE_ROWS;
-    s->cache_length = (longest + 63) / 64 * 64;
-    if (s->cache_length > s->context) s->cache_length = s->context;
+    s->unit = lvn_arena_alloc(&s->arena, sizeof *s->unit * (size_t)(counts->sequences + 1));
+    s->cluster = lvn_arena_alloc(&s->arena, sizeof *s->cluster * (size_t)(counts->sequences + 1));
+    s->row = lvn_arena_alloc(&s->arena, sizeof *s->row * (size_t)(counts->sequences + 1));
+    if (!s->unit || !s->cluster || !s->row) return LVN_MEMORY;
+    s->length = longest_of(b);
+    for (int64_t k = 0; k < b->n; k++)
+        for (int64_t i = 0; i < b->list[k].n; i++) add_units(s, &b->list[k].item[i]);
+    qsort(s->unit, (size_t)s->n_units, sizeof *s->unit, by_tokens);
     return LVN_OK;
 }
 
-static bool is_scored(const struct lvn_benchmark_sequence *sequence, int64_t at)
+/* --- units to rows --- */
+
+/* Adds unit i to the cluster of the unit before it, if that saves tokens and there is place. */
+static bool joins(const struct scorer *s, struct cluster *c, int64_t i)
 {
-    return at >= sequence->n - sequence->scored;
+    const struct unit *u = &s->unit[i], *before = &s->unit[i - 1];
+    const int64_t n = common(before, u), shared = c->n == 1 ? n : c->shared;
+    if (!s->shares || shared < SHARED || n < shared || u->item->needs_greedy != before->item->needs_greedy)
+        return false;
+    if (c->tokens + u->prefix - shared + u->tails > s->length) return false;
+    if (u->item->needs_greedy && c->scored + u->scored > SELECTED) return false;
+    c->n++;
+    c->shared = shared;
+    c->tokens += u->prefix - shared + u->tails;
+    c->scored += u->scored;
+    return true;
 }
 
-/* Completes a round from its rows, and visits it. */
-static enum lvn_status visit(struct scorer *s, struct round *round,
-                             enum lvn_status (*run)(struct scorer *s, const struct round *round))
+static void make_clusters(struct scorer *s)
 {
-    int64_t most = 0;
-    round->greedy = false;
-    for (int64_t r = 0; r < round->rows; r++) {
-        if (round->tokens[r] > most) most = round->tokens[r];
-        if (round->tokens[r] && round->turn >= 0) round->greedy |= round->work[r].item->needs_greedy;
+    for (int64_t i = 0; i < s->n_units; i++) {
+        const struct unit *u = &s->unit[i];
+        if (i && joins(s, &s->cluster[s->n_clusters - 1], i)) continue;
+        s->cluster[s->n_clusters++] =
+            (struct cluster){.first = i, .n = 1, .tokens = u->prefix + u->tails, .scored = u->scored, .next = -1};
     }
-    round->length = lvn_length_find(s->length, s->n_lengths, most);
-    return most ? run(s, round) : LVN_OK;
 }
 
-/* The runs of batch i: the prefixes, then one sequence of each item after the other. */
-static enum lvn_status walk(struct scorer *s, int64_t i,
-                            enum lvn_status (*run)(struct scorer *s, const struct round *round))
+static bool is_greedy(const struct scorer *s, const struct cluster *c)
 {
-    struct round round = {.work = s->work + i * s->n_rows, .rows = s->n - i * s->n_rows};
-    int64_t turns = 0;
-    if (round.rows > s->n_rows) round.rows = s->n_rows;
-    for (int64_t r = 0; r < round.rows; r++)
-        if (round.work[r].item->n > turns) turns = round.work[r].item->n;
-    for (round.turn = -1; round.turn < turns; round.turn++)
-        for (int64_t done = 0, left = 1; left > 0; done += PIECE) {
-            left = 0;
-            for (int64_t r = 0; r < round.rows; r++) {
-                const struct work *w = &round.work[r];
-                const bool has = round.turn < w->item->n;
-                const int64_t all = round.turn < 0 ? w->base
-                                    : !has         ? 0
-                                                   : sequence_length(w, &w->item->sequence[w->order[round.turn]]);
-                const int64_t rest = all > done ? all - done : 0;
-                round.from[r] = rest > 0 ? (round.turn < 0 ? 0 : w->base) + done : w->base; /* the caches stay */
-                round.tokens[r] = rest < PIECE ? rest : PIECE;
-                if (rest - PIECE > left) left = rest - PIECE;
-            }
-            LVN_TRY(visit(s, &round, run));
-        }
-    return LVN_OK;
+    return s->unit[c->first].item->needs_greedy;
 }
 
-static enum lvn_status plan_round(struct scorer *s, const struct round *round)
+/* Adds a cluster to the first of the last rows that has place for it, or else to a new row. */
+static void place(struct scorer *s, int64_t i)
 {
-    s->planned[round->greedy][round->length] = true;
-    return LVN_OK;
+    const struct cluster *c = &s->cluster[i];
+    const bool greedy = is_greedy(s, c);
+    int64_t r = s->n_rows > OPEN ? s->n_rows - OPEN : 0;
+    for (; r < s->n_rows; r++) {
+        const struct row *row = &s->row[r];
+        if (row->greedy == greedy && row->tokens + c->tokens <= s->length &&
+            (!greedy || row->scored + c->scored <= SELECTED))
+            break;
+    }
+    struct row *row = &s->row[r];
+    if (r == s->n_rows)
+        s->row[s->n_rows++] = (struct row){.first = i, .greedy = greedy};
+    else
+        s->cluster[row->last].next = i;
+    row->last = i;
+    row->tokens += c->tokens;
+    row->scored += c->scored;
 }
 
-static enum lvn_status count_round(struct scorer *s, const struct round *round)
+/* The longest clusters first, so that short ones fill the rows. */
+static int by_size(const void *a, const void *b)
 {
-    s->runs++;
-    for (int64_t r = 0; r < round->rows; r++) s->tokens += round->tokens[r];
-    return LVN_OK;
+    const struct cluster *x = a, *y = b;
+    if (x->tokens != y->tokens) return x->tokens > y->tokens ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
 }
 
-static int64_t n_batches(const struct scorer *s)
+static int length_index(const struct scorer *s, const struct row *row)
 {
-    return s->n ? (s->n + s->n_rows - 1) / s->n_rows : 0;
+    return (int)((row->tokens - 1) / s->step);
+}
+
+static void make_rows(struct scorer *s)
+{
+    int64_t longest = 1;
+    qsort(s->cluster, (size_t)s->n_clusters, sizeof *s->cluster, by_size);
+    for (int64_t i = 0; i < s->n_clusters; i++) place(s, i);
+    for (int64_t r = 0; r < s->n_rows; r++) {
+        longest = at_least(longest, s->row[r].tokens);
+        s->most[s->row[r].greedy] = at_least(s->most[s->row[r].greedy], s->row[r].scored);
+    }
+    s->step = round_up(longest, 16 * STEPS) / STEPS;
+    for (int64_t r = 0; r < s->n_rows; r++) s->planned[s->row[r].greedy][length_index(s, &s->row[r])] = true;
+    for (int64_t r = s->o->ranks->rank; r < s->n_rows; r += s->o->ranks->size) {
+        s->runs++;
+        s->tokens += s->row[r].tokens;
+    }
 }
 
 /* --- sessions --- */
 
-static struct lvn_fields fields_of(int64_t T, int64_t V)
+enum { IDS, LABELS, ROW_SEGMENTS, ROW_SELECTED, ROW_HIDDEN };
+
+/* Of a row of length index k. */
+static struct lvn_fields fields_of(const struct scorer *s, bool greedy, int k)
 {
-    const struct lvn_field ids = {
-        .name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = V, .tokens = true, .ragged = true};
-    struct lvn_field labels = ids;
-    labels.name = "labels";
-    labels.label = LVN_LABEL_TOKEN;
-    labels.tokens = false;
-    return (struct lvn_fields){.field = {ids, labels}, .n = 2};
+    const int64_t V = lvn_model_value(&s->o->setup->config, LVN_ROLE_VOCABULARY), T = (k + 1) * s->step;
+    const int64_t N = round_up(s->most[greedy], 16) + 1; /* odd, so it is no number of tokens of a row */
+    struct lvn_fields f = {
+        .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = V, .tokens = true},
+                  {.name = "labels", .dtype = LVN_I32, .rank = 1, .dim = {N}, .below = V, .label = LVN_LABEL_TOKEN},
+                  {.name = LVN_SEGMENTS, .dtype = LVN_I32, .rank = 1, .dim = {T}},
+                  {.name = LVN_SELECTED, .dtype = LVN_I32, .rank = 1, .dim = {N}, .below = T},
+                  {.name = LVN_HIDDEN, .dtype = LVN_I32, .rank = 2, .dim = {T, 2 * LVN_HIDDEN_RANGES}}},
+        .n = s->shares ? 5 : 4};
+    return f;
 }
 
 static enum lvn_status new_sessions(void *context)
 {
     struct scorer *s = context;
-    struct lvn_session *first = NULL;
     memset(s->session, 0, sizeof s->session);
     for (int greedy = 0; greedy < 2; greedy++) {
         struct lvn_session *longest = NULL;
-        for (int k = s->n_lengths - 1; k >= 0; k--) {
-            struct lvn_fields fields = s->fields;
-            lvn_fields_set_length(&fields, s->length[k]);
+        for (int k = STEPS - 1; k >= 0; k--) {
+            const struct lvn_fields fields = fields_of(s, greedy, k);
             const struct lvn_session_options o = {.fields = &fields,
-                                                  .B = s->n_rows,
+                                                  .B = 1,
                                                   .task = lvn_task_of(LVN_LABEL_TOKEN),
                                                   .prediction = greedy,
-                                                  .cache_length = s->cache_length,
-                                                  .cache_tokens = s->cache_length,
-                                                  .caches = first,
                                                   .longer = longest};
             if (!s->planned[greedy][k]) continue;
             LVN_TRY(lvn_session_new(&s->session[greedy][k], s->model_state, &o));
-            if (!first) first = s->session[greedy][k];
             if (!longest) longest = s->session[greedy][k];
         }
     }
@@ -234,57 +304,105 @@ static enum lvn_status new_model_state(struct scorer *s)
     return lvn_model_state_new(&s->model_state, &s->o->setup->config, &options);
 }
 
+static enum lvn_status read_tasks(struct scorer *s, struct lvn_benchmarks *b)
+{
+    const struct lvn_scoring_options *o = s->o;
+    LVN_TRY(lvn_model_setup_quantize(o->setup, o->values->model.quantize));
+    const struct lvn_codec codec = lvn_model_setup_codec(o->setup);
+    const struct lvn_benchmark_options options = {.codec = &codec,
+                                                  .model = o->values->model.init,
+                                                  .context = s->o->setup->block_size,
+                                                  .limit = o->limit,
+                                                  .n_fewshot = o->n_fewshot};
+    for (int i = 0; i < o->tasks->n; i++) LVN_TRY(lvn_benchmarks_read(b, &options, o->tasks->text[i]));
+    return LVN_OK;
+}
+
 static enum lvn_status set_up(struct scorer *s, struct lvn_benchmarks *b, struct lvn_scoring_counts *counts)
 {
-    const struct lvn_model_setup *setup = s->o->setup;
-    LVN_TRY(lvn_sampling_possible(&setup->config));
-    s->context = setup->block_size;
-    s->fields =
-        fields_of(s->context < PIECE ? s->context : PIECE, lvn_model_value(&setup->config, LVN_ROLE_VOCABULARY));
-    s->n_lengths = lvn_fields_lengths(&s->fields, s->length);
-    LVN_TRY(collect_items(s, b, counts));
-    for (int64_t i = 0; i < n_batches(s); i++) LVN_TRY(walk(s, i, plan_round));
-    for (int64_t i = s->o->ranks->rank; i < n_batches(s); i += s->o->ranks->size) LVN_TRY(walk(s, i, count_round));
+    LVN_TRY(read_tasks(s, b));
+    LVN_TRY(lvn_sampling_possible(&s->o->setup->config));
+    s->shares = lvn_backend_find(s->o->values->trainer.accelerator)->hides;
+    LVN_TRY(collect_units(s, b, counts));
+    make_clusters(s);
+    make_rows(s);
     return new_model_state(s);
 }
 
 static enum lvn_status allocate(struct scorer *s)
 {
-    for (int k = 0; k < s->n_lengths; k++) {
-        struct lvn_fields fields = s->fields;
-        lvn_fields_set_length(&fields, s->length[k]);
-        if (s->planned[0][k] || s->planned[1][k]) LVN_TRY(lvn_samples_init(&s->samples[k], &fields, s->n_rows));
-    }
+    for (int greedy = 0; greedy < 2; greedy++)
+        for (int k = 0; k < STEPS; k++) {
+            const struct lvn_fields fields = fields_of(s, greedy, k);
+            if (s->planned[greedy][k]) LVN_TRY(lvn_samples_init(&s->samples[greedy][k], &fields, 1));
+        }
     return LVN_OK;
 }
 
 /* --- running --- */
 
-static int32_t token_at(const struct lvn_benchmark_item *item, const struct lvn_benchmark_sequence *sequence,
-                        int64_t at)
+/* A row while its samples are written, or its results are read. */
+struct cursor {
+    int32_t *p[LVN_MAX_FIELDS];
+    int64_t at;       /* tokens so far */
+    int64_t selected; /* tokens so far that are selected */
+};
+
+/* Adds a token at `position` of its document. Ranges of earlier tokens that are hidden from it: [a, a_end), and
+ * [b, b_end). */
+static void add_token(struct cursor *c, int32_t id, int64_t position, int64_t a, int64_t a_end, int64_t b,
+                      int64_t b_end)
 {
-    return at < item->n_prefix ? item->prefix[at] : sequence->token[at - item->n_prefix];
+    c->p[IDS][c->at] = id;
+    c->p[ROW_SEGMENTS][c->at] = (int32_t)(c->at - position);
+    if (c->p[ROW_HIDDEN]) {
+        const int32_t hidden[2 * LVN_HIDDEN_RANGES] = {a < a_end ? (int32_t)a : 0, a < a_end ? (int32_t)a_end : 0,
+                                                       b < b_end ? (int32_t)b : 0, b < b_end ? (int32_t)b_end : 0};
+        memcpy(c->p[ROW_HIDDEN] + c->at * 2 * LVN_HIDDEN_RANGES, hidden, sizeof hidden);
+    }
+    c->at++;
 }
 
-/* Writes the ids and labels of row r; returns the position of the row's first token. A row that would reach beyond the
- * context begins earlier, with tokens that were run before. */
-static int64_t fill_row(const struct scorer *s, const struct round *round, struct lvn_samples *to, int64_t r)
+/* Adds a sequence's scored tokens as labels of the tokens before them: `tail` is the first token after the prefix,
+ * whose last token is `last`. */
+static void add_labels(struct cursor *c, const struct unit *u, const struct lvn_benchmark_sequence *sequence,
+                       int64_t last, int64_t tail)
 {
-    const struct work *w = &round->work[r];
-    const struct lvn_benchmark_item *item = w->item;
-    const int64_t T = s->length[round->length], end = round->from[r] + round->tokens[r];
-    int32_t *ids = (int32_t *)to->p[0] + r * T, *labels = (int32_t *)to->p[1] + r * T;
-    const int64_t first = round->from[r] + T > s->context ? s->context - T : round->from[r];
-    const bool has = round->turn >= 0 && round->turn < item->n;
-    const struct lvn_benchmark_sequence *sequence = has ? &item->sequence[w->order[round->turn]] : NULL;
-    lvn_samples_pad(to, r);
-    for (int64_t at = first; at < end; at++) {
-        const int64_t next = at + 1 - item->n_prefix;
-        ids[at - first] = token_at(item, sequence, at);
-        if (sequence && at >= round->from[r] && next >= 0 && is_scored(sequence, next))
-            labels[at - first] = sequence->token[next];
+    const int64_t continued = u->prefix - u->item->n_prefix;
+    for (int64_t i = sequence->n - sequence->scored; i < sequence->n; i++, c->selected++) {
+        c->p[LABELS][c->selected] = sequence->token[i];
+        c->p[ROW_SELECTED][c->selected] = (int32_t)(i - 1 < continued ? last : tail + i - 1 - continued);
     }
-    return first;
+}
+
+/* Adds a unit after the `shared` tokens at `begin`. */
+static void add_unit(struct cursor *c, const struct unit *u, int64_t begin, int64_t shared)
+{
+    const int64_t own = c->at, after = begin + shared, continued = u->prefix - u->item->n_prefix;
+    for (int64_t at = shared; at < u->prefix; at++) add_token(c, prefix_token(u, at), at, after, own, 0, 0);
+    const int64_t tails = c->at, last = tails > own ? tails - 1 : after - 1;
+    for (int j = u->first; j < u->first + u->n; j++) {
+        const struct lvn_benchmark_sequence *sequence = &u->item->sequence[j];
+        const int64_t tail = c->at;
+        for (int64_t i = continued; i < sequence->n - 1; i++)
+            add_token(c, sequence->token[i], u->prefix + i - continued, after, own, tails, tail);
+        add_labels(c, u, sequence, last, tail);
+    }
+}
+
+static void fill(const struct scorer *s, const struct row *row, struct lvn_samples *to)
+{
+    struct cursor c = {0};
+    for (int k = 0; k < to->fields.n; k++) c.p[k] = to->p[k];
+    lvn_samples_pad(to, 0);
+    for (int64_t i = row->first; i >= 0; i = s->cluster[i].next) {
+        const struct cluster *cluster = &s->cluster[i];
+        const int64_t begin = c.at;
+        for (int64_t at = 0; at < cluster->shared; at++)
+            add_token(&c, prefix_token(&s->unit[cluster->first], at), at, 0, 0, 0, 0);
+        for (int64_t k = 0; k < cluster->n; k++) add_unit(&c, &s->unit[cluster->first + k], begin, cluster->shared);
+    }
+    for (const int64_t T = lvn_field_count(&to->fields.field[IDS]); c.at < T;) add_token(&c, 0, 0, 0, 0, 0, 0);
 }
 
 static bool is_largest(const float *logits, int64_t n, int32_t id)
@@ -294,41 +412,39 @@ static bool is_largest(const float *logits, int64_t n, int32_t id)
     return true;
 }
 
-static void take_losses(const struct scorer *s, const struct round *round, struct lvn_session *session)
+static void take_losses(const struct scorer *s, const struct row *row, struct lvn_session *session)
 {
-    const struct lvn_samples *samples = &s->samples[round->length];
-    const int64_t T = s->length[round->length], V = s->fields.field[0].below;
-    const float *losses = lvn_session_losses(session), *logits = round->greedy ? lvn_session_prediction(session) : NULL;
-    for (int64_t r = 0; r < round->rows && round->turn >= 0; r++) {
-        const struct work *w = &round->work[r];
-        if (!round->tokens[r]) continue;
-        struct lvn_benchmark_sequence *sequence = &w->item->sequence[w->order[round->turn]];
-        for (int64_t i = r * T; i < (r + 1) * T; i++) {
-            const int32_t label = ((const int32_t *)samples->p[1])[i];
-            if (label < 0) continue;
-            sequence->log_likelihood -= (double)losses[i];
-            if (logits && !is_largest(logits + i * V, V, label)) sequence->greedy = false;
+    const int64_t V = lvn_model_value(&s->o->setup->config, LVN_ROLE_VOCABULARY);
+    const float *loss = lvn_session_losses(session), *logits = row->greedy ? lvn_session_prediction(session) : NULL;
+    for (int64_t i = row->first; i >= 0; i = s->cluster[i].next)
+        for (int64_t k = 0; k < s->cluster[i].n; k++) {
+            const struct unit *u = &s->unit[s->cluster[i].first + k];
+            for (int j = u->first; j < u->first + u->n; j++) {
+                struct lvn_benchmark_sequence *sequence = &u->item->sequence[j];
+                sequence->greedy = true;
+                for (int64_t t = sequence->n - sequence->scored; t < sequence->n; t++, loss++) {
+                    sequence->log_likelihood -= (double)*loss;
+                    if (logits && !is_largest(logits, V, sequence->token[t])) sequence->greedy = false;
+                    if (logits) logits += V;
+                }
+            }
         }
-    }
 }
 
-static enum lvn_status run_round(struct scorer *s, const struct round *round)
+static enum lvn_status run_row(struct scorer *s, const struct row *row)
 {
-    struct lvn_session *session = s->session[round->greedy][round->length];
-    struct lvn_samples *samples = &s->samples[round->length];
+    const int k = length_index(s, row);
+    struct lvn_session *session = s->session[row->greedy][k];
+    struct lvn_samples *samples = &s->samples[row->greedy][k];
     LVN_TRY(lvn_interrupt_check());
-    session->step_args = (struct lvn_step){.grad_scale = 1.0, .end_row = s->n_rows};
-    for (int64_t r = 0; r < s->n_rows; r++)
-        if (r < round->rows)
-            session->step_args.position[r] = (int32_t)fill_row(s, round, samples, r);
-        else
-            lvn_samples_pad(samples, r);
-    samples->n_valid = s->n_rows;
+    session->step_args = (struct lvn_step){.grad_scale = 1.0};
+    fill(s, row, samples);
+    samples->n_valid = 1;
     s->runs--;
     LVN_TRY(lvn_session_feed(session, 0, samples));
     lvn_session_run(session, 1);
     LVN_TRY(session->status);
-    take_losses(s, round, session);
+    take_losses(s, row, session);
     return LVN_OK;
 }
 
@@ -337,10 +453,12 @@ static enum lvn_status run_padding(struct scorer *s)
 {
     int k = 0;
     while (!s->session[0][k] && !s->session[1][k]) k++;
-    struct lvn_session *session = s->session[0][k] ? s->session[0][k] : s->session[1][k];
-    for (int64_t r = 0; r < s->n_rows; r++) lvn_samples_pad(&s->samples[k], r);
+    const bool greedy = !s->session[0][k];
+    struct lvn_session *session = s->session[greedy][k];
+    const struct row none = {.first = -1};
+    fill(s, &none, &s->samples[greedy][k]);
     session->step_args = (struct lvn_step){.grad_scale = 1.0};
-    LVN_TRY(lvn_session_feed(session, 0, &s->samples[k]));
+    LVN_TRY(lvn_session_feed(session, 0, &s->samples[greedy][k]));
     for (; s->runs > 0; s->runs--) {
         lvn_session_run(session, 1);
         LVN_TRY(session->status);
@@ -348,18 +466,11 @@ static enum lvn_status run_padding(struct scorer *s)
     return LVN_OK;
 }
 
-static enum lvn_status run_batches(struct scorer *s)
+static enum lvn_status run_rows(struct scorer *s)
 {
     const struct lvn_ranks *ranks = s->o->ranks;
-    const int64_t all = n_batches(s);
     enum lvn_status status = LVN_OK;
-    for (int64_t i = ranks->rank; i < all && status == LVN_OK; i += ranks->size) {
-        for (int64_t r = i * s->n_rows; r < s->n && r < (i + 1) * s->n_rows; r++)
-            for (int j = 0; j < s->work[r].item->n; j++) s->work[r].item->sequence[j].greedy = true;
-        status = walk(s, i, run_round);
-        if (s->o->progress)
-            s->o->progress(s->o->context, (i + 1) * s->n_rows < s->n ? (i + 1) * s->n_rows : s->n, s->n);
-    }
+    for (int64_t r = ranks->rank; r < s->n_rows && status == LVN_OK; r += ranks->size) status = run_row(s, &s->row[r]);
     if (lvn_parameters_sharded(s->model_state, LVN_PARAMETER_VALUES) && s->runs > 0) {
         lvn_error_save();
         const enum lvn_status padding = run_padding(s);
@@ -395,9 +506,9 @@ static enum lvn_status share_values(struct scorer *s, int64_t n_sequences)
     enum lvn_status status = LVN_OK;
     for (int reads = 0; reads < 2 && status == LVN_OK; reads++) {
         double *at = x;
-        for (int64_t i = 0; i < s->n; i++)
-            for (int j = 0; j < s->work[i].item->n; j++, at += 2) {
-                struct lvn_benchmark_sequence *sequence = &s->work[i].item->sequence[j];
+        for (int64_t i = 0; i < s->n_units; i++)
+            for (int j = 0; j < s->unit[i].n; j++, at += 2) {
+                struct lvn_benchmark_sequence *sequence = &s->unit[i].item->sequence[s->unit[i].first + j];
                 if (!reads) at[0] = sequence->log_likelihood, at[1] = sequence->greedy;
                 if (reads) sequence->log_likelihood = at[0], sequence->greedy = at[1] != 0;
             }
@@ -412,12 +523,12 @@ static enum lvn_status score(struct scorer *s, struct lvn_benchmarks *b, struct 
     struct lvn_ranks *ranks = s->o->ranks;
     double run;
     LVN_TRY(lvn_ranks_agree(ranks, set_up(s, b, counts)));
-    if (!s->n) return LVN_OK;
+    if (!s->n_rows) return LVN_OK;
     LVN_TRY(lvn_model_shards_plan(s->model_state, ranks, s->o->values, new_sessions, s));
     LVN_TRY(lvn_ranks_agree(ranks, allocate(s)));
     LVN_TRY(lvn_model_shards_load(s->model_state, ranks, s->o->values, &s->o->setup->pretrained));
     if (lvn_parameters_sharded(s->model_state, LVN_PARAMETER_VALUES)) LVN_TRY(level_runs(s));
-    LVN_TRY(lvn_ranks_agree(ranks, run_batches(s)));
+    LVN_TRY(lvn_ranks_agree(ranks, run_rows(s)));
     run = (double)s->tokens;
     LVN_TRY(lvn_ranks_sum(ranks, &run, 1));
     counts->run = (int64_t)run;
@@ -433,7 +544,8 @@ enum lvn_status lvn_score(const struct lvn_scoring_options *o, struct lvn_benchm
     s->o = o;
     lvn_arena_init(&s->arena);
     enum lvn_status status = score(s, b, counts);
-    for (int k = 0; k < LVN_LENGTHS; k++) lvn_samples_release(&s->samples[k]);
+    for (int64_t i = 0; i < b->n && status == LVN_OK; i++) lvn_benchmark_score(&b->list[i]);
+    for (int k = 0; k < 2 * STEPS; k++) lvn_samples_release(&s->samples[k / STEPS][k % STEPS]);
     lvn_model_shards_free(s->model_state, o->ranks);
     lvn_arena_release(&s->arena);
     free(s);

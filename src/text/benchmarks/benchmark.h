@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "data/codec.h"
+#include "formats/json.h"
 
 /* Tokens after the prefix of their item. */
 struct lvn_benchmark_sequence {
@@ -95,5 +96,10 @@ void lvn_benchmark_score(struct lvn_benchmark *b);
 bool lvn_benchmark_chooses(const struct lvn_benchmark *b);
 /* (accuracy - baseline) / (1 - baseline), for a task of a CORE bundle. */
 double lvn_benchmark_centered(const struct lvn_benchmark *b);
+/* The mean of it over the tasks of CORE bundles, of which there are *n; false: none. */
+bool lvn_benchmarks_core(const struct lvn_benchmarks *b, double *core, int64_t *n);
+/* Results as JSON: the list of all tasks with their values, and item i of a task. Missing members: no memory. */
+json_t *lvn_benchmarks_json(const struct lvn_benchmarks *b);
+json_t *lvn_benchmark_item_json(const struct lvn_benchmark *b, int64_t i);
 
 #endif

@@ -40,8 +40,15 @@ static bool sees(const struct world *w, int64_t b, int64_t i, int64_t j)
     const struct problem *p = &w->p;
     const int64_t position = i + (p->cached ? position_of(p, b) : p->Tk - p->Tq);
     if (p->lengths && j >= w->lengths[b]) return false;
-    if (p->window && j <= position - p->window) return false;
-    if (p->segments && j < w->segments[b * p->Tq + i]) return false;
+    int64_t hidden = 0, hidden_after = 0; /* keys before query i; those of them after key j */
+    for (int n = 0; p->branches && n < LVN_HIDDEN_RANGES; n++) {
+        const int32_t *range = w->hidden + ((b * p->Tq + i) * LVN_HIDDEN_RANGES + n) * 2;
+        if (j >= range[0] && j < range[1]) return false;
+        hidden += range[1] - range[0];
+        if (j < range[0]) hidden_after += range[1] - range[0];
+    }
+    if (p->window && j + hidden_after <= position - p->window) return false;
+    if (p->segments && j < w->segments[b * p->Tq + i] - hidden) return false;
     if (p->cached) return j < position_of(p, b) + p->Tq && (!p->causal || j <= position_of(p, b) + i);
     return !p->causal || j - p->Tk <= i - p->Tq;
 }
@@ -130,6 +137,8 @@ static const struct problem small[] = {
     {2, 9, 9, 2, 1, 3, .causal = true, .segments = 3, .lengths = true},
     {1, 9, 9, 2, 1, 3, .causal = true, .segments = 5, .window = 3, .softcap = 0.6, .p = 0.2},
     {2, 3, 9, 2, 2, 3, .causal = true, .cached = true, .position = 4, .window = 2},
+    {2, 14, 14, 2, 1, 3, .causal = true, .segments = 30, .branches = 2},
+    {1, 20, 20, 2, 2, 3, .causal = true, .segments = 12, .branches = 3, .window = 4, .lengths = true},
 };
 
 static void test_plain(void **state)

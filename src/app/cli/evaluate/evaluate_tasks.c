@@ -45,25 +45,6 @@ static enum lvn_status check_options(const struct lvn_cli *c)
 
 /* --- results --- */
 
-static json_t *json_of_task(const struct lvn_benchmark *b)
-{
-    json_t *task = json_object();
-    char name[64];
-    json_object_set_new(task, "task", json_string(b->name));
-    json_object_set_new(task, "items", json_integer(b->n));
-    json_object_set_new(task, "num_fewshot", json_integer(b->n_fewshot));
-    json_object_set_new(task, "truncated", json_integer(b->truncated));
-    for (int k = 0; k < b->n_values; k++) {
-        const struct lvn_benchmark_value *v = &b->value[k];
-        json_object_set_new(task, v->metric, lvn_cli_number(v->value));
-        snprintf(name, sizeof name, "%s_stderr", v->metric);
-        if (!strncmp(v->metric, "acc", 3)) json_object_set_new(task, name, lvn_cli_number(v->stderr_of_mean));
-    }
-    if (b->is_core) json_object_set_new(task, "baseline", lvn_cli_number(b->baseline));
-    if (b->is_core) json_object_set_new(task, "centered", lvn_cli_number(lvn_benchmark_centered(b)));
-    return task;
-}
-
 static void print_task(struct lvn_cli *c, const struct lvn_benchmark *b, int width)
 {
     char count[LVN_NUMBER_TEXT];
@@ -86,9 +67,8 @@ static void show(struct lvn_cli *c, const struct lvn_benchmarks *b, const struct
 {
     char items[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT], run[LVN_NUMBER_TEXT];
     int width = 4;
-    int64_t n_core = 0;
-    double core = 0;
-    json_t *list = json_array();
+    int64_t n_core;
+    double core;
     for (int64_t i = 0; i < b->n; i++)
         if ((int)strlen(b->list[i].name) > width) width = (int)strlen(b->list[i].name);
     for (int64_t i = 0; i < b->n; i++) {
@@ -97,19 +77,17 @@ static void show(struct lvn_cli *c, const struct lvn_benchmarks *b, const struct
             lvn_cli_print(c, "%-*s %8s %6s  %-15s %8s  %8s\n", width, "task", "items", "shots", "metric", "value",
                           task->is_core ? "centered" : "stderr");
         print_task(c, task, width);
-        json_array_append_new(list, json_of_task(task));
-        if (task->is_core) core += lvn_benchmark_centered(task), n_core++;
     }
-    if (n_core)
-        lvn_cli_print(c, "CORE %.4f, the mean of %lld centered accuracies\n", core / (double)n_core, (long long)n_core);
+    if (lvn_benchmarks_core(b, &core, &n_core))
+        lvn_cli_print(c, "CORE %.4f, the mean of %lld centered accuracies\n", core, (long long)n_core);
     for (int64_t i = 0; i < b->n; i++)
         if (b->list[i].truncated)
             lvn_cli_print(c, "%s: %s of %lld items do not fit into the context; their first tokens were left out\n",
                           b->list[i].name, lvn_count_text(b->list[i].truncated, items), (long long)b->list[i].n);
     lvn_cli_print(c, "%s items with %s tokens, of which %s were run, in %.1f s\n", lvn_count_text(counts->items, items),
                   lvn_count_text(counts->tokens, tokens), lvn_count_text(counts->run, run), seconds);
-    lvn_cli_add(c, "tasks", list);
-    if (n_core) lvn_cli_add(c, "core", lvn_cli_number(core / (double)n_core));
+    lvn_cli_add(c, "tasks", lvn_benchmarks_json(b));
+    if (n_core) lvn_cli_add(c, "core", lvn_cli_number(core));
     lvn_cli_add(c, "seconds", lvn_cli_number(seconds));
 }
 
@@ -119,21 +97,8 @@ static enum lvn_status write_items(const struct lvn_benchmarks *b, const char *p
     LVN_LOCAL_TEXT(text);
     for (int64_t k = 0; k < b->n; k++)
         for (int64_t i = 0; i < b->list[k].n; i++) {
-            const struct lvn_benchmark_item *item = &b->list[k].item[i];
             const long begun = lvn_json_begin();
-            json_t *line = json_object(), *values = json_array();
-            for (int j = 0; j < item->n; j++)
-                json_array_append_new(values, lvn_cli_number(item->sequence[j].log_likelihood));
-            json_object_set_new(line, "task", json_string(b->list[k].name));
-            json_object_set_new(line, "item", json_integer(i));
-            json_object_set_new(line, "line", json_integer(item->line));
-            if (lvn_benchmark_chooses(&b->list[k])) {
-                json_object_set_new(line, "choice", json_integer(item->choice));
-                json_object_set_new(line, "choice_norm", json_integer(item->choice_norm));
-            }
-            if (b->list[k].kind != LVN_BENCHMARK_ROLLING)
-                json_object_set_new(line, "correct", json_boolean(item->correct));
-            json_object_set_new(line, "log_likelihoods", values);
+            json_t *line = lvn_benchmark_item_json(&b->list[k], i);
             lvn_json_add(&text, begun, line, 0);
             lvn_text_add(&text, "\n");
             json_decref(line);
@@ -144,36 +109,23 @@ static enum lvn_status write_items(const struct lvn_benchmarks *b, const char *p
 
 /* --- the command --- */
 
-static enum lvn_status read_tasks(const struct lvn_cli *c, const struct lvn_model_setup *setup,
-                                  struct lvn_benchmarks *b)
-{
-    const struct lvn_texts *tasks = &c->flag[LVN_FLAG_evaluate_tasks].texts;
-    const struct lvn_codec codec = lvn_model_setup_codec(setup);
-    const struct lvn_benchmark_options o = {
-        .codec = &codec,
-        .model = c->operand[0],
-        .context = setup->block_size,
-        .limit = c->flag[LVN_FLAG_evaluate_limit].i,
-        .n_fewshot = c->given[LVN_FLAG_evaluate_num_fewshot] ? c->flag[LVN_FLAG_evaluate_num_fewshot].i : -1};
-    for (int i = 0; i < tasks->n; i++) LVN_TRY(lvn_benchmarks_read(b, &o, tasks->text[i]));
-    return LVN_OK;
-}
-
 static enum lvn_status evaluate(struct lvn_cli *c, struct lvn_model_setup *setup, struct lvn_benchmarks *b)
 {
     const char *items = c->flag[LVN_FLAG_evaluate_items].t;
-    struct lvn_scoring_options o = {.values = &c->settings.values, .ranks = c->ranks, .setup = setup};
+    const struct lvn_scoring_options o = {
+        .values = &c->settings.values,
+        .ranks = c->ranks,
+        .setup = setup,
+        .tasks = &c->flag[LVN_FLAG_evaluate_tasks].texts,
+        .limit = c->flag[LVN_FLAG_evaluate_limit].i,
+        .n_fewshot = c->given[LVN_FLAG_evaluate_num_fewshot] ? c->flag[LVN_FLAG_evaluate_num_fewshot].i : -1};
     struct lvn_scoring_counts counts;
     const double begin = lvn_seconds();
     enum lvn_status status = *items ? lvn_cli_check_output(c, items) : LVN_OK;
     if (status == LVN_OK) status = lvn_model_setup_loaded(setup, &c->settings);
-    if (status == LVN_OK) status = lvn_model_setup_quantize(setup, c->settings.model.quantize);
-    if (status == LVN_OK) status = read_tasks(c, setup, b);
     LVN_TRY(lvn_ranks_agree(c->ranks, status));
     LVN_TRY(lvn_score(&o, b, &counts));
-    for (int64_t i = 0; i < b->n; i++) lvn_benchmark_score(&b->list[i]);
-    if (*items) status = c->ranks->rank ? LVN_OK : write_items(b, items);
-    if (*items) LVN_TRY(lvn_ranks_agree(c->ranks, status));
+    if (*items) LVN_TRY(lvn_ranks_agree(c->ranks, c->ranks->rank ? LVN_OK : write_items(b, items)));
     show(c, b, &counts, lvn_seconds() - begin);
     return LVN_OK;
 }

@@ -166,6 +166,7 @@ static enum lvn_status wait(struct lvn_device *d)
 const struct lvn_backend lvn_backend_reference = {
     .name = "reference",
     .description = "the plain kernels on one thread: slow; other backends are compared with it",
+    .hides = true,
     .computes = true,
     .open = open_device,
     .close = close_device,
