@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void use(const struct lvn_weight *t)
 {
     const int64_t n = lvn_desc_count(&t->desc);
-    if (!t->nf4 != (t->packed == LVN_F32)) abort();
+    if ((!t->nf4 && !t->row_factor) != (t->packed == LVN_F32)) abort();
     for (int64_t at = 0; at < n; at += 64) {
         float values[64];
         lvn_weight_read(t, at, n - at < 64 ? n - at : 64, values);
