@@ -32,6 +32,21 @@ compare fp32 1 --trainer.recompute=none
 compare blocks 1 --trainer.recompute=blocks
 compare mixed 1 --trainer.precision=bf16-mixed --optimizer.state=bf16
 compare order 1 --trainer.deterministic=true
+# adapters on a base in packed blocks: quantized when it is loaded, or as its file has them
+for size in small large; do
+    model=(--model.kind=llama --model.n_layer=1 --model.n_head=1 --model.n_embd=32 --model.intermediate_size=32 --model.block_size=16)
+    [ $size = small ] || model=(--model.kind=llama --model.n_layer=6 --model.n_head=8 --model.n_embd=1024 --model.intermediate_size=4096
+        --model.block_size=256)
+    code 0 "$LEVIN" train --run_dir=base-$size "${model[@]}" --data.path=text.txt --trainer.batch_size=1 --trainer.max_steps=1 \
+        --trainer.limit_val_batches=0
+    code 0 "$LEVIN" export base-$size plain-$size
+    code 0 "$LEVIN" export plain-$size $size.gguf --type=q8_0
+done
+small=(--model.init=plain-small) large=(--model.init=plain-large)
+adapters=(--lora.rank=4 --lora.targets=all-linear --trainer.precision=bf16-true --trainer.recompute=blocks)
+compare nf4 1 "${adapters[@]}" --model.quantize=nf4
+small=(--model.init=small.gguf --data.kind=chars) large=(--model.init=large.gguf --data.kind=chars)
+compare gguf 1 "${adapters[@]}"
 # joining the other ranks briefly takes more memory than a tiny run, and less than a small one
 small=(--model.n_layer=2 --model.n_head=4 --model.n_embd=256 --model.block_size=256)
 ! mpi_here openmpi || compare zero1 2 --trainer.strategy=zero1
