@@ -65,6 +65,13 @@ for order in late early; do # gathers of parameters in every micro-batch, and in
     same_weights zero2 fsdp-$order
     same_metrics zero2 fsdp-$order
 done
+for order in late early; do # groups of ranks: their collectives and those between them share a stream
+    LEVIN_DOUBLE_ORDER=$order code 0 ranks 4 --run_dir=groups-$order --trainer.strategy=fsdp --trainer.fsdp_size=2 --trainer.batch_size=8
+    says "$by_nccl" err
+done
+same_weights groups-late groups-early
+code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=eight --trainer.batch_size=8
+close_to eight groups-late 1e-5
 for strategy in zero2 fsdp; do # matrices are dealt to the devices
     code 0 ranks 2 --run_dir=muon-$strategy --optimizer.kind=muon --trainer.strategy=$strategy
 done

@@ -14,7 +14,8 @@
  *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective
  *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError reports the error, and itself succeeds
  *
- * Not supported: several communicators that work at once, other operations than sums. */
+ * Several communicators: those of a rank must use one stream, because their ranks would meet in different orders in
+ * several; another stream is refused. Not supported: other operations than sums. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -71,6 +72,7 @@ static bool (*held)(void *stream, atomic_int *graphs);
 static bool (*captured)(void *stream);
 static int depth;
 static long comms;
+static void *line; /* the stream of all communicators */
 
 __attribute__((destructor)) static void report(void)
 {
@@ -188,6 +190,11 @@ static int ask(struct comm *c, struct task t, const void *from, void *to, int op
     bool known = (t.type == UINT8 && t.kind == BROADCAST) || t.type == INT32 || t.type == INT64 ||
                  (t.type >= FLOAT32 && t.type <= BFLOAT16);
     if (!c || !known || op != 0 || from != to || t.root >= c->size) return INVALID_ARGUMENT;
+    if (!line) line = stream;
+    if (stream != line) {
+        fprintf(stderr, "double: rank %d uses two streams for its communicators\n", c->rank);
+        return INVALID_USAGE;
+    }
     if (captured(stream) && !c->connected[t.kind]) {
         fprintf(stderr, "double: rank %d connects an algorithm within a capture\n", c->rank);
         return INTERNAL_ERROR;
@@ -272,7 +279,7 @@ static void release(struct comm *c)
     }
     munmap(c->capacity, sizeof *c->capacity);
     free(c);
-    comms--;
+    if (--comms == 0) line = NULL;
 }
 
 EXPORT int ncclCommDestroy(struct comm *c)

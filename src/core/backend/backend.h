@@ -86,7 +86,8 @@ enum lvn_rate {
 };
 
 /* A queue of a device (a CUDA stream) that runs concurrently with programs. Communication libraries that work on this
- * backend's memory (comm/comm_kinds.def) submit their work to it and need nothing else of a device. */
+ * backend's memory (comm/comm_kinds.def) submit their work to it and need nothing else of a device. Work of all queues
+ * of a device runs in the order in which it was submitted. */
 struct lvn_device_queue {
     struct lvn_device *device;
     void *native; /* the native handle: for CUDA a stream */
@@ -100,7 +101,7 @@ struct lvn_queue_ops {
     enum lvn_status (*use)(const struct lvn_device *d);
     /* Work submitted to the queue after this call waits for everything that programs launched before it. */
     enum lvn_status (*begin)(struct lvn_device_queue *q);
-    /* Number the work that is in the queue: the first is 1. */
+    /* Number the work that is in the device's queues. */
     enum lvn_status (*mark)(struct lvn_device_queue *q, int64_t *mark);
     /* Programs launched after this call wait for the work up to the mark, and for no later work. */
     enum lvn_status (*end)(struct lvn_device_queue *q, int64_t mark);

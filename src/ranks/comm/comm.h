@@ -68,8 +68,8 @@ void lvn_comm_cancel(struct lvn_comm *comm);
  * bits of a communicator opened with that number of ranks on one host (see lvn_comm_set_hosts()).
  *
  * Operations of several groups, and of comm, may be in progress concurrently; ranks that share two of them may start
- * their collectives in any relative order. Close a group before comm. UNSUPPORTED, on all ranks, if the kind of
- * communicator does not support groups. */
+ * their collectives in any relative order, except in device memory, where all must use the same. Close a group before
+ * comm. UNSUPPORTED, on all ranks, if the kind of communicator does not support groups. */
 enum lvn_status lvn_comm_split(struct lvn_comm *comm, struct lvn_comm **out, int color, int key) LVN_CHECKED;
 int lvn_comm_rank(const struct lvn_comm *comm);
 int lvn_comm_size(const struct lvn_comm *comm);

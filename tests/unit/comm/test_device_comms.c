@@ -112,6 +112,26 @@ static void run_groups(void)
     lvn_comm_close(pair);
 }
 
+/* A sum of all ranks and one of a pair are in progress at the same time: they run in the order in which they were
+ * started, whatever is waited for first. */
+static void run_together(void)
+{
+    enum { HALF = N / 2 };
+    struct lvn_request of_all, of_pair, again;
+    struct lvn_comm *pair;
+    expect(lvn_comm_split(me.all, &pair, me.rank / 2, me.rank) == LVN_OK && pair, "splitting for two at once");
+    put(me.rank);
+    lvn_comm_all_reduce(me.all, &of_all, address(), HALF, LVN_F32, LVN_SUM);
+    lvn_comm_all_reduce(pair, &of_pair, (float *)address() + HALF, HALF, LVN_F32, LVN_SUM);
+    lvn_comm_all_reduce(me.all, &again, (float *)address() + HALF, HALF, LVN_F32, LVN_SUM);
+    get(pair, &of_pair, "the sum of a pair");
+    for (int64_t i = 0; i < HALF; i++) expect(me.x[i] == total(me.all, i), "the sum that was started before");
+    get(me.all, &again, "a sum of sums");
+    for (int64_t i = HALF; i < N; i++) expect(me.x[i] == 2 * total(me.all, i), "a sum of sums");
+    get(me.all, &of_all, "the sum of all");
+    lvn_comm_close(pair);
+}
+
 /* Of two sums that were started, the first is waited for: the second may run beside what follows. The double runs it as
  * late as it may, so it has not run yet. */
 static void run_overlap(void)
@@ -155,6 +175,7 @@ static int run_kind(const struct lvn_comm_kind *k, const int *sockets)
     run_groups();
     run_all(me.all);
     run_overlap();
+    run_together();
     lvn_comm_close(me.all);
     lvn_memory_free(me.memory);
     b->close(me.device);

@@ -352,20 +352,16 @@ enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t of
 
 /* --- queues for communication libraries ---
  *
- * They are streams that run next to `work`; this code does not depend on a particular library. A library's work waits
- * in the queue until `work` has computed everything that was launched before; end() makes `work` wait for the queue up
- * to a mark, so that work which was started later runs beside `work`. Both use events, which a captured graph records,
- * so a step does not involve the host. While the host waits for the device it polls the checks of all queues, because
- * errors of libraries are asynchronous. */
+ * All queues of a device are one stream, which runs next to `work`; this code does not depend on a particular library.
+ * So collectives of several communicators run in the order in which they were started, as NCCL requires where ranks
+ * share more than one of them. A library's work waits in the stream until `work` has computed everything that was
+ * launched before; end() makes `work` wait for the stream up to a mark, so that work which was started later runs
+ * beside `work`. Both use events, which a captured graph records, so a step does not involve the host. While the host
+ * waits for the device it polls the checks of all queues, because errors of libraries are asynchronous. */
 
-enum { MARKS = 8 }; /* that have their own event; waiting for an older one waits for one of these */
+enum { MARKS = LVN_CUDA_MARKS };
 struct lvn_cuda_queue {
     struct lvn_device_queue base;
-    struct lvn_cuda_stream *stream;
-    struct lvn_cuda_event *computed;       /* everything that programs launched before is done */
-    struct lvn_cuda_event *reached[MARKS]; /* [mark % MARKS]: everything submitted before the mark is done */
-    int64_t marks, ended;                  /* number of marks; the last one that `work` waits for */
-    bool unmarked;                         /* it contains work after the last mark */
     enum lvn_status (*check)(void *context);
     void *context;
     struct lvn_cuda_queue *next; /* of the device's */
@@ -399,36 +395,42 @@ static enum lvn_status wait_for_stream(const struct lvn_cuda_device *d, struct l
     return check_all(d);
 }
 
-static enum lvn_status queue_mark(struct lvn_device_queue *base, int64_t *mark)
+static enum lvn_status mark(struct lvn_cuda_device *d)
 {
-    struct lvn_cuda_queue *q = queue_of(base);
-    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
-    *mark = q->marks + 1;
-    LVN_CUDA_DO(d, lvn_cuda.event_record(q->reached[*mark % MARKS], q->stream), "recording the end of a sum");
-    q->marks = *mark;
-    q->unmarked = false;
+    struct lvn_cuda_line *l = &d->line;
+    LVN_CUDA_DO(d, lvn_cuda.event_record(l->reached[(l->marks + 1) % MARKS], l->stream), "recording the end of a sum");
+    l->marks++;
+    l->unmarked = false;
     return LVN_OK;
 }
 
-static enum lvn_status queue_end(struct lvn_device_queue *base, int64_t mark)
+static enum lvn_status queue_mark(struct lvn_device_queue *q, int64_t *number)
 {
-    struct lvn_cuda_queue *q = queue_of(base);
-    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
-    /* Marks up to `ended` may be of an earlier captured run, whose events nothing outside of it may wait for. */
-    if (mark <= q->ended) return LVN_OK;
-    q->ended = mark;
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, q->reached[mark % MARKS], 0), "making a sum wait");
+    struct lvn_cuda_device *d = lvn_cuda_of(q->device);
+    LVN_TRY(mark(d));
+    *number = d->line.marks;
     return LVN_OK;
+}
+
+static enum lvn_status wait_for_mark(struct lvn_cuda_device *d, int64_t number)
+{
+    struct lvn_cuda_line *l = &d->line;
+    /* Marks up to `ended` may be of an earlier captured run, whose events nothing outside of it may wait for. */
+    if (number <= l->ended) return LVN_OK;
+    l->ended = number;
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, l->reached[number % MARKS], 0), "making a sum wait");
+    return LVN_OK;
+}
+
+static enum lvn_status queue_end(struct lvn_device_queue *q, int64_t number)
+{
+    return wait_for_mark(lvn_cuda_of(q->device), number);
 }
 
 enum lvn_status lvn_cuda_queues_end(struct lvn_cuda_device *d)
 {
-    for (struct lvn_cuda_queue *q = d->queues; q; q = q->next) {
-        int64_t mark = q->marks;
-        if (q->unmarked) LVN_TRY(queue_mark(&q->base, &mark));
-        LVN_TRY(queue_end(&q->base, mark));
-    }
-    return LVN_OK;
+    if (d->line.unmarked) LVN_TRY(mark(d));
+    return wait_for_mark(d, d->line.marks);
 }
 
 static enum lvn_status use_device(const struct lvn_device *d)
@@ -436,19 +438,28 @@ static enum lvn_status use_device(const struct lvn_device *d)
     return lvn_cuda_use(lvn_cuda_of(d));
 }
 
-static enum lvn_status queue_begin(struct lvn_device_queue *base)
+static enum lvn_status queue_begin(struct lvn_device_queue *q)
 {
-    struct lvn_cuda_queue *q = queue_of(base);
-    struct lvn_cuda_device *d = lvn_cuda_of(base->device);
-    LVN_CUDA_DO(d, lvn_cuda.event_record(q->computed, d->work), "recording the work that a sum waits for");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(q->stream, q->computed, 0), "making a sum wait");
-    q->unmarked = true;
+    struct lvn_cuda_device *d = lvn_cuda_of(q->device);
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->line.computed, d->work), "recording the work that a sum waits for");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->line.stream, d->line.computed, 0), "making a sum wait");
+    d->line.unmarked = true;
     return LVN_OK;
 }
 
 static enum lvn_status queue_finish(struct lvn_device_queue *q)
 {
-    return wait_for_stream(lvn_cuda_of(q->device), queue_of(q)->stream);
+    const struct lvn_cuda_device *d = lvn_cuda_of(q->device);
+    return wait_for_stream(d, d->line.stream);
+}
+
+static void line_close(struct lvn_cuda_line *l)
+{
+    if (l->computed) (void)lvn_cuda.event_free(l->computed);
+    for (int i = 0; i < MARKS; i++)
+        if (l->reached[i]) (void)lvn_cuda.event_free(l->reached[i]);
+    if (l->stream) (void)lvn_cuda.stream_free(l->stream);
+    *l = (struct lvn_cuda_line){0};
 }
 
 static void queue_close(struct lvn_device_queue *base)
@@ -459,20 +470,18 @@ static void queue_close(struct lvn_device_queue *base)
     while (*at && *at != q) at = &(*at)->next;
     if (*at) *at = q->next;
     (void)lvn_cuda.context_use(d->context);
-    if (q->computed) (void)lvn_cuda.event_free(q->computed);
-    for (int i = 0; i < MARKS; i++)
-        if (q->reached[i]) (void)lvn_cuda.event_free(q->reached[i]);
-    if (q->stream) (void)lvn_cuda.stream_free(q->stream);
+    if (!d->queues) line_close(&d->line);
     free(q);
 }
 
-static enum lvn_status make_queue(struct lvn_cuda_device *d, struct lvn_cuda_queue *q)
+static enum lvn_status line_open(struct lvn_cuda_device *d)
 {
+    struct lvn_cuda_line *l = &d->line;
     LVN_TRY(lvn_cuda_use(d));
-    LVN_CUDA_DO(d, lvn_cuda.stream_new(&q->stream, LVN_CUDA_NON_BLOCKING, LVN_CUDA_URGENT), "making a stream");
-    LVN_CUDA_DO(d, lvn_cuda.event_new(&q->computed, LVN_CUDA_NO_TIMING), "making an event");
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&l->stream, LVN_CUDA_NON_BLOCKING, LVN_CUDA_URGENT), "making a stream");
+    LVN_CUDA_DO(d, lvn_cuda.event_new(&l->computed, LVN_CUDA_NO_TIMING), "making an event");
     for (int i = 0; i < MARKS; i++)
-        LVN_CUDA_DO(d, lvn_cuda.event_new(&q->reached[i], LVN_CUDA_NO_TIMING), "making an event");
+        LVN_CUDA_DO(d, lvn_cuda.event_new(&l->reached[i], LVN_CUDA_NO_TIMING), "making an event");
     return LVN_OK;
 }
 
@@ -484,12 +493,12 @@ static enum lvn_status queue_open(struct lvn_device_queue **out, struct lvn_devi
     *out = NULL;
     if (!q) return LVN_MEMORY;
     *q = (struct lvn_cuda_queue){.base.device = base, .check = check, .context = context};
-    enum lvn_status status = make_queue(d, q);
+    enum lvn_status status = d->line.stream ? LVN_OK : line_open(d);
     if (status != LVN_OK) {
         queue_close(&q->base);
         return status;
     }
-    q->base.native = q->stream;
+    q->base.native = d->line.stream;
     q->next = d->queues;
     d->queues = q;
     *out = &q->base;

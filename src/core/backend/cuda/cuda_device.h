@@ -16,6 +16,7 @@
 
 enum {
     LVN_CUDA_CHUNKS = 2,
+    LVN_CUDA_MARKS = 8,         /* that have their own event; waiting for an older one waits for one of these */
     LVN_CUDA_CHUNK = 4 << 20,   /* bytes */
     LVN_CUDA_RESERVE = 1 << 30, /* bytes, an estimate: NCCL 0.3 GiB and more, cuBLASLt's kernels 0.1 to 0.4 GiB, local
                                    memory of kernels, graphs of steps */
@@ -46,6 +47,15 @@ struct lvn_cuda_reader {
     struct lvn_cuda_chunk chunk[LVN_CUDA_CHUNKS];
 };
 
+/* The stream of all queues of communication libraries, and its events. */
+struct lvn_cuda_line {
+    struct lvn_cuda_stream *stream;                 /* NULL: no queue is open */
+    struct lvn_cuda_event *computed;                /* everything that programs launched before is done */
+    struct lvn_cuda_event *reached[LVN_CUDA_MARKS]; /* [mark % MARKS]: everything submitted before the mark is done */
+    int64_t marks, ended;                           /* number of marks; the last one that `work` waits for */
+    bool unmarked;                                  /* it contains work after the last mark */
+};
+
 struct lvn_cuda_device {
     struct lvn_device base;
     struct lvn_cuda_facts facts;
@@ -62,9 +72,10 @@ struct lvn_cuda_device {
     struct lvn_cuda_loaded_module *modules;
     struct lvn_cuda_products *products; /* cuBLASLt; NULL: levin's kernels multiply matrices */
     struct lvn_cuda_queue *queues;      /* list of the queues of communication libraries */
-    bool graphs;                        /* runs are captured as graphs (LEVIN_CUDA_GRAPHS) */
-    bool synchronous;                   /* synchronize after each launch, so that errors name it (LEVIN_CUDA_WAIT) */
-    pthread_mutex_t lock;               /* guards chunks and `reader` */
+    struct lvn_cuda_line line;
+    bool graphs;          /* runs are captured as graphs (LEVIN_CUDA_GRAPHS) */
+    bool synchronous;     /* synchronize after each launch, so that errors name it (LEVIN_CUDA_WAIT) */
+    pthread_mutex_t lock; /* guards chunks and `reader` */
 };
 
 struct lvn_cuda_memory {
@@ -110,7 +121,7 @@ enum lvn_status lvn_cuda_snapshot(struct lvn_device *d);
 enum lvn_status lvn_cuda_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes);
 enum lvn_status lvn_cuda_wait(struct lvn_device *d);
 
-/* Queues for communication libraries: streams that run next to `work`. */
+/* Queues for communication libraries: one stream that runs next to `work`. */
 extern const struct lvn_queue_ops lvn_cuda_queue_ops;
 /* Make `work` wait for everything that queues contain. */
 enum lvn_status lvn_cuda_queues_end(struct lvn_cuda_device *d) LVN_CHECKED;
