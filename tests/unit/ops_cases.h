@@ -40,6 +40,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_embedding, .in = {IDS(11, 3, 9), REAL(11, 17), REAL(9, 17), SEGMENTS(4, 3, 9)}},
     {LVN_OP_embedding, .in = {IDS(20, 2, 130), REAL(20, 48), REAL(130, 48), SEGMENTS(30, 2, 130)}, .large = true},
     {LVN_OP_embedding, .in = {IDS(20, 5, 130), REAL(20, 300), REAL(130, 300)}, .large = true},
+    {LVN_OP_embedding, .in = {IDS(3000, 3, 731), REAL(3000, 8), NONE}, .large = true}, /* runs of three lengths */
 
     {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(1, 1), REAL(1, 1), REAL(1)}},
     {LVN_OP_linear, .attr.linear = {false}, .in = {REAL(1, 1), REAL(1, 1), NONE}},
@@ -461,6 +462,7 @@ static const struct op_case op_cases[] = {
     {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1e6, .count = 4096},
     {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1, .count = 4097},
     {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1, .count = 7 * 4096 + 33},
+    {LVN_OP_grad_norm, .attr.grad_norm.clip_norm = 1, .count = 2050 * 4096 + 33, .large = true}, /* two groups */
 
     {LVN_OP_unscale, .attr.unscale = {1}, .count = 1},
 

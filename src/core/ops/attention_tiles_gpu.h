@@ -212,10 +212,112 @@ LVN_FUNCTION int keys_from(struct mask s, int t)
 
 #ifdef DROPOUT
 #define GROUPS 1
-#define DROPOUT_FACTOR(t, key) dropout_factor(LVN_NOW(now), &s, b, h, t, key, threshold, dropout_scale, op)
+/* The factors of dropout of a tile of a head's probabilities, from query t and key `key` on: z[e] is that of sum e. */
+#define DROPOUT_FACTORS(z, t, key)                                                                                     \
+    float z[8];                                                                                                        \
+    dropout_factors(z, dropout, t, key)
+#define MAKE_DROPOUT(b, h)                                                                                             \
+    const struct dropout dropout = dropout_make(LVN_NOW(now), &s, b, h, threshold, dropout_scale, op)
+#ifdef ATTENTION_DKV /* rows are keys */
+#define TILE_QUERY LVN_TILE_COLUMN
+#define TILE_KEY LVN_TILE_ROW
+#else
+#define TILE_QUERY LVN_TILE_ROW
+#define TILE_KEY LVN_TILE_COLUMN
+#endif
+
+/* What Philox is called with for a head: see lvn_dropout_words(). */
+struct dropout {
+    lvn_ulong seed;
+    lvn_uint row, stream, step, threshold;
+    float scale;
+    bool off;
+};
+
+LVN_FUNCTION struct dropout dropout_make(LVN_GLOBAL const struct lvn_now *now, const struct sizes *s, lvn_long b,
+                                         lvn_long h, int threshold, float scale, int op)
+{
+    struct dropout r;
+    lvn_ulong row = ((lvn_ulong)((now->first_row + b) * s->Hq + h) << 20) + (lvn_ulong)s->position;
+    r.seed = now->seed, r.row = (lvn_uint)row, r.step = (lvn_uint)now->step, r.threshold = (lvn_uint)threshold;
+    r.stream = (lvn_uint)op ^ (lvn_uint)(row >> 32) * 0x9E3779B9u; /* a query's number, below 2^20, does not carry */
+    r.scale = scale, r.off = threshold == 0 || !now->training;
+    return r;
+}
+
+/* The random bits of query t and eight keys. */
+LVN_FUNCTION struct lvn_four dropout_octet(struct dropout d, int t, int key)
+{
+    return lvn_philox(d.seed, (lvn_uint)key / 8, d.row + (lvn_uint)t, d.stream, d.step);
+}
+
+#if defined(LVN_MATRIX_NVIDIA) && !defined(ATTENTION_DKV)
+/* 16 x 16 probabilities are 32 octets of keys: each lane of a warp draws one, and four lanes, which have the same two
+ * rows, exchange words. Lane t draws the octet of row g + t % 2 * 8 and columns t / 2 * 8 and following. Word t of the
+ * octet of each of the four is bits[lane]. */
+LVN_FUNCTION void dropout_bits(lvn_uint *bits, struct dropout d, int t, int key)
+{
+    const bool odd = LVN_TILE_T % 2, high = LVN_TILE_T / 2;
+    struct lvn_four w = dropout_octet(d, t + LVN_TILE_G + LVN_TILE_T % 2 * 8, key + LVN_TILE_T / 2 * 8);
+    lvn_uint x = LVN_SHUFFLE_XOR(odd ? w.v[0] : w.v[1], 1), y = LVN_SHUFFLE_XOR(odd ? w.v[2] : w.v[3], 1);
+    lvn_uint low0 = odd ? x : w.v[0], low1 = odd ? w.v[1] : x, high0 = odd ? y : w.v[2], high1 = odd ? w.v[3] : y;
+    x = LVN_SHUFFLE_XOR(high ? low0 : high0, 2), y = LVN_SHUFFLE_XOR(high ? low1 : high1, 2);
+    bits[0] = high ? x : low0, bits[1] = high ? y : low1, bits[2] = high ? high0 : x, bits[3] = high ? high1 : y;
+}
+#define DROPOUT_BITS(bits, e) ((bits)[(e) % 4 / 2 + (e) / 4 * 2] >> (e) % 2 * 16 & 0xffffu)
+
+#elif defined(LVN_MATRIX_NVIDIA)
+/* The same where rows are keys: the eight lanes that have the same four columns exchange words. Lane g of them draws
+ * the octet of column g % 2 + g % 4 / 2 * 8 of theirs and keys g / 4 * 8 and following. Half g of the octets of the
+ * lanes with g / 2 = i, that of the even lane in the lower half, is bits[i]. */
+LVN_FUNCTION void dropout_bits(lvn_uint *bits, struct dropout d, int t, int key)
+{
+    const int g = LVN_TILE_G;
+    const bool odd = g % 2, second = g % 4 / 2, high = g / 4;
+    struct lvn_four w = dropout_octet(d, t + 2 * LVN_TILE_T + g % 2 + g % 4 / 2 * 8, key + g / 4 * 8);
+    /* words 2 high, 2 high + 1 of the lanes with g / 4 = 0, then 1 */
+    lvn_uint x = LVN_SHUFFLE_XOR(high ? w.v[0] : w.v[2], 16), y = LVN_SHUFFLE_XOR(high ? w.v[1] : w.v[3], 16);
+    lvn_uint a0 = high ? x : w.v[0], a1 = high ? y : w.v[1], b0 = high ? w.v[2] : x, b1 = high ? w.v[3] : y;
+    /* word g / 2 of the lanes with g / 2 = 0, 1, 2, 3 */
+    x = LVN_SHUFFLE_XOR(second ? a0 : a1, 8), y = LVN_SHUFFLE_XOR(second ? b0 : b1, 8);
+    lvn_uint c0 = second ? x : a0, c1 = second ? a1 : x, c2 = second ? y : b0, c3 = second ? b1 : y;
+    /* of each the half that this lane needs, and the halves that lane g ^ 1 needs */
+    lvn_uint mine01 = odd ? c0 >> 16 | (c1 & 0xffff0000u) : (c0 & 0xffffu) | c1 << 16;
+    lvn_uint mine23 = odd ? c2 >> 16 | (c3 & 0xffff0000u) : (c2 & 0xffffu) | c3 << 16;
+    lvn_uint other01 = odd ? (c0 & 0xffffu) | c1 << 16 : c0 >> 16 | (c1 & 0xffff0000u);
+    lvn_uint other23 = odd ? (c2 & 0xffffu) | c3 << 16 : c2 >> 16 | (c3 & 0xffff0000u);
+    x = LVN_SHUFFLE_XOR(other01, 4), y = LVN_SHUFFLE_XOR(other23, 4);
+    bits[0] = odd ? x : mine01, bits[1] = odd ? mine01 : x; /* [g % 2], with g / 2 % 2 in the halves */
+    bits[2] = odd ? y : mine23, bits[3] = odd ? mine23 : y;
+}
+#define DROPOUT_BITS(bits, e) ((bits)[(e) % 2 + (e) % 4 / 2 * 2] >> (e) / 4 * 16 & 0xffffu)
+#endif
+
+LVN_FUNCTION void dropout_factors(float *z, struct dropout d, int t, int key)
+{
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) z[e] = 1;
+    if (d.off) return;
+#ifdef DROPOUT_BITS
+    lvn_uint bits[4];
+    dropout_bits(bits, d, t, key);
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) z[e] = DROPOUT_BITS(bits, e) >= d.threshold ? d.scale : 0;
+#else
+    LVN_UNROLLED
+    for (int e = 0; e < 8; e++) {
+        int column = key + TILE_KEY(e);
+        struct lvn_four w = dropout_octet(d, t + TILE_QUERY(e), column);
+        lvn_uint low = column & 2 ? w.v[1] : w.v[0], high = column & 2 ? w.v[3] : w.v[2];
+        lvn_uint word = column & 4 ? high : low;
+        z[e] = (column % 2 ? word >> 16 : word & 0xffffu) >= d.threshold ? d.scale : 0;
+    }
+#endif
+}
 #else
 #define GROUPS (D > 64 ? 1 : 2) /* on a multiprocessor, that registers are to suffice for */
-#define DROPOUT_FACTOR(t, key) 1
+#define DROPOUT_FACTORS(z, t, key) const float z[8] = {1, 1, 1, 1, 1, 1, 1, 1}
+#define MAKE_DROPOUT(b, h) (void)0
 #endif
 
 LVN_FUNCTION bool hides(struct mask s, int t, int key)
@@ -300,6 +402,7 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
     /* The last rows see the most keys: they come first. */
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
+    MAKE_DROPOUT(b, h);
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     const float raw_scale = scale;
     int t0 = (int)first + WARP_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
@@ -334,8 +437,9 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
             LVN_UNROLLED
             for (int j = 0; j < STEP; j += 16) {
                 float *y = x + j / 2;
+                DROPOUT_FACTORS(z, t0, key0 + j);
                 LVN_UNROLLED
-                for (int e = 0; e < 8; e++) y[e] *= DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
+                for (int e = 0; e < 8; e++) y[e] *= z[e];
                 add_rows(out, y, V + STAGE(stage) + j * PITCH, exchange);
             }
         }
@@ -366,6 +470,7 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
     MAKE_SIZES;
     lvn_long b = LVN_GROUP_Z, h = LVN_GROUP_Y, hk = (int)h / ((int)Hq / (int)Hkv);
     lvn_long first = ((Tq + ROWS - 1) / ROWS - 1 - LVN_GROUP_X) * ROWS;
+    MAKE_DROPOUT(b, h);
     struct mask mask = mask_make(&s, LVN_HAS(lengths) ? LVN_AT(int, lengths)[b] : Tk);
     const float raw_scale = scale;
     int t0 = (int)first + WARP_ROW, key0 = keys_from(mask, (int)first) / STEP * STEP;
@@ -399,11 +504,11 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
                 scores(dp, g_rows, V + STAGE(stage) + j * PITCH, exchange);
                 CAP_SCORES(x, 8);
                 if (part) hide(x, mask, key0 + j, t0);
+                DROPOUT_FACTORS(z, t0, key0 + j);
                 LVN_UNROLLED
                 for (int e = 0; e < 8; e++) {
                     float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, x[e], l[LVN_TILE_ROW_OF(e)]));
-                    float z = DROPOUT_FACTOR(t0 + LVN_TILE_ROW(e), key0 + j + LVN_TILE_COLUMN(e));
-                    x[e] = p * (z * dp[e] - rest[LVN_TILE_ROW_OF(e)]) * CAP_SLOPE(x[e]);
+                    x[e] = p * (z[e] * dp[e] - rest[LVN_TILE_ROW_OF(e)]) * CAP_SLOPE(x[e]);
                 }
                 add_rows(sum, x, K + STAGE(stage) + j * PITCH, exchange);
             }
@@ -440,6 +545,7 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
     for (lvn_long h = hk * shared; h < (hk + 1) * shared; h++) {
         int t0 = begin;
         float next = NUMBER(t0); /* lse and delta of the next queries */
+        MAKE_DROPOUT(b, h);
         START(stage, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, begin, T);
         LVN_UNROLLED
         for (int part = 0; part < 2 - IS_RANGED; part++)
@@ -465,13 +571,13 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                             if (hides(mask, t0 + j + LVN_TILE_COLUMN(e), first_key + LVN_TILE_ROW(e)))
                                 x[e] = -LVN_INFINITY;
                     }
+                    DROPOUT_FACTORS(z, t0 + j, first_key);
                     LVN_UNROLLED
                     for (int e = 0; e < 8; e++) {
                         int i = j + LVN_TILE_COLUMN(e);
                         float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, x[e], L[i]));
-                        float z = DROPOUT_FACTOR(t0 + i, first_key + LVN_TILE_ROW(e));
-                        x[e] = p * (z * dp[e] - rest[i]) * CAP_SLOPE(x[e]);
-                        dp[e] = p * z;
+                        x[e] = p * (z[e] * dp[e] - rest[i]) * CAP_SLOPE(x[e]);
+                        dp[e] = p * z[e];
                     }
                     add_rows(a, x, Q + STAGE(stage) + j * PITCH, exchange);
                     add_rows(c, dp, G + STAGE(stage) + j * PITCH, exchange);

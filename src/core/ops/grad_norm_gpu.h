@@ -17,8 +17,12 @@ static inline void grad_squares_launch(struct lvn_gpu *g, struct lvn_gpu_arg sum
 /* Set norm and clip factor of the result from the sums of the blocks, which are overwritten. */
 static inline void grad_clip_launch(struct lvn_gpu *g, struct lvn_gpu_arg sums, int64_t blocks, double clip_norm)
 {
+    enum { SPAN = 2048 }; /* sums that a group adds; one group alone adds up to this number */
+    const int64_t span = blocks > SPAN ? SPAN : 1;
     g->source = "grad_norm";
-    LVN_LAUNCH(g, "grad_clip", 1, 1, 1, sums, LVN_RESULT, LVN_STEP, LVN_LONG(blocks), LVN_FLOAT(clip_norm));
+    if (span > 1) LVN_LAUNCH(g, "grad_sums", (blocks + span - 1) / span, 1, 1, sums, LVN_LONG(blocks), LVN_LONG(span));
+    LVN_LAUNCH(g, "grad_clip", 1, 1, 1, sums, LVN_RESULT, LVN_STEP, LVN_LONG(blocks), LVN_LONG(span),
+               LVN_FLOAT(clip_norm));
 }
 
 #endif

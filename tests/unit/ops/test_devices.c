@@ -8,6 +8,7 @@
  *   grind.test_devices         oclgrind: one small case of each operation in fp32 and fp16, every access checked
  * Cases whose kernels would differ by the size of a head or row alone are left out (device_variants.h). Gradients are
  * computed one by one in small cases, all together in every case. Skipped if there is no device. */
+#include "backend/opencl/programs.h"
 #include "device_compare.h"
 
 static void kernels_agree_with_the_specification(void **state)
@@ -24,6 +25,37 @@ static void kernels_agree_in_fp16(void **state)
     d->backend->close(d);
 }
 
+/* Loops without fp64, as on GPUs that compute it slowly: sums are pairs of floats, nearly as precise. */
+static void sums_without_fp64_are_precise(void **state)
+{
+    static const enum lvn_op_id ops[] = {LVN_OP_layernorm, LVN_OP_rmsnorm,      LVN_OP_residual_layernorm,
+                                         LVN_OP_mul_rows,  LVN_OP_weighted_sum, LVN_OP_gated_add};
+    static const struct op_case many = {LVN_OP_grad_norm, .count = 7 * 4096 + 33};
+    struct run found, expected;
+    (void)state;
+    lvn_opencl_prelude = "#define LVN_SLOW_DOUBLE\n";
+    struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
+    numbers = FP32;
+    compare_begin(16);
+    sample = true;
+    for (int n = N_OP_CASES - 1; n >= 0; n--)
+        for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+            if (is_wanted(&op_cases[n], ops[k])) assert_true(compare_case(d, &op_cases[n]));
+    run_init(&found, &many, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[many.op]);
+    run_init(&expected, &many, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[many.op]);
+    take_inputs(&expected, &found);
+    run_forward(&expected, 1);
+    device_must(device_phase(d, &found, LVN_FORWARD, 0, 0));
+    const double norm = expected.result.grad_norm, off = fabs(found.result.grad_norm - norm);
+    if (((struct lvn_opencl_device *)d)->has_double && !(off <= 1e-12 * norm))
+        fail_msg("the norm is off by %g of %g", off, norm);
+    run_release(&found);
+    run_release(&expected);
+    lvn_opencl_prelude = NULL;
+    sample = false;
+    d->backend->close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -31,6 +63,7 @@ int main(void)
         cmocka_unit_test_prestate(kernels_agree_with_the_specification, (void *)(uintptr_t)lvn_backend_find("cuda")),
         cmocka_unit_test_prestate(kernels_agree_in_fp16, (void *)(uintptr_t)lvn_backend_find("opencl")),
         cmocka_unit_test_prestate(kernels_agree_in_fp16, (void *)(uintptr_t)lvn_backend_find("cuda")),
+        cmocka_unit_test(sums_without_fp64_are_precise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * src/core/ops/NAME.k is compiled twice. The host's compiler compiles its host half, which describes the kernels to
  * launch (backend/gpu/kernel_launch.h). The device's compiler compiles the kernels; it gets this file before the
  * source, with LVN_DEVICE defined, and LVN_CUDA if it is NVRTC. Other definitions of the host (LVN_DOUBLE: the device
- * has fp64; TYPE_x) come before both.
+ * has fp64; LVN_SLOW_DOUBLE: loops do not use it; TYPE_x) come before both.
  *
  * Every work-group has LVN_ITEMS items in one dimension; the grid has up to three dimensions. LVN_OPERAND(x) declares
  * an operand among a kernel's parameters: in CUDA one pointer; in OpenCL, which has no host pointers, a buffer and a
@@ -303,6 +303,67 @@ LVN_FUNCTION lvn_wide lvn_get_wide(LVN_GLOBAL const char *p, lvn_long i)
     if (exponent <= 896) return LVN_FLOAT_OF(sign);
     if (exponent >= 896 + 255) return LVN_FLOAT_OF(sign | 0x7f800000u);
     return LVN_FLOAT_OF(sign | (lvn_uint)(exponent - 896) << 23 | fraction);
+#endif
+}
+
+/* The sum of many fp32 values or products of two. Many GPUs compute fp64 at 1/64 of the rate of fp32, or not at all. On
+ * these it is two floats: the sum, and the sum of the rounding errors. */
+#ifdef LVN_CUDA
+#define LVN_FAST_DOUBLE (__CUDA_ARCH__ == 700 || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
+#elif defined(LVN_DOUBLE) && !defined(LVN_SLOW_DOUBLE)
+#define LVN_FAST_DOUBLE 1
+#else
+#define LVN_FAST_DOUBLE 0
+#endif
+
+struct lvn_total {
+#if LVN_FAST_DOUBLE
+    double sum;
+#else
+    float sum, error;
+#endif
+};
+
+LVN_FUNCTION void lvn_total_add(struct lvn_total *t, float x)
+{
+#if LVN_FAST_DOUBLE
+    t->sum += x;
+#else
+    float sum = t->sum + x, added = sum - t->sum;
+    t->error += (t->sum - (sum - added)) + (x - added);
+    t->sum = sum;
+#endif
+}
+
+/* Add x y, exactly. */
+LVN_FUNCTION void lvn_total_add_product(struct lvn_total *t, float x, float y)
+{
+#if LVN_FAST_DOUBLE
+    t->sum += (double)x * y;
+#else
+    float product = x * y;
+    lvn_total_add(t, product);
+    t->error += lvn_fma(x, y, -product);
+#endif
+}
+
+LVN_FUNCTION struct lvn_total lvn_total_zero(void)
+{
+    struct lvn_total t;
+    t.sum = 0;
+#if !LVN_FAST_DOUBLE
+    t.error = 0;
+#endif
+    return t;
+}
+
+/* A sum that is infinite or NaN has an error that is not a number. */
+LVN_FUNCTION lvn_wide lvn_total_get(struct lvn_total t)
+{
+#if LVN_FAST_DOUBLE
+    return t.sum;
+#else
+    return t.sum - t.sum == 0 ? (lvn_wide)t.sum + t.error : t.sum;
 #endif
 }
 

@@ -1,0 +1,79 @@
+/* test_launches.c - covers: src/core/backend/gpu/kernel_launch.c
+ *
+ * How many kernels operations launch on devices, with how many groups, for sizes of real models. */
+#include "unit/kernel_texts.h"
+
+/* The launches of a phase, in 16 bits. */
+static struct lvn_gpu launches_of(const struct op_case *c, enum lvn_phase phase)
+{
+    const struct lvn_gpu_operation *o = lvn_gpu_operation_of(c->op);
+    struct lvn_shapes *s = lvn_arena_alloc(&arena, sizeof *s);
+    struct lvn_call *call = lvn_arena_alloc(&arena, sizeof *call);
+    assert_true(o && s && call);
+    describe(c, LVN_BF16, s, call);
+    call->phase = phase;
+    struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .matrix_units = true};
+    (phase == LVN_FORWARD ? o->forward : o->backward)(&g);
+    must(g.status);
+    return g;
+}
+
+static int number_of(const struct lvn_gpu *g, const char *kernel)
+{
+    int n = 0;
+    for (int k = 0; k < g->n_launches; k++) n += !strcmp(g->launches[k].kernel, kernel);
+    return n;
+}
+
+/* GPT-2's head, 32 x 1,024 tokens: each chunk reads and writes the gradient of the weight. */
+static void the_head_has_few_chunks(void **state)
+{
+    static const struct op_case head = {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -100},
+                                        .in = {REAL(32768, 768), REAL(50304, 768), NONE, LABEL(50304, 32768)}};
+    (void)state;
+    const struct lvn_gpu g = launches_of(&head, LVN_BACKWARD);
+    assert_int_equal(number_of(&g, "cross_entropy_rows"), 2);
+    assert_true(g.scratch_bytes < (int64_t)1 << 31);
+}
+
+/* Tokens of an embedding's gradient are compared with a group's other tokens, then merged: the work for a token grows
+ * with the logarithm of their number. */
+static void tokens_are_sorted_in_few_passes(void **state)
+{
+    static const struct op_case few = {LVN_OP_embedding, .in = {IDS(50304, 1, 256), REAL(50304, 768), NONE}};
+    static const struct op_case many = {LVN_OP_embedding, .in = {IDS(50304, 256, 1024), REAL(50304, 768), NONE}};
+    (void)state;
+    struct lvn_gpu g = launches_of(&few, LVN_BACKWARD);
+    assert_int_equal(number_of(&g, "embedding_merge"), 0);
+    g = launches_of(&many, LVN_BACKWARD);
+    assert_int_equal(number_of(&g, "embedding_merge"), 10); /* 2^18 tokens, 2^8 a group */
+    for (int k = 0; k < g.n_launches; k++)
+        if (!strcmp(g.launches[k].kernel, "embedding_clear")) /* eight values an item */
+            assert_int_equal(g.launches[k].grid[0], 50304 * 768 / 8 / LVN_ITEMS);
+}
+
+/* The sums of squares of 124 million gradients are added by several groups, then by one. */
+static void sums_of_a_norm_are_added_by_many_groups(void **state)
+{
+    static const struct op_case norm = {LVN_OP_grad_norm, .count = 124439808},
+                                small = {LVN_OP_grad_norm, .count = 9999};
+    (void)state;
+    struct lvn_gpu g = launches_of(&norm, LVN_FORWARD);
+    assert_int_equal(number_of(&g, "grad_sums"), 1);
+    assert_int_equal(g.launches[1].grid[0], 15);
+    g = launches_of(&small, LVN_FORWARD);
+    assert_int_equal(g.n_launches, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_head_has_few_chunks),
+        cmocka_unit_test(tokens_are_sorted_in_few_passes),
+        cmocka_unit_test(sums_of_a_norm_are_added_by_many_groups),
+    };
+    lvn_arena_init(&arena);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    lvn_arena_release(&arena);
+    return failed;
+}
