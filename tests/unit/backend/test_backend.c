@@ -20,7 +20,7 @@
 #include "initial_values.h"
 #include "models/keys.h"
 
-enum { B = 2, MICRO = 3, T = 7, V = 11, STEPS = 3, MAX = 4096 };
+enum { B = 2, MICRO = 5, T = 7, V = 11, STEPS = 3, MAX = 4096 };
 
 struct launch {
     enum lvn_op_id op;
@@ -175,6 +175,41 @@ static void all_agree_with_the_reference(void **state)
         }
         lvn_model_state_free(f.network);
         outcome_free(&expected);
+    }
+}
+
+/* Runs as users have them, with 5, 4 and 3 micro-batches, have the bits of the same launches one by one. */
+static void captured_runs_have_the_bits_of_launches(void **state)
+{
+    static struct fixture f[2];
+    float *end[2];
+    double losses[2][STEPS][MICRO], norm[2][STEPS];
+    const struct lvn_backend *b = lvn_backend_find("cuda");
+    if (!lvn_backend_devices(b)) skip();
+    (void)state;
+    for (int tree = 0; tree < 2; tree++) {
+        for (int captured = 0; captured < 2; captured++) {
+            must(set_up(&f[captured], "cuda", LVN_PRECISION_TRUE, tree));
+            struct lvn_model_state *network = f[captured].network;
+            must(lvn_model_state_allocate(network));
+            end[captured] = malloc((size_t)network->bytes[LVN_BUFFER_PARAM]);
+            fill(&f[captured], end[captured]);
+            for (int s = 0; s < STEPS; s++) {
+                struct lvn_execution how = {.n_micro_batches = tree ? MICRO : MICRO - s, .context = &f[captured]};
+                if (!captured) how.launched = note;
+                f[captured].n = 0;
+                f[captured].runner->step_args = step_at(s);
+                must(lvn_session_run_as(f[captured].runner, &how));
+                memcpy(losses[captured][s], f[captured].runner->micro_losses, sizeof losses[0][0]);
+                norm[captured][s] = f[captured].runner->result.grad_norm;
+            }
+            must(
+                lvn_memory_read(network->memory[LVN_BUFFER_PARAM], 0, end[captured], network->bytes[LVN_BUFFER_PARAM]));
+        }
+        assert_memory_equal(end[0], end[1], (size_t)f[0].network->bytes[LVN_BUFFER_PARAM]);
+        assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+        assert_memory_equal(norm[0], norm[1], sizeof norm[0]);
+        for (int k = 0; k < 2; k++) free(end[k]), lvn_model_state_free(f[k].network);
     }
 }
 
@@ -404,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_agree_with_the_reference),
+        cmocka_unit_test(captured_runs_have_the_bits_of_launches),
         cmocka_unit_test(the_trace_reports_the_launches),
         cmocka_unit_test(work_during_a_step_changes_nothing),
         cmocka_unit_test(what_a_backend_lacks_is_said_by_the_plan),

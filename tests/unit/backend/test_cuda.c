@@ -74,6 +74,7 @@ static const struct op_case gelu_case = {LVN_OP_gelu, .in = {REAL(3, 43)}};
 static const struct op_case product_case = {LVN_OP_linear, .attr.linear = {true},
                                             .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}};
 static const struct op_case *lived = &gelu_case;
+static int64_t micro_batches[] = {2, 2, 2}; /* of each run */
 
 struct life {
     struct lvn_device *device;
@@ -99,7 +100,7 @@ static enum lvn_status live(struct life *l)
     binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
     LVN_TRY(b->bind(&l->bound, &l->run.program, &binding));
     for (int k = 0; k < 3; k++) {
-        LVN_TRY(b->run(l->bound, &(struct lvn_execution){.n_micro_batches = 2}));
+        LVN_TRY(b->run(l->bound, &(struct lvn_execution){.n_micro_batches = micro_batches[k]}));
         LVN_TRY(b->wait(l->device));
     }
     LVN_TRY(lvn_device_snapshot(l->device));
@@ -166,7 +167,24 @@ static void a_run_is_captured_once_and_replayed(void **state)
     end();
 }
 
-/* Graphs grow with micro-batches: those that would be too large are not made. */
+/* Any number of micro-batches above two is launched as the same graphs: the first, a further and the last one. */
+static void many_micro_batches_are_captured_in_parts(void **state)
+{
+    (void)state;
+    here_or_skip();
+    begin("");
+    for (int k = 0; k < 3; k++) micro_batches[k] = 3 + 4 * k;
+    device_must(live_and_die());
+    for (int k = 0; k < 3; k++) micro_batches[k] = 2;
+    assert_int_equal(cuda.calls("cuStreamBeginCapture_v2"), 3);
+    assert_int_equal(cuda.calls("cuLaunchKernel"), 3);
+    assert_int_equal(cuda.calls("cuGraphLaunch"), 3 + 7 + 11);
+    assert_int_equal(cuda.calls("kernel"), 3 + 7 + 11);
+    assert_int_equal(left(), 0);
+    end();
+}
+
+/* Graphs that would be too large are not made. */
 static void what_is_too_long_is_walked_through(void **state)
 {
     (void)state;
@@ -540,7 +558,7 @@ static enum lvn_status take_all(const struct lvn_gpu_library *l, const struct lv
 static void operands_are_rounded_once(void **state)
 {
     (void)state;
-    enum { R = 200, C = 8, V = 1 << 21, PIECE = 128, MAX = 4096 };
+    enum { R = 200, C = 8, V = 1 << 23, PIECE = 128, MAX = 4096 };
     const struct lvn_gpu_library library = {.supports = take_all, .max = MAX};
     struct lvn_desc x = lvn_desc_make(LVN_BF16, 2, (const int64_t[]){R, C}), labels, loss, total;
     struct lvn_desc w = lvn_desc_make(LVN_F32, 2, (const int64_t[]){V, C});
@@ -711,6 +729,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_captured_once_and_replayed),
+        cmocka_unit_test(many_micro_batches_are_captured_in_parts),
         cmocka_unit_test(what_is_too_long_is_walked_through),
         cmocka_unit_test(variables_turn_capturing_off),
         cmocka_unit_test(memory_for_libraries_is_reserved),

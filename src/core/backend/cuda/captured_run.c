@@ -13,14 +13,20 @@ struct action {
     const struct lvn_instr *instr;
 };
 
+/* The parts of a run with many micro-batches. */
+enum part { FIRST, FURTHER, LAST, UPDATE, PARTS };
+
 struct captured_run {
-    int64_t n_micro_batches;
+    int64_t n_micro_batches;                /* in parts: PARTS, for any number of them */
     bool without_update, collectives, hook; /* the options of struct lvn_execution of these graphs */
     struct action *actions;
     int n;
-    int64_t capacity;              /* of actions */
-    struct lvn_gpu_step *steps;    /* pinned, one per micro-batch, at least one */
+    int end[PARTS];             /* in parts: number of actions up to the end of each */
+    int64_t capacity;           /* of actions */
+    struct lvn_gpu_step *steps; /* pinned, one per micro-batch, at least one */
+    int64_t n_steps;
     struct lvn_cuda_event *copied; /* `steps` has been copied, and may be overwritten */
+    struct lvn_memory *slot;       /* in parts: inputs and sums of micro-batches after the first; NULL: none */
     bool recording;                /* a graph is being captured */
     struct captured_run *next;
 };
@@ -33,14 +39,18 @@ static struct lvn_cuda_device *device_of(const struct lvn_gpu_program *p)
 int64_t lvn_cuda_max_captured =
     1 << 17; /* an estimate: a captured launch needs some hundred bytes, which no plan counts */
 
-bool lvn_cuda_captures(const struct lvn_gpu_program *p, const struct lvn_execution *execution)
+/* Is it captured in parts, whose number does not grow with that of the micro-batches? Not if each micro-batch has a
+ * gradient buffer: sums over the tree of micro-batches differ between them. */
+static bool in_parts(const struct lvn_gpu_program *p, int64_t n_micro_batches)
 {
-    return device_of(p)->graphs && p->n_launches * execution->n_micro_batches <= lvn_cuda_max_captured;
+    enum { WHOLE_MAX = 2 };
+    return n_micro_batches > WHOLE_MAX && !p->program->grad_buffer_of;
 }
 
-static int64_t steps_of(const struct captured_run *run)
+bool lvn_cuda_captures(const struct lvn_gpu_program *p, const struct lvn_execution *execution)
 {
-    return run->n_micro_batches > 0 ? run->n_micro_batches : 1;
+    const int64_t n = in_parts(p, execution->n_micro_batches) ? PARTS - 1 : execution->n_micro_batches;
+    return device_of(p)->graphs && p->n_launches * n <= lvn_cuda_max_captured;
 }
 
 static void captured_run_free(struct captured_run *run)
@@ -50,6 +60,7 @@ static void captured_run_free(struct captured_run *run)
     if (run->copied) (void)lvn_cuda.event_finish(run->copied);
     if (run->copied) (void)lvn_cuda.event_free(run->copied);
     if (run->steps) (void)lvn_cuda.pinned_free(run->steps);
+    lvn_memory_free(run->slot);
     free(run->actions);
     free(run);
 }
@@ -61,6 +72,17 @@ void lvn_cuda_captured_runs_free(struct lvn_gpu_program *p)
         captured_run_free(run);
     }
     p->backend_data = NULL;
+}
+
+/* Pinned memory for the values of n micro-batches. */
+static enum lvn_status make_steps(const struct lvn_cuda_device *d, struct captured_run *run, int64_t n)
+{
+    if (n <= run->n_steps) return LVN_OK;
+    if (run->steps) (void)lvn_cuda.pinned_free(run->steps);
+    run->steps = NULL, run->n_steps = 0;
+    LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&run->steps, sizeof *run->steps * (size_t)n, 0), "pinning memory");
+    run->n_steps = n;
+    return LVN_OK;
 }
 
 /* --- recording --- */
@@ -127,6 +149,14 @@ static enum lvn_status record_collective(struct lvn_gpu_program *p, struct captu
     return lvn_gpu_communicate(p, i, collectives, false);
 }
 
+static enum lvn_status record_launch(struct lvn_gpu_program *p, struct captured_run *run, const struct lvn_instr *i,
+                                     const struct lvn_collectives *collectives)
+{
+    if (i->op->collective) return collectives ? record_collective(p, run, i, collectives) : LVN_OK;
+    LVN_TRY(begin_graph(p, run));
+    return lvn_gpu_launch_all(p, i);
+}
+
 static enum lvn_status record_all(struct lvn_gpu_program *p, struct captured_run *run,
                                   const struct lvn_collectives *collectives)
 {
@@ -137,13 +167,34 @@ static enum lvn_status record_all(struct lvn_gpu_program *p, struct captured_run
         if (w.event == LVN_ORDER_BACKWARD_DONE && run->without_update) break;
         if (w.event == LVN_ORDER_BACKWARD_DONE && run->hook) LVN_TRY(interrupt(p, run, BEFORE_UPDATE, NULL));
         if (w.event == LVN_ORDER_MICRO_BATCH) LVN_TRY(begin_micro_batch(p, run, w.micro_batch));
-        if (w.event != LVN_ORDER_LAUNCH) continue;
-        if (w.instr->op->collective && collectives) LVN_TRY(record_collective(p, run, w.instr, collectives));
-        if (w.instr->op->collective) continue;
-        LVN_TRY(begin_graph(p, run));
-        LVN_TRY(lvn_gpu_launch_all(p, w.instr));
+        if (w.event == LVN_ORDER_LAUNCH) LVN_TRY(record_launch(p, run, w.instr, collectives));
     }
     return end_graph(p, run);
+}
+
+/* Three micro-batches are the first, a further one and the last. All but the first use the slot, so their graphs serve
+ * any number of micro-batches. */
+static enum lvn_status record_parts(struct lvn_gpu_program *p, struct captured_run *run,
+                                    const struct lvn_collectives *collectives)
+{
+    struct lvn_launch_order w = lvn_launch_order_begin(p->program, UPDATE);
+    const int64_t bytes = lvn_gpu_place_slot(p);
+    LVN_TRY(lvn_memory_new(&run->slot, p->base.device, bytes));
+    while (lvn_launch_order_next(&w)) {
+        if (w.event != LVN_ORDER_LAUNCH) {
+            LVN_TRY(end_graph(p, run));
+            if (w.micro_batch > FIRST) run->end[w.micro_batch - 1] = run->n;
+        }
+        if (w.event == LVN_ORDER_MICRO_BATCH && w.micro_batch == FIRST) lvn_gpu_set_micro_batch(p, 0);
+        if (w.event == LVN_ORDER_MICRO_BATCH && w.micro_batch != FIRST) lvn_gpu_set_slot(p, run->slot);
+        if (w.event == LVN_ORDER_BACKWARD_DONE && run->without_update) break;
+        if (w.event == LVN_ORDER_BACKWARD_DONE && run->hook) LVN_TRY(interrupt(p, run, BEFORE_UPDATE, NULL));
+        if (w.event != LVN_ORDER_LAUNCH) continue;
+        LVN_TRY(record_launch(p, run, w.instr, collectives));
+    }
+    LVN_TRY(end_graph(p, run));
+    run->end[UPDATE] = run->n;
+    return LVN_OK;
 }
 
 static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *run,
@@ -152,9 +203,9 @@ static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *ru
     struct lvn_cuda_device *d = device_of(p);
     struct lvn_cuda_graph *partial = NULL;
     LVN_CUDA_DO(d, lvn_cuda.event_new(&run->copied, LVN_CUDA_NO_TIMING), "making an event");
-    LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&run->steps, sizeof *run->steps * (size_t)steps_of(run), 0),
-                "pinning memory");
-    enum lvn_status status = record_all(p, run, collectives);
+    LVN_TRY(make_steps(d, run, run->n_micro_batches > 0 ? run->n_micro_batches : 1));
+    enum lvn_status status =
+        in_parts(p, run->n_micro_batches) ? record_parts(p, run, collectives) : record_all(p, run, collectives);
     if (run->recording && lvn_cuda.capture_end(d->work, &partial) == 0 && partial) (void)lvn_cuda.graph_free(partial);
     run->recording = false;
     return status;
@@ -163,7 +214,8 @@ static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *ru
 static enum lvn_status captured_run_for(struct lvn_gpu_program *p, const struct lvn_execution *execution,
                                         struct captured_run **out)
 {
-    const struct captured_run want = {.n_micro_batches = execution->n_micro_batches,
+    const int64_t n = execution->n_micro_batches;
+    const struct captured_run want = {.n_micro_batches = in_parts(p, n) ? PARTS : n,
                                       .without_update = execution->without_update,
                                       .collectives = execution->collectives != NULL,
                                       .hook = execution->before_update != NULL};
@@ -197,16 +249,60 @@ static enum lvn_status perform(struct lvn_gpu_program *p, const struct action *a
     return LVN_OK;
 }
 
+static enum lvn_status perform_until(struct lvn_gpu_program *p, const struct captured_run *run, int first, int end,
+                                     const struct lvn_execution *execution)
+{
+    for (int k = first; k < end; k++) LVN_TRY(perform(p, &run->actions[k], execution));
+    return LVN_OK;
+}
+
+/* Copy the inputs of a micro-batch into the slot, or its sums (`results`) from there. */
+static enum lvn_status copy_slot(struct lvn_gpu_program *p, const struct captured_run *run, int64_t micro_batch,
+                                 bool results)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    for (const struct lvn_gpu_varying_arg *m = p->varying; m < p->varying + p->n_varying; m++) {
+        if (!m->memory || m->same_slot || m->result != results) continue;
+        const lvn_cuda_address there = lvn_cuda_address_of(m->memory, m->origin + micro_batch * m->stride);
+        const lvn_cuda_address slot = lvn_cuda_address_of(run->slot, m->slot);
+        LVN_CUDA_DO(d, lvn_cuda.copy(results ? there : slot, results ? slot : there, (size_t)m->stride, d->work),
+                    "copying the inputs of a micro-batch");
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status run_parts(struct lvn_gpu_program *p, const struct captured_run *run,
+                                 const struct lvn_execution *execution)
+{
+    struct lvn_cuda_device *d = device_of(p);
+    const int64_t n = execution->n_micro_batches;
+    for (int64_t m = 0; m < n; m++) {
+        const enum part part = m == 0 ? FIRST : m == n - 1 ? LAST : FURTHER;
+        LVN_CUDA_DO(d, lvn_cuda.upload(lvn_cuda_address_of(p->step, 0), &run->steps[m], sizeof *run->steps, d->work),
+                    "copying to the device");
+        if (part != FIRST) LVN_TRY(copy_slot(p, run, m, false));
+        LVN_TRY(perform_until(p, run, part == FIRST ? 0 : run->end[part - 1], run->end[part], execution));
+        if (part != FIRST) LVN_TRY(copy_slot(p, run, m, true));
+        lvn_work_done(1);
+    }
+    return perform_until(p, run, run->end[LAST], run->end[UPDATE], execution);
+}
+
 enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lvn_execution *execution)
 {
     struct lvn_cuda_device *d = device_of(p);
+    const int64_t n = execution->n_micro_batches;
     struct captured_run *run;
     LVN_TRY(captured_run_for(p, execution, &run));
     LVN_CUDA_DO(d, lvn_cuda.event_finish(run->copied), "waiting for the previous step");
-    for (int64_t m = 0; m < steps_of(run); m++) run->steps[m] = lvn_gpu_step_at(p, m);
-    for (int k = 0; k < run->n; k++) {
-        LVN_TRY(perform(p, &run->actions[k], execution));
-        if (k == 0) lvn_work_done(execution->n_micro_batches);
+    LVN_TRY(make_steps(d, run, n));
+    for (int64_t m = 0; m < run->n_steps && (m < n || m == 0); m++) run->steps[m] = lvn_gpu_step_at(p, m);
+    if (in_parts(p, n)) {
+        LVN_TRY(run_parts(p, run, execution));
+    } else {
+        LVN_TRY(perform_until(p, run, 0, run->n > 0, execution));
+        lvn_work_done(n);
+        LVN_TRY(perform_until(p, run, 1, run->n, execution));
     }
     LVN_CUDA_DO(d, lvn_cuda.event_record(run->copied, d->work), "recording the end of a step");
     return LVN_OK;

@@ -3,10 +3,13 @@
  *
  * A bound program has one captured run for each kind of run (number of micro-batches, with or without the update,
  * hooks, other ranks). The first run of its kind is captured without executing anything, and then replayed for this and
- * every later run; only a program's first run with collectives between devices is not captured (cuda.c). A captured run
- * contains the launches of every micro-batch, because operands are part of a launch. If there are too many launches, or
- * LEVIN_CUDA_GRAPHS is off, each run launches them one by one, with the same bits. Values that change every step are in
- * pinned memory, one struct per micro-batch, from which the graph copies. */
+ * every later run; only a program's first run with collectives between devices is not captured (cuda.c). If there are
+ * too many launches, or LEVIN_CUDA_GRAPHS is off, each run launches them one by one, with the same bits. Values that
+ * change every step are in pinned memory, one struct per micro-batch, from which they are copied to the device.
+ *
+ * Operands are part of a captured launch. One or two micro-batches are captured as they are; more are captured in parts
+ * (the first micro-batch, a further one, the last one, the update), which are launched for any number of micro-batches:
+ * inputs and sums of all but the first are copied into and from one place. */
 #ifndef LVN_CUDA_CAPTURED_RUN_H
 #define LVN_CUDA_CAPTURED_RUN_H
 

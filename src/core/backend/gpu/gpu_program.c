@@ -77,11 +77,14 @@ static const struct lvn_operand *operand_of(const struct lvn_instr *i, const str
     }
 }
 
-static void add_varying(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg, int64_t stride,
-                        bool by_grad_buffer)
+static struct lvn_gpu_varying_arg *add_varying(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg,
+                                               int64_t stride)
 {
-    p->varying[p->n_varying++] = (struct lvn_gpu_varying_arg){
-        .launch = l, .arg = arg, .base = l->args[arg].offset, .stride = stride, .by_grad_buffer = by_grad_buffer};
+    const struct lvn_gpu_arg *a = &l->args[arg];
+    struct lvn_gpu_varying_arg *varying = &p->varying[p->n_varying++];
+    *varying =
+        (struct lvn_gpu_varying_arg){.launch = l, .arg = arg, .base = a->offset, .stride = stride, .memory = a->memory};
+    return varying;
 }
 
 static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l, int arg)
@@ -93,10 +96,14 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
     const struct lvn_value *v = &program->values[o->value];
     a->memory = operand_memory(p, o, &a->offset);
     a->offset += a->number;
-    if (v->buffer == LVN_BUFFER_INPUT) add_varying(p, l, arg, v->bytes, false);
-    if (v->buffer == LVN_BUFFER_RESULT) add_varying(p, l, arg, program->sum_bytes, false);
+    if (v->buffer == LVN_BUFFER_INPUT) (void)add_varying(p, l, arg, v->bytes);
+    if (v->buffer == LVN_BUFFER_RESULT) {
+        struct lvn_gpu_varying_arg *sum = add_varying(p, l, arg, program->sum_bytes);
+        sum->origin = lvn_program_sums_at(program, 0);
+        sum->result = true;
+    }
     if (v->buffer == LVN_BUFFER_GRAD && program->grad_buffer_of && i->when == LVN_EVERY_MICRO_BATCH)
-        add_varying(p, l, arg, program->grad_buffer_bytes, true);
+        add_varying(p, l, arg, program->grad_buffer_bytes)->by_grad_buffer = true;
 }
 
 static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
@@ -123,7 +130,7 @@ static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_i
         case LVN_GPU_VALUE_ADD:
             a->number = i->add[a->index];
             if (i->param_gradient[a->index] && !i->add[a->index] && !p->program->grad_buffer_of)
-                add_varying(p, l, k, 0, false);
+                (void)add_varying(p, l, k, 0);
             break;
         case LVN_GPU_OPERAND_NONE:
         case LVN_GPU_VALUE_LONG:
@@ -398,6 +405,33 @@ void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch)
             a->number = micro_batch > 0;
         else
             a->offset = m->base + (m->by_grad_buffer ? grad_buffer_of[micro_batch] : micro_batch) * m->stride;
+        a->memory = m->memory;
+        p->driver->changed(p, m->launch, m->arg);
+    }
+}
+
+int64_t lvn_gpu_place_slot(struct lvn_gpu_program *p)
+{
+    enum { ALIGN = 64 };
+    int64_t bytes = 0;
+    for (struct lvn_gpu_varying_arg *m = p->varying; m < p->varying + p->n_varying; m++) {
+        const struct lvn_gpu_varying_arg *other = p->varying;
+        if (!m->memory) continue;
+        while (other < m && (other->memory != m->memory || other->origin != m->origin)) other++;
+        m->same_slot = other < m;
+        m->slot = m->same_slot ? other->slot : bytes;
+        if (!m->same_slot) bytes += (m->stride + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    return bytes;
+}
+
+void lvn_gpu_set_slot(struct lvn_gpu_program *p, struct lvn_memory *slot)
+{
+    p->micro_batch = -1;
+    for (const struct lvn_gpu_varying_arg *m = p->varying; m < p->varying + p->n_varying; m++) {
+        struct lvn_gpu_arg *a = &m->launch->args[m->arg];
+        if (m->memory) a->memory = slot, a->offset = m->slot + m->base - m->origin;
+        if (!m->memory) a->number = 1;
         p->driver->changed(p, m->launch, m->arg);
     }
 }

@@ -24,9 +24,14 @@ struct lvn_gpu_module {
 struct lvn_gpu_varying_arg {
     struct lvn_gpu_launch *launch;
     int arg;
-    int64_t base;        /* an operand's offset in bytes for micro-batch 0, or gradient buffer 0 */
-    int64_t stride;      /* bytes to the next micro-batch or gradient buffer */
-    bool by_grad_buffer; /* it changes with the gradient buffer of the micro-batch */
+    int64_t base;              /* an operand's offset in bytes for micro-batch 0, or gradient buffer 0 */
+    int64_t stride;            /* bytes to the next micro-batch or gradient buffer */
+    bool by_grad_buffer;       /* it changes with the gradient buffer of the micro-batch */
+    struct lvn_memory *memory; /* NULL: it is a value, 1 in later micro-batches than the first */
+    bool result;               /* of RESULT, which the launch writes; else an input */
+    int64_t origin;            /* where the bytes of micro-batch 0 begin in `memory` */
+    int64_t slot;              /* lvn_gpu_place_slot() */
+    bool same_slot;            /* an earlier entry of the list has the same bytes */
 };
 
 struct lvn_gpu_program;
@@ -66,7 +71,7 @@ struct lvn_gpu_program {
     struct lvn_memory **data; /* [n_data] constant arguments (LVN_DATA) */
     int n_data;
     struct lvn_gpu_staging *staging; /* [n_handles], one per collective handle */
-    int64_t micro_batch;             /* the micro-batch for which the arguments are set */
+    int64_t micro_batch;             /* the micro-batch for which the arguments are set; -1: for the slot */
     bool communicated;               /* a run with collectives between devices has begun */
     void *backend_data;              /* private to the backend */
 };
@@ -88,6 +93,13 @@ enum lvn_status lvn_gpu_run(struct lvn_bound *b, const struct lvn_execution *exe
 struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch);
 /* Set the changing arguments to a micro-batch; calls the driver's changed(). */
 void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch);
+/* Launches that are captured once for several micro-batches have the inputs and sums of each in one place, a slot, into
+ * and from which the backend copies `stride` bytes of each entry of `varying` that is in memory, from and to `origin` +
+ * micro-batch * `stride`, unless `same_slot`. Sets the entries' offsets in the slot and returns its size. Not for
+ * programs with several gradient buffers. */
+int64_t lvn_gpu_place_slot(struct lvn_gpu_program *p);
+/* Set the changing arguments to the slot, and to a later micro-batch than the first; calls the driver's changed(). */
+void lvn_gpu_set_slot(struct lvn_gpu_program *p, struct lvn_memory *slot);
 enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i) LVN_CHECKED;
 /* Select one variant of a launch and set `other` to NULL. */
 void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant);
