@@ -71,8 +71,8 @@ same_weights cpu cpu-high
 same_weights late early
 check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
 says "broken 0" report
-# captured once for training (cut before the update) and once for validation, and replayed
-check [ "$(sed -n 's/^calls cuStreamBeginCapture_v2 //p' report | head -1)" = 3 ]
+# captured in four parts for training (three micro-batches, the update) and once for validation, and replayed
+check [ "$(sed -n 's/^calls cuStreamBeginCapture_v2 //p' report | head -1)" = 5 ]
 check [ "$(sed -n 's/^calls cuGraphLaunch //p' report | head -1)" -ge 12 ]
 
 # --- stop, resume, generate; from a run on the processor and back ---

@@ -51,6 +51,7 @@ static const struct tolerance {
     [LVN_OP_chain] = {1e-6, 3e-6, "an exponential and a division for each of up to three steps, and products of these"},
     [LVN_OP_linear_gelu] = {4e-6, 6e-6, "as linear, then gelu"},
     [LVN_OP_residual_layernorm] = {3e-6, 3e-6, "as layernorm"},
+    [LVN_OP_residual_rmsnorm] = {3e-6, 3e-6, "as layernorm"},
     [LVN_OP_linear_cross_entropy] = {4e-6, 6e-6, "as linear, then cross_entropy"},
     [LVN_OP_grad_norm] = {0, 0, "the order of operations is part of the definition"},
     [LVN_OP_accumulate] = {0, 0, "one addition"},

@@ -1,8 +1,9 @@
-/* residual_layernorm.cpu.c - residual_layernorm on CPUs: s = a + dropout(b), y = layernorm(s); see layernorm_cpu.h.
+/* residual_layernorm.cpu.c - residual_layernorm on CPUs: s = a + dropout(b), y = layernorm(s); the code also serves
+ * residual_rmsnorm.cpu.c (residual_norm_cpu.h).
  *
- * Forward computes both results while the rows are in the cache, backward all four gradients from one pass over s, dy
- * and ds. Backward recomputes the mask, which is not stored. */
-#include "ops/layernorm_cpu.h"
+ * Forward computes both results while the rows are in the cache, backward all gradients from one pass over s, dy and
+ * ds. Backward recomputes the mask, which is not stored. */
+#include "ops/residual_norm_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"
 
@@ -48,38 +49,41 @@ static void add_row(const struct dropout *d, const float *a, const struct lvn_ar
         add_row_as(d, a, b->p, false, s, row, C);
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
+LVN_INLINE void residual_norm_rows(const struct lvn_call *call, const struct residual_norm *o, int k, int64_t r)
 {
-    const float *a = call->in[0].p, *beta = call->in[3].p;
-    const struct layernorm_weights w = {call->in[2].p, 1, 0};
-    float *s = call->out[0].p, *mean = call->out[2].p, *rstd = call->out[3].p;
-    int64_t C = call->in[2].desc->dim[0], r, end;
-    const struct dropout d = dropout_make(call, call->out[0].desc, call->attr->residual_layernorm.p);
-    double eps = call->attr->residual_layernorm.eps;
+    const int64_t C = residual_columns(call);
+    const float *s = call->out[0].p;
+    if (o->mean) layernorm_means(k, s + r * C, C, o->mean + r);
+    layernorm_scales(k, s + r * C, C, o->eps, o->mean ? o->mean + r : NULL, o->rstd + r);
+    layernorm_results(k, r, s, o->mean, o->rstd, &o->w, o->beta, C, &call->out[1]);
+}
+
+void LVN_ISA_NAME(lvn_residual_norm_forward)(const struct lvn_call *call, const struct residual_norm *o, int thread,
+                                             int n_threads)
+{
+    const int64_t C = residual_columns(call);
+    const struct dropout d = dropout_make(call, call->out[0].desc, o->p);
+    int64_t r, end;
     lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r < end; r += ROWS) {
         int k = end - r < ROWS ? (int)(end - r) : ROWS;
-        for (int j = 0; j < k; j++) add_row(&d, a, &call->in[1], s, r + j, C);
+        for (int j = 0; j < k; j++) add_row(&d, call->in[0].p, &call->in[1], call->out[0].p, r + j, C);
         if (k == ROWS) {
-            layernorm_moments(ROWS, s + r * C, C, eps, mean + r, rstd + r);
-            layernorm_results(ROWS, r, s, mean, rstd, &w, beta, C, &call->out[1]);
+            residual_norm_rows(call, o, ROWS, r);
         } else {
-            for (int64_t i = r; i < end; i++) {
-                layernorm_moments(1, s + i * C, C, eps, mean + i, rstd + i);
-                layernorm_results(1, i, s, mean, rstd, &w, beta, C, &call->out[1]);
-            }
+            for (int64_t i = r; i < end; i++) residual_norm_rows(call, o, 1, i);
         }
     }
 }
 
-static void restore(const struct lvn_call *call, int thread, int n_threads)
+void LVN_ISA_NAME(lvn_residual_norm_restore)(const struct lvn_call *call, const struct residual_norm *o, int thread,
+                                             int n_threads)
 {
-    const float *s = call->out[0].p, *beta = call->in[3].p;
-    const struct layernorm_weights w = {call->in[2].p, 1, 0};
-    const float *mean = call->out[2].p, *rstd = call->out[3].p;
-    int64_t C = call->in[2].desc->dim[0], r, end;
+    int64_t r, end;
     lvn_thread_range(lvn_desc_rows(call->out[1].desc), ROWS, thread, n_threads, &r, &end);
-    for (; r < end; r++) layernorm_results(1, r, s, mean, rstd, &w, beta, C, &call->out[1]);
+    for (; r < end; r++)
+        layernorm_results(1, r, call->out[0].p, o->mean, o->rstd, &o->w, o->beta, residual_columns(call),
+                          &call->out[1]);
 }
 
 /* Without a gradient of y, the result is the gradient of s. */
@@ -98,24 +102,26 @@ static void backward_sum_only(const struct layernorm_backward *o, bool bf16, int
     }
 }
 
-static void backward(const struct lvn_call *call, int thread, int n_threads)
+void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const struct residual_norm *norm, int thread,
+                                              int n_threads)
 {
-    const struct dropout dropout = dropout_make(call, call->out[0].desc, call->attr->residual_layernorm.p);
+    enum { GAMMA = 2, BETA = 3 };
+    const struct dropout dropout = dropout_make(call, call->out[0].desc, norm->p);
     const struct layernorm_backward o = {
         .x = call->out[0].p,
         .dy = call->dout[1].p,
         .ds = call->dout[0].p,
-        .mean = call->out[2].p,
-        .rstd = call->out[3].p,
-        .w = {call->in[2].p, 1, 0},
+        .mean = norm->mean,
+        .rstd = norm->rstd,
+        .w = norm->w,
         .da = call->din[0].p,
         .db = call->din[1].p,
         .add_a = call->add[0],
         .add_b = call->add[1],
         .dropout = &dropout,
         .R = lvn_desc_rows(call->out[0].desc),
-        .C = call->in[2].desc->dim[0],
-        .sums = call->dout[1].p && (call->din[2].p || call->din[3].p) ? call->scratch : NULL,
+        .C = residual_columns(call),
+        .sums = call->dout[1].p && (call->din[GAMMA].p || call->din[BETA].p) ? call->scratch : NULL,
     };
     struct layernorm_kind kind = {.ds = o.ds, .da = o.da, .db = o.db, .dropout = dropout.on, .vectors = o.sums};
     kind.add = (o.da && o.add_a) || (o.db && o.add_b);
@@ -142,16 +148,43 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
     } else {
         layernorm_backward_chunks(&o, kind, thread, n_threads);
     }
-    if (call->din[2].p || call->din[3].p)
-        layernorm_backward_vectors(o.sums, o.R, o.C, call->din[2].p, call->add[2], call->din[3].p, call->add[3], thread,
-                                   n_threads);
+    if (call->din[GAMMA].p || call->din[BETA].p)
+        layernorm_backward_vectors(o.sums, o.R, o.C, call->din[GAMMA].p, call->add[GAMMA], call->din[BETA].p,
+                                   call->add[BETA], thread, n_threads);
+}
+
+static struct residual_norm norm_of(const struct lvn_call *call)
+{
+    return (struct residual_norm){.eps = call->attr->residual_layernorm.eps,
+                                  .p = call->attr->residual_layernorm.p,
+                                  .w = {call->in[2].p, 1, 0},
+                                  .beta = call->in[3].p,
+                                  .mean = call->out[2].p,
+                                  .rstd = call->out[3].p};
+}
+
+static void forward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct residual_norm norm = norm_of(call);
+    LVN_ISA_NAME(lvn_residual_norm_forward)(call, &norm, thread, n_threads);
+}
+
+static void restore(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct residual_norm norm = norm_of(call);
+    LVN_ISA_NAME(lvn_residual_norm_restore)(call, &norm, thread, n_threads);
+}
+
+static void backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct residual_norm norm = norm_of(call);
+    LVN_ISA_NAME(lvn_residual_norm_backward)(call, &norm, thread, n_threads);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     (void)n_threads;
-    if (call->phase != LVN_BACKWARD) return 0;
-    return layernorm_scratch(lvn_desc_rows(call->out[0].desc), call->in[2].desc->dim[0]);
+    return residual_norm_scratch(call);
 }
 
 LVN_CPU_OPERATION(residual_layernorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);

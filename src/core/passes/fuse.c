@@ -3,6 +3,7 @@
  *   linear, gelu | gelu_tanh         -> linear_gelu           the activation is computed while the product is in cache
  *   conv2d, relu                     -> conv2d_relu           saves a pass over memory, forward and backward
  *   [dropout,] add, layernorm        -> residual_layernorm    one pass over memory for all of them
+ *   [dropout,] add, rmsnorm          -> residual_rmsnorm      the same
  *   linear, [scale, tanh, scale,] cross_entropy -> linear_cross_entropy  the full logits are never in memory;
  *                                                              scale, tanh, scale is a soft cap
  *
@@ -114,26 +115,29 @@ static bool fuse_relu(struct fusing *f, struct lvn_instr *relu)
     return true;
 }
 
-static bool fuse_layernorm(struct fusing *f, struct lvn_instr *norm)
+/* layernorm or rmsnorm */
+static bool fuse_norm(struct fusing *f, struct lvn_instr *norm)
 {
     struct lvn_instr *add = made_by(f, &norm->in[0], LVN_OP_add);
     if (!add || read_between(f, add, norm, &add->out[0])) return false;
     struct lvn_instr *dropout = made_by(f, &add->in[1], LVN_OP_dropout);
     if (dropout && !read_once(f, &dropout->out[0])) dropout = NULL;
-    struct lvn_operand gamma = norm->in[1], beta = norm->in[2];
-    struct lvn_operand y = norm->out[0], mean = norm->out[1], rstd = norm->out[2];
-    double eps = norm->attr.layernorm.eps;
-    become(f, norm, LVN_OP_residual_layernorm);
-    norm->attr.residual_layernorm.eps = eps;
-    norm->attr.residual_layernorm.p = dropout ? dropout->attr.dropout.p : 0.0;
+    const struct lvn_instr before = *norm;
+    const double p = dropout ? dropout->attr.dropout.p : 0.0;
+    become(f, norm, before.id == LVN_OP_layernorm ? LVN_OP_residual_layernorm : LVN_OP_residual_rmsnorm);
+    if (before.id == LVN_OP_layernorm) {
+        norm->attr.residual_layernorm.eps = before.attr.layernorm.eps;
+        norm->attr.residual_layernorm.p = p;
+    } else {
+        norm->attr.residual_rmsnorm.eps = before.attr.rmsnorm.eps;
+        norm->attr.residual_rmsnorm.offset = before.attr.rmsnorm.offset;
+        norm->attr.residual_rmsnorm.p = p;
+    }
     norm->in[0] = add->in[0];
     norm->in[1] = dropout ? dropout->in[0] : add->in[1];
-    norm->in[2] = gamma;
-    norm->in[3] = beta;
+    for (int k = 1; k < before.op->n_in; k++) norm->in[k + 1] = before.in[k];
     norm->out[0] = add->out[0];
-    norm->out[1] = y;
-    norm->out[2] = mean;
-    norm->out[3] = rstd;
+    for (int k = 0; k < before.op->n_out + before.op->n_saved; k++) norm->out[k + 1] = before.out[k];
     if (dropout) {
         norm->hash = dropout->hash; /* the same mask as without fusion */
         mark_replaced(f, dropout);
@@ -185,11 +189,8 @@ static const struct {
     enum lvn_op_id last;
     bool (*fuse)(struct fusing *f, struct lvn_instr *last);
 } rules[] = {
-    {LVN_OP_gelu, fuse_gelu},
-    {LVN_OP_gelu_tanh, fuse_gelu},
-    {LVN_OP_relu, fuse_relu},
-    {LVN_OP_layernorm, fuse_layernorm},
-    {LVN_OP_cross_entropy, fuse_cross_entropy},
+    {LVN_OP_gelu, fuse_gelu},      {LVN_OP_gelu_tanh, fuse_gelu}, {LVN_OP_relu, fuse_relu},
+    {LVN_OP_layernorm, fuse_norm}, {LVN_OP_rmsnorm, fuse_norm},   {LVN_OP_cross_entropy, fuse_cross_entropy},
 };
 
 enum lvn_status lvn_pass_fuse(struct lvn_program *p)

@@ -89,7 +89,7 @@ static void compare_case(const struct op_case *c, const struct lvn_cpu_op *kerne
 static bool takes_bf16_parameters(enum lvn_op_id id)
 {
     return lvn_op(id, LVN_F32)->low_precision_ok & LVN_READS_IN(1) && id != LVN_OP_attention &&
-           id != LVN_OP_residual_layernorm && id != LVN_OP_chain;
+           id != LVN_OP_residual_layernorm && id != LVN_OP_residual_rmsnorm && id != LVN_OP_chain;
 }
 
 static void test_operations_take_parameters_in_bf16(void **state)

@@ -86,6 +86,30 @@ static void fuse(void **state)
     model_free(&m);
 }
 
+/* The sum and its RMS norm, with or without a weight; a sum that is read before the norm is a separate operation. */
+static void fuse_rmsnorm(void **state)
+{
+    (void)state;
+    struct model m = model_new();
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+    struct levin_tensor *sum = levin_add(g, x, levin_gelu(g, x));
+    struct levin_tensor *first = levin_rmsnorm(g, sum, levin_vector(g, "gamma", 4, 1), 1e-5, 0);
+    struct levin_tensor *next = levin_add(g, sum, levin_dropout(g, first, 0.1));
+    struct levin_tensor *twice = levin_add(g, next, levin_rmsnorm(g, next, NULL, 1e-5, 0));
+    struct levin_tensor *read = levin_gelu(g, twice);
+    model_build(&m, levin_add(g, read, levin_rmsnorm(g, twice, NULL, 1e-5, 0)));
+    must(lvn_pass_fuse(m.program));
+    expect(&m, " 0 forward  gelu                 x -> %1 (2, 4)\n"
+               " 1 forward  residual_rmsnorm     x, %1, gamma -> %2 (2, 4), %4 (2, 4), %5 (2)\n"
+               " 2 forward  residual_rmsnorm     %2, %4 -> %7 (2, 4), %8 (2, 4), %9 (2)\n"
+               " 3 forward  add                  %7, %8 -> %10 (2, 4)\n"
+               " 4 forward  gelu                 %10 -> %11 (2, 4)\n"
+               " 5 forward  rmsnorm              %10 -> %12 (2, 4), %13 (2)\n"
+               " 6 forward  add                  %11, %12 -> %14 (2, 4)\n");
+    model_free(&m);
+}
+
 /* A soft cap of the logits, c tanh(z / c), becomes a part of the loss; another factor does not. */
 static void fuse_soft_cap(void **state)
 {
@@ -464,6 +488,7 @@ int main(void)
         cmocka_unit_test(build),
         cmocka_unit_test(prune),
         cmocka_unit_test(fuse),
+        cmocka_unit_test(fuse_rmsnorm),
         cmocka_unit_test(fuse_soft_cap),
         cmocka_unit_test(fuse_leaves_shared_values),
         cmocka_unit_test(chains),

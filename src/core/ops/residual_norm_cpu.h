@@ -1,0 +1,35 @@
+/* residual_norm_cpu.h - s = a + dropout(b), y = norm(s) on CPUs: what residual_rmsnorm.cpu.c calls of
+ * residual_layernorm.cpu.c, with the norms of layernorm_cpu.h. Inputs a, b, gamma and for layernorm beta; outputs s, y
+ * and saved values. */
+#ifndef LVN_RESIDUAL_NORM_CPU_H
+#define LVN_RESIDUAL_NORM_CPU_H
+
+#include "ops/layernorm_cpu.h"
+
+struct residual_norm {
+    double eps, p; /* p: of dropout */
+    struct layernorm_weights w;
+    const float *beta; /* NULL: none */
+    float *mean;       /* NULL: RMS normalization */
+    float *rstd;
+};
+
+LVN_INLINE int64_t residual_columns(const struct lvn_call *call)
+{
+    return call->out[0].desc->dim[call->out[0].desc->rank - 1];
+}
+
+void LVN_ISA_NAME(lvn_residual_norm_forward)(const struct lvn_call *call, const struct residual_norm *norm, int thread,
+                                             int n_threads);
+void LVN_ISA_NAME(lvn_residual_norm_restore)(const struct lvn_call *call, const struct residual_norm *norm, int thread,
+                                             int n_threads);
+void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const struct residual_norm *norm, int thread,
+                                              int n_threads);
+
+LVN_INLINE int64_t residual_norm_scratch(const struct lvn_call *call)
+{
+    return call->phase == LVN_BACKWARD ? layernorm_scratch(lvn_desc_rows(call->out[0].desc), residual_columns(call))
+                                       : 0;
+}
+
+#endif
