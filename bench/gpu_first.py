@@ -140,11 +140,11 @@ def doctor(c):
            f"{found['libraries']['libcublasLt']['version']}"
 
 
-def beside(precision, within, **variables):
+def beside(precision, within, *keys, **variables):
     """Losses beside the processor's."""
     def check(c):
-        own = c.train("-".join([precision, *variables.values()]), f"--trainer.precision={precision}", **variables)
-        theirs = c.train("cpu", "--trainer.precision=32-true", accelerator="cpu")
+        own = c.train("-".join([precision, *variables.values()]), f"--trainer.precision={precision}", *keys, **variables)
+        theirs = c.train("cpu", "--trainer.precision=32-true", *keys, accelerator="cpu")
         found = apart(theirs, own)
         if not found <= within:
             raise Exception(f"losses are {found:.1e} from the processor's, expected at most {within:.0e}")
@@ -201,6 +201,9 @@ def counters(c):
     return f"a line a kernel in {pathlib.Path(c.log.name).name}"
 
 
+# Attention of several tiles, with the heads of GPT-2 and of Llama.
+HEADS_64 = ("--model.n_embd=128", "--model.block_size=256")
+HEADS_128 = ("--model.n_embd=256", "--model.block_size=256")
 MIXED, TRUE = "--trainer.precision=bf16-mixed", ("--trainer.precision=bf16-true", "--optimizer.state=bf16")
 BESIDE, ALONE = False, True  # does it measure time, so that nothing else may run?
 # name, seconds, whether it runs alone, what is done
@@ -214,6 +217,8 @@ CHECKS = [
     ("train-32", 60, BESIDE, beside("32-true", 1e-5)),
     ("train-bf16", 60, BESIDE, beside("bf16-mixed", 2e-2)),
     ("train-fp16", 60, BESIDE, beside("16-mixed", 2e-2)),
+    ("train-heads-64", 90, BESIDE, beside("bf16-mixed", 2e-2, *HEADS_64)),
+    ("train-heads-128", 90, BESIDE, beside("bf16-mixed", 2e-2, *HEADS_128)),
     ("train-own-products", 60, BESIDE, beside("32-true", 1e-5, LEVIN_CUBLASLT="off")),
     ("twice", 60, BESIDE, twice),
     ("no-graphs", 60, BESIDE, graphs),
@@ -301,7 +306,7 @@ def pack(folder):
     for library in candidates[-1:]:
         for part in glob.glob(str(pathlib.Path(library).parent / "libnvrtc*.so*")):
             shutil.copy2(part, to / "lib" / pathlib.Path(part).name)
-    for script in ("gpu", "gpu_first.py"):
+    for script in ("gpu", "gpu_first.py", "gpu_once", "gpu_peaks.py"):
         shutil.copy2(ROOT / "bench" / script, to / "bench" / script)
     size = sum(f.stat().st_size for f in to.rglob("*") if f.is_file())
     print(f"{to}: {size / 2**20:.0f} MiB, {'with' if candidates else 'without'} NVRTC; there: bench/gpu --first")

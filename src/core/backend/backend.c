@@ -130,6 +130,11 @@ bool lvn_device_has_memory(const struct lvn_device *d)
     return d && d->memory_bytes > 0;
 }
 
+bool lvn_device_has_queues(const struct lvn_device *d)
+{
+    return d && d->backend->queues;
+}
+
 enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
     i->rounds = 0;

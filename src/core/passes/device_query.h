@@ -1,7 +1,7 @@
 /* device_query.h - queries that passes make about the target device.
  *
- * Called by memory_planning.c, recompute.c and sharder_parameters.c; implemented in backend/backend.c, so that passes
- * include no header of the backends. */
+ * Called by memory_planning.c, recompute.c, sharder_buckets.c and sharder_parameters.c; implemented in
+ * backend/backend.c, so that passes include no header of the backends. */
 #ifndef LVN_DEVICE_QUERY_H
 #define LVN_DEVICE_QUERY_H
 
@@ -13,5 +13,8 @@ enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *
 
 /* False for NULL and for devices that compute in host memory. */
 bool lvn_device_has_memory(const struct lvn_device *d);
+
+/* Can collectives run in the device's memory, beside programs? False for NULL. */
+bool lvn_device_has_queues(const struct lvn_device *d);
 
 #endif

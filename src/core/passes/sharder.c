@@ -227,7 +227,7 @@ enum lvn_status lvn_pass_sharder(struct lvn_program *p, const struct lvn_shardin
     if (s->size <= 1) return LVN_OK;
     LVN_CHECK(!(s->tree && s->sharded & LVN_SHARDS_GRADIENTS), INTERNAL,
               "sums in the order of the tree need whole gradients");
-    struct sharder sharder = {.p = p, .s = s};
+    struct sharder sharder = {.p = p, .s = s, .device = device};
     if (lvn_sharder_has(&sharder, LVN_SHARDS_PARAMETERS)) LVN_TRY(lvn_sharder_gather_parameters(&sharder, device));
     return p->training ? share_training(&sharder) : LVN_OK;
 }

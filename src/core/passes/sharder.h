@@ -32,6 +32,7 @@ enum { LVN_MATRIX_STAGES = 3 }; /* directions are set; gathered; matrices are co
 struct sharder {
     struct lvn_program *p;
     const struct lvn_sharding *s;
+    const struct lvn_device *device; /* NULL: planned for no device */
     struct bucket *bucket;
     int n_buckets;
     int last_block; /* lvn_block_index() of the last result of lvn_sharder_block_of() */

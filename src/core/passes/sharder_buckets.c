@@ -2,10 +2,13 @@
  * in tree order; see sharder.c. */
 #include "passes/sharder.h"
 
+#include "passes/device_query.h"
+
 enum {
-    MIN_BYTES = 1 << 18,  /* of a bucket: latency dominates smaller messages */
-    MAX_BYTES = 16 << 20, /* of a bucket: larger ones only delay the start */
-    PER_PROGRAM = 16,     /* number of buckets, between those limits */
+    MIN_BYTES = 1 << 18,            /* of a bucket: latency dominates smaller messages */
+    MAX_BYTES = 16 << 20,           /* of a bucket: larger ones only delay the start */
+    MAX_BYTES_OF_QUEUES = 64 << 20, /* from device to device: NCCL is faster with larger messages */
+    PER_PROGRAM = 16,               /* number of buckets, between those limits */
 };
 
 /* A range of the flat gradients that one collective reduces. */
@@ -47,10 +50,12 @@ static int cut_buckets(const struct lvn_program *p, const int *last_writer, int6
     return n;
 }
 
-static int64_t bucket_bytes(const struct lvn_program *p)
+static int64_t bucket_bytes(const struct sharder *sharder)
 {
+    const struct lvn_program *p = sharder->p;
+    const int64_t max = lvn_device_has_queues(sharder->device) ? MAX_BYTES_OF_QUEUES : MAX_BYTES;
     int64_t bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients) / PER_PROGRAM;
-    return bytes < MIN_BYTES ? MIN_BYTES : bytes > MAX_BYTES ? MAX_BYTES : bytes;
+    return bytes < MIN_BYTES ? MIN_BYTES : bytes > max ? max : bytes;
 }
 
 /* Sort by `ready`; stable. */
@@ -71,7 +76,7 @@ enum lvn_status lvn_sharder_find_buckets(struct sharder *sharder)
     LVN_LOCAL_ARENA(a);
     const int *last_writer = lvn_sharder_last_writers(&a, sharder->p);
     if (!sharder->bucket || !last_writer) return LVN_MEMORY;
-    sharder->n_buckets = cut_buckets(sharder->p, last_writer, bucket_bytes(sharder->p),
+    sharder->n_buckets = cut_buckets(sharder->p, last_writer, bucket_bytes(sharder),
                                      lvn_sharder_has(sharder, LVN_SHARDS_STATE), sharder->bucket);
     sort_buckets(sharder->bucket, sharder->n_buckets);
     return LVN_OK;

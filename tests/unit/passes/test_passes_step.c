@@ -168,6 +168,38 @@ static struct model two_buckets(void)
     return m;
 }
 
+/* 1.2 GB of gradients in parameters of 4 MiB: a bucket has 16 MiB, or 64 MiB where NCCL may transfer it. */
+static void large_buckets(void **state)
+{
+    static const struct lvn_queue_ops queues;
+    static const struct lvn_backend with_queues = {.name = "queues", .queues = &queues}, without = {.name = "none"};
+    static const struct {
+        const struct lvn_backend *backend;
+        int buckets;
+    } cases[] = {{&without, 75}, {&with_queues, 19}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct lvn_device device = {.backend = cases[k].backend};
+        struct model m = model_new();
+        struct levin_graph *g = m.graph;
+        struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 1024));
+        for (int layer = 0; layer < 300; layer++) {
+            char name[16];
+            snprintf(name, sizeof name, "w%d", layer);
+            x = levin_linear(g, x, levin_weight(g, name, 1024, 1024, 1), NULL, true);
+        }
+        model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+        must(lvn_pass_differentiate(m.program));
+        must(lvn_pass_gradient_accumulation(m.program, NULL));
+        must(lvn_pass_update(m.program, &sgd));
+        must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, &device));
+        int buckets = 0;
+        for (int i = 0; i < m.program->n_instrs; i++) buckets += m.program->instrs[i].id == LVN_OP_all_reduce;
+        assert_int_equal(buckets, cases[k].buckets);
+        model_free(&m);
+    }
+}
+
 /* An all-reduce of each bucket starts after its last gradient, so that the rest of backward overlaps with it. */
 static void shard_ddp(void **state)
 {
@@ -494,19 +526,13 @@ static void scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulate),
-        cmocka_unit_test(accumulate_as_a_tree),
-        cmocka_unit_test(update_adamw),
-        cmocka_unit_test(update_sgd),
-        cmocka_unit_test(update_matrices),
-        cmocka_unit_test(shard_ddp),
-        cmocka_unit_test(shard_ddp_in_bf16),
-        cmocka_unit_test(shard_zero1),
-        cmocka_unit_test(shard_blocks),
-        cmocka_unit_test(shard_gradients),
-        cmocka_unit_test(shard_matrices),
-        cmocka_unit_test(shard_tree),
-        cmocka_unit_test(scale),
+        cmocka_unit_test(accumulate),      cmocka_unit_test(accumulate_as_a_tree),
+        cmocka_unit_test(update_adamw),    cmocka_unit_test(update_sgd),
+        cmocka_unit_test(update_matrices), cmocka_unit_test(large_buckets),
+        cmocka_unit_test(shard_ddp),       cmocka_unit_test(shard_ddp_in_bf16),
+        cmocka_unit_test(shard_zero1),     cmocka_unit_test(shard_blocks),
+        cmocka_unit_test(shard_gradients), cmocka_unit_test(shard_matrices),
+        cmocka_unit_test(shard_tree),      cmocka_unit_test(scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
