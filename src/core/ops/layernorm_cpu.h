@@ -321,11 +321,9 @@ LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, st
 /* The same for an operation without residual connection; bf16: dy is bf16. */
 LVN_INLINE void layernorm_backward_plain(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
 {
-    if (o->da && !o->add_a && o->sums && bf16) {
-        const struct layernorm_kind common = {.da = true, .vectors = true, .dy_bf16 = true};
+    if (o->da && !o->add_a && o->sums) {
+        const struct layernorm_kind common = {.da = true, .vectors = true, .dy_bf16 = bf16};
         layernorm_backward_chunks(o, common, thread, n_threads);
-    } else if (o->da && !o->add_a && o->sums) {
-        layernorm_backward_chunks(o, (struct layernorm_kind){.da = true, .vectors = true}, thread, n_threads);
     } else {
         struct layernorm_kind kind = {.da = o->da, .add = true, .vectors = o->sums, .dy_bf16 = bf16};
         layernorm_backward_chunks(o, kind, thread, n_threads);

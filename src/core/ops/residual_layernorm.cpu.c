@@ -139,11 +139,8 @@ void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const
                                        .dy_bf16 = true,
                                        .db_bf16 = true};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
-    } else if (common && kind.dropout) {
-        kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .dropout = true, .vectors = true};
-        layernorm_backward_chunks(&o, kind, thread, n_threads);
     } else if (common) {
-        kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .vectors = true};
+        kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .dropout = dropout.on, .vectors = true};
         layernorm_backward_chunks(&o, kind, thread, n_threads);
     } else {
         layernorm_backward_chunks(&o, kind, thread, n_threads);
