@@ -59,7 +59,7 @@ P
 }
 dial 'd["trainer.max_steps"] == 528 and d["trainer.batch_size"] * d["model.block_size"] == 262144 and near("optimizer.lr", 0.02 * 0.5**0.5) \
     and near("optimizer.weight_decay", 1.8899031293917847) and "lr: 0.36742346" in d["optimizer.groups"] and d["optimizer.kind"] == "muon" and d["optimizer.variant"] == "nanochat" \
-    and d["schedule.warmup_steps"] == 40 and d["trainer.gradient_clip_val"] == 0' --model.depth=4 --model.vocab_size=32768
+    and d["schedule.warmup_steps"] == 39 and d["trainer.gradient_clip_val"] == 0' --model.depth=4 --model.vocab_size=32768
 dial 'd["trainer.max_steps"] == 4980 and d["trainer.batch_size"] == 512 and near("optimizer.weight_decay", 0.1001877764255601) \
     and "lr: 0.0087635609" in d["optimizer.groups"]' --model.depth=20 # without data: nanochat's vocabulary
 dial 'd["trainer.max_steps"] == 33408 and near("optimizer.lr", 0.001767766952966369) and near("optimizer.weight_decay", 0.18774820132164527)' \

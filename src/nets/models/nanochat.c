@@ -320,7 +320,7 @@ static void train_by_depth(const void *fields, int64_t batch, struct lvn_depth_p
         "{match: 'smear_gate, smear_lambda, backout_lambda', lr: 0.2, betas: [0.8, 0.95], weight_decay: 0}]",
         0.008 * width, 0.3 * width, 0.15 * width, 0.005 * scale, 0.5 * scale);
     SET("schedule.kind", "wsd");
-    SET("schedule.warmup_steps", "40");
+    SET("schedule.warmup_steps", "39"); /* nanochat's 40: step 40 has the full rate there, too */
     SET("schedule.wsd_decay_steps", "0.65");
     SET("schedule.wsd_decay_type", "linear");
     SET("trainer.gradient_clip_val", "0");
