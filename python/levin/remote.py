@@ -94,12 +94,12 @@ class Attached:
         """
         position, last = 0, time.monotonic()
         while True:
-            # before the last read of the rows; a failed launch may not have started a run
+            # Read before the rows, so that no row is missed. If the launch failed, there may be no run.
             ended = self.status.get("state") in _ENDED or self._process is not None and self._process.poll() is not None
             path = self.path / "metrics.jsonl"
             if path.exists():
                 with open(path, "rb") as f:
-                    if os.fstat(f.fileno()).st_size < position:  # the run was started again
+                    if os.fstat(f.fileno()).st_size < position:  # the file was truncated: the run was restarted
                         position = 0
                     f.seek(position)
                     new = f.read()

@@ -2,7 +2,7 @@
  *
  * All files are written through it, and almost all memory is allocated through it (base/arena.h); the rendezvous and
  * launchers allocate some small objects directly. Tests replace functions of the table by functions that fail
- * (tests/unit/faults.h); nothing else changes it. Left out: reads, and calls whose failure is ignored. */
+ * (tests/unit/faults.h); nothing else changes it. Reads, and calls whose failure is ignored, do not use it. */
 #ifndef LVN_SYSTEM_H
 #define LVN_SYSTEM_H
 

@@ -23,7 +23,7 @@ a_fault() { # MPI, fault, moment
     *)
         check [ $got = 76 ]
         lost_is_named
-        grep -q '"state": "fault"' "$run/status.json" || { cat "$run/status.json" && fail "$1, $fault: status.json does not tell"; }
+        grep -q '"state": "fault"' "$run/status.json" || { cat "$run/status.json" && fail "$1, $fault: status.json does not report the fault"; }
         ;;
     esac
     can_go_on

@@ -7,12 +7,12 @@
 kubernetes.bash starts it, in namespaces that hold the test alone, with a bridge br0. It is scheduler, kubelet of every node,
 network and DNS (names.py). A pod has an address that no other pod ever has, a host name, init containers, native
 sidecars, variables from fields, secrets and config maps, volumes (config map, secret, emptyDir, host path, downward API), a
-grace period (TERM, then KILL), and exit codes. container.py runs a container. Images are not looked at: every container runs
+grace period (TERM, then KILL), and exit codes. container.py runs a container. Images are ignored: every container runs
 over the folders --layer and /, with the entry point `levin`.
 
 Commands: `vanish NODE` (its pods are cut off and killed, nothing is reported any more), `join NODE`, `cut POD`, `mend POD` (the
-cable of a pod), `address POD`, `process POD CONTAINER` (its process 1), `asked NAME` (how often DNS was asked and had nothing,
-and something). Logs: DIR/logs/POD/CONTAINER, each line with the time.
+cable of a pod), `address POD`, `process POD CONTAINER` (its process 1), `asked NAME` (the numbers of
+DNS queries without and with an answer). Logs: DIR/logs/POD/CONTAINER, each line with the time.
 
 Leaves out: resources, affinity, probes, hooks, container restarts other than of sidecars, and every volume not named above."""
 import argparse, http.client, os, socket, socketserver, subprocess, sys, threading, time
@@ -35,7 +35,7 @@ class Cluster:
         self.dir, self.lock = options.dir, threading.Lock()
         self.layers = options.layer + ["/"]
         self.search = ":".join(options.path + ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"])
-        self.addresses, self.ours, self.living, self.dns = 0, {}, set(), {}
+        self.addresses, self.pods_here, self.live_nodes, self.dns = 0, {}, set(), {}
         for name in ("pods", "logs"):
             os.makedirs(f"{self.dir}/{name}", exist_ok=True)
         for name in options.nodes.split(","):
@@ -44,7 +44,7 @@ class Cluster:
         self.slices = Watch(self.api, "/apis/discovery.k8s.io/v1/endpointslices", lambda event, item: None)
         self.names = Names(BRIDGE, lambda: list(self.slices.objects.values()), self.count)
         self.pods = Watch(self.api, PODS, self.changed)
-        for every, work in ((0.1, self.schedule), (1, self.beat)):
+        for every, work in ((0.1, self.schedule), (1, self.renew_leases)):
             threading.Thread(target=self.again, args=(every, work), daemon=True).start()
 
     def count(self, name, found):
@@ -58,7 +58,7 @@ class Cluster:
             return f"10.77.{1 + self.addresses // 250}.{1 + self.addresses % 250}", f"p{self.addresses}"
 
     def again(self, every, work):
-        """Calls work() again and again; a request that fails does not end this thread, as it ends no kubelet."""
+        """Calls work() periodically; a failed request does not end the thread."""
         while True:
             try:
                 work()
@@ -80,7 +80,7 @@ class Cluster:
         self.api.call("DELETE", f"{NODES}/{name}")
         self.api.must("POST", NODES, {"metadata": {"name": name, "labels": labels}, "status": status})
         self.api.must("PATCH", f"{NODES}/{name}/status", {"status": status}, MERGE)
-        self.living.add(name)
+        self.live_nodes.add(name)
         self.renew(name)
 
     def renew(self, name):
@@ -89,9 +89,9 @@ class Cluster:
         if status == 404:
             self.api.call("POST", LEASES, {"metadata": {"name": name}, "spec": spec})
 
-    def beat(self):
-        """Leases alone do not cure a node that was declared lost: who lives says so in its status, as a kubelet does."""
-        for name in list(self.living):
+    def renew_leases(self):
+        """Renews the leases of live nodes. A lease alone does not clear a NotReady condition, so the Ready status is also patched."""
+        for name in list(self.live_nodes):
             self.renew(name)
             node = self.nodes.objects.get("/" + name, {"status": {}})
             found = {c["type"]: c["status"] for c in node["status"].get("conditions", [])}
@@ -122,7 +122,7 @@ class Cluster:
         possible = []
         for node in list(self.nodes.objects.values()):
             name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
-            if name not in self.living or node["spec"].get("unschedulable"):
+            if name not in self.live_nodes or node["spec"].get("unschedulable"):
                 continue
             if not all(tolerated(t, spec.get("tolerations", [])) for t in node["spec"].get("taints", [])):
                 continue
@@ -132,10 +132,10 @@ class Cluster:
 
     def changed(self, event, item):
         uid, node = item["metadata"]["uid"], item["spec"].get("nodeName")
-        pod = self.ours.get(uid)
+        pod = self.pods_here.get(uid)
         if pod is None:
-            if node in self.living and event != "DELETED" and item["status"].get("phase") in (None, "Pending"):
-                self.ours[uid] = Pod(self, item)
+            if node in self.live_nodes and event != "DELETED" and item["status"].get("phase") in (None, "Pending"):
+                self.pods_here[uid] = Pod(self, item)
             return
         pod.item = item
         if event == "DELETED":
@@ -144,7 +144,7 @@ class Cluster:
 
     def pod(self, name):
         """The running pod of a name, or whose name begins with it and a hyphen."""
-        for pod in reversed(list(self.ours.values())):
+        for pod in reversed(list(self.pods_here.values())):
             if not pod.gone and not pod.lost and (pod.name == name or pod.name.rsplit("-", 1)[0] == name):
                 return pod
         raise KeyError(f"no pod {name}")
@@ -154,8 +154,8 @@ class Cluster:
         if word == "join":
             self.join(words[0])
         elif word == "vanish":
-            self.living.discard(words[0])
-            victims = [p for p in self.ours.values() if p.node == words[0] and p.is_alive()]
+            self.live_nodes.discard(words[0])
+            victims = [p for p in self.pods_here.values() if p.node == words[0] and p.is_alive()]
             for pod in victims:
                 self.cable(pod, "down")
             for pod in victims:

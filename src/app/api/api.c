@@ -56,6 +56,13 @@ void levin_on_interrupt(int (*on_interrupt)(void *context), void *context)
     lvn_interrupt_set(on_interrupt, context);
 }
 
+enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s, unsigned parts)
+{
+    struct lvn_identity identity;
+    if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
+    return lvn_ranks_open(ranks, &s->values, NULL, lvn_settings_finish(s, parts));
+}
+
 /* --- structs, which begin with their size --- */
 
 static enum lvn_status check_size(int64_t size, size_t least, size_t known, const char *name)

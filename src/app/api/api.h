@@ -82,8 +82,8 @@ struct lvn_api_model {
     struct levin_own_model source;
 };
 enum lvn_status lvn_api_own_model(struct lvn_api_model *out, const struct levin_own_model *source) LVN_CHECKED;
-/* Open the ranks that the environment describes, and complete the settings. */
-enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s) LVN_CHECKED;
+/* Open the ranks that the environment describes, and complete these parts of the settings (LVN_USES_...). */
+enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s, unsigned parts) LVN_CHECKED;
 
 /* --- api_run.c --- */
 

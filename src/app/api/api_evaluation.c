@@ -12,13 +12,6 @@
 #include "models/model.h"
 #include "setup/setup.h"
 
-static enum lvn_status open_ranks(struct lvn_ranks **ranks, struct levin_settings *s, unsigned parts)
-{
-    struct lvn_identity identity;
-    if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
-    return lvn_ranks_open(ranks, &s->values, NULL, lvn_settings_finish(s, parts));
-}
-
 enum lvn_status lvn_api_class_names(const struct lvn_model_config *c, int64_t classes, char **out)
 {
     LVN_LOCAL_TEXT(names);
@@ -46,7 +39,7 @@ int levin_classify(struct levin_settings *s, const char *const *texts, const cha
     struct levin_classified filled = {0};
     enum lvn_status status = LVN_API_WRITE(out, &filled, names, levin_classified);
     if (status == LVN_OK && (!texts || n < 1)) status = lvn_fail(LVN_ARG, "there are no texts: give at least one");
-    if (status == LVN_OK) status = open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_TRAINER | LVN_USES_DEVICE);
+    if (status == LVN_OK) status = lvn_api_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_TRAINER | LVN_USES_DEVICE);
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_prediction(&setup, s, &given));
     if (status == LVN_OK) status = lvn_predict(&setup, &s->values, ranks, &prediction);
     const int64_t classes = prediction.is_number ? 0 : prediction.columns;
@@ -76,8 +69,8 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
     if (status == LVN_OK && limit < 0)
         status = lvn_fail(LVN_ARG, "limit is %lld: give a number of batches, or 0 for all", (long long)limit);
     if (status == LVN_OK)
-        status =
-            open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE);
+        status = lvn_api_ranks(&ranks, s,
+                               LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE);
     struct lvn_evaluate_options o = {.ranks = ranks, .limit = limit, .gradients = gradients};
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_evaluation(&setup, s, NULL, NULL, NULL));
     if (status == LVN_OK) o.split = lvn_model_setup_split(&setup, s);
@@ -151,7 +144,7 @@ int levin_evaluate_tasks(struct levin_settings *s, struct levin_task_scores *sco
     struct levin_task_scores t = {0};
     enum lvn_status status = LVN_API_READ(&t, scores, result, levin_task_scores);
     if (status == LVN_OK) status = check_tasks(&t);
-    if (status == LVN_OK) status = open_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_DEVICE);
+    if (status == LVN_OK) status = lvn_api_ranks(&ranks, s, LVN_USES_MODEL | LVN_USES_DEVICE);
     const struct lvn_texts tasks = {t.task, (int)t.n_tasks};
     const struct lvn_scoring_options o = {.values = &s->values,
                                           .ranks = ranks,

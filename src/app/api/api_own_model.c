@@ -53,13 +53,6 @@ struct levin_tensor *levin_rotary_angles(struct levin_graph *g, struct levin_ten
         &(union lvn_attr){.rotary_table = {.dims = dims, .theta = theta, .scaling = LVN_ROTARY_PLAIN, .magnitude = 1}});
 }
 
-enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s)
-{
-    struct lvn_identity identity;
-    if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
-    return lvn_ranks_open(ranks, &s->values, NULL, lvn_settings_finish(s, LVN_USES_ALL));
-}
-
 struct listener {
     void (*on_step)(void *context, int64_t step, double loss, double val_loss);
     void *context;
@@ -85,7 +78,7 @@ int levin_train_model(struct levin_settings *s, const struct levin_own_model *m,
     struct lvn_listener listener = {.handle = handle, .context = &steps};
     struct lvn_train_options o = {.model = &own.model, .listeners = &listener, .n_listeners = on_step ? 1 : 0};
     status = lvn_api_own_model(&own, m);
-    if (status == LVN_OK) status = lvn_api_ranks(&o.ranks, s);
+    if (status == LVN_OK) status = lvn_api_ranks(&o.ranks, s, LVN_USES_ALL);
     if (status == LVN_OK) status = lvn_train(s, &o, NULL);
     lvn_ranks_close(o.ranks);
     lvn_api_remove(&run);

@@ -260,7 +260,7 @@ int levin_run_open_with(struct levin_run **out, struct levin_settings *s, const 
                                             .stop = &stop};
     if (o.data && r->status == LVN_OK) r->status = lvn_api_data(&r->data, o.data, s);
     if (o.data && r->status == LVN_OK) lvn_program_data_set(&r->data);
-    if (r->status == LVN_OK) r->status = lvn_api_ranks(&r->options.ranks, s);
+    if (r->status == LVN_OK) r->status = lvn_api_ranks(&r->options.ranks, s, LVN_USES_ALL);
     if (r->status == LVN_OK) {
         r->status = lvn_trainer_open(&r->trainer, s, &r->options);
         if (r->status != LVN_OK) r->status = lvn_trainer_close(&r->trainer, r->status, NULL);

@@ -1,6 +1,6 @@
 /* args.h - from the words of a command line to struct lvn_cli: operands, flags, and settings (recipe, environment,
- * keys). main.c parses; commands read the settings and join the other ranks. Left out: what keys mean
- * (settings/settings.h).
+ * keys). main.c parses; commands read the settings. See settings/settings.h for
+ * what keys mean.
  */
 #ifndef LVN_ARGS_H
 #define LVN_ARGS_H
@@ -28,17 +28,6 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
 
 /* Warn of environment variables that are ignored because a run resumes with its own settings. */
 void lvn_cli_warn_ignored_variables(const struct lvn_cli *c);
-
-/* Set c->settings.ranks to the number of ranks that were started, as far as the environment tells. */
-void lvn_cli_count_ranks(struct lvn_cli *c);
-/* For collective commands: lvn_cli_settings(), then join the other ranks (c->ranks). If reading fails on any rank, all
- * ranks get the status of the lowest one that failed, and rank 0 alone prints. */
-enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts) LVN_CHECKED;
-/* The second half alone; status: how reading the settings went on this rank. */
-enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
-/* This rank's arguments could not be parsed (status). A collective command joins the other ranks, which may wait for
- * it, so that all of them return the same status. */
-enum lvn_status lvn_cli_exit_collectively(struct lvn_cli *c, enum lvn_status status) LVN_CHECKED;
 
 /* args_variables.c: warn of environment variables LEVIN_... that levin does not know. */
 void lvn_cli_warn_unknown_variables(void);

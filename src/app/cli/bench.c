@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/cli_ranks.h"
 #include "engine/devices.h"
 #include "engine/memory_advice.h"
 #include "engine/parameters.h"

@@ -1,6 +1,6 @@
 /* cli.h - what the commands share: parsed arguments, results and messages. Each command is a file NAME.c of this folder
- * (launch, config, plan and doctor: a folder) and a line of commands.def; main.c calls it. Left out: parsing a command
- * line (args.h).
+ * (launch, config, plan and doctor: a folder) and a line of commands.def; main.c calls it. args.h parses a command
+ * line.
  *
  * Only src/app/cli prints. Results go to stdout, progress and messages to stderr. With --json a command prints exactly
  * one JSON object on stdout, also when it fails ({"error": ...}). Exit codes: 0 done; 1 failed; 2 wrong usage or

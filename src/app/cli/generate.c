@@ -15,6 +15,7 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/cli_ranks.h"
 #include "cli/model_arg.h"
 #include "data/json_line.h"
 #include "inference/chat_generation.h"

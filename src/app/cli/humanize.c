@@ -13,7 +13,7 @@
 
 void lvn_cli_put(FILE *out, const char *text)
 {
-    char buffer[4096]; /* lines in one write: some MPIs turn buffering off, and launchers prefix each write */
+    char buffer[4096]; /* lines in one write: count MPIs turn buffering off, and launchers prefix each write */
     size_t n = 0;
     while (*text) {
         if (n > sizeof buffer - LVN_REDACTED_ONE) {
@@ -76,13 +76,13 @@ char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
 
 char *lvn_batch_text(const char *unit, int64_t samples, int64_t length, double fill, char text[LVN_BATCH_TEXT])
 {
-    char some[LVN_NUMBER_TEXT];
+    char count[LVN_NUMBER_TEXT];
     if (length > 1)
         snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " sequences of %" PRId64 " %s", samples, length, unit);
     else
         snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " %s", samples, unit);
     if (fill > 0 && fill < 1)
         lvn_print_append(text, LVN_BATCH_TEXT, " (%s %s without padding)",
-                         lvn_count_text((int64_t)((double)(samples * length) * fill), some), unit);
+                         lvn_count_text((int64_t)((double)(samples * length) * fill), count), unit);
     return text;
 }

@@ -9,6 +9,7 @@
 
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/cli_ranks.h"
 #include "cli/help.h"
 #include "cli/process.h"
 #include "cluster/rendezvous/member.h"

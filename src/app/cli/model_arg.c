@@ -1,5 +1,6 @@
 /* model_arg.c - see model_arg.h. */
 #include "cli/model_arg.h"
+#include "cli/cli_ranks.h"
 
 #include <jansson.h>
 #include <stdlib.h>

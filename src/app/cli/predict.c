@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/cli_ranks.h"
 #include "cli/humanize.h"
 #include "cli/model_arg.h"
 #include "data/table.h"

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/cli_ranks.h"
 #include "cli/progress.h"
 #include "cli/requeue.h"
 #include "cli/show_batch.h"

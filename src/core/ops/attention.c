@@ -8,8 +8,8 @@
  * logsumexp of every row of scores, (B,Hq,Tq), from which backward recomputes the probabilities.
  *
  * attr.window: a query sees the last `window` keys, its own included. attr.softcap: a score s becomes
- * c tanh(s / c). A query that sees no key gives zeros and logsumexp 0. Left out: a bias, relative positions, and
- * windows or segments without a causal mask.
+ * c tanh(s / c). A query that sees no key gives zeros and logsumexp 0. Not supported: a bias, relative positions,
+ * and windows or segments without a causal mask.
  *
  * The gradient, with P the probabilities, S the capped scores and Z dropout's factors: dV = (P Z)^T dO,
  * dS = P (Z dP - rowsum(dO O)) (1 - (S / c)^2) where dP = dO V^T, dQ = scale dS K, dK = scale dS^T Q (Dao, Fu, Ermon,

@@ -47,8 +47,9 @@ static void backward(const struct lvn_call *call)
         bool ignored = lvn_label_ignored(labels[r], call->attr->cross_entropy.ignore);
         const real *z = logits + r * V;
         for (int64_t v = 0; v < V; v++) {
-            double slope = ignored ? 0 : lvn_cross_entropy_slope(z, logsumexp[r], labels[r], v, call->step->grad_scale);
-            lvn_put(&dlogits[r * V + v], call->add[0], slope);
+            double gradient =
+                ignored ? 0 : lvn_cross_entropy_gradient(z, logsumexp[r], labels[r], v, call->step->grad_scale);
+            lvn_put(&dlogits[r * V + v], call->add[0], gradient);
         }
     }
 }

@@ -14,7 +14,7 @@ static inline double lvn_logsumexp(const real *z, int64_t V)
 }
 
 /* Derivative of the loss with respect to logit v: (softmax - one hot) * scale. */
-static inline double lvn_cross_entropy_slope(const real *z, double logsumexp, int32_t label, int64_t v, double scale)
+static inline double lvn_cross_entropy_gradient(const real *z, double logsumexp, int32_t label, int64_t v, double scale)
 {
     return (exp((double)z[v] - logsumexp) - (v == label)) * scale;
 }

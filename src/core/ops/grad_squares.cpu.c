@@ -1,4 +1,5 @@
-/* grad_squares.cpu.c - grad_squares on CPUs, with the bits of grad_squares.c: threads divide the blocks. */
+/* grad_squares.cpu.c - grad_squares on CPUs, with the bits of grad_squares.c: the blocks are divided
+ * among threads. */
 #include "ops/grad_norm_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"

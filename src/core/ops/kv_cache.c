@@ -8,7 +8,7 @@
  * attr.ring: position p is in row p % length, where it replaces position p - length. A layer with a window has such a
  * cache if it is the shorter one: its length is the window and the other new positions of a run, which the first of
  * them must not overwrite. Without a ring, positions beyond the cache are dropped: the caller starts again at position
- * 0 before that. Left out: a gradient. */
+ * 0 before that. It has no gradient. */
 #include <string.h>
 
 #include "ops/real.h"

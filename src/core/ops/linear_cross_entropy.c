@@ -1,7 +1,7 @@
 /* linear_cross_entropy.c - a head and its loss without the logits of all rows in memory; made by the fuse pass.
  *
- * x (...,C), w (C,V) if attr.in_out, else (V,C), b (V) or absent, labels (...) int32; the rest as in cross_entropy.
- * attr.softcap: a logit z becomes c tanh(z / c); 0: it stays as it is.
+ * x (...,C), w (C,V) if attr.in_out, else (V,C), b (V) or absent, labels (...) int32, attr.ignore: as in cross_entropy.
+ * attr.softcap: a logit z becomes c tanh(z / c); 0: it is unchanged.
  * out[0]: the sum of the losses, fp64 (1); saved: out[1] the loss of each row. A logit is used once in forward and
  * three times in backward. So backward computes everything, losses too, chunk by chunk of the logits, and forward does
  * not run in training. Here a chunk is one row. */
@@ -68,7 +68,7 @@ static void backward(const struct lvn_call *call)
         const double cap = call->attr->linear_cross_entropy.softcap;
         for (int64_t v = 0; v < m.N; v++) {
             const double capped = cap > 0 ? dlogits[v] / cap : 0; /* the derivative of c tanh(z / c) is 1 - tanh^2 */
-            dlogits[v] = (real)(lvn_cross_entropy_slope(dlogits, logsumexp, labels[r], v, call->step->grad_scale) *
+            dlogits[v] = (real)(lvn_cross_entropy_gradient(dlogits, logsumexp, labels[r], v, call->step->grad_scale) *
                                 (1 - capped * capped));
         }
         if (dx) lvn_matmul_row_dx(&m, dlogits, call->in[1].p, dx + r * m.K, true);

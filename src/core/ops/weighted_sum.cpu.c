@@ -1,5 +1,5 @@
-/* weighted_sum.cpu.c - sums with learned weights on CPUs; see weighted_sum.c. Threads divide blocks of elements. Each
- * block has its two sums for the gradients of the weights in scratch, which thread 0 adds in order. */
+/* weighted_sum.cpu.c - sums with learned weights on CPUs; see weighted_sum.c. Blocks of elements are divided among
+ * threads. Each block has its two sums for the gradients of the weights in scratch, which thread 0 adds in order. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"
 #include "base/threads.h"

@@ -9,7 +9,7 @@
  * them, and all add. An addition passes its gradient on: both inputs then share one gradient, until one of them gets a
  * contribution that does not belong to the other.
  *
- * Left out: gradients of gradients, and views of parameters. */
+ * Not supported: gradients of gradients, and views of parameters. */
 #include <stdlib.h>
 #include <string.h>
 

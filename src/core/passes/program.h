@@ -166,10 +166,10 @@ struct lvn_program {
     enum lvn_dtype gradients; /* of parameters' gradients: `weights`, or `real` above LVN_BF16_PARTIAL_SUMS_MAX sums */
     struct lvn_value *values;
     int n_values;
-    int values_capacity;
+    int64_t values_capacity;
     struct lvn_instr *instrs;
     int n_instrs;
-    int instrs_capacity;
+    int64_t instrs_capacity;
     int *value_of_tensor; /* [graph->n_tensors] tensor's id -> value; -1: not in the program */
     int *value_of_param;  /* [params->n] parameter's number -> value; -1: not in the program */
     struct levin_tensor **outputs;

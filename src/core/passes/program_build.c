@@ -3,31 +3,20 @@
  * lvn_program_new() calls it first. All passes use the functions that append values and instructions. */
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "passes/program.h"
-
-/* Ensure capacity for one more element; the capacity doubles. NULL: out of memory. */
-static void *grown(void *list, int n, int *capacity, size_t size)
-{
-    if (n < *capacity) return list;
-    int larger = *capacity ? 2 * *capacity : 128;
-    void *p = lvn_realloc(list, size * (size_t)larger);
-    if (p) *capacity = larger;
-    return p;
-}
 
 int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buffer buffer, enum lvn_dtype dtype,
                           int64_t count)
 {
-    struct lvn_value *values = grown(p->values, p->n_values, &p->values_capacity, sizeof *values);
-    if (!values) return -1;
-    p->values = values;
-    values[p->n_values] = (struct lvn_value){.name = name,
-                                             .buffer = buffer,
-                                             .dtype = dtype,
-                                             .bytes = count * lvn_dtype_bytes(dtype),
-                                             .first = -1,
-                                             .last = -1,
-                                             .gradient_of = -1};
+    if (!lvn_list_reserve(&p->values, &p->values_capacity, p->n_values + 1, sizeof *p->values)) return -1;
+    p->values[p->n_values] = (struct lvn_value){.name = name,
+                                                .buffer = buffer,
+                                                .dtype = dtype,
+                                                .bytes = count * lvn_dtype_bytes(dtype),
+                                                .first = -1,
+                                                .last = -1,
+                                                .gradient_of = -1};
     return p->n_values++;
 }
 
@@ -42,10 +31,8 @@ struct lvn_operand lvn_program_add_range(struct lvn_program *p, const char *name
 
 struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id, enum lvn_phase phase)
 {
-    struct lvn_instr *instrs = grown(p->instrs, p->n_instrs, &p->instrs_capacity, sizeof *instrs);
-    if (!instrs) return NULL;
-    p->instrs = instrs;
-    struct lvn_instr *i = &instrs[p->n_instrs++];
+    if (!lvn_list_reserve(&p->instrs, &p->instrs_capacity, p->n_instrs + 1, sizeof *p->instrs)) return NULL;
+    struct lvn_instr *i = &p->instrs[p->n_instrs++];
     *i = (struct lvn_instr){
         .phase = phase, .id = id, .op = lvn_op(id, p->real), .block = LVN_BLOCK_OUTSIDE, .scratch = LVN_NO_OPERAND};
     for (int k = 0; k < LVN_MAX_IN; k++) i->in[k] = i->din[k] = LVN_NO_OPERAND;

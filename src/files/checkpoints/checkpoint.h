@@ -2,8 +2,10 @@
  * evaluation, generation and export read them.
  *
  * Writing: all files are written to a hidden directory `.step-N.tmp-PID` next to it and fsynced; `state/manifest.json`
- * with sizes and checksums of all others is last; then one rename makes it step-N, and the parent is fsynced. After a
- * kill at any point the old checkpoints, or the old ones and the new one, exist. `last` and `best` are symbolic links,
+ * with sizes and checksums of all others is last; then one rename makes it step-N, and the parent is fsynced. A step-N
+ * that exists is exchanged for it (RENAME_EXCHANGE), or, where that is not supported, first renamed to a hidden name,
+ * which lvn_checkpoint_clean() restores after a kill between the two renames. So after a kill at any point the old
+ * checkpoints, or the old ones and the new one, exist. `last` and `best` are symbolic links,
  * replaced by rename (files with the name if links are not supported). Removal first renames to a hidden name. Reading
  * verifies: the manifest must exist, and every size and checksum must match. The caller decides which files and tensors
  * a checkpoint contains. One process writes to a directory; others may read at any time. */

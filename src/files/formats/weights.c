@@ -295,7 +295,7 @@ void lvn_weights_close(struct lvn_weights *weights)
     *weights = (struct lvn_weights){0};
 }
 
-void lvn_weights_drop(const struct lvn_weights *weights)
+void lvn_weights_evict(const struct lvn_weights *weights)
 {
     for (int i = 0; i < weights->n_files; i++) {
         const struct lvn_weights_file *file = &weights->file[i];

@@ -43,7 +43,7 @@ LVN_CHECKED enum lvn_status lvn_weights_open(struct lvn_weights *weights, const 
 bool lvn_weights_exist(const char *directory);
 void lvn_weights_close(struct lvn_weights *weights);
 /* Drop the pages of the files that were read from memory: lvn_file_map_drop(). */
-void lvn_weights_drop(const struct lvn_weights *weights);
+void lvn_weights_evict(const struct lvn_weights *weights);
 /* NULL if there is no tensor of that name. */
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, const char *name);
 /* Copies a matrix in packed blocks to memory for lvn_blocks_bytes(), rows in the order of row_of: row r of the result

@@ -94,17 +94,18 @@ static double f1(const struct lvn_metric_sums *s)
     return score_classes(s, f1_of);
 }
 
-/* --- of numbers, from the sums of levin_regression_sums() --- */
+/* --- regression metrics --- */
 
 struct regression {
-    double n;                                            /* samples */
-    long double sum[LVN_SUM_COUNT];                      /* see enum lvn_regression_sum */
-    long double residual, spread, of_predictions, joint; /* sums of (p - t)^2, (t - mean t)^2, (p - mean p)^2, and
-                                                            (p - mean p)(t - mean t); spread and of_predictions
-                                                            are 0 if all values are equal up to rounding */
+    double n;                       /* samples */
+    long double sum[LVN_SUM_COUNT]; /* see enum lvn_regression_sum */
+    long double ss_residual;        /* sum of (p - t)^2 */
+    long double ss_total;           /* sum of (t - mean t)^2; 0: all are equal up to rounding */
+    long double ss_predictions;     /* sum of (p - mean p)^2; 0: all are equal up to rounding */
+    long double covariance;         /* sum of (p - mean p)(t - mean t) */
 };
 
-/* The sum that levin_regression_sums() has split into digits. */
+/* Converts an exact sum from its limbs (levin_regression_sums()). */
 static long double value_of(const double *limb)
 {
     long double x = 0;
@@ -115,10 +116,10 @@ static long double value_of(const double *limb)
 /* The sum of (x - mean x)^2 from the sums of x^2 and of x. Both terms are rounded before the subtraction, so the
  * difference of equal values is noise: it counts as 0 where the standard deviation is below an fp32 rounding of the
  * mean. */
-static long double spread_of(long double squares, long double sum, long double n)
+static long double sum_of_squares(long double squares, long double sum, long double n)
 {
-    const long double of_mean = sum * sum / n, spread = squares - of_mean;
-    return spread > ldexpl(of_mean, -48) ? spread : 0;
+    const long double of_mean = sum * sum / n, difference = squares - of_mean;
+    return difference > ldexpl(of_mean, -48) ? difference : 0;
 }
 
 static struct regression regression_of(const struct lvn_metric_sums *s)
@@ -126,10 +127,10 @@ static struct regression regression_of(const struct lvn_metric_sums *s)
     struct regression m = {.n = s->counts[0]};
     for (int i = 0; i < LVN_SUM_COUNT; i++) m.sum[i] = value_of(s->counts + 1 + i * LVN_LIMBS);
     const long double t = m.sum[LVN_SUM_T], p = m.sum[LVN_SUM_P], n = m.n;
-    m.residual = m.sum[LVN_SUM_PP] - 2 * m.sum[LVN_SUM_PT] + m.sum[LVN_SUM_TT];
-    m.spread = spread_of(m.sum[LVN_SUM_TT], t, n);
-    m.of_predictions = spread_of(m.sum[LVN_SUM_PP], p, n);
-    m.joint = m.sum[LVN_SUM_PT] - p * t / n;
+    m.ss_residual = m.sum[LVN_SUM_PP] - 2 * m.sum[LVN_SUM_PT] + m.sum[LVN_SUM_TT];
+    m.ss_total = sum_of_squares(m.sum[LVN_SUM_TT], t, n);
+    m.ss_predictions = sum_of_squares(m.sum[LVN_SUM_PP], p, n);
+    m.covariance = m.sum[LVN_SUM_PT] - p * t / n;
     return m;
 }
 
@@ -139,20 +140,20 @@ static double mae(const struct lvn_metric_sums *s)
     return m.n > 0 ? (double)(m.sum[LVN_SUM_ABS] / m.n) : NAN;
 }
 
-/* The coefficient of determination: 1 - residual / spread. 1 is a perfect prediction, 0 that of the mean; NaN if all
- * numbers are equal. */
+/* The coefficient of determination: 1 - ss_residual / ss_total. 1 is a perfect prediction, 0 that of the mean; NaN if
+ * all numbers are equal. */
 static double r2(const struct lvn_metric_sums *s)
 {
     const struct regression m = regression_of(s);
-    return m.n > 0 && m.spread > 0 ? (double)(1 - m.residual / m.spread) : NAN;
+    return m.n > 0 && m.ss_total > 0 ? (double)(1 - m.ss_residual / m.ss_total) : NAN;
 }
 
 /* Pearson's correlation of predictions and numbers; NaN if either are all equal. */
 static double pearson(const struct lvn_metric_sums *s)
 {
     const struct regression m = regression_of(s);
-    const bool varies = m.spread > 0 && m.of_predictions > 0;
-    return m.n > 0 && varies ? (double)(m.joint / sqrtl(m.spread * m.of_predictions)) : NAN;
+    const bool varies = m.ss_total > 0 && m.ss_predictions > 0;
+    return m.n > 0 && varies ? (double)(m.covariance / sqrtl(m.ss_total * m.ss_predictions)) : NAN;
 }
 
 /* --- the table --- */

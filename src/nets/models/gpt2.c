@@ -9,8 +9,8 @@
  * back into the residual stream N(0, 0.02 / sqrt(2 n_layer)).
  *
  * All three are saved in Hugging Face's format. This format has no models without biases: they are written with zero
- * biases and a note in the object `levin` of config.json, so that they load back exactly. Left out: an MLP whose
- * width is not 4 n_embd.
+ * biases and a note in the object `levin` of config.json, so that they load back exactly. Not supported: an MLP
+ * whose width is not 4 n_embd.
  * (Radford et al.: "Language models are unsupervised multitask learners", 2019.) */
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* keys.h - a model's configuration through the keys of its family: get, set and check values, resolve defaults.
  *
- * Called by settings, model_io and the commands. Left out: config.json (model_io/model_config.h). */
+ * Called by settings, model_io and the commands. See model_io/model_config.h for config.json. */
 #ifndef LVN_KEYS_H
 #define LVN_KEYS_H
 

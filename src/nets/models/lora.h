@@ -9,7 +9,7 @@
  *
  * Called by model.c, model_io and train. With lora->tokens some rows of the embedding are trained as a
  * parameter of their own (PEFT's trainable_token_indices): the model, and a head that is tied to the embedding, use a
- * copy of the table with these rows. Left out: low-rank adapters of embeddings and of heads. */
+ * copy of the table with these rows. Not supported: LoRA adapters of embeddings and of heads. */
 #ifndef LVN_LORA_H
 #define LVN_LORA_H
 

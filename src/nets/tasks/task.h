@@ -2,8 +2,8 @@
  *
  * A task is a row of the table in task.c. It names the label field of the data and builds the loss; metrics for the
  * task (metrics/metric.h) add their counts to the graph. A loss is a sum; its divisor is counted on the host, over all
- * ranks, before the first backward. Called by model_io, inference and train. Left out: reducing sums over micro-batches
- * and ranks. */
+ * ranks, before the first backward. Called by model_io, inference and train. Its callers reduce sums over
+ * micro-batches and ranks. */
 #ifndef LVN_TASK_H
 #define LVN_TASK_H
 

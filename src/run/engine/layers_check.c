@@ -7,7 +7,7 @@
 #include "passes/program.h"
 
 enum {
-    FEW_LAYERS = 1000, /* this many layers are always allowed */
+    ALWAYS_ALLOWED = 1000, /* number of layers that is not checked */
     /* An estimate per graph node: forward and backward instruction, the one for validation, bound calls, and unused
      * list capacity. */
     INSTRS_PER_NODE = 5,
@@ -20,12 +20,12 @@ struct size {
 
 static enum lvn_status size_of(const struct lvn_model_config *c, int64_t layers, struct size *out)
 {
-    struct lvn_model_config few = *c;
+    struct lvn_model_config small = *c;
     struct lvn_params *params = lvn_params_new();
     struct levin_graph *g = params ? lvn_graph_new(params, LVN_F32) : NULL;
     enum lvn_status status = g ? LVN_OK : LVN_MEMORY;
-    lvn_model_set(&few, LVN_ROLE_LAYERS, layers);
-    if (g) lvn_model_declare(g, &few);
+    lvn_model_set(&small, LVN_ROLE_LAYERS, layers);
+    if (g) lvn_model_declare(g, &small);
     if (g) status = lvn_graph_status(g);
     if (status == LVN_OK) *out = (struct size){lvn_params_total(params), g->n_nodes};
     lvn_graph_free(g);
@@ -38,7 +38,7 @@ enum lvn_status lvn_layers_check(const struct lvn_model_config *c, int64_t weigh
     const int64_t layers = lvn_model_value(c, LVN_ROLE_LAYERS), available = lvn_memory_available();
     char count[LVN_NUMBER_TEXT], needed[LVN_NUMBER_TEXT], free_text[LVN_NUMBER_TEXT];
     struct size one, two;
-    if (layers <= FEW_LAYERS || available <= 0) return LVN_OK;
+    if (layers <= ALWAYS_ALLOWED || available <= 0) return LVN_OK;
     LVN_TRY(size_of(c, 1, &one));
     LVN_TRY(size_of(c, 2, &two));
     const double parameters = (double)one.parameters + (double)(two.parameters - one.parameters) * (double)(layers - 1);

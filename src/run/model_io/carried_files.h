@@ -2,8 +2,8 @@
  * need generation_config.json, tokenizer.model or chat templates.
  *
  * Training and `levin export` call it. Their names are listed by stores/store.h. Files of a tokenizer that was opened
- * are written by whoever opened it, as it may be another one than the folder's (tokenizers/tokenizer.h). Left out: all
- * other files (weights in other formats, README.md, programs). */
+ * are written by whoever opened it, as it may be another one than the folder's (tokenizers/tokenizer.h). All
+ * other files (weights in other formats, README.md, programs) are not copied. */
 #ifndef LVN_CARRIED_FILES_H
 #define LVN_CARRIED_FILES_H
 

@@ -356,7 +356,7 @@ enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t
     lvn_checksum_init(&c);
     for (int i = 0; i < p->weights.n; i++) {
         add_weight(&c, &p->weights.tensor[i]);
-        lvn_weights_drop(&p->weights);
+        lvn_weights_evict(&p->weights);
     }
     if (p->base) {
         uint64_t base;

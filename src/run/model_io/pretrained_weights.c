@@ -396,7 +396,7 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
         if (status == LVN_OK) status = load_parameter(p, n, &w, plain, to.p, wide, scratch);
         enum lvn_status closed = lvn_parameter_close(&w, &to, status == LVN_OK);
         if (status == LVN_OK) status = closed;
-        for (const struct lvn_pretrained *file = p; file; file = file->base) lvn_weights_drop(&file->weights);
+        for (const struct lvn_pretrained *file = p; file; file = file->base) lvn_weights_evict(&file->weights);
     }
     free(scratch);
     free(wide);

@@ -356,9 +356,10 @@ enum lvn_status lvn_settings_environment(struct levin_settings *s)
 
 /* --- writing --- */
 
-/* Left out: values that were neither given nor derived; a batch size that follows from batch_size_per_device; the end
- * of a schedule that follows from max_steps, so that it moves with it when the run is resumed; and limits if none was
- * given: max_epochs 1 is derived again, unless a limit is given when the run is resumed. */
+/* These are not written: values that were neither given nor derived; a batch size that follows from
+ * batch_size_per_device; the end of a schedule that follows from max_steps, so that it moves with it when the run is
+ * resumed; and limits if none was given: max_epochs 1 is derived again, unless a limit is given when the run is
+ * resumed. */
 static bool is_written(const struct levin_settings *s, const struct lvn_option *o)
 {
     enum lvn_option_id id = o->id;

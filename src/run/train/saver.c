@@ -63,7 +63,7 @@ void lvn_saver_init(struct lvn_saver *s)
     pthread_cond_init(&s->changed, NULL);
 }
 
-void lvn_saver_target(struct lvn_saver *s, const struct lvn_saver_target *target)
+void lvn_saver_set_target(struct lvn_saver *s, const struct lvn_saver_target *target)
 {
     s->target = *target;
     s->codec = *target->snapshot.codec;

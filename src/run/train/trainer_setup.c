@@ -606,7 +606,7 @@ static enum lvn_status open_callbacks(struct trainer *trainer)
                                             .callbacks = &trainer->callbacks,
                                             .context = &trainer->context,
                                             .dir = &trainer->opened.run_dir};
-    lvn_saver_target(&trainer->running.saver, &target);
+    lvn_saver_set_target(&trainer->running.saver, &target);
     return lvn_callbacks_open(&trainer->callbacks, &trainer->context, trainer->opened.snapshot.callbacks);
 }
 

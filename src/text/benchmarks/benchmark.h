@@ -4,8 +4,8 @@
  * (benchmark_harness.c), and a folder in the form of the CORE bundle (benchmark_core.c). Both become items: each item
  * is a list of token sequences that begin with the same tokens, and of each sequence the last tokens are scored.
  * Prompts, few-shot examples, tokens and metrics are those of lm-evaluation-harness 0.4 and of nanochat's core_eval.py.
- * Called by `levin evaluate --tasks`; inference/scoring.h computes the log-likelihoods. Left out: tasks that generate
- * text. */
+ * Called by `levin evaluate --tasks`; inference/scoring.h computes the log-likelihoods. Not supported: tasks that
+ * generate text. */
 #ifndef LVN_BENCHMARK_H
 #define LVN_BENCHMARK_H
 

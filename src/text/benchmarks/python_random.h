@@ -1,8 +1,8 @@
 /* python_random.h - the random numbers of Python's `random`, by which other programs choose few-shot examples.
  *
  * The generator is the Mersenne Twister (Matsumoto and Nishimura, "Mersenne Twister: a 623-dimensionally
- * equidistributed uniform pseudo-random number generator", 1998), seeded as Random(seed) of CPython. Left out:
- * everything but shuffle and sample. For all other purposes levin uses base/random.h. */
+ * equidistributed uniform pseudo-random number generator", 1998), seeded as Random(seed) of CPython. It has
+ * only shuffle and sample. For all other purposes levin uses base/random.h. */
 #ifndef LVN_PYTHON_RANDOM_H
 #define LVN_PYTHON_RANDOM_H
 

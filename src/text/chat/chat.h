@@ -2,7 +2,7 @@
  *
  * A struct lvn_chat is a tokenizer with a chat template; it is read-only and shared by threads. The template is the
  * model's (chat_template.jinja, or chat_template in tokenizer_config.json), a built-in one or a file. Rows are read by
- * chat_row.h, encoded by chat_encode.h. Left out: files (the callers read them). */
+ * chat_row.h, encoded by chat_encode.h. The callers read files. */
 #ifndef LVN_CHAT_H
 #define LVN_CHAT_H
 

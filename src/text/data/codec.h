@@ -1,6 +1,6 @@
 /* codec.h - text to token ids and back for a model: by characters, by a tokenizer, or not at all (ids only).
  *
- * Called by data sets, inference and the commands. Left out: how a tokenizer works (tokenizers/tokenizer.h). */
+ * Called by data sets, inference and the commands. See tokenizers/tokenizer.h for tokenizers. */
 #ifndef LVN_CODEC_H
 #define LVN_CODEC_H
 

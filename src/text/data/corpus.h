@@ -3,7 +3,7 @@
  * Called by text_prepare.c: one reader fills batches of some megabytes from an archive reader, any thread encodes a
  * batch, and the batches are written in their order. Batch boundaries depend on the files alone. A document longer than
  * a batch is cut at a position that does not change its ids. A small archive within an archive is one batch, unpacked
- * by the thread that encodes it. Left out: reading files (formats/archive_reader.h), writing ids (text_write.h). */
+ * by the thread that encodes it. formats/archive_reader.h reads files; text_write.h writes ids. */
 #ifndef LVN_CORPUS_H
 #define LVN_CORPUS_H
 

@@ -1,4 +1,4 @@
-/* data_fetch.h - downloads data from a store. Called by lvn_dataset_open(). Left out: stores (stores/store.h). */
+/* data_fetch.h - downloads data from a store. Called by lvn_dataset_open(). See stores/store.h for stores. */
 #ifndef LVN_DATA_FETCH_H
 #define LVN_DATA_FETCH_H
 

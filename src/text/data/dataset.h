@@ -7,7 +7,7 @@
  * the samples of a batch and reads them here.
  *
  * Files are memory-mapped and stay open until lvn_dataset_close(). An open data set is read-only: any number of threads
- * may read samples. Left out: batches, downloads (data/data_fetch.h). */
+ * may read samples. See loader.h for batches, data_fetch.h for downloads. */
 #ifndef LVN_DATASET_H
 #define LVN_DATASET_H
 
@@ -32,7 +32,7 @@ struct lvn_data_options {
     bool for_evaluation;       /* nothing is trained: splits may be short, and splits unused in training are opened */
     int64_t block_size;        /* tokens of a window; 0: unknown, lengths are not checked */
     int64_t vocab_size;        /* of an existing model or a requested one; 0: set from the data */
-    int64_t classes;           /* of an existing model; 0: as many as the data have */
+    int64_t classes;           /* of an existing model; 0: the number in the data */
     const char *class_names;   /* of these, each ended by a NUL; NULL: they have no names; borrowed */
     const char *class_advice;  /* what to do if a label is none of these; NULL: nothing */
     const struct lvn_vocab *vocabulary;          /* chars: of an existing model; NULL: made from the text */

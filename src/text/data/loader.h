@@ -2,7 +2,7 @@
  *
  * A batch is a pure function of (seed, step, row): the loader keeps no position, so a resumed run needs the step number
  * alone, and any split of the rows over ranks and micro-batches gives the same batch. Called by train, inference and
- * prefetch.h. Left out: reading ahead.
+ * prefetch.h, which reads ahead.
  *
  *   permutation   every epoch uses each sample once, in a new random order; a stream is first cut into adjacent
  *                 windows, beginning at a new random offset

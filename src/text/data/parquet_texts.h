@@ -1,6 +1,6 @@
 /* parquet_texts.h - Parquet files among the files with texts: which files of a folder are read, and the texts of a
- * column. Called by everything that reads texts from files (corpus.h, texts/). Left out: the format
- * (formats/parquet/parquet.h). */
+ * column. Called by everything that reads texts from files (corpus.h, texts/). See
+ * formats/parquet/parquet.h for the format. */
 #ifndef LVN_PARQUET_TEXTS_H
 #define LVN_PARQUET_TEXTS_H
 

@@ -1,5 +1,5 @@
 /* resumable_file.h - a file that several runs append to: buffered and checksummed, and truncated to the length that the
- * last state recorded. Called by text_write.c. Left out: recording that state. */
+ * last state recorded. Called by text_write.c. The caller records that state. */
 #ifndef LVN_RESUMABLE_FILE_H
 #define LVN_RESUMABLE_FILE_H
 

@@ -18,7 +18,7 @@
  * Files are mapped, not copied; on a network file system windows of them are read (small ones as a whole). Files up to
  * 256 MiB are scanned at once for ids beyond the vocabulary; in larger ones each window is checked when it is read. The
  * size of the vocabulary is the model's; for a new model that of the sidecar, meta.pkl or header; if none has it,
- * 50304, or, if an id is beyond that, the largest id + 1. Left out: big-endian machines. */
+ * 50304, or, if an id is beyond that, the largest id + 1. Big-endian machines are not supported. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

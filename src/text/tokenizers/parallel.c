@@ -13,7 +13,7 @@ enum { ERROR_TEXT = 1024 };
 struct job {
     struct lvn_encoders *e;
     const uint8_t *text;
-    int64_t *cut; /* [n_slices + 1] */
+    int64_t *boundary; /* [n_slices + 1] */
     enum lvn_encoding mode;
     atomic_int_fast64_t next;
     atomic_int failed;
@@ -62,22 +62,23 @@ static void work(void *argument, int thread, int n_threads)
         int64_t i = atomic_fetch_add(&j->next, 1);
         if (i >= j->e->n_slices || atomic_load(&j->failed)) return;
         j->e->slice[i].n = 0;
-        enum lvn_status status =
-            lvn_encode(j->e->encoder[thread], j->text + j->cut[i], j->cut[i + 1] - j->cut[i], j->mode, &j->e->slice[i]);
+        enum lvn_status status = lvn_encode(j->e->encoder[thread], j->text + j->boundary[i],
+                                            j->boundary[i + 1] - j->boundary[i], j->mode, &j->e->slice[i]);
         if (status == LVN_OK || atomic_exchange(&j->failed, 1)) continue;
         j->status = status; /* of the first failure; the message is in this thread's error record */
         snprintf(j->error, sizeof j->error, "%s", levin_error_text());
     }
 }
 
-static enum lvn_status make_cuts(struct lvn_encoders *e, const uint8_t *p, int64_t n, int64_t **cuts)
+static enum lvn_status slice_text(struct lvn_encoders *e, const uint8_t *p, int64_t n, int64_t **boundaries)
 {
     int64_t max = n / LVN_SLICE_BYTES + 2, k = 0;
-    int64_t *cut = *cuts = lvn_malloc(sizeof *cut * (size_t)(max + 1));
-    if (!cut) return LVN_MEMORY;
+    int64_t *boundary = *boundaries = lvn_malloc(sizeof *boundary * (size_t)(max + 1));
+    if (!boundary) return LVN_MEMORY;
     bool whole = !lvn_tokenizer_can_cut(e->t);
-    for (cut[0] = 0; cut[k] < n; k++)
-        cut[k + 1] = whole || n - cut[k] <= LVN_SLICE_BYTES ? n : lvn_split_safe(p, n, cut[k] + LVN_SLICE_BYTES);
+    for (boundary[0] = 0; boundary[k] < n; k++)
+        boundary[k + 1] =
+            whole || n - boundary[k] <= LVN_SLICE_BYTES ? n : lvn_split_safe(p, n, boundary[k] + LVN_SLICE_BYTES);
     e->n_slices = k;
     if (k <= e->capacity) return LVN_OK;
     struct lvn_ids *slice = lvn_realloc(e->slice, sizeof *slice * (size_t)k);
@@ -95,7 +96,7 @@ enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64
     e->n_slices = 0;
     *used = !more ? bytes : lvn_tokenizer_can_cut(e->t) ? lvn_split_safe_last(text, bytes) : 0;
     if (*used == 0) return LVN_OK;
-    enum lvn_status status = make_cuts(e, text, *used, &j.cut);
+    enum lvn_status status = slice_text(e, text, *used, &j.boundary);
     if (status == LVN_OK) {
         int threads = e->n_slices < e->n_threads ? (int)e->n_slices : e->n_threads;
         if (threads == 1)
@@ -104,6 +105,6 @@ enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64
             lvn_team_run(threads, work, &j);
         if (j.failed) status = lvn_fail(j.status, "%s", j.error);
     }
-    free(j.cut);
+    free(j.boundary);
     return status;
 }

@@ -25,9 +25,9 @@ struct lvn_token_map {
     uint64_t mask;
 };
 
-/* Reads {"token": id}; FORMAT if a token or an id is not unique. `name` and the scan's text must outlive the map.
- * lvn_token_map_release() must follow, after a failure too. */
 enum { LVN_TOKENS_MAX = 1 << 24 };
+/* Reads {"token": id}; FORMAT if a token or an id is not unique. `name` and the scan's text must outlive the map.
+ * Always call lvn_token_map_release() afterwards, even after a failure. */
 enum lvn_status lvn_token_map_read(struct lvn_token_map *m, struct lvn_json_scan *scan) LVN_CHECKED;
 /* The id of a token; -1: none. */
 int32_t lvn_token_map_find(const struct lvn_token_map *m, const char *text);

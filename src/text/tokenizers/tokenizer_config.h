@@ -3,8 +3,8 @@
  *
  * They add tokens, name the special ones, and change how some classes of transformers encode text. Each key of
  * tokenizer_config.json is a row of a table: read, compared (a value that transformers obeys and levin does not is a
- * warning), or without effect. Where versions of transformers differ, levin follows version 5. Left out: chat
- * templates, which are read by chat/chat.c. */
+ * warning), or without effect. Where versions of transformers differ, levin follows version 5. chat/chat.c
+ * reads chat templates. */
 #ifndef LVN_TOKENIZER_CONFIG_H
 #define LVN_TOKENIZER_CONFIG_H
 

@@ -1,16 +1,16 @@
 /* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients for comparison
  * with other programs. inference/evaluation.h does the work; for --tasks see evaluate_tasks.h. */
-#include "cli/args.h"
-#include "inference/evaluation.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/list.h"
+#include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/cli_ranks.h"
 #include "cli/evaluate/evaluate_tasks.h"
 #include "cli/model_arg.h"
+#include "inference/evaluation.h"
 #include "setup/setup.h"
 
 /* Prediction and losses of a sample. */
@@ -131,7 +131,7 @@ static json_t *class_names(const struct lvn_model_config *c, int64_t n)
 }
 
 /* Lines of a text as strings. */
-static json_t *sentences(const char *text)
+static json_t *lines_of(const char *text)
 {
     json_t *list = json_array();
     for (size_t n; *text; text += n + 1) {
@@ -156,7 +156,7 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
                       r->skipped == 1 ? "" : "s", r->skipped == 1 ? "is" : "are", (int)strcspn(r->skipped_rows, "\n"),
                       r->skipped_rows);
         lvn_cli_add(c, "skipped", json_integer(r->skipped));
-        lvn_cli_add(c, "skipped_rows", sentences(r->skipped_rows)); /* the lists below have no entry for these */
+        lvn_cli_add(c, "skipped_rows", lines_of(r->skipped_rows)); /* the lists below have no entry for these */
     }
     lvn_cli_add(c, "split", json_string(lvn_split_names[r->split]));
     for (int i = 0; i < r->n_metrics; i++) {

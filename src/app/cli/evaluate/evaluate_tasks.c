@@ -1,6 +1,7 @@
 /* evaluate_tasks.c - see evaluate_tasks.h. benchmarks/benchmark.h reads the tasks, inference/scoring.h computes; here
  * are options, the table, --json and the file of --items. */
 #include "cli/evaluate/evaluate_tasks.h"
+#include "cli/cli_ranks.h"
 
 #include <math.h>
 #include <string.h>

@@ -61,7 +61,12 @@ enum lvn_status lvn_parquet_bytes_at(const struct lvn_parquet *p, int64_t at, vo
 enum lvn_thrift_type {
     LVN_THRIFT_TRUE = 1,
     LVN_THRIFT_FALSE = 2,
-    LVN_THRIFT_BINARY = 8,
+    LVN_THRIFT_BYTE,
+    LVN_THRIFT_I16,
+    LVN_THRIFT_I32,
+    LVN_THRIFT_I64,
+    LVN_THRIFT_DOUBLE,
+    LVN_THRIFT_BINARY,
     LVN_THRIFT_LIST,
     LVN_THRIFT_SET,
     LVN_THRIFT_MAP,

@@ -1,6 +1,6 @@
 /* parquet_thrift.c - Thrift's compact protocol, in which Parquet files describe themselves; see parquet_private.h.
  *
- * Errors are collected: after one every read gives 0 and every struct ends, so callers check `bad` once. */
+ * Errors are collected: after an error every read returns 0 and every struct ends, so callers check `bad` once. */
 #include "formats/parquet/parquet_private.h"
 
 enum { DEPTH = 64 };
@@ -42,8 +42,8 @@ bool lvn_thrift_next(struct lvn_thrift *t, int *id, int *type)
 
 int64_t lvn_thrift_int(struct lvn_thrift *t, int type)
 {
-    if (type < 3 || type > 6) t->bad = true;
-    return type == 3 ? (int8_t)byte(t) : zigzag(t);
+    if (type < LVN_THRIFT_BYTE || type > LVN_THRIFT_I64) t->bad = true;
+    return type == LVN_THRIFT_BYTE ? (int8_t)byte(t) : zigzag(t);
 }
 
 bool lvn_thrift_bool(struct lvn_thrift *t, int type)
@@ -109,15 +109,15 @@ void lvn_thrift_skip(struct lvn_thrift *t, int type)
     case LVN_THRIFT_TRUE:
     case LVN_THRIFT_FALSE:
         break;
-    case 3:
+    case LVN_THRIFT_BYTE:
         skip_bytes(t, 1);
         break;
-    case 4:
-    case 5:
-    case 6:
+    case LVN_THRIFT_I16:
+    case LVN_THRIFT_I32:
+    case LVN_THRIFT_I64:
         varint(t);
         break;
-    case 7:
+    case LVN_THRIFT_DOUBLE:
         skip_bytes(t, 8);
         break;
     case LVN_THRIFT_BINARY:

@@ -1,5 +1,5 @@
-/* prepare.h - writes a data set of one stream as token files. Called by `levin prepare`. Left out: texts that need a
- * tokenizer (text_prepare.h). */
+/* prepare.h - writes a data set of one stream as token files. Called by `levin prepare`. See text_prepare.h for
+ * texts that need a tokenizer. */
 #ifndef LVN_PREPARE_H
 #define LVN_PREPARE_H
 

@@ -1,5 +1,5 @@
 /* token_shards.h - cuts a complete token file into shards, train-00000.bin and so on. Called by the writers of
- * `levin prepare --shard-size`. Left out: reading shards (data/sources/shard_list.h). */
+ * `levin prepare --shard-size`. data/sources/shard_list.h reads shards. */
 #ifndef LVN_TOKEN_SHARDS_H
 #define LVN_TOKEN_SHARDS_H
 

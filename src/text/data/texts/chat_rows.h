@@ -3,7 +3,7 @@
  *
  * Rows are encoded in groups, by all threads, and delivered in their order, so the result is the same for every number
  * of threads. A row that cannot be used is delivered with its error: "FILE:LINE: ...". The rows of a file have one form
- * (chat/chat_row.h). The whole text of a .jsonl file is never in memory. Left out: opening files. */
+ * (chat/chat_row.h). The whole text of a .jsonl file is never in memory. The callers open files. */
 #ifndef LVN_CHAT_ROWS_H
 #define LVN_CHAT_ROWS_H
 

@@ -1,5 +1,5 @@
 /* source_files.h - the files of a data path, local or in a store, and a checksum of all that determines their ids.
- * Called by kinds of data whose texts are encoded into the cache (encoded_cache.h). Left out: reading them. */
+ * Called by kinds of data whose texts are encoded into the cache (encoded_cache.h). The callers read them. */
 #ifndef LVN_SOURCE_FILES_H
 #define LVN_SOURCE_FILES_H
 

@@ -19,7 +19,7 @@ enum {
     FIRST_MARK = 0x300, /* all code points below are in NFC */
 };
 
-/* The lower case of first, first + step, ... last is `add` further; some have a second code point. */
+/* Code points first, first + step, ..., last: lower case is the code point + add; some have a second code point. */
 static const struct lower {
     uint32_t first, last, step;
     int32_t add;

@@ -105,8 +105,8 @@ static inline const struct lvn_char *lvn_char(uint32_t code)
     return &lvn_chars[lvn_char_blocks[lvn_char_block[code / 128]][code % 128]];
 }
 
-/* Bytes of the grapheme cluster at p[0, n), n > 0. Left out: rules GB9c and GB12, which only extend clusters of six
- * bytes and more. (Unicode Standard Annex 29.) */
+/* Bytes of the grapheme cluster at p[0, n), n > 0. Rules GB9c and GB12, which only extend clusters of six bytes and
+ * more, are not applied. (Unicode Standard Annex 29.) */
 int64_t lvn_grapheme(const uint8_t *p, int64_t n);
 
 /* The class of the character at p < end; *bytes: its length. */
