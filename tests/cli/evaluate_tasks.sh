@@ -8,11 +8,17 @@ mkdir t
 cp "$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama3/tokenizer.json" t
 echo '{"bos_token": "<|begin_of_text|>", "eos_token": {"content": "<|endoftext|>"}}' >t/tokenizer_config.json
 make_text
-for kind in gpt2 llama; do
+train() { # train KIND OPTION...: a run of that name
+    local kind=$1
+    shift
     code 0 "$LEVIN" train --data.kind=documents --data.path=text.txt --data.tokenizer=t --model.kind=$kind --model.n_layer=2 \
         --model.n_head=2 --model.n_embd=32 --model.block_size=128 --trainer.batch_size=4 --trainer.max_steps=60 \
-        --trainer.limit_val_batches=1 --run_dir=$kind
-done
+        --trainer.limit_val_batches=1 --run_dir=$kind "$@"
+}
+train gpt2
+train llama
+train mistral --model.sliding_window=20 # hidden tokens do not count in a window
+train nanochat                          # and are not the token before the first one of an answer
 data() { printf 'dataset_path: json\ndataset_kwargs: {data_files: {test: %s}}\ntest_split: test\n' "$1"; }
 metrics='metric_list: [{metric: acc}, {metric: acc_norm, aggregation: mean, higher_is_better: true}]'
 
@@ -87,7 +93,7 @@ for item in items:
     checked += 1
 assert checked == n, checked
 P
-for kind in gpt2 llama; do
+for kind in gpt2 llama mistral nanochat; do
     code 0 "$LEVIN" evaluate $kind "${tasks[@]}" --items=$kind.items --json
     json '[t["task"] for t in d["tasks"]] == ["choice", "blank", "last", "page"] and d["tasks"][0]["items"] == 21'
     json 'd["tasks"][0]["truncated"] > 0 and d["tasks"][1]["truncated"] == d["tasks"][2]["truncated"] == 0'
@@ -138,7 +144,7 @@ P
 # --- a text before all items: it is run once for those of a row ---
 echo -n "$(head -c 150 text.txt | tr -c 'a-zA-Z' ' ' | tr -s ' ')" >before
 sed "s/^task:.*/task: shared/; s/^num_fewshot.*/num_fewshot: 0/; s/^description:.*/description: '$(cat before)'/" shots.yaml >shared.yaml
-for kind in gpt2 llama; do
+for kind in gpt2 mistral nanochat llama; do
     code 0 "$LEVIN" evaluate $kind --tasks=shared.yaml --items=shared.items
     silent_about "do not fit" out
     read -r tokens run < <(tr -d , <out | sed -n 's/.* items with \([0-9]*\) tokens.* which \([0-9]*\) were.*/\1 \2/p')
