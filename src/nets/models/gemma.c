@@ -221,7 +221,6 @@ static const struct lvn_file files[] = {
     {NULL, NULL, 0},
 };
 
-// clang-format off
 static const struct lvn_file gguf_files[] = {
     LVN_GGUF_LLAMA_FILES(0, LVN_FILE_PLUS_ONE),
     {"blk.*.post_attention_norm.weight", "model.layers.*.post_attention_layernorm.weight", LVN_FILE_PLUS_ONE},
@@ -240,8 +239,8 @@ static const struct lvn_gguf_key gguf_keys[] = {
 };
 // clang-format on
 
-/* llama.cpp scales scores by a head's size, but of the models with 27 billion parameters, which it knows by the number
- * of their layers, by n_embd / n_head. */
+/* llama.cpp scales scores by 1 / sqrt(head size), except in the models with 27 billion parameters, which it recognizes
+ * by their number of layers: there by 1 / sqrt(n_embd / n_head). */
 static void derive_gguf(void *fields)
 {
     struct gemma *c = fields;
@@ -281,7 +280,6 @@ static const struct lvn_key_value tiny[] = {{"n_layer", 3},     {"n_head", 4},  
 
 /* --- the models --- */
 
-// clang-format on
 static const struct lvn_head gemma2_heads[] = LVN_DECODER_HEADS("Gemma2", "Gemma2");
 static const struct lvn_head gemma3_heads[] = LVN_DECODER_HEADS("Gemma3", "Gemma3Text");
 

@@ -67,10 +67,10 @@ struct lvn_member {
 };
 
 /* member_thread.c */
-void *lvn_member_thread(void *heartbeat); /* the heartbeat thread */
+void *lvn_member_thread(void *member); /* the heartbeat thread */
 /* Seconds between heartbeats: longer with many ranks, because the server receives them all. */
 double lvn_member_heartbeat_interval(double timeout, int size);
-void *lvn_member_status_thread(void *heartbeat); /* the thread that writes status.json */
+void *lvn_member_status_thread(void *member); /* the thread that writes status.json */
 /* member_status.c: write status.json; false if that fails. */
 bool lvn_member_write_status(struct lvn_member *member);
 /* The caller holds the lock: update this rank's row in member->peer. */
