@@ -192,7 +192,7 @@ static enum lvn_status run_all(const struct workload *w, int threads, int64_t to
 
 static bool add_type(struct types *types, const char *name)
 {
-    for (int type = (int)LVN_GGML_END - 1; type >= 0 && types->n < TYPES; type--) {
+    for (int type = (int)LVN_DTYPE_END - 1; type >= 0 && types->n < TYPES; type--) {
         if (type == LVN_DTYPE_COUNT || strcasecmp(lvn_dtype_name((enum lvn_dtype)type), name) != 0) continue;
         types->type[types->n++] = (enum lvn_dtype)type;
         return true;

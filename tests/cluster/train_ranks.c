@@ -124,7 +124,7 @@ int main(int argc, char **argv)
     struct lvn_ranks *ranks = NULL;
     if (argc < 2) return 2;
     enum lvn_status status = settings(&s, argc, argv);
-    status = lvn_ranks_open(&ranks, &s, NULL, status);
+    status = lvn_ranks_open(&ranks, &s.values, NULL, status);
     if (status == LVN_OK) status = train(argv[1], &s, ranks);
     if (status != LVN_OK && lvn_ranks_is_reporter(ranks, status)) fprintf(stderr, "error: %s\n", levin_error_text());
     lvn_ranks_close(ranks);
