@@ -1,5 +1,5 @@
 /* test_cuda.c - covers: src/core/backend/cuda/cuda.c src/core/backend/cuda/cuda_device.c
- * src/core/backend/cuda/captured_run.c src/core/backend/cuda/products.c src/core/backend/gpu/gpu_program.c
+ * src/core/backend/cuda/captured_run.c src/core/backend/cuda/cublaslt.c src/core/backend/gpu/gpu_program.c
  *
  * The backend cuda over the doubles of its driver, of NVRTC and of cuBLASLt: every call fails once, everything is
  * released, incompatible versions are refused, a captured run is replayed.

@@ -112,11 +112,11 @@ static enum lvn_status end_graph(struct lvn_gpu_program *p, struct captured_run 
     run->recording = false;
     LVN_CUDA_DO(d, lvn_cuda.capture_end(d->work, &g), "capturing a step");
     struct action *a = action_new(run, GRAPH);
-    int answer = a ? lvn_cuda.graph_prepare(&a->graph, g, 0) : 0;
-    if (a && answer) a->graph = NULL;
+    int result = a ? lvn_cuda.graph_prepare(&a->graph, g, 0) : 0;
+    if (a && result) a->graph = NULL;
     (void)lvn_cuda.graph_free(g);
     if (!a) return LVN_MEMORY;
-    LVN_CUDA_DO(d, answer, "making a step's graph");
+    LVN_CUDA_DO(d, result, "making a step's graph");
     return LVN_OK;
 }
 
@@ -144,7 +144,7 @@ static enum lvn_status interrupt(struct lvn_gpu_program *p, struct captured_run 
 static enum lvn_status record_collective(struct lvn_gpu_program *p, struct captured_run *run, const struct lvn_instr *i,
                                          const struct lvn_collectives *collectives)
 {
-    if (!lvn_gpu_carries(p, collectives)) return interrupt(p, run, COMMUNICATE, i);
+    if (!lvn_gpu_has_device_comm(p, collectives)) return interrupt(p, run, COMMUNICATE, i);
     LVN_TRY(begin_graph(p, run));
     return lvn_gpu_communicate(p, i, collectives, false);
 }

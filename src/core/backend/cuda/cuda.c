@@ -3,14 +3,14 @@
  * Launches are those of backend/gpu. A run is captured once for each number of micro-batches, as graphs that are
  * interrupted where the host has something to do (a collective, the hook before the update), and then replayed
  * (captured_run.c). docs/gpu-evidence.md lists what has run on a real GPU. See cuda_device.c for memory, streams and
- * the queues of communication libraries, modules.c and nvrtc.c for compiling, products.c for cuBLASLt. */
+ * the queues of communication libraries, modules.c and nvrtc.c for compiling, cublaslt.c for cuBLASLt. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/cuda/captured_run.h"
+#include "backend/cuda/cublaslt.h"
 #include "backend/cuda/modules.h"
 #include "backend/cuda/nvrtc.h"
-#include "backend/cuda/products.h"
 #include "base/arena.h"
 #include "base/text.h"
 
@@ -201,7 +201,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
  * it first uses it, and a network plug-in may then allocate memory, which a capture forbids. */
 static bool connects(struct lvn_gpu_program *p, const struct lvn_execution *execution)
 {
-    if (p->communicated || !execution->collectives || !lvn_gpu_carries(p, execution->collectives)) return false;
+    if (p->communicated || !execution->collectives || !lvn_gpu_has_device_comm(p, execution->collectives)) return false;
     return p->communicated = true;
 }
 

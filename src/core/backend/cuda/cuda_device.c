@@ -83,9 +83,9 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
 }
 
 /* Ignore errors of releasing, because the resources of a lost device are freed with the process. */
-static void ignore(int answer)
+static void ignore(int result)
 {
-    (void)answer;
+    (void)result;
 }
 
 static void free_chunks(struct lvn_cuda_chunk *chunk)
@@ -131,14 +131,14 @@ static enum lvn_status alloc_zeroed(lvn_cuda_address *at, struct lvn_cuda_device
     char want[LVN_NUMBER_TEXT], have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT];
     LVN_TRY(lvn_cuda_use(d));
     LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "querying free memory");
-    int answer = lvn_cuda.memory_alloc(at, (size_t)bytes, d->work);
-    if (answer == LVN_CUDA_OUT_OF_MEMORY) *at = 0;
-    LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
+    int result = lvn_cuda.memory_alloc(at, (size_t)bytes, d->work);
+    if (result == LVN_CUDA_OUT_OF_MEMORY) *at = 0;
+    LVN_CHECK(result != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
               "device %d (%s) has %s of %s free, but %s are needed; choose a smaller trainer.micro_batch_size, "
               "model.block_size or model, or end other programs on it (nvidia-smi)",
               d->facts.number, d->facts.name, lvn_bytes_text((int64_t)available, have),
               lvn_bytes_text((int64_t)total, all), lvn_bytes_text(bytes, want));
-    LVN_CUDA_DO(d, answer, "allocating memory");
+    LVN_CUDA_DO(d, result, "allocating memory");
     LVN_CUDA_DO(d, lvn_cuda.memory_zero(*at, 0, (size_t)bytes, d->work), "clearing memory");
     return LVN_OK;
 }
@@ -383,15 +383,15 @@ static enum lvn_status wait_for_stream(const struct lvn_cuda_device *d, struct l
 {
     enum { YIELD_POLLS = 2000, POLLS_PER_CHECK = 200 };
     const struct timespec nap = {.tv_nsec = 20000};
-    int answer = lvn_cuda.stream_query(s);
-    for (int64_t n = 1; answer == LVN_CUDA_NOT_READY; n++, answer = lvn_cuda.stream_query(s)) {
+    int result = lvn_cuda.stream_query(s);
+    for (int64_t n = 1; result == LVN_CUDA_NOT_READY; n++, result = lvn_cuda.stream_query(s)) {
         if (n % POLLS_PER_CHECK == 0) LVN_TRY(check_all(d));
         if (n < YIELD_POLLS)
             sched_yield();
         else
             nanosleep(&nap, NULL);
     }
-    LVN_CUDA_DO(d, answer, "computing");
+    LVN_CUDA_DO(d, result, "computing");
     return check_all(d);
 }
 

@@ -23,7 +23,7 @@ enum {
 };
 
 struct lvn_cuda_loaded_module; /* modules.h */
-struct lvn_cuda_products;      /* products.h */
+struct lvn_cuda_products;      /* cublaslt.h */
 struct lvn_cuda_queue;
 
 /* A pinned buffer of LVN_CUDA_CHUNK bytes. */
@@ -100,7 +100,7 @@ static inline lvn_cuda_address lvn_cuda_address_of(const struct lvn_memory *m, i
 /* Make the device's context current in the calling thread. */
 enum lvn_status lvn_cuda_use(const struct lvn_cuda_device *d) LVN_CHECKED;
 /* LVN_CUDA_TRY() for a call on this device. */
-#define LVN_CUDA_DO(d, answer, action) LVN_CUDA_TRY(answer, action, (d)->facts.number)
+#define LVN_CUDA_DO(d, result, action) LVN_CUDA_TRY(result, action, (d)->facts.number)
 
 /* Value of a boolean environment variable: on or 1, off or 0. If it is unset or has another value (logged): `fallback`.
  */

@@ -27,7 +27,7 @@ struct lvn_library lvn_library_cuda = {
     .version = version};
 
 /* Sticky errors: the process can no longer use the device; a restart may succeed. */
-static bool is_lost(int answer)
+static bool is_lost(int result)
 {
     static const int lost[] = {LVN_CUDA_ECC,
                                LVN_CUDA_UNAVAILABLE,
@@ -45,32 +45,32 @@ static bool is_lost(int answer)
                                721,
                                999 /* not known */};
     for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
-        if (answer == lost[i]) return true;
+        if (result == lost[i]) return true;
     return false;
 }
 
-enum lvn_status lvn_cuda_answer(int answer, const char *action, int number)
+enum lvn_status lvn_cuda_answer(int result, const char *action, int number)
 {
     const char *name = NULL, *text = NULL;
     char where[32] = "";
-    if (answer == 0) return LVN_OK;
-    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error without a name";
-    if (lvn_cuda.error_text(answer, &text) || !text) text = "not explained";
+    if (result == 0) return LVN_OK;
+    if (lvn_cuda.error_name(result, &name) || !name) name = "an error without a name";
+    if (lvn_cuda.error_text(result, &text) || !text) text = "not explained";
     if (number >= 0) snprintf(where, sizeof where, " on device %d", number);
-    LVN_CHECK(answer != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
+    LVN_CHECK(result != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
               "%s%s: the device is out of memory (%s); choose a smaller trainer.micro_batch_size, "
               "model.block_size or model, or end other programs on it (nvidia-smi)",
               action, where, name);
     LVN_CHECK(
-        answer != LVN_CUDA_UNAVAILABLE, COMM,
+        result != LVN_CUDA_UNAVAILABLE, COMM,
         "%s%s: another process uses the device, or its compute mode forbids processes (%s); end the other process "
         "(nvidia-smi), or set the default mode (nvidia-smi -c 0)",
         action, where, name);
-    LVN_CHECK(!is_lost(answer), COMM,
+    LVN_CHECK(!is_lost(result), COMM,
               "%s%s: the device was lost: %s (%d, %s); the last checkpoint is complete. If a restart does not help, "
               "search the kernel's log for 'Xid'",
-              action, where, name, answer, text);
-    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver returned %s (%d, %s)", action, where, name, answer, text);
+              action, where, name, result, text);
+    LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver returned %s (%d, %s)", action, where, name, result, text);
 }
 
 bool lvn_cuda_driver_supports(int major)
@@ -80,9 +80,9 @@ bool lvn_cuda_driver_supports(int major)
 }
 
 /* The usual remedy if the driver does not start. */
-static const char *cure_of(int answer)
+static const char *cure_of(int result)
 {
-    switch (answer) {
+    switch (result) {
     case LVN_CUDA_STUB:
         return "this file is a toolkit's stub; remove its folder from LD_LIBRARY_PATH";
     case LVN_CUDA_SYSTEM_NOT_READY:
@@ -100,19 +100,19 @@ static enum lvn_status start(void)
 {
     const char *name = NULL;
     LVN_TRY(lvn_library_open(&lvn_library_cuda));
-    int answer = lvn_cuda.init(0);
-    if (answer == 0 || answer == LVN_CUDA_NO_DEVICE) return LVN_OK;
-    if (lvn_cuda.error_name(answer, &name) || !name) name = "an error without a name";
+    int result = lvn_cuda.init(0);
+    if (result == 0 || result == LVN_CUDA_NO_DEVICE) return LVN_OK;
+    if (lvn_cuda.error_name(result, &name) || !name) name = "an error without a name";
     LVN_FAIL(UNSUPPORTED, "the CUDA driver (%s) does not start: %s (%d): %s",
-             lvn_library_path(*(void **)lvn_library_cuda.functions), name, answer, cure_of(answer));
+             lvn_library_path(*(void **)lvn_library_cuda.functions), name, result, cure_of(result));
 }
 
 enum lvn_status lvn_cuda_devices(int *n)
 {
     *n = 0;
     LVN_TRY(start());
-    int answer = lvn_cuda.device_count(n);
-    if (answer != LVN_CUDA_NO_DEVICE) LVN_CUDA_TRY(answer, "counting devices", -1);
+    int result = lvn_cuda.device_count(n);
+    if (result != LVN_CUDA_NO_DEVICE) LVN_CUDA_TRY(result, "counting devices", -1);
     LVN_CHECK(*n > 0, UNSUPPORTED,
               "trainer.accelerator cuda: the driver is installed but finds no device; check nvidia-smi and "
               "CUDA_VISIBLE_DEVICES");

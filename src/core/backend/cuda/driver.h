@@ -121,7 +121,7 @@ enum lvn_status lvn_cuda_devices(int *n) LVN_CHECKED;
 enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number) LVN_CHECKED;
 
 /* Convert a driver result to a status; an error records a message with the action. number: the device; < 0: none. */
-enum lvn_status lvn_cuda_answer(int answer, const char *action, int number) LVN_CHECKED;
-#define LVN_CUDA_TRY(answer, action, number) LVN_TRY(lvn_cuda_answer(answer, action, number))
+enum lvn_status lvn_cuda_answer(int result, const char *action, int number) LVN_CHECKED;
+#define LVN_CUDA_TRY(result, action, number) LVN_TRY(lvn_cuda_answer(result, action, number))
 
 #endif

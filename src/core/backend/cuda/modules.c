@@ -117,14 +117,14 @@ static enum lvn_status load(struct lvn_cuda_device *d, const struct job *j)
     memcpy(k->key, j->key, strlen(j->key) + 1);
     k->next = d->modules;
     d->modules = k;
-    int answer = lvn_cuda.module_load(&k->module, j->image);
-    if (answer) k->module = NULL;
+    int result = lvn_cuda.module_load(&k->module, j->image);
+    if (result) k->module = NULL;
     LVN_CHECK(
-        answer != LVN_CUDA_UNSUPPORTED_PTX, UNSUPPORTED,
+        result != LVN_CUDA_UNSUPPORTED_PTX, UNSUPPORTED,
         "%s: device %d (%s) is newer than NVRTC, and the driver is too old for the PTX that NVRTC compiles for it; "
         "install a newer nvidia-cuda-nvrtc or a newer driver",
         j->module->source, d->facts.number, d->facts.name);
-    LVN_TRY_WHILE(lvn_cuda_answer(answer, "loading kernels", d->facts.number), "loading the kernels of '%s'",
+    LVN_TRY_WHILE(lvn_cuda_answer(result, "loading kernels", d->facts.number), "loading the kernels of '%s'",
                   j->module->source);
     return LVN_OK;
 }

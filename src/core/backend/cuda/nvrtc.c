@@ -80,8 +80,8 @@ enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int ca
 {
     int n = 0, list[64], newest = 0, oldest = 1000;
     LVN_TRY(lvn_library_open(&lvn_library_nvrtc));
-    int answer = nvrtc.n_architectures(&n);
-    LVN_CHECK(answer == 0 && n > 0 && n <= (int)(sizeof list / sizeof *list) && nvrtc.architectures(list) == 0,
+    int result = nvrtc.n_architectures(&n);
+    LVN_CHECK(result == 0 && n > 0 && n <= (int)(sizeof list / sizeof *list) && nvrtc.architectures(list) == 0,
               UNSUPPORTED, "%s does not report which devices it compiles for", version());
     for (int i = 0; i < n; i++) {
         if (list[i] == capability) {
@@ -105,15 +105,15 @@ enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int ca
 static enum lvn_status get_image(struct lvn_nvrtc_image *out, program p)
 {
     out->n = 0;
-    int answer = out->ptx ? nvrtc.ptx_bytes(p, &out->n) : nvrtc.cubin_bytes(p, &out->n);
-    LVN_CHECK(answer == 0 && out->n > 0, UNSUPPORTED, "NVRTC returned no result: %s", nvrtc.error_text(answer));
+    int result = out->ptx ? nvrtc.ptx_bytes(p, &out->n) : nvrtc.cubin_bytes(p, &out->n);
+    LVN_CHECK(result == 0 && out->n > 0, UNSUPPORTED, "NVRTC returned no result: %s", nvrtc.error_text(result));
     out->bytes = lvn_calloc(out->n + 1, 1);
     if (!out->bytes) return LVN_MEMORY;
-    answer = out->ptx ? nvrtc.ptx(p, out->bytes) : nvrtc.cubin(p, out->bytes);
-    if (answer == 0) return LVN_OK;
+    result = out->ptx ? nvrtc.ptx(p, out->bytes) : nvrtc.cubin(p, out->bytes);
+    if (result == 0) return LVN_OK;
     free(out->bytes);
     out->bytes = NULL;
-    LVN_FAIL(UNSUPPORTED, "NVRTC returned no image: %s", nvrtc.error_text(answer));
+    LVN_FAIL(UNSUPPORTED, "NVRTC returned no image: %s", nvrtc.error_text(result));
 }
 
 /* The first line of the log that contains "error", otherwise its first line. */
@@ -140,15 +140,15 @@ static enum lvn_status compile(struct lvn_nvrtc_image *out, program p, const cha
     snprintf(target, sizeof target, "--gpu-architecture=%s", architecture);
     list[n++] = target;
     for (; options && *options && n < MAX; options++) list[n++] = *options;
-    int answer = nvrtc.compile(p, n, list);
+    int result = nvrtc.compile(p, n, list);
     if (nvrtc.log_bytes(p, &bytes)) bytes = 0;
     *log = lvn_calloc(bytes + 1, 1);
     if (!*log) return LVN_MEMORY;
     if (bytes > 0 && nvrtc.log(p, *log)) **log = '\0';
-    if (answer) {
+    if (result) {
         int length = first_line(*log, &line);
         LVN_FAIL(UNSUPPORTED, "%s: the kernel does not compile for %s (%s: %s): %.*s", name, architecture, version(),
-                 nvrtc.error_text(answer), length, line);
+                 nvrtc.error_text(result), length, line);
     }
     out->ptx = !strncmp(architecture, "compute_", 8);
     return get_image(out, p);
@@ -163,8 +163,8 @@ enum lvn_status lvn_nvrtc_compile(struct lvn_nvrtc_image *out, const char *name,
     if (log) *log = NULL;
     LVN_TRY(lvn_library_open(&lvn_library_nvrtc));
     snprintf(file, sizeof file, "%s.k", name);
-    int answer = nvrtc.create(&p, source, file, 0, NULL, NULL);
-    LVN_CHECK(answer == 0, UNSUPPORTED, "%s: NVRTC rejected the source: %s", name, nvrtc.error_text(answer));
+    int result = nvrtc.create(&p, source, file, 0, NULL, NULL);
+    LVN_CHECK(result == 0, UNSUPPORTED, "%s: NVRTC rejected the source: %s", name, nvrtc.error_text(result));
     enum lvn_status status = compile(out, p, name, architecture, options, &copy);
     nvrtc.destroy(&p);
     if (log)

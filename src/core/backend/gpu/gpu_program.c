@@ -224,7 +224,7 @@ static void start_directly(struct lvn_gpu_program *p, const struct lvn_instr *i,
     collectives->start(collectives->context, i, &s->direct, d);
 }
 
-bool lvn_gpu_carries(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives)
+bool lvn_gpu_has_device_comm(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives)
 {
     return collectives->carries && collectives->carries(collectives->context, p->base.device);
 }
@@ -461,7 +461,7 @@ static enum lvn_status launch(struct lvn_gpu_program *p, const struct lvn_launch
         LVN_TRY(lvn_gpu_launch_all(p, w->instr));
     else if (execution->collectives)
         LVN_TRY(lvn_gpu_communicate(p, w->instr, execution->collectives,
-                                    execution->launched || !lvn_gpu_carries(p, execution->collectives)));
+                                    execution->launched || !lvn_gpu_has_device_comm(p, execution->collectives)));
     if (!execution->launched) return LVN_OK;
     LVN_TRY(d->backend->wait(d));
     execution->launched(execution->context, w);

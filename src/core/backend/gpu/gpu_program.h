@@ -106,7 +106,7 @@ void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant);
 
 /* --- collectives --- */
 /* Do the collectives work on the memory of the program's device? */
-bool lvn_gpu_carries(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives);
+bool lvn_gpu_has_device_comm(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives);
 /* Start or finish a collective on device memory, or, if `staged`, through host memory. */
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
                                     const struct lvn_collectives *collectives, bool staged) LVN_CHECKED;

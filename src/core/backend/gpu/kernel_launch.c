@@ -175,7 +175,7 @@ void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...)
 /* --- matrix multiplication by the vendor's library (cuBLASLt), if the device has one ---
  *
  * The host halves of operations (NAME.k) call lvn_gpu_product(), which decides whether the library can compute a
- * multiplication and launches what is needed around it. The backend calls the library (cuda/products.c).
+ * multiplication and launches what is needed around it. The backend calls the library (cuda/cublaslt.c).
  *
  * A library requires both operands in one type. If 16-bit multiplication is allowed (struct lvn_call), fp32 operands,
  * such as the parameters in mixed precision, are first rounded into scratch, once per instruction for all of its

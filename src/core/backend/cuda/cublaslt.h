@@ -1,11 +1,11 @@
-/* products.h - matrix multiplication by cuBLASLt, opened at run time: the struct lvn_gpu_library of
+/* cublaslt.h - matrix multiplication by cuBLASLt, opened at run time: the struct lvn_gpu_library of
  * backend/gpu/kernel_launch.c.
  *
  * The algorithm for a shape, types and alignment is chosen once per device, by the library's heuristics and never by
  * timing, among algorithms that sum along K in one piece or add partial sums in a fixed order. So a device gives the
  * same bits in every run and on every rank, as long as the library is the same. */
-#ifndef LVN_CUDA_PRODUCTS_H
-#define LVN_CUDA_PRODUCTS_H
+#ifndef LVN_CUDA_CUBLASLT_H
+#define LVN_CUDA_CUBLASLT_H
 
 #include "backend/cuda/cuda_device.h"
 #include "backend/gpu/gpu_program.h"

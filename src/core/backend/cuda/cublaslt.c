@@ -1,11 +1,11 @@
-/* products.c - see products.h.
+/* cublaslt.c - see cublaslt.h.
  *
  * cuBLASLt's matrices are column-major: a row-major matrix here is a transposed one there, so c^T = b^T a^T is
  * computed, and the library's `a` is our b. This file declares what it uses of the library.
  *
  * Sources: NVIDIA's cuBLAS documentation ("Using the cuBLASLt API", "Results reproducibility"). GELU is the tanh
  * approximation. Attribute numbers and sizes are those of versions 11 to 13. */
-#include "backend/cuda/products.h"
+#include "backend/cuda/cublaslt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +18,14 @@
 struct algorithm {
     uint64_t opaque[8];
 };
-struct answer {
+struct heuristic {
     struct algorithm algorithm;
     size_t scratch;
     int status; /* the rest is valid if this is 0 */
     float waves;
     int none[4];
 };
-_Static_assert(sizeof(struct answer) == 96, "as cublasLtMatmulHeuristicResult_t");
+_Static_assert(sizeof(struct heuristic) == 96, "as cublasLtMatmulHeuristicResult_t");
 
 typedef void *handle, *operation, *layout, *preference;
 
@@ -45,7 +45,7 @@ typedef void *handle, *operation, *layout, *preference;
       "cublasLtMatmulPreferenceSetAttribute")                                                                          \
     F(int, preference_free, (preference p), "cublasLtMatmulPreferenceDestroy")                                         \
     F(int, choose,                                                                                                     \
-      (handle h, operation o, layout a, layout b, layout c, layout d, preference p, int wanted, struct answer *to,     \
+      (handle h, operation o, layout a, layout b, layout c, layout d, preference p, int wanted, struct heuristic *to,  \
        int *n),                                                                                                        \
       "cublasLtMatmulAlgoGetHeuristic")                                                                                \
     F(int, multiply,                                                                                                   \
@@ -80,9 +80,9 @@ enum { SCRATCH = 4 << 20, SCRATCH_HOPPER = 32 << 20 };
 
 static int version_of(int number[3])
 {
-    int answer = 0;
-    for (int k = 0; k < 3 && !answer; k++) answer = blas.property(k, &number[k]);
-    return answer;
+    int result = 0;
+    for (int k = 0; k < 3 && !result; k++) result = blas.property(k, &number[k]);
+    return result;
 }
 
 static const char *version(void)
@@ -121,27 +121,27 @@ struct lvn_library lvn_library_cublaslt = {
 
 /* --- answers --- */
 
-static enum lvn_status check(const struct lvn_cuda_device *d, int answer, const char *action)
+static enum lvn_status check(const struct lvn_cuda_device *d, int result, const char *action)
 {
     static const char *const names[] = {
         [1] = "not initialized",    [3] = "allocation failed", [7] = "invalid value",
         [8] = "not for this GPU",   [11] = "mapping failed",   [13] = "execution failed",
         [14] = "an internal error", [15] = "not supported",    [16] = "license error"};
     const int n = (int)(sizeof names / sizeof *names);
-    const char *name = answer > 0 && answer < n && names[answer] ? names[answer] : "an error without a name";
-    if (answer == 0) return LVN_OK;
-    LVN_CHECK(answer != 3, MEMORY,
+    const char *name = result > 0 && result < n && names[result] ? names[result] : "an error without a name";
+    if (result == 0) return LVN_OK;
+    LVN_CHECK(result != 3, MEMORY,
               "%s on device %d: %s could not allocate memory (3); choose a smaller trainer.micro_batch_size", action,
               d->facts.number, version());
     LVN_CHECK(
-        answer != 13, COMM,
+        result != 13, COMM,
         "%s on device %d: the device was lost: %s returned %s (%d); the last checkpoint is complete. If a restart "
         "does not help, search the kernel's log for 'Xid'",
-        action, d->facts.number, version(), name, answer);
+        action, d->facts.number, version(), name, result);
     LVN_FAIL(UNSUPPORTED, "%s on device %d: %s returned %s (%d); LEVIN_CUBLASLT=off uses levin's own kernels instead",
-             action, d->facts.number, version(), name, answer);
+             action, d->facts.number, version(), name, result);
 }
-#define DO(d, answer, action) LVN_TRY(check(d, answer, action))
+#define DO(d, result, action) LVN_TRY(check(d, result, action))
 
 /* --- choosing algorithms --- */
 
@@ -212,15 +212,15 @@ static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lv
 
 static enum lvn_status query_algorithm(const struct lvn_cuda_products *l, struct chosen *c)
 {
-    struct answer a = {.status = NOT_SUPPORTED};
+    struct heuristic a = {.status = NOT_SUPPORTED};
     int n = 0;
     if (c->product.gelu && c->product.c_ld % 8)
         return LVN_OK; /* the auxiliary output requires rows of a multiple of 8 */
     LVN_TRY(describe(l, c));
     LVN_TRY(prefer(l, &c->product));
-    int answer = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
-    if (answer == NOT_SUPPORTED || (answer == 0 && n == 0)) return LVN_OK;
-    DO(l->device, answer, "querying an algorithm");
+    int result = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
+    if (result == NOT_SUPPORTED || (result == 0 && n == 0)) return LVN_OK;
+    DO(l->device, result, "querying an algorithm");
     c->found = a.status == 0;
     c->algorithm = a.algorithm;
     c->scratch = (int64_t)a.scratch;
@@ -302,12 +302,12 @@ static const char *why_unusable(const struct lvn_cuda_device *d, char text[200])
 static enum lvn_status begin(struct lvn_cuda_products *l)
 {
     const uint32_t reductions = REDUCTION_COMPUTE_TYPE;
-    int answer = blas.create(&l->h);
-    if (answer) l->h = NULL;
-    DO(l->device, answer, "opening cuBLASLt");
-    answer = blas.preference_new(&l->p);
-    if (answer) l->p = NULL;
-    DO(l->device, answer, "opening cuBLASLt");
+    int result = blas.create(&l->h);
+    if (result) l->h = NULL;
+    DO(l->device, result, "opening cuBLASLt");
+    result = blas.preference_new(&l->p);
+    if (result) l->p = NULL;
+    DO(l->device, result, "opening cuBLASLt");
     DO(l->device, blas.preference_set(l->p, REDUCTIONS, &reductions, sizeof reductions), "opening cuBLASLt");
     return LVN_OK;
 }
