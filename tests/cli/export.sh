@@ -57,7 +57,7 @@ code 2 "$LEVIN" export hf other
 one_error
 says "'other' already contains a model" err
 code 2 "$LEVIN" export hf run
-says "'run' is the folder of a run" err
+says "'run' is a run's folder" err
 check [ ! -e run/config.json ]
 code 2 "$LEVIN" export hf new --format=onnx
 one_error
