@@ -6,6 +6,8 @@
 #ifndef LVN_GGML_CPU_H
 #define LVN_GGML_CPU_H
 
+#if defined(__AVX2__)
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -231,4 +233,5 @@ static bool ggml_widen(const struct lvn_blocks *b, const void *p, int64_t row, i
     return true;
 }
 
+#endif
 #endif
