@@ -27,7 +27,7 @@ for family in $(decoders | grep -v '^nanogpt$\|^mingpt$') llama-yarn; do
     code 0 "$LEVIN" export model hf
     code 0 "$LEVIN" export model m.gguf
     says "parameters as gguf, F32" out
-    says "it has no tokenizer, as the model has none" out
+    says "the file has no tokenizer, because the model has none" out
     check [ ! -e m.gguf.part ]
     code 0 "$LEVIN" export m.gguf back
     case $family in gemma*) ;; *) same_file hf/model.safetensors back/model.safetensors ;; esac
