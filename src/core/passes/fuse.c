@@ -120,6 +120,8 @@ static bool fuse_norm(struct fusing *f, struct lvn_instr *norm)
 {
     struct lvn_instr *add = made_by(f, &norm->in[0], LVN_OP_add);
     if (!add || read_between(f, add, norm, &add->out[0])) return false;
+    /* A view of the sum, such as heads that are normalized, has other rows. */
+    if (!lvn_desc_same_shape(&norm->in[0].desc, &add->out[0].desc)) return false;
     struct lvn_instr *dropout = made_by(f, &add->in[1], LVN_OP_dropout);
     if (dropout && !read_once(f, &dropout->out[0])) dropout = NULL;
     const struct lvn_instr before = *norm;
