@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "base/arena.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 struct bound {
     struct lvn_bound base;
@@ -44,6 +45,7 @@ static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, 
     } else {
         lvn_cpu_call(i->kernel, lvn_calls_of(r->calls, i), thread, n_threads);
         lvn_team_barrier();
+        if (thread == 0) lvn_work_done(1); /* a micro-batch of a large model takes many minutes on a small machine */
     }
     if (!r->execution->launched) return true;
     if (thread == 0) r->execution->launched(r->execution->context, w);
