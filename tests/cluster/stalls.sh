@@ -71,11 +71,11 @@ for try in 1 2 3; do # a long packet of the MPI's own sum, which does not report
     ip link set v3 mtu 1500
     for i in 1 2 3; do on $i ip link set dev eth0 gso_max_segs 65535; done
     nobody_left
-    grep -qE "^error: .*(; all have the same progress|are in their own computation)" err || break
+    grep -qE "^error: .*(; all have the same progress|are computing)" err || break
 done
 # rank 2 waits as well, or it could send all its messages before the others missed it, and has more progress
 [ -n "${lossless:-}" ] ||
-    told ', since step [0-9]+: .*; (rank [01] on h[12] and rank 2 on h3 wait for each other: check the link between them|rank [0-2] on h[1-3] is in .*|.*messages of rank (2 on h3 do not reach rank [01] on h[12]|[01] on h[12] do not reach rank 2 on h3): check the link between them|.*messages do not reach (rank 2 on h3: check its links|all of ranks [012],[012]: check their links))'
+    told ', since step [0-9]+: .*; (rank [01] on h[12] and rank 2 on h3 wait for each other: check the link between them|rank [0-2] on h[1-3] is .*|.*messages of rank (2 on h3 do not reach rank [01] on h[12]|[01] on h[12] do not reach rank 2 on h3): check the link between them|.*messages do not reach (rank 2 on h3: check its links|all of ranks [012],[012]: check their links))'
 
 # a file of the rank that reports, and that has the server; no levin launch
 arguments sample "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=4
@@ -84,7 +84,7 @@ pid=$!
 wait_rows sample 20
 echo yes >sample/samples.txt.still
 ended
-told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on [^ ]+ is in a sample'
+told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on [^ ]+ is busy: a sample'
 nobody_left
 
 # status.json itself is in that file system: its thread hangs, and all messages appear nevertheless
@@ -97,7 +97,7 @@ first=$(on 1 pgrep -x -n levin)
 until stand_still "folder/.status.json.tmp-$first" 2>/dev/null; do rm -f held; done
 echo yes >folder/samples.txt.still
 ended
-told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 is in a sample'
+told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 is busy: a sample'
 rm "folder/.status.json.tmp-$first"
 nobody_left
 
@@ -116,5 +116,5 @@ arguments data "${keys[@]}" --data.kind=chars --model.kind=nanogpt
 on 1 "${launch[@]}" "${all[@]}" >out 2>err &
 pid=$!
 ended
-told ': ranks 1,2 wait in an agreement; rank 0 on h1 is in opening the data'
+told ': ranks 1,2 wait in an agreement; rank 0 on h1 is busy: opening the data'
 nobody_left

@@ -188,7 +188,7 @@ static void note_library(struct levin_settings *s)
 {
     static const enum lvn_option_id ids[] = {LVN_OPT_trainer_mpi_library, LVN_OPT_trainer_nccl_library};
     s->foreign_library = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 1; i >= 0; i--) { /* of both, the first is noted */
         const char *const *value = field_of(s, lvn_option_by_id(ids[i]));
         if (s->origin[ids[i]].source == LVN_SOURCE_RUN && **value) s->foreign_library = ids[i];
     }
