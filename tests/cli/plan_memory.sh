@@ -49,6 +49,7 @@ small=(--model.init=small.gguf --data.kind=chars) large=(--model.init=large.gguf
 compare gguf 1 "${adapters[@]}"
 # joining the other ranks briefly takes more memory than a tiny run, and less than a small one
 small=(--model.n_layer=2 --model.n_head=4 --model.n_embd=256 --model.block_size=256)
+large=(--model.n_layer=6 --model.n_head=6 --model.n_embd=384 --model.block_size=256)
 ! mpi_here openmpi || compare zero1 2 --trainer.strategy=zero1
 ! mpi_here openmpi || compare zero2 2 --trainer.strategy=zero2
 # with an embedding that is much larger than everything else, which is saved without a copy
