@@ -84,12 +84,11 @@ struct lvn_found {
     const char *path, *val_path, *test_path, *tokenizer;
 };
 
-struct lvn_values {
-#define LVN_TOP(field, ...) const char *field;
+/* A struct for the options of each part, lvn_values_*: those of `trainer`, of `optimizer` and so on. */
 #define LVN_PART(name, ...) struct lvn_values_##name {
 #define LVN_PART_END(name)                                                                                             \
     }                                                                                                                  \
-    name;
+    ;
 #define LVN_INT(part, field, ...) int64_t field;
 #define LVN_REAL(part, field, ...) double field;
 #define LVN_PAIR(part, field, ...) double field[2];
@@ -101,10 +100,15 @@ struct lvn_values {
 #define LVN_AMOUNT(part, field, ...) struct lvn_amount field;
 #include "options/options_each.h"
 
+struct lvn_values {
+#define LVN_TOP(field, ...) const char *field;
+#define LVN_PART_END(name) struct lvn_values_##name name;
+#include "options/options_each.h"
+
     struct lvn_found found;
     int64_t ranks; /* of the run; 0: not known */
-    enum lvn_option_id
-        foreign_library; /* a library that only the settings of a run name, perhaps another user's; 0: none */
+    /* The option of a library that only the settings of a run name, perhaps another user's; 0: none. */
+    enum lvn_option_id foreign_library;
     union lvn_option_value family[LVN_FAMILY_KEYS]; /* [id - LVN_OPT_COUNT], see options.h */
 };
 
