@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-/* Set c->settings.ranks to the number of ranks that were started, as far as the environment tells. */
+/* Set c->settings.ranks to the number of ranks that the environment says were started; unknown: it stays as it is. */
 void lvn_cli_count_ranks(struct lvn_cli *c);
 /* For collective commands: lvn_cli_settings(), then join the other ranks (c->ranks). If reading fails on any rank, all
  * ranks get the status of the lowest one that failed, and rank 0 alone prints. */

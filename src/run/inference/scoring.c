@@ -124,7 +124,7 @@ static int64_t longest_of(const struct lvn_benchmarks *b)
     return longest;
 }
 
-/* Units of an item: its sequences, as many as a row has place for. */
+/* Units of an item: its sequences, as many as fit into a row. */
 static void add_units(struct scorer *s, struct lvn_benchmark_item *item)
 {
     struct unit *u = NULL;

@@ -18,6 +18,10 @@
 
 extern char **environ;
 
+/* s->family is s->values.family: settings.h repeats the members of struct lvn_values in their order. */
+_Static_assert(offsetof(struct levin_settings, family) == offsetof(struct lvn_values, family),
+               "struct levin_settings repeats struct lvn_values");
+
 static void *field_of(const struct levin_settings *s, const struct lvn_option *o)
 {
     return (char *)(uintptr_t)&s->values + o->offset;

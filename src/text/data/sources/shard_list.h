@@ -59,7 +59,7 @@ struct lvn_bad_shard {
     const char *path, *reason;
     int64_t tokens;
 };
-/* The k-th one in the order in which they were found; false: there are not so many. */
+/* The k-th one in the order in which they were found; false: there are fewer. */
 bool lvn_shard_list_bad(struct lvn_shard_list *s, int64_t k, struct lvn_bad_shard *out);
 /* Marks a shard, by its file name, as damaged; does nothing if there is no such shard. */
 void lvn_shard_list_mark(struct lvn_shard_list *s, const char *name, const char *reason);
