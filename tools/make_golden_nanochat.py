@@ -24,8 +24,7 @@ def without_padding(tensors):
 
 
 def muon(out):
-    """Updates of matrices (outputs, inputs), without the second moments of rows: with beta2 1 they stay 1. Parameters and
-    gradients are formulas that test_muon.c has, too."""
+    """Updates of matrices (outputs, inputs). Parameters and gradients are formulas that test_muon.c has, too."""
     import torch._dynamo
     torch.compile = lambda *args, **options: lambda f: f
     from nanochat import optim
@@ -36,15 +35,17 @@ def muon(out):
     for outputs, inputs in ((12, 20), (20, 12), (16, 16)):
         n = outputs * inputs
         p = real([math.sin(0.9 * i + 0.5) for i in range(n)]).reshape(1, outputs, inputs)
-        m, ones = torch.zeros_like(p), torch.ones((1, outputs, 1) if outputs >= inputs else (1, 1, inputs), dtype=torch.float64)
+        m = torch.zeros_like(p)
+        second = torch.zeros((1, outputs, 1) if outputs >= inputs else (1, 1, inputs), dtype=torch.float64)
         for t, it in enumerate(steps):
             g = real([math.sin(0.013 * i * i + 0.7 * i + 1.3 * t) * (1 + i % 5) for i in range(n)]).reshape(1, outputs, inputs)
             rise = 0.85 + (0.97 - 0.85) * it / 400
             mu = rise if it < 400 else 0.97 + (0.9 - 0.97) * (it - fall) / (end - fall)
             decay = 0.28 * 0.5 * (1 + math.cos(math.pi * it / end))
-            optim.muon_step_fused(g, p, m, ones, real(mu), real(0.02 * max(1, outputs / inputs) ** 0.5), real(decay), real(1.0),
-                                  5, -1 if outputs >= inputs else -2)
-        cases.append({"outputs": outputs, "inputs": inputs, "parameters": p.flatten().tolist()})
+            optim.muon_step_fused(g, p, m, second, real(mu), real(0.02 * max(1, outputs / inputs) ** 0.5), real(decay),
+                                  real(0.9), 5, -1 if outputs >= inputs else -2)
+        cases.append({"outputs": outputs, "inputs": inputs, "parameters": p.flatten().tolist(),
+                      "second_moments": second.flatten().tolist()})
     torch.Tensor.float = to_fp32
     with open(os.path.join(out, "nanochat-muon.json"), "w") as f:
         json.dump({"steps": steps, "end": end, "fall": fall, "cases": cases}, f)

@@ -86,7 +86,7 @@ ranks 0 4 half --trainer.strategy=fsdp --trainer.micro_batch_size=1 --trainer.fs
 close whole half 1e-2
 
 # --- an optimizer on whole matrices: one rank's bits by every strategy, after moving from any to any, and in groups ---
-mode+=(--optimizer.kind=muon --optimizer.ns_steps=4)
+mode+=(--optimizer.kind=muon --optimizer.ns_steps=4 --optimizer.variant=nanochat --schedule.kind=wsd --schedule.decay_steps=6)
 code 0 "$LEVIN" train "${keys[@]}" "${mode[@]}" --trainer.max_steps=6 --run_dir=matrices
 for strategy in ddp zero1 zero2 fsdp; do
     for n in 2 3; do
@@ -101,7 +101,7 @@ says "trainer.fsdp_reshard: false -> true; trainer.fsdp_size: 2 -> 0" err
 moved 4 fsdp 6 --resume --trainer.fsdp_size=2
 same_run matrices moved
 for strategy in ddp zero2; do
-    ranks 0 2 $strategy-matrices --optimizer.kind=muon --trainer.strategy=$strategy --trainer.micro_batch_size=3
+    ranks 0 2 $strategy-matrices --optimizer.kind=muon --optimizer.variant=nanochat --trainer.strategy=$strategy --trainer.micro_batch_size=3
 done
 close ddp-matrices zero2-matrices 1e-4
 

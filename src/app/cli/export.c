@@ -157,7 +157,7 @@ static enum lvn_status read_moment(void *context, const struct lvn_param *p, flo
 {
     const struct moment *m = context;
     const struct lvn_safetensor *stored;
-    LVN_TRY(lvn_stored_find(m->file, m->path, m->prefix, p, &stored));
+    LVN_TRY(lvn_stored_find(m->file, m->path, m->prefix, p, &p->desc, &stored));
     lvn_tensor_to_f32(stored->desc.dtype, stored->data, to, p->count);
     return LVN_OK;
 }
@@ -201,7 +201,8 @@ static enum lvn_status read_training(struct training *t, struct lvn_arena *a, co
     bool all = torch && !strcmp(torch, LVN_TORCH_OPTIMIZER) && !*t->settings.optimizer.groups;
     for (int i = 0; i < n->params->n && all; i++) {
         const struct lvn_safetensor *stored;
-        all = lvn_stored_find(&t->file, path, prefixes[0], n->params->list[i], &stored) == LVN_OK;
+        const struct lvn_param *q = n->params->list[i];
+        all = lvn_stored_find(&t->file, path, prefixes[0], q, &q->desc, &stored) == LVN_OK;
     }
     lvn_error_clear();
     if (!all) return LVN_OK;

@@ -178,7 +178,7 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
     if (!p->groups || !p->blocks || !p->frozen || !start || !number) return LVN_MEMORY;
     p->n_groups = 0;
     p->trainable = (struct lvn_extents){0, start};
-    p->flat_count = p->trainable_count = p->packed_bytes = 0;
+    p->flat_count = p->trainable_count = p->packed_bytes = p->lines_count = 0;
     count_numbers(p, number);
     qsort(p->flat, (size_t)p->n, sizeof(struct lvn_param *), by_layout);
     for (int i = 0; i < p->n; i++) {
@@ -197,6 +197,8 @@ enum lvn_status lvn_params_layout(struct lvn_params *p, enum lvn_decay rule)
         add_to_block(p, q, count);
         if (!q->trainable) continue;
         p->trainable_count = p->flat_count;
+        q->lines_at = p->lines_count;
+        if (lvn_param_is_block_matrix(q)) p->lines_count += aligned(lvn_param_lines(q));
         start[p->trainable.n++] = q->offset;
         add_to_group(p, q, count, number[q->number]);
     }

@@ -68,6 +68,11 @@ struct lvn_param {
     int64_t
         offset; /* elements, in the flat buffers of values, gradients and optimizer state; set by lvn_params_layout() */
     int64_t count; /* elements */
+    /* Of a matrix of a block: its first element in the buffer of moments of lines (lvn_param_lines()), set by
+     * lvn_params_layout(), and the rank of those that share the model that computes its steps, set by the pass sharder.
+     */
+    int64_t lines_at;
+    int owner;
     /* A frozen weight in packed blocks (packed/packed.h), rows of which are outputs: it is in a buffer for all of them,
      * and not in the flat buffers. dtype not packed: none, and the type is that of the flat buffer. */
     enum lvn_dtype packed;
@@ -127,6 +132,7 @@ struct lvn_params {
     int64_t flat_count;           /* elements of a flat buffer of all parameters, without packed ones */
     int64_t packed_bytes;         /* of the buffer of packed parameters */
     int64_t trainable_count;      /* elements of its first part, which holds the trainable parameters */
+    int64_t lines_count;          /* elements of the buffer of moments of lines */
 };
 
 struct lvn_params *lvn_params_new(void); /* NULL: out of memory */
@@ -151,6 +157,13 @@ void lvn_param_init(const struct lvn_param *q, uint64_t seed, int64_t first, int
 static inline bool lvn_param_is_block_matrix(const struct lvn_param *q)
 {
     return q->block >= 0 && q->kind == LVN_WEIGHT && q->desc.rank == 2 && !q->rule.elementwise;
+}
+
+/* The lines of a matrix are its rows, or its columns if these are more or the same number. An optimizer on matrices may
+ * keep a moment of each. */
+static inline int64_t lvn_param_lines(const struct lvn_param *q)
+{
+    return q->desc.dim[0] > q->desc.dim[1] ? q->desc.dim[0] : q->desc.dim[1];
 }
 
 #endif

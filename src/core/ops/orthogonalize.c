@@ -1,7 +1,7 @@
 /* orthogonalize.c - moves all singular values of a matrix close to 1, with the Newton-Schulz iteration.
  *
- * in[0] X (rows,columns), out[0] the same shape; both may be the same memory. Nothing is computed if
- * result->clip_scale is 0.
+ * in[0] X (rows,columns), out[0] the same shape; both may be the same memory. out[1] moments of lines (max(rows,
+ * columns)), updated in place; absent without polar_express. Nothing is computed if result->clip_scale is 0.
  *
  *     X = X / max(|X|, 1e-7)                        |X|: root of the sum of squares
  *     `steps` times:
@@ -12,7 +12,9 @@
  * Both Gram matrices give the same X, so X may also be stored transposed.
  *
  * polar_express: each column of X, an output of the layer, is first scaled to the same norm; each iteration has its own
- * a, b and c; the result is scaled to the norm of an orthogonal matrix.
+ * a, b and c; the result is scaled to the norm of an orthogonal matrix. Then NorMuon (orthogonalize.h): lines are rows
+ * if there are more of them than columns, else columns; for each, the mean square of its elements enters a running mean
+ * by whose root the line is divided; the matrix keeps its norm.
  *
  * Jordan et al.: "Muon: an optimizer for hidden layers in neural networks" (2024),
  * https://kellerjordan.github.io/posts/muon. As in torch.optim.Muon, which multiplies in bf16. */
@@ -31,6 +33,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
               "%s: steps is %lld; polar express has at most %d", s->op, (long long)s->attr->orthogonalize.steps,
               POLAR_STEPS);
     s->out[0] = s->in[0];
+    s->out[1] = LVN_DESC(s->real, s->in[0].dim[s->in[0].dim[0] > s->in[0].dim[1] ? 0 : 1]);
     return LVN_OK;
 }
 
@@ -71,6 +74,25 @@ static void column_squares(const struct matrix *z, const real *x, double *square
     }
 }
 
+/* The last steps of polar express, on its result. squares [lines]: scratch. */
+static void finish_polar(const struct lvn_call *call, const struct matrix *z, double *squares)
+{
+    real *x = call->out[0].p, *moments = call->out[1].p;
+    double before = 0, after = 0;
+    for (int64_t j = 0; j < z->lines; j++) squares[j] = 0;
+    for (int64_t i = 0; i < z->n; i++) squares[z->tall ? i / z->columns : i % z->columns] += (double)x[i] * x[i];
+    const double rescale = polar_rescale(z, squares);
+    for (int64_t j = 0; j < z->lines; j++) {
+        const double all = squares[j] * rescale * rescale;
+        moments[j] = (real)line_moment(z, moments[j], squares[j], rescale);
+        before += all;
+        after += all * line_factor(moments[j]) * line_factor(moments[j]);
+    }
+    const double common = line_common(before, after) * rescale;
+    for (int64_t i = 0; i < z->n; i++)
+        x[i] *= (real)(line_factor(moments[z->tall ? i / z->columns : i % z->columns]) * common);
+}
+
 static void forward(const struct lvn_call *call)
 {
     if (call->result->clip_scale == 0) return;
@@ -78,7 +100,7 @@ static void forward(const struct lvn_call *call)
     const real *from = call->in[0].p;
     const bool polar = call->attr->orthogonalize.polar_express;
     double *column = call->scratch, squares = 0;
-    real *x = call->out[0].p, *y = (real *)(column + z.columns), *gram = y + z.n, *h = gram + z.side * z.side;
+    real *x = call->out[0].p, *y = (real *)(column + z.lines), *gram = y + z.n, *h = gram + z.side * z.side;
     column_squares(&z, from, column);
     const double common = polar_common(z.columns, column);
     for (int64_t i = 0; i < z.n; i++) squares += (double)from[i] * from[i];
@@ -89,16 +111,13 @@ static void forward(const struct lvn_call *call)
         const struct polynomial q = polynomial_of(polar, k);
         iterate(&z, &q, x, y, gram, h);
     }
-    if (!polar) return;
-    column_squares(&z, x, column);
-    const real rescale = (real)polar_rescale(z.columns, z.side, column);
-    for (int64_t i = 0; i < z.n; i++) x[i] *= rescale;
+    if (polar) finish_polar(call, &z, column);
 }
 
 static int64_t scratch(const struct lvn_call *call)
 {
     const struct matrix z = matrix_make(call->in[0].desc);
-    return (z.n + 2 * z.side * z.side) * (int64_t)sizeof(real) + z.columns * (int64_t)sizeof(double);
+    return (z.n + 2 * z.side * z.side) * (int64_t)sizeof(real) + z.lines * (int64_t)sizeof(double);
 }
 
 /* Each iteration multiplies twice with the matrix, and two Gram matrices. */
@@ -109,5 +128,5 @@ static double flops(const struct lvn_call *call)
     return (double)call->attr->orthogonalize.steps * 2.0 * side * (2.0 * n + side * side);
 }
 
-LVN_OPERATION(orthogonalize, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 1,
+LVN_OPERATION(orthogonalize, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2,
               .flops = flops, .spec.scratch = scratch);

@@ -8,10 +8,12 @@
 #include "ops/grad_norm_cpu.h"
 
 /* X and the next X alternate between out[0] and scratch. Scratch: an X, the Gram matrix, H, sums of squares of blocks,
- * and a part for each thread. */
+ * factors of lines, and a part for each thread. */
 struct parts {
     float *x, *next, *gram, *h;
     double *squares;
+    float *factors;
+    bool bf16; /* operands of multiplications may be rounded to bf16 */
     char *threads;
     int64_t thread_bytes;
 };
@@ -45,16 +47,17 @@ static struct lvn_gemm product_x(const struct matrix *z, const float *x, const f
 /* Floats before the threads' parts. */
 static int64_t shared_floats(const struct matrix *z)
 {
-    const int64_t blocks = lvn_norm_blocks(z->n), sums = blocks > z->columns ? blocks : z->columns;
-    return aligned(z->n) + 2 * aligned(z->side * z->side) + aligned(2 * sums);
+    const int64_t blocks = lvn_norm_blocks(z->n), sums = blocks > z->lines ? blocks : z->lines;
+    return aligned(z->n) + 2 * aligned(z->side * z->side) + aligned(2 * sums) + aligned(z->lines);
 }
 
-static int64_t thread_bytes(const struct matrix *z)
+static int64_t thread_bytes(const struct matrix *z, const struct lvn_call *call)
 {
-    const struct lvn_gemm all[] = {gram_of(z, NULL, NULL), product(z->side, z->side, z->side, NULL, NULL, NULL),
-                                   product_x(z, NULL, NULL, NULL)};
+    struct lvn_gemm all[] = {gram_of(z, NULL, NULL), product(z->side, z->side, z->side, NULL, NULL, NULL),
+                             product_x(z, NULL, NULL, NULL)};
     int64_t bytes = 0;
     for (int k = 0; k < 3; k++) {
+        all[k].bf16 = call->product_dtype == LVN_BF16;
         const int64_t one = LVN_ISA_NAME(lvn_gemm).scratch(&all[k]);
         if (one > bytes) bytes = one;
     }
@@ -72,8 +75,10 @@ static struct parts parts_of(const struct matrix *z, const struct lvn_call *call
                           .gram = scratch + n,
                           .h = scratch + n + square,
                           .squares = (double *)(scratch + n + 2 * square),
+                          .bf16 = call->product_dtype == LVN_BF16,
+                          .factors = scratch + shared_floats(z) - aligned(z->lines),
                           .threads = (char *)(scratch + shared_floats(z)),
-                          .thread_bytes = thread_bytes(z)};
+                          .thread_bytes = thread_bytes(z, call)};
 }
 
 /* --- multiplications --- */
@@ -100,6 +105,7 @@ static void add_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j,
 
 static void run(const struct parts *p, struct lvn_gemm g, const struct sum *sum, int thread, int n_threads)
 {
+    g.bf16 = p->bf16;
     g.finish = sum ? add_tile : NULL;
     g.argument = sum;
     LVN_ISA_NAME(lvn_gemm).run(&g, p->threads + thread * p->thread_bytes, thread, n_threads);
@@ -145,6 +151,18 @@ static void column_squares(const struct matrix *z, const float *x, double *squar
         for (int64_t k = j; k < end; k++) squares[k] += (double)x[i * z->columns + k] * x[i * z->columns + k];
 }
 
+static void row_squares(const struct matrix *z, const float *x, double *squares, int64_t i, int64_t end)
+{
+    enum { SUMS = 8 };
+    for (; i < end; i++) {
+        const float *row = x + i * z->columns;
+        double sum[SUMS] = {0};
+        for (int64_t k = 0; k < z->columns; k++) sum[k % SUMS] += (double)row[k] * row[k];
+        squares[i] = 0;
+        for (int k = 0; k < SUMS; k++) squares[i] += sum[k];
+    }
+}
+
 /* Sets x to the operand with columns of equal norm and a norm of a little less than 1. */
 static void equalize(const struct parts *p, const struct matrix *z, const float *from, int thread, int n_threads)
 {
@@ -153,24 +171,40 @@ static void equalize(const struct parts *p, const struct matrix *z, const float 
     column_squares(z, from, p->squares, j, end);
     lvn_team_barrier();
     const double common = polar_common(z->columns, p->squares);
+    for (int64_t k = j; k < end; k++) p->factors[k] = (float)(common / polar_column(p->squares[k]));
     for (int64_t i = 0; i < z->rows; i++)
-        for (int64_t k = j; k < end; k++) {
-            const int64_t at = i * z->columns + k;
-            p->x[at] = from[at] * (float)(common / polar_column(p->squares[k]));
-        }
+        for (int64_t k = j; k < end; k++) p->x[i * z->columns + k] = from[i * z->columns + k] * p->factors[k];
     lvn_team_barrier();
 }
 
-/* Scales x to the norm of an orthogonal matrix. */
-static void rescale(const struct parts *p, const struct matrix *z, int thread, int n_threads)
+/* The last steps, on x; a thread has its lines. */
+static void finish_polar(const struct parts *p, const struct matrix *z, const struct lvn_call *call, int thread,
+                         int n_threads)
 {
     int64_t j, end;
-    lvn_thread_range(z->columns, 16, thread, n_threads, &j, &end);
-    column_squares(z, p->x, p->squares, j, end);
+    float *moments = call->out[1].p;
+    double before = 0, after = 0;
+    lvn_thread_range(z->lines, 16, thread, n_threads, &j, &end);
+    if (z->tall)
+        row_squares(z, p->x, p->squares, j, end);
+    else
+        column_squares(z, p->x, p->squares, j, end);
     lvn_team_barrier();
-    const float factor = (float)polar_rescale(z->columns, z->side, p->squares);
-    for (int64_t i = 0; i < z->rows; i++)
-        for (int64_t k = j; k < end; k++) p->x[i * z->columns + k] *= factor;
+    const double rescale = polar_rescale(z, p->squares);
+    for (int64_t k = j; k < end; k++) moments[k] = (float)line_moment(z, moments[k], p->squares[k], rescale);
+    lvn_team_barrier();
+    for (int64_t k = 0; k < z->lines; k++) {
+        const double all = p->squares[k] * rescale * rescale, factor = line_factor(moments[k]);
+        before += all;
+        after += all * factor * factor;
+    }
+    const double common = line_common(before, after) * rescale;
+    for (int64_t k = j; k < end; k++) p->factors[k] = (float)(line_factor(moments[k]) * common);
+    for (int64_t i = z->tall ? j : 0; i < (z->tall ? end : z->rows); i++) {
+        float *x = p->x + i * z->columns;
+        for (int64_t k = 0; z->tall && k < z->columns; k++) x[k] *= p->factors[i];
+        for (int64_t k = j; !z->tall && k < end; k++) x[k] *= p->factors[k];
+    }
 }
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
@@ -187,13 +221,13 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         const struct polynomial q = polynomial_of(polar, k);
         iterate(&p, &z, &q, thread, n_threads);
     }
-    if (polar) rescale(&p, &z, thread, n_threads);
+    if (polar) finish_polar(&p, &z, call, thread, n_threads);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     const struct matrix z = matrix_make(call->in[0].desc);
-    return shared_floats(&z) * (int64_t)sizeof(float) + thread_bytes(&z) * n_threads;
+    return shared_floats(&z) * (int64_t)sizeof(float) + thread_bytes(&z, call) * n_threads;
 }
 
 LVN_CPU_OPERATION(orthogonalize, .forward = forward, .scratch = scratch);

@@ -46,26 +46,47 @@ static inline double polar_common(int64_t columns, const double *squares)
     return target / (target * sqrt(scaled) * polar_margin + polar_smallest);
 }
 
-/* The factor that gives a result the norm of an orthogonal matrix. */
-static inline double polar_rescale(int64_t columns, int64_t side, const double *squares)
-{
-    double all = 0;
-    for (int64_t j = 0; j < columns; j++) all += squares[j];
-    return sqrt((double)side) / fmax(sqrt(all), polar_smallest);
-}
-
 struct matrix {
     int64_t rows, columns;
-    int64_t n;    /* elements */
-    int64_t side; /* of the smaller Gram matrix: min(rows, columns) */
-    bool tall;    /* rows > columns: the Gram matrix is X^T X, else X X^T */
+    int64_t n;     /* elements */
+    int64_t side;  /* of the smaller Gram matrix: min(rows, columns) */
+    int64_t lines; /* max(rows, columns): lines are rows if the matrix is tall, else columns */
+    bool tall;     /* rows > columns: the Gram matrix is X^T X, else X X^T */
 };
 
 static inline struct matrix matrix_make(const struct lvn_desc *d)
 {
     const int64_t rows = d->dim[0], columns = d->dim[1];
     const bool tall = rows > columns;
-    return (struct matrix){rows, columns, rows * columns, tall ? columns : rows, tall};
+    return (struct matrix){rows, columns, rows * columns, tall ? columns : rows, tall ? rows : columns, tall};
+}
+
+/* The factor that gives a result the norm of an orthogonal matrix. squares: the sum of squares of each line. */
+static inline double polar_rescale(const struct matrix *z, const double *squares)
+{
+    double all = 0;
+    for (int64_t j = 0; j < z->lines; j++) all += squares[j];
+    return sqrt((double)z->side) / fmax(sqrt(all), polar_smallest);
+}
+
+/* NorMuon (Li et al.: "NorMuon: making Muon more efficient and scalable", 2025), as in nanochat: each line is divided
+ * by the root of the running mean of its mean square, and the matrix keeps its norm. Line j, scaled by polar_rescale(),
+ * is multiplied by line_factor() * line_common(). */
+static const double line_decay = 0.9, smallest_line = 1e-10; /* decay rate of the running mean */
+
+/* The line's next moment. */
+static inline double line_moment(const struct matrix *z, double moment, double squares, double rescale)
+{
+    return moment + (1 - line_decay) * (squares * rescale * rescale / (double)z->side - moment);
+}
+static inline double line_factor(double moment)
+{
+    return 1 / sqrt(fmax(moment, smallest_line));
+}
+/* before, after: sums of the squares of all elements, before and after multiplication by line_factor(). */
+static inline double line_common(double before, double after)
+{
+    return sqrt(before) / fmax(sqrt(after), smallest_line);
 }
 
 #endif

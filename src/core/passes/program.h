@@ -28,6 +28,7 @@ enum lvn_buffer {
     LVN_BUFFER_GRAD,   /* n_grad_buffers flat gradients of the trainable parameters */
     LVN_BUFFER_STATE0, /* flat optimizer state: first moment */
     LVN_BUFFER_STATE1, /* flat optimizer state: second moment */
+    LVN_BUFFER_LINES,  /* second moments of lines of matrices (lvn_param_lines()), of all matrices on every rank */
     LVN_BUFFER_SCALE,  /* struct lvn_scaling, if the loss is scaled */
     LVN_BUFFER_SUMS,   /* running sums of shards and gathered parameters (shard_checksums.c) */
     LVN_BUFFER_INPUT,  /* bound by the caller for each micro-batch; slot: index of the input */
@@ -163,6 +164,7 @@ struct lvn_program {
     struct levin_graph *graph;
     enum lvn_dtype real;
     enum lvn_dtype weights;   /* of parameters; set by precision */
+    enum lvn_dtype products;  /* see lvn_instr.product_dtype; set by precision, for instructions of later passes */
     enum lvn_dtype gradients; /* of parameters' gradients: `weights`, or `real` above LVN_BF16_PARTIAL_SUMS_MAX sums */
     struct lvn_value *values;
     int n_values;
@@ -209,6 +211,7 @@ struct lvn_matrix_steps {
     enum lvn_op_id direction; /* in[0]: the gradient; out[0]: a direction, then at most the number of moments of the
                                  other parameters, updated in place; element-wise */
     enum lvn_op_id whole;     /* in[0], out[0]: directions of a matrix, (inputs,outputs), in place */
+    bool lines;               /* whole, out[1]: a moment of each line (lvn_param_lines()), updated in place */
     enum lvn_op_id
         step; /* in[0]: the result of `whole`; out[0]: the parameters, updated in place; element by element */
     union lvn_attr direction_attr, whole_attr, step_attr; /* attr.update: clip_value */

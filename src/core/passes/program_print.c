@@ -60,7 +60,8 @@ static bool is_range(const struct lvn_value *v)
 {
     return !v->param &&
            (v->buffer == LVN_BUFFER_PARAM || v->buffer == LVN_BUFFER_PACKED || v->buffer == LVN_BUFFER_GRAD ||
-            v->buffer == LVN_BUFFER_STATE0 || v->buffer == LVN_BUFFER_STATE1 || v->buffer == LVN_BUFFER_SUMS);
+            v->buffer == LVN_BUFFER_STATE0 || v->buffer == LVN_BUFFER_STATE1 || v->buffer == LVN_BUFFER_LINES ||
+            v->buffer == LVN_BUFFER_SUMS);
 }
 
 static void print_value(struct lvn_text *out, const struct lvn_program *p, int number)

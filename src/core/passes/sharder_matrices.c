@@ -46,13 +46,17 @@ static void start_gather(struct sharder *sharder, struct matrix_block *b)
     lvn_sharder_latest(sharder)->attr.all_gather.block = b->block;
 }
 
-/* Is the matrix assigned to this rank? All ranks call this for all matrices in the same order. */
-static bool is_mine(struct sharder *sharder, const struct lvn_instr *whole)
+/* Is the matrix assigned to this rank? All ranks call this for all matrices in the same order. Its owner, which alone
+ * keeps moments of its lines, is recorded for checkpoints. */
+static bool is_mine(struct sharder *sharder, const struct lvn_instr *directions)
 {
+    const struct lvn_params *params = sharder->p->graph->params;
     int min = 0; /* the rank with the least work */
     for (int k = 1; k < lvn_sharding_owners(sharder->s); k++)
         if (sharder->flops[k] < sharder->flops[min]) min = k;
-    sharder->flops[min] += lvn_instr_flops(whole);
+    sharder->flops[min] += lvn_instr_flops(directions + 1);
+    for (int i = 0; i < params->n; i++)
+        if (params->flat[i]->offset == directions->attr.update.first) params->flat[i]->owner = min;
     return min == lvn_sharding_owner(sharder->s, sharder->s->rank);
 }
 
@@ -73,7 +77,7 @@ static void compute(struct sharder *sharder, struct matrix_block *b)
     for (const struct lvn_instr *m = NULL; (m = next_matrix(sharder, b, m));) {
         const int64_t first = m->attr.update.first, count = lvn_desc_count(&m->in[0].desc);
         struct lvn_instr whole = m[1];
-        if (!is_mine(sharder, &whole)) continue;
+        if (!is_mine(sharder, m)) continue;
         append_zeros(sharder, b, computed, first);
         whole.in[0].value = b->directions.value;
         whole.in[0].desc.offset = first - block->offset;

@@ -75,6 +75,7 @@ static void muon(const struct lvn_optimizer_options *o, struct lvn_matrix_steps 
     m->fit = (enum adjust_lr_fn)o->adjust_lr_fn == OPTIMIZER_ORIGINAL ? original : match_adamw;
     if ((enum variant)o->variant != OPTIMIZER_VARIANT_NANOCHAT) return;
     m->whole_attr.orthogonalize.polar_express = true;
+    m->lines = true;
     m->step_attr.muon_step.cautious = true;
     m->step_attr.muon_step.decay_end = o->end;
     m->direction_attr.muon_direction.first_momentum = 0.85;

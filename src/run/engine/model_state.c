@@ -128,7 +128,7 @@ void lvn_model_state_drop_sessions(struct lvn_model_state *n)
         n->bytes[theirs[i]] = 0;
     }
     /* Keep optimizer state once it exists; until then the next plan may need another part of it. */
-    for (int b = LVN_BUFFER_STATE0; b <= LVN_BUFFER_STATE1; b++)
+    for (int b = LVN_BUFFER_STATE0; b <= LVN_BUFFER_LINES; b++)
         if (!n->memory[b]) n->bytes[b] = 0;
 }
 
@@ -271,7 +271,7 @@ enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const ch
              lvn_bytes_text(lvn_model_state_bytes(n), text[0]),
              lvn_bytes_text(b[LVN_BUFFER_PARAM] + b[LVN_BUFFER_PACKED], text[1]),
              lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
-             lvn_bytes_text(b[LVN_BUFFER_STATE0] + b[LVN_BUFFER_STATE1], text[3]),
+             lvn_bytes_text(lvn_parameters_bytes(n, LVN_PARAMETER_MOMENTS), text[3]),
              lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(lvn_model_state_available(n), text[5]),
              n->device->memory_bytes ? " on the device"
              : n->processes > 1      ? " for each rank of this host"

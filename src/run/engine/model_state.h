@@ -32,10 +32,11 @@ struct lvn_model_state {
     int threads;                     /* size of the team */
     int processes;                   /* number that share the machine's memory equally */
     int64_t machine_bytes;           /* memory of the machine; 0: what is free here */
-    int64_t bytes[LVN_BUFFER_COUNT]; /* planned: PARAM, PACKED, GRAD (all buffers), STATE0, STATE1, SCALE, ARENA */
+    int64_t bytes[LVN_BUFFER_COUNT]; /* planned: PARAM, PACKED, GRAD (all buffers), STATE0, STATE1, LINES, ARENA */
     struct lvn_memory *memory[LVN_BUFFER_COUNT]; /* NULL: not allocated yet, or 0 bytes */
     int moments;                                 /* of the optimizer, on this rank or on others: 0, 1 or 2 */
     int matrix_moments;                          /* of these, those of matrices (lvn_param_is_block_matrix()) */
+    bool lines;                                  /* matrices have a moment of each line, as their second one */
     struct lvn_sharding sharding;                /* set by lvn_model_state_share(); size 0: one rank */
     struct lvn_ranks *ranks;                     /* that share the model; NULL: one rank, or planned only */
     struct lvn_parameter_exchange *exchange;     /* for parameters.c, owned */

@@ -48,7 +48,7 @@ static enum lvn_status fetch(void *context, int i, const void **data)
     const struct lvn_shard_origin *origin = shards->items[i].origin;
     const struct lvn_parameter_window w = lvn_parameters_at(n, origin->of, origin->param[0]);
     if (!shards->buffer)
-        shards->buffer = lvn_malloc((size_t)(lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->state)));
+        shards->buffer = lvn_malloc((size_t)(lvn_params_largest(n->params, true) * lvn_dtype_bytes(n->real)));
     if (!shards->buffer) return LVN_MEMORY;
     *data = shards->buffer;
     return lvn_parameter_read(&w, shards->buffer);
@@ -67,9 +67,8 @@ enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *shards,
         const char *name = lvn_arena_printf(a, "%s%s", moments[k], p->name);
         if (!name) return LVN_MEMORY;
         struct lvn_safetensors_item *item = &items[source->n++];
-        *item = (struct lvn_safetensors_item){.name = name, .desc = p->desc};
-        item->desc.dtype = n->state;
-        item->data = window_of(shards, p, k).host;
+        const struct lvn_parameter_window w = window_of(shards, p, k);
+        *item = (struct lvn_safetensors_item){.name = name, .desc = w.desc, .data = w.host};
         struct lvn_shard_origin *o = lvn_arena_alloc(a, sizeof *o);
         if (!o) return LVN_MEMORY;
         *o = (struct lvn_shard_origin){of_moment(k), {p}, 1, true};
@@ -89,7 +88,8 @@ void lvn_optimizer_shards_release(struct lvn_optimizer_shards *shards)
 /* --- loading --- */
 
 enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                const struct lvn_param *p, const struct lvn_safetensor **out)
+                                const struct lvn_param *p, const struct lvn_desc *shape,
+                                const struct lvn_safetensor **out)
 {
     char name[LVN_NAME_TEXT + 64];
     snprintf(name, sizeof name, "%s%s", prefix, p->name);
@@ -98,20 +98,27 @@ enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *
         t, FORMAT,
         "'%s' has no tensor '%s': it belongs to another optimizer or model; resume with those of the run that wrote it",
         path, name);
-    LVN_CHECK(lvn_desc_same_shape(&t->desc, &p->desc), FORMAT,
+    LVN_CHECK(lvn_desc_same_shape(&t->desc, shape), FORMAT,
               "'%s': '%s' differs in shape from the parameter; it belongs to another model", path, name);
     return LVN_OK;
 }
 
-/* The values of the tensor of lvn_stored_find(), which must have this type. */
-static enum lvn_status stored_values(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                     const struct lvn_param *p, enum lvn_dtype dtype, const void **values)
+/* The values of moment k, which must have the type of this run. NULL: moments of a matrix's lines that a run of an
+ * earlier version did not have; it may have written zeros for the whole matrix. They are 0. */
+static enum lvn_status stored_values(const struct lvn_optimizer_shards *shards, const struct lvn_safetensors *file,
+                                     const char *path, const struct lvn_param *p, int k, const void **values)
 {
     const struct lvn_safetensor *t;
-    LVN_TRY(lvn_stored_find(file, path, prefix, p, &t));
-    LVN_CHECK(t->desc.dtype == dtype, FORMAT,
+    const struct lvn_desc desc = lvn_parameters_held(shards->model_state, of_moment(k), p).desc;
+    *values = NULL;
+    if (!lvn_desc_same_shape(&desc, &p->desc) && lvn_stored_find(file, path, moments[k], p, &desc, &t) != LVN_OK) {
+        lvn_error_clear();
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_stored_find(file, path, moments[k], p, &desc, &t));
+    LVN_CHECK(t->desc.dtype == desc.dtype, FORMAT,
               "'%s': '%s' is %s, but this run stores moments in %s; set optimizer.state back to its earlier value",
-              path, t->name, lvn_dtype_name(t->desc.dtype), lvn_dtype_name(dtype));
+              path, t->name, lvn_dtype_name(t->desc.dtype), lvn_dtype_name(desc.dtype));
     *values = t->data;
     return LVN_OK;
 }
@@ -125,7 +132,7 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *shards, cons
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
     for (int j = -1, k = 0; status == LVN_OK && (p = next_item(shards->model_state, &j, &k));)
-        status = stored_values(file, path, moments[k], p, shards->model_state->state, &values);
+        status = stored_values(shards, file, path, p, k, &values);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }
@@ -138,9 +145,13 @@ static enum lvn_status write_all(struct lvn_optimizer_shards *shards, const char
     const void *values;
     for (int j = -1, k = 0; (p = next_item(shards->model_state, &j, &k));) {
         const struct lvn_parameter_window w = window_of(shards, p, k);
-        LVN_TRY(stored_values(file, path, moments[k], p, shards->model_state->state, &values));
-        values = (const char *)values + w.first * lvn_dtype_bytes(w.desc.dtype);
-        if (w.count) LVN_TRY(lvn_parameter_write(&w, values));
+        LVN_TRY(stored_values(shards, file, path, p, k, &values));
+        void *zeros = values ? NULL : lvn_calloc(1, (size_t)w.bytes + 1);
+        if (!values && !zeros) return LVN_MEMORY;
+        if (values) values = (const char *)values + w.first * lvn_dtype_bytes(w.desc.dtype);
+        const enum lvn_status status = w.count ? lvn_parameter_write(&w, values ? values : zeros) : LVN_OK;
+        free(zeros);
+        LVN_TRY(status);
     }
     return LVN_OK;
 }

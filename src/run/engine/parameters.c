@@ -11,6 +11,12 @@
 
 /* --- windows --- */
 
+/* Are these the moments of a matrix's lines? They are in a whole buffer; those of a matrix are valid on its owner. */
+static bool is_lines(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p)
+{
+    return n->lines && (int)of == LVN_PARAMETER_MOMENTS + n->matrix_moments && lvn_param_is_block_matrix(p);
+}
+
 static enum lvn_buffer buffer_of(enum lvn_parameters_of of)
 {
     return of == LVN_PARAMETER_VALUES      ? LVN_BUFFER_PARAM
@@ -25,7 +31,7 @@ static enum lvn_dtype dtype_of(const struct lvn_model_state *n, enum lvn_paramet
 
 bool lvn_parameters_has(const struct lvn_model_state *n, enum lvn_parameters_of of, const struct lvn_param *p)
 {
-    const int moments = lvn_param_is_block_matrix(p) ? n->matrix_moments : n->moments;
+    const int moments = lvn_param_is_block_matrix(p) ? n->matrix_moments + n->lines : n->moments;
     return of == LVN_PARAMETER_VALUES || (p->trainable && (int)of < LVN_PARAMETER_MOMENTS + moments);
 }
 
@@ -49,7 +55,9 @@ int64_t lvn_parameters_held_by(const struct lvn_model_state *n, enum lvn_paramet
     const struct lvn_sharding *s = &n->sharding;
     *first = 0;
     if (!lvn_parameters_has(n, of, p)) return 0;
-    if (!lvn_parameters_sharded(n, of) || is_packed(of, p)) return p->count;
+    const bool whole = !lvn_parameters_sharded(n, of);
+    if (is_lines(n, of, p)) return whole || lvn_sharding_owner(s, rank) == p->owner ? lvn_param_lines(p) : 0;
+    if (whole || is_packed(of, p)) return p->count;
     const struct lvn_shard part = lvn_shard_within(lvn_params_block_of(n->params, p), lvn_sharding_owners(s),
                                                    lvn_sharding_owner(s, rank), p->offset, p->count);
     if (part.count) *first = part.first - p->offset;
@@ -63,8 +71,10 @@ struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n,
     const int size = n->sharding.size > 0 ? n->sharding.size : 1, rank = n->sharding.rank;
     const int owners = sharded ? lvn_sharding_owners(&n->sharding) : size;
     struct lvn_parameter_window w = {.param = p, .desc = p->desc, .end_owner = size, .of_snapshot = n->of_snapshot};
-    w.desc.dtype = packed ? p->packed : dtype_of(n, of);
-    w.memory = n->memory[packed ? LVN_BUFFER_PACKED : buffer_of(of)];
+    const bool lines = is_lines(n, of, p);
+    if (lines) w.desc = LVN_DESC(n->real, lvn_param_lines(p));
+    if (!lines) w.desc.dtype = packed ? p->packed : dtype_of(n, of);
+    w.memory = n->memory[packed ? LVN_BUFFER_PACKED : lines ? LVN_BUFFER_LINES : buffer_of(of)];
     const int64_t each = lvn_dtype_bytes(w.desc.dtype);
     int64_t other;
     w.count = lvn_parameters_held_by(n, of, p, rank, &w.first);
@@ -75,10 +85,11 @@ struct lvn_parameter_window lvn_parameters_held(const struct lvn_model_state *n,
             if (lvn_parameters_held_by(n, of, p, r, &other)) w.end_owner = r + 1;
     }
     const struct lvn_param_block *block = lvn_params_block_of(n->params, p);
-    w.at = packed ? p->packed_offset
-                  : each * (sharded ? lvn_shard_offset(block, owners, lvn_sharding_owner(&n->sharding, rank),
-                                                       p->offset + w.first)
-                                    : p->offset + w.first);
+    w.at = packed  ? p->packed_offset
+           : lines ? each * p->lines_at
+                   : each * (sharded ? lvn_shard_offset(block, owners, lvn_sharding_owner(&n->sharding, rank),
+                                                        p->offset + w.first)
+                                     : p->offset + w.first);
     if (w.memory && w.memory->host && w.count) w.host = (char *)w.memory->host + w.at;
     return w;
 }
@@ -90,8 +101,8 @@ struct lvn_parameter_window lvn_parameters_at(const struct lvn_model_state *n, e
     if (!lvn_parameters_sharded(n, of) || is_packed(of, p) || !lvn_parameters_has(n, of, p)) return w;
     if (!n->exchange->gathering && !(n->exchange->collecting && n->sharding.rank == 0)) return w;
     w.first = 0;
-    w.count = p->count;
-    w.bytes = p->count * lvn_dtype_bytes(w.desc.dtype);
+    w.count = lvn_desc_count(&w.desc);
+    w.bytes = w.count * lvn_dtype_bytes(w.desc.dtype);
     w.host = NULL;
     w.collected = n;
     w.of = of;
@@ -111,7 +122,7 @@ int64_t lvn_parameters_bytes(const struct lvn_model_state *n, enum lvn_parameter
 {
     if (of == LVN_PARAMETER_VALUES) return n->bytes[LVN_BUFFER_PARAM] + n->bytes[LVN_BUFFER_PACKED];
     if (of < LVN_PARAMETER_MOMENTS) return n->bytes[buffer_of(of)];
-    return n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1];
+    return n->bytes[LVN_BUFFER_STATE0] + n->bytes[LVN_BUFFER_STATE1] + n->bytes[LVN_BUFFER_LINES];
 }
 
 bool lvn_parameters_allocated(const struct lvn_model_state *n)

@@ -115,6 +115,8 @@ static enum lvn_status plan_session(struct lvn_session *session)
     n->moments = lvn_optimizer_moments(o->optimizer);
     n->matrix_moments = lvn_optimizer_matrix_moments(o->optimizer);
     for (int k = 0; k < n->moments; k++) raise_to(&n->bytes[LVN_BUFFER_STATE0 + k], state);
+    n->lines = o->optimizer->matrices.lines;
+    if (n->lines) raise_to(&n->bytes[LVN_BUFFER_LINES], n->params->lines_count * lvn_dtype_bytes(n->real));
     return LVN_OK;
 }
 

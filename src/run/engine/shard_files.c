@@ -105,8 +105,8 @@ static bool is_of(const struct lvn_shard_writing *w, const struct task *t)
 
 static int64_t bytes_of(const struct lvn_shard_writing *w, const struct task *t, int k)
 {
-    return lvn_dtype_bytes(lvn_parameters_held(w->n, t->origin->of, t->origin->param[k]).desc.dtype) *
-           t->origin->param[k]->count;
+    const struct lvn_desc d = lvn_parameters_held(w->n, t->origin->of, t->origin->param[k]).desc;
+    return lvn_dtype_bytes(d.dtype) * lvn_desc_count(&d);
 }
 
 /* Bytes of all parameters from which a tensor is computed; 0: it is not gathered. */

@@ -52,13 +52,13 @@ static void step_init(struct matrix_step *s, const struct matrix_case *m, enum l
     }
 }
 
-static void step_forward(struct matrix_step *s)
+static void step_forward(struct matrix_step *s, int threads)
 {
-    run_forward(&s->r[DIRECTION], 2);
+    run_forward(&s->r[DIRECTION], threads);
     buffer_copy(&s->r[WHOLE].in[0], &s->r[DIRECTION].out[0]);
-    run_forward(&s->r[WHOLE], 2);
+    run_forward(&s->r[WHOLE], threads);
     buffer_copy(&s->r[STEP].in[0], &s->r[WHOLE].out[0]);
-    run_forward(&s->r[STEP], 2);
+    run_forward(&s->r[STEP], threads);
 }
 
 static void step_release(struct matrix_step *s)
@@ -148,7 +148,7 @@ static void check_steps(const struct matrix_case *c, enum lvn_dtype real, int is
         buffer_fill(grad, 700 + (uint64_t)t, 0, c->width);
         for (int64_t i = 0; i < n; i++) g[i] = buffer_get(grad, i) * s.r[DIRECTION].result.clip_scale;
         textbook_muon(c, s.r[STEP].step.lr, g, p, m);
-        step_forward(&s);
+        step_forward(&s, 2);
         for (int64_t i = 0; i < n; i++)
             if (!(fabs(buffer_get(param, i) - p[i]) <= tolerance))
                 fail_msg("%d x %d, step %d, element %d: %.17g, by the formula %.17g", (int)c->inputs, (int)c->outputs,
@@ -175,7 +175,7 @@ static double number_of(const json_t *list, int64_t i)
 }
 
 /* nanochat's own updates (tools/make_golden_nanochat.py), whose matrices are (outputs,inputs). */
-static void check_nanochat(const json_t *golden, const json_t *one, enum lvn_dtype real, int isa)
+static void check_nanochat(const json_t *golden, const json_t *one, enum lvn_dtype real, int isa, int threads)
 {
     const int64_t inputs = json_integer_value(json_object_get(one, "inputs"));
     const int64_t outputs = json_integer_value(json_object_get(one, "outputs")), n = inputs * outputs;
@@ -192,8 +192,10 @@ static void check_nanochat(const json_t *golden, const json_t *one, enum lvn_dty
                                         .fall = json_integer_value(json_object_get(golden, "fall")),
                                         .end = json_integer_value(json_object_get(golden, "end"))}};
     const double tolerance = real == LVN_F64 ? 1e-12 : 5e-6;
+    const int64_t lines = inputs > outputs ? inputs : outputs;
     struct matrix_step s;
     step_init(&s, &c, real, isa);
+    for (int64_t i = 0; i < lines; i++) buffer_set(&s.r[WHOLE].out[1], i, 0);
     for (int64_t i = 0; i < n; i++) {
         buffer_set(&s.r[DIRECTION].out[1], i % outputs * inputs + i / outputs, 0);
         buffer_set(&s.r[STEP].out[0], i % inputs * outputs + i / inputs, sin(0.9 * (double)i + 0.5));
@@ -209,8 +211,12 @@ static void check_nanochat(const json_t *golden, const json_t *one, enum lvn_dty
             s.r[k].step.lr = 0.02;
             s.r[k].result.clip_scale = 1;
         }
-        step_forward(&s);
+        step_forward(&s, threads);
     }
+    const json_t *moments = json_object_get(one, "second_moments");
+    assert_int_equal(json_array_size(moments), lines);
+    for (int64_t i = 0; i < lines; i++)
+        assert_true(fabs(buffer_get(&s.r[WHOLE].out[1], i) - number_of(moments, i)) <= tolerance);
     for (int64_t i = 0; i < n; i++) {
         const double got = buffer_get(&s.r[STEP].out[0], i % inputs * outputs + i / inputs),
                      want = number_of(expected, i);
@@ -230,8 +236,9 @@ static void variant_is_nanochats(void **state)
     assert_int_equal(json_array_size(cases_of), 3);
     for (size_t k = 0; k < 3; k++) {
         const json_t *one = json_array_get(cases_of, k);
-        check_nanochat(golden, one, LVN_F64, -1);
-        for (int isa = -1; isa <= (int)lvn_isa_best(); isa++) check_nanochat(golden, one, LVN_F32, isa);
+        check_nanochat(golden, one, LVN_F64, -1, 1);
+        for (int isa = -1; isa <= (int)lvn_isa_best(); isa++)
+            for (int threads = 1; threads <= 3; threads++) check_nanochat(golden, one, LVN_F32, isa, threads);
     }
     json_decref(golden);
 }
@@ -281,7 +288,7 @@ static void may_change_nothing(void **state)
                 buffer_set(param, i, 0.25);
             }
             for (int k = 0; k < OPERATIONS; k++) s.r[k].result.clip_scale = zero;
-            step_forward(&s);
+            step_forward(&s, 2);
             for (int64_t i = 0; i < 64 * 64; i++)
                 assert_true(buffer_get(moment, i) == (zero ? 0 : 0.25) && buffer_get(param, i) == 0.25);
             step_release(&s);
@@ -323,12 +330,65 @@ static void rounds_at_random(void **state)
     }
 }
 
+/* As with trainer.precision bf16-mixed. */
+static void orthogonalize_in_bf16(struct run *r, int threads)
+{
+    struct team_task t = {&r->kernels,
+                          {.phase = LVN_FORWARD,
+                           .attr = &r->c->attr,
+                           .in = {r->in[0].arg},
+                           .out = {r->out[0].arg, r->out[1].arg},
+                           .product_dtype = LVN_BF16,
+                           .step = &r->step,
+                           .result = &r->result}};
+    t.call.scratch = aligned_alloc(64, (size_t)(scratch_bytes(r, &t.call, threads) + 63) / 64 * 64);
+    assert_non_null(t.call.scratch);
+    lvn_team_run(threads, team_task, &t);
+    free(t.call.scratch);
+}
+
+/* Multiplications in bf16, where the processor has them, stay near those in fp32, on any number of threads with the
+ * same bits; elsewhere they are those in fp32. */
+static void multiplies_in_bf16(void **state)
+{
+    (void)state;
+    for (int variant = TORCH; variant <= NANOCHAT; variant++)
+        for (int isa = LVN_ISA_GENERIC; isa <= (int)lvn_isa_best(); isa++) {
+            enum { ROWS = 96, COLUMNS = 160 };
+            const struct matrix_case c = {
+                ROWS, COLUMNS, 1, 0, 1, {.kind = "muon", .momentum = 0.95, .ns_steps = 5, .variant = variant}};
+            struct matrix_step bf16, fp32;
+            double distance = 0, norm = 0;
+            step_init(&bf16, &c, LVN_F32, isa);
+            step_init(&fp32, &c, LVN_F32, isa);
+            for (int threads = 1; threads <= 3; threads++) {
+                struct run *r = &bf16.r[WHOLE];
+                for (int64_t j = 0; j < COLUMNS; j++) buffer_set(&r->out[1], j, 1);
+                orthogonalize_in_bf16(r, threads);
+                for (int64_t i = 0; i < ROWS * COLUMNS; i++) {
+                    if (threads == 1) buffer_set(&bf16.r[STEP].in[0], i, buffer_get(&r->out[0], i));
+                    assert_true(buffer_get(&bf16.r[STEP].in[0], i) == buffer_get(&r->out[0], i));
+                }
+            }
+            for (int64_t j = 0; j < COLUMNS; j++) buffer_set(&fp32.r[WHOLE].out[1], j, 1);
+            run_forward(&fp32.r[WHOLE], 2);
+            for (int64_t i = 0; i < ROWS * COLUMNS; i++) {
+                const double x = buffer_get(&bf16.r[WHOLE].out[0], i), y = buffer_get(&fp32.r[WHOLE].out[0], i);
+                distance += (x - y) * (x - y);
+                norm += y * y;
+            }
+            assert_true(distance <= 1e-3 * norm && (distance > 0) == (isa >= LVN_ISA_AVX512_BF16));
+            step_release(&bf16);
+            step_release(&fp32);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_its_formula),  cmocka_unit_test(variant_is_nanochats),
         cmocka_unit_test(steps_are_orthogonal), cmocka_unit_test(may_change_nothing),
-        cmocka_unit_test(rounds_at_random),
+        cmocka_unit_test(rounds_at_random),     cmocka_unit_test(multiplies_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -379,37 +379,40 @@ static void shard_blocks(void **state)
 }
 
 /* Matrices in shards: rank 1 of 2 sets the directions of its part of each block; rank 0 computes the first block's
- * matrix, and rank 1 that of the second, while the steps of the first are on their way back. */
+ * matrix, and rank 1 that of the second, while the steps of the first are on their way back. A matrix's owner alone has
+ * the moments of its lines. */
 static void shard_matrices(void **state)
 {
     (void)state;
+    struct lvn_optimizer with_lines = on_matrices;
+    with_lines.matrices.lines = true;
     struct model m = two_blocks();
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &on_matrices));
+    must(lvn_pass_update(m.program, &with_lines));
     must(lvn_pass_sharder(
         m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
         NULL));
     m.program->instrs += 24, m.program->n_instrs -= 24; /* up to there as below */
-    expect(&m, " 0 update   muon_direction       gradients[0:2048] -> %41 (2048), first moment[0:2048]\n"
-               " 1 ranks    all_gather           %41 -> %41 (2048), %42:int32 (1)\n"
-               " 2 update   muon_direction       gradients[4096:6144] -> %43+4096 (2048), first moment[4096:6144]\n"
-               " 3 ranks    all_gather           %43+4096 -> %43 (6144), %44:int32 (1)\n"
-               " 4 ranks    wait                 %42:int32 -> %41 (2048)\n"
-               " 5 update   zeros                -> %41 (2048)\n"
-               " 6 ranks    reduce_scatter       %41 -> %41 (2048), %45:int32 (1)\n"
-               " 7 ranks    wait                 %44:int32 -> %43 (6144)\n"
-               " 8 update   orthogonalize        %43 -> %43 (32, 192)\n"
-               " 9 ranks    reduce_scatter       %43 -> %43 (6144), %46:int32 (1)\n"
-               "10 ranks    wait                 %45:int32 -> %41 (2048)\n"
-               "11 update   muon_step            %41 -> parameters[4096:6144]\n"
-               "12 ranks    wait                 %46:int32 -> %43 (6144)\n"
-               "13 update   muon_step            %43+4096 -> parameters[12288:14336]\n"
-               "14 ranks    all_gather           -> parameters[0:4096], %48:int32 (1)\n"
-               "15 ranks    all_gather           parameters[4096:6144] -> parameters[4096:6144], %51:int32 (1)\n"
-               "16 ranks    all_gather           parameters[12288:14336] -> parameters[8192:14336], %54:int32 (1)\n"
-               "17 ranks    wait                 %48:int32 -> parameters[0:4096]\n"
-               "18 ranks    wait                 %51:int32 -> parameters[4096:6144]\n"
-               "19 ranks    wait                 %54:int32 -> parameters[8192:14336]\n"
+    expect(&m, " 0 update   muon_direction       gradients[0:2048] -> %43 (2048), first moment[0:2048]\n"
+               " 1 ranks    all_gather           %43 -> %43 (2048), %44:int32 (1)\n"
+               " 2 update   muon_direction       gradients[4096:6144] -> %45+4096 (2048), first moment[4096:6144]\n"
+               " 3 ranks    all_gather           %45+4096 -> %45 (6144), %46:int32 (1)\n"
+               " 4 ranks    wait                 %44:int32 -> %43 (2048)\n"
+               " 5 update   zeros                -> %43 (2048)\n"
+               " 6 ranks    reduce_scatter       %43 -> %43 (2048), %47:int32 (1)\n"
+               " 7 ranks    wait                 %46:int32 -> %45 (6144)\n"
+               " 8 update   orthogonalize        %45 -> %45 (32, 192), moments of lines[64:256]\n"
+               " 9 ranks    reduce_scatter       %45 -> %45 (6144), %48:int32 (1)\n"
+               "10 ranks    wait                 %47:int32 -> %43 (2048)\n"
+               "11 update   muon_step            %43 -> parameters[4096:6144]\n"
+               "12 ranks    wait                 %48:int32 -> %45 (6144)\n"
+               "13 update   muon_step            %45+4096 -> parameters[12288:14336]\n"
+               "14 ranks    all_gather           -> parameters[0:4096], %50:int32 (1)\n"
+               "15 ranks    all_gather           parameters[4096:6144] -> parameters[4096:6144], %53:int32 (1)\n"
+               "16 ranks    all_gather           parameters[12288:14336] -> parameters[8192:14336], %56:int32 (1)\n"
+               "17 ranks    wait                 %50:int32 -> parameters[0:4096]\n"
+               "18 ranks    wait                 %53:int32 -> parameters[4096:6144]\n"
+               "19 ranks    wait                 %56:int32 -> parameters[8192:14336]\n"
                "gradients: 1 x 24576 bytes\n");
     m.program->instrs -= 24, m.program->n_instrs += 24;
     model_free(&m);
