@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """make_parquet.py - writes Parquet files of all settings that levin reads, and their rows, with pyarrow.
 
-    make_parquet.py                      writes tests/golden/parquet: small files NAME.parquet, and rows.jsonl for all of them
+    make_parquet.py                      writes tests/golden/parquet: small files NAME.parquet, and rows.jsonl for all of them;
+                                         numbers-*.parquet, with columns of numbers, and numbers.jsonl
     make_parquet.py N SEED OUT           N files of random settings and sizes: OUT/I.parquet, OUT/I.jsonl
 
 The rows contain the columns that are read: texts, also in lists and structs. Needs pyarrow.
@@ -76,6 +77,33 @@ def golden():
                 for text in lines: f.write(f"{name}.parquet\t{text}\n")
 
 
+NUMBERS = pa.schema([
+    ("text", pa.string()), ("label", pa.int64()), ("small", pa.uint8()), ("large", pa.uint64()), ("low", pa.int32()),
+    ("score", pa.float32()), ("mean", pa.float64()), ("good", pa.bool_()), ("when", pa.timestamp("ms")),
+    ("list", pa.list_(pa.int64()))])
+
+
+def numbers():
+    """Tables with labels, of both versions of pages; times and lists of numbers are not read."""
+    out = ROOT / "tests/golden/parquet"
+    r = random.Random(8)
+    some = lambda value: None if r.random() < 0.2 else value
+    rows = [{"text": words(r, 5), "label": some(r.randrange(-3, 4)), "small": some(r.randrange(256)), "large": some(2**64 - 1 - i),
+             "low": some(-2**31 + i), "score": some(r.choice([0.1, -2.5, float("nan")])), "mean": some(i / 3), "good": some(i % 3 == 1),
+             "when": 0, "list": [1, 2]} for i in range(40)]
+    t = pa.Table.from_pylist(rows, schema=NUMBERS)
+    whole = ["label", "small", "large", "low"]
+    for name, settings in {"dictionary": {}, "plain": {"use_dictionary": False},
+                           "delta": {"use_dictionary": False, "data_page_version": "2.0",
+                                     "column_encoding": {k: "DELTA_BINARY_PACKED" for k in whole} | {"good": "RLE"}}}.items():
+        pq.write_table(t, out / f"numbers-{name}.parquet", row_group_size=25, data_page_size=40, write_batch_size=6,
+                       write_statistics=False, store_schema=False, **settings)
+    with open(out / "numbers.jsonl", "w") as f:
+        for row in t.to_pylist():
+            seen = {k: None if isinstance(v, float) and v != v else v for k, v in row.items() if k not in ("when", "list")}
+            f.write(json.dumps(seen, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
 def wide(n, seed, out):
     out.mkdir(parents=True, exist_ok=True)
     r = random.Random(seed)
@@ -95,3 +123,4 @@ if len(sys.argv) == 4:
     wide(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
 else:
     golden()
+    numbers()

@@ -49,11 +49,28 @@ says "skipped: 'folder/picture.png'" err
 says "1 file skipped" out
 code 0 "$LEVIN" tokenizer train --vocab-size=300 --input=folder --out=trained
 
+# a text of more bytes than a batch is one document, without an end token, and threads do not change the ids
+for ((i = 0; i < 12; i++)); do cat text.txt text.txt text.txt text.txt; done >long.txt
+while [ "$(wc -c <long.txt)" -lt 5000000 ]; do cat long.txt long.txt >longer.txt && mv longer.txt long.txt; done
+mkdir long && cp long.txt long/a.txt && cp text.txt long/b.txt && cp long.txt long/c.txt
+for n in 1 3; do
+    export LEVIN_CACHE=$PWD/cache-$n OMP_NUM_THREADS=$n
+    code 0 "$LEVIN" train long.txt --data.kind=documents --model.init=base --trainer.max_steps=1 --run_dir=of-long --overwrite
+    says "'long.txt': 1 document, " err
+    code 0 "$LEVIN" train long --model.init=base --trainer.max_steps=1 --run_dir=of-long --overwrite
+    says "'long': 3 documents, " err
+done
+unset LEVIN_CACHE OMP_NUM_THREADS
+check [ "$(cat cache-1/encoded/* | cksum)" = "$(cat cache-3/encoded/* | cksum)" ]
+
 # lines of JSON, an archive
 for i in $(seq 30); do echo "{\"text\": \"one or two $i\", \"other\": \"three $i\"}"; done >lines.jsonl
 code 0 "$LEVIN" train lines.jsonl --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-lines
 says "'lines.jsonl': 30 documents" err
 code 0 "$LEVIN" train lines.jsonl --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-others --data.kind=documents --data.text_column=other
+mkdir packed && gzip -c lines.jsonl >packed/lines.jsonl.gz && gzip -c text.txt >packed/text.txt.gz
+code 0 "$LEVIN" train packed --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-packed
+says "'packed': 31 documents" err
 tar czf texts.tar.gz folder
 code 0 "$LEVIN" train texts.tar.gz --model.init=base --trainer.max_steps=1 --run_dir=of-archive
 says "3 documents" err

@@ -35,6 +35,18 @@ code 0 "$LEVIN" train rows.parquet "${tiny[@]}" --data.kind=documents --data.tok
 code 0 "$LEVIN" train rows.jsonl "${tiny[@]}" --data.kind=documents --data.tokenizer="$gpt2" --run_dir=of-lines
 same_weights of-rows of-lines
 
+# --- texts with labels: the same rows as lines of JSON ---
+tiny_bert=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=2 --trainer.batch_size=4)
+for name in dictionary plain delta; do
+    cp "$golden/numbers-$name.parquet" table.parquet
+    sed 's/"large":[^,]*,//' "$golden/numbers.jsonl" >table.jsonl # jansson has no larger whole numbers than int64_t
+    for kind in parquet jsonl; do
+        code 0 "$LEVIN" train table.$kind "${tiny_bert[@]}" --data.tokenizer="$gpt2" --data.label_column=good --data.skip_bad_rows=true --run_dir=labels-$kind --overwrite
+    done
+    same_weights labels-parquet labels-jsonl
+done
+code 0 "$LEVIN" predict labels-parquet --input=table.parquet --data.skip_bad_rows=true
+
 # --- folders: shards of train, no description ---
 mkdir -p hub/data
 cp "$golden/snappy-plain.parquet" hub/data/train-00000-of-00002.parquet

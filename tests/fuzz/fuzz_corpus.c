@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/corpus.h"
+#include "data/texts/corpus.h"
 #include "tokenizers/encoder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 lvn_parquet_read(p, i, column, each_text, &letters) != LVN_OK && !*levin_error_text())
                 abort();
         }
-        if (lvn_parquet_read_lines(p, i, each_line, &letters) != LVN_OK && !*levin_error_text()) abort();
+        if (lvn_parquet_read_lines(p, i, true, each_line, &letters) != LVN_OK && !*levin_error_text()) abort();
     }
     lvn_parquet_close(p);
     return 0;

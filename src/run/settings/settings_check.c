@@ -12,6 +12,7 @@
 #include "base/redact.h"
 #include "base/text.h"
 #include "data/dataset.h"
+#include "data/parquet_texts.h"
 #include "data/replace.h"
 #include "data/sources/mix.h"
 #include "data/table.h"
@@ -177,7 +178,8 @@ static enum lvn_status find_kind(struct levin_settings *s)
     LVN_TRY(choose_path(s));
     if (*s->data.mix) return find_kind_of_mix(s);
     if (!is_open(s, LVN_OPT_data_kind) || !*s->data.path) return LVN_OK;
-    const bool columns = (*s->data.text_column || *s->data.label_column) && lvn_table_is_named(s->data.path);
+    const bool label = *s->data.label_column, parquet = lvn_is_parquet(s->data.path);
+    const bool columns = ((label || *s->data.text_column) && lvn_table_is_named(s->data.path)) || (label && parquet);
     if (columns)
         kind = lvn_dataset_kind_find("labelled");
     else

@@ -65,7 +65,8 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
 {
     LVN_LOCAL_ARENA(a);
     *out = NULL;
-    if (lvn_store_is_url(path) && lvn_file_type(path, lvn_file_unpacked_name(path)) == LVN_FILE_TYPE_LINES)
+    const enum lvn_file_type type = lvn_file_type(path, lvn_file_unpacked_name(path));
+    if (lvn_store_is_url(path) && (type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET))
         LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &path)); /* its rows determine the kind */
     for (int i = 0; kinds[i] && !*out; i++)
         if (kinds[i]->matches && kinds[i]->matches(path)) *out = kinds[i];

@@ -67,8 +67,10 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
 
 enum lvn_status lvn_source_name(struct lvn_text *out, const struct lvn_source_files *s, int64_t at, const char *name)
 {
+    const char *shown = s->shown[at];
+    const size_t file = strlen(s->file[at]), n = strlen(name), cut = n < file ? file - n : 0;
     lvn_text_clear(out);
-    lvn_text_printf(out, "%s%s", s->shown[at], name + strlen(s->file[at]));
+    lvn_text_printf(out, "%.*s%s", (int)(strlen(shown) - cut), shown, cut ? "" : name + file);
     return lvn_text_status(out);
 }
 

@@ -23,7 +23,8 @@ struct lvn_source_files {
     int64_t n;
     bool is_folder;
 };
-/* What the user reads for the name of the file `at`, or of a member of this archive. */
+/* What the user reads for `name`: the file `at`, a member of this archive, or the file without the extension of its
+ * compression. */
 enum lvn_status lvn_source_name(struct lvn_text *out, const struct lvn_source_files *s, int64_t at,
                                 const char *name) LVN_CHECKED;
 

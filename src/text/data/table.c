@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "data/json_line.h"
+#include "data/parquet_texts.h"
 
 static const char *ending(const char *path)
 {
@@ -109,20 +110,33 @@ static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 
 /* --- opening --- */
 
-static enum lvn_status begin(struct lvn_table *t, const char *path)
+static void begin(struct lvn_table *t, const char *path)
 {
     const char *e = ending(path);
     *t = (struct lvn_table){.path = path, .line = 1, .column_option = "data.text_column, data.label_column"};
-    t->format = !strcasecmp(e, ".tsv")     ? LVN_TABLE_TSV
-                : !strcasecmp(e, ".csv")   ? LVN_TABLE_CSV
-                : !strcasecmp(e, ".jsonl") ? LVN_TABLE_JSONL
-                                           : LVN_TABLE_LINES;
-    LVN_CHECK(strcasecmp(e, ".parquet"), UNSUPPORTED,
-              "'%s' is a Parquet file, and rows with labels are read from .csv, .tsv and .jsonl; convert it: python3 "
-              "-c \"import pandas; "
-              "pandas.read_parquet('%s').to_csv('%.*s.csv', index=False)\"",
-              path, path, (int)(strlen(path) - strlen(e)), path);
-    return LVN_OK;
+    t->format = !strcasecmp(e, ".tsv")                             ? LVN_TABLE_TSV
+                : !strcasecmp(e, ".csv")                           ? LVN_TABLE_CSV
+                : !strcasecmp(e, ".jsonl") || lvn_is_parquet(path) ? LVN_TABLE_JSONL
+                                                                   : LVN_TABLE_LINES;
+}
+
+static enum lvn_status add_line(void *context, const char *line, int64_t bytes)
+{
+    lvn_text_add_bytes(context, line, bytes);
+    return lvn_text_status(context);
+}
+
+/* Turns the rows of a Parquet file into lines of JSON. */
+static enum lvn_status read_parquet(struct lvn_table *t, struct lvn_parquet *p)
+{
+    struct lvn_text lines = {0};
+    enum lvn_status status = LVN_OK;
+    for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
+        status = lvn_parquet_read_lines(p, i, true, add_line, &lines);
+    lvn_parquet_close(p);
+    t->owned = lines.p;
+    t->bytes = lines.n;
+    return status;
 }
 
 /* The first line names the columns. */
@@ -149,16 +163,25 @@ static enum lvn_status begin_text(struct lvn_table *t, const char *text, int64_t
 
 enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
 {
-    int64_t bytes;
-    LVN_TRY(begin(t, path));
-    LVN_TRY(lvn_file_read(path, 0, &t->owned, &bytes));
-    return begin_text(t, t->owned, bytes);
+    struct lvn_parquet *p;
+    begin(t, path);
+    if (lvn_is_parquet(path)) {
+        LVN_TRY(lvn_parquet_open(&p, path));
+        LVN_TRY(read_parquet(t, p));
+    } else {
+        LVN_TRY(lvn_file_read(path, 0, &t->owned, &t->bytes));
+    }
+    return begin_text(t, t->owned, t->bytes);
 }
 
 enum lvn_status lvn_table_open_text(struct lvn_table *t, const char *path, const char *text, int64_t bytes)
 {
-    LVN_TRY(begin(t, path));
-    return begin_text(t, text, bytes);
+    struct lvn_parquet *p;
+    begin(t, path);
+    if (!lvn_is_parquet(path) || bytes < 4 || memcmp(text, "PAR1", 4) != 0) return begin_text(t, text, bytes);
+    LVN_TRY(lvn_parquet_open_memory(&p, path, text, bytes));
+    LVN_TRY(read_parquet(t, p));
+    return begin_text(t, t->owned, t->bytes);
 }
 
 void lvn_table_continue(struct lvn_table *t, const char *text, int64_t bytes)

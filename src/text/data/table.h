@@ -9,6 +9,8 @@
  *
  *   .jsonl   an object a line. Its members are the columns.
  *
+ *   .parquet as .jsonl: the rows become objects with their texts, numbers and booleans.
+ *
  *   others   a text a line: one column, `text`.
  *
  * A row that is malformed, or lacks a required column, has a message, and reading continues with the next one. */
@@ -60,10 +62,11 @@ struct lvn_table {
 
 /* Does the name have the extension of a file with columns? */
 bool lvn_table_is_named(const char *path);
-/* lvn_table_close() must follow, after failures too. Borrows the path. FORMAT for an empty file or a malformed header,
- * UNSUPPORTED for Parquet. */
+/* lvn_table_close() must follow, after failures too. Borrows the path. FORMAT for an empty file or a malformed header.
+ */
 enum lvn_status lvn_table_open(struct lvn_table *t, const char *path) LVN_CHECKED;
-/* The same over borrowed text; the path gives the format. lvn_table_continue() sets the next text, whole rows without a
+/* The same over borrowed text; the path gives the format. For a path that ends in .parquet the text is the file, or the
+ * lines that were made of it. lvn_table_continue() sets the next text, whole rows without a
  * header, after all rows were read. */
 enum lvn_status lvn_table_open_text(struct lvn_table *t, const char *path, const char *text, int64_t bytes) LVN_CHECKED;
 void lvn_table_continue(struct lvn_table *t, const char *text, int64_t bytes);

@@ -1,5 +1,5 @@
 /* post_processor.h - the tokens that a post-processor adds to texts, as BOS, [CLS] and [SEP]. Called where texts are
- * encoded for a model (data/codec.h, data/corpus.h), and by the readers of tokenizer files. See
+ * encoded for a model (data/codec.h, data/texts/corpus.h), and by the readers of tokenizer files. See
  * encoder.h for encoding. */
 #ifndef LVN_POST_PROCESSOR_H
 #define LVN_POST_PROCESSOR_H

@@ -63,7 +63,7 @@ static void read_whole(const char *path, struct check *lines, struct check *text
     ASSERT_OK(lvn_parquet_column(p, "text", &column));
     assert_int_equal(lvn_parquet_groups(p), 2);
     for (int64_t group = 0; group < 2; group++) {
-        ASSERT_OK(lvn_parquet_read_lines(p, group, same_line, lines));
+        ASSERT_OK(lvn_parquet_read_lines(p, group, false, same_line, lines));
         ASSERT_OK(lvn_parquet_read(p, group, column, same_text, texts));
     }
     ASSERT_OK(lvn_parquet_column(p, "s.a.b", &column));
@@ -95,6 +95,50 @@ static void every_setting(void **state)
     assert_int_equal(texts.n, lines.n);
 }
 
+/* Numbers and booleans of every encoding. */
+
+struct numbers {
+    const char *at; /* the next expected line */
+    int64_t n;
+};
+
+static enum lvn_status same_numbers(void *context, const char *line, int64_t bytes)
+{
+    struct numbers *e = context;
+    const char *end = strchr(e->at, '\n');
+    json_t *row = json_loadb(line, (size_t)bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *want = json_loadb(e->at, (size_t)(end - e->at), JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    assert_non_null(row);
+    if (!json_equal(row, want)) fail_msg("row %d: %.*s", (int)e->n, (int)bytes, line);
+    json_decref(row);
+    json_decref(want);
+    e->at = end + 1;
+    e->n++;
+    return LVN_OK;
+}
+
+static void numbers(void **state)
+{
+    static const char *const names[] = {"dictionary", "plain", "delta"};
+    char *lines = NULL;
+    int64_t bytes;
+    (void)state;
+    ASSERT_OK(lvn_file_read(GOLDEN "/numbers.jsonl", 0, &lines, &bytes));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct lvn_parquet *p;
+        struct numbers e = {.at = lines};
+        char path[200];
+        snprintf(path, sizeof path, GOLDEN "/numbers-%s.parquet", names[i]);
+        ASSERT_OK(lvn_parquet_open(&p, path));
+        assert_true(lvn_parquet_has(p, "label") && !lvn_parquet_has(p, "body"));
+        for (int64_t group = 0; group < lvn_parquet_groups(p); group++)
+            ASSERT_OK(lvn_parquet_read_lines(p, group, true, same_numbers, &e));
+        assert_int_equal(e.n, 40);
+        lvn_parquet_close(p);
+    }
+    free(lines);
+}
+
 /* --- damage --- */
 
 static enum lvn_status count_line(void *context, const char *line, int64_t bytes)
@@ -124,7 +168,7 @@ static enum lvn_status read_bytes(const char *bytes, int64_t n)
     for (int64_t i = 0; status == LVN_OK && i < lvn_parquet_groups(p); i++) {
         status = lvn_parquet_column(p, "text", &column);
         if (status == LVN_OK) status = lvn_parquet_read(p, i, column, count_text, &count);
-        if (status == LVN_OK) status = lvn_parquet_read_lines(p, i, count_line, &count);
+        if (status == LVN_OK) status = lvn_parquet_read_lines(p, i, true, count_line, &count);
     }
     lvn_parquet_close(p);
     test_free(copy);
@@ -216,8 +260,8 @@ int main(void)
     int64_t bytes;
     if (lvn_file_read(GOLDEN "/rows.jsonl", 0, &rows, &bytes) != LVN_OK) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_setting), cmocka_unit_test(cut_and_changed), cmocka_unit_test(snappy),
-        cmocka_unit_test(other_files),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(every_setting), cmocka_unit_test(numbers),     cmocka_unit_test(cut_and_changed),
+        cmocka_unit_test(snappy),        cmocka_unit_test(other_files), cmocka_unit_test(no_memory),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(rows);

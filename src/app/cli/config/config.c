@@ -40,7 +40,8 @@ const struct lvn_job_kind lvn_job_kinds[LVN_JOB_COUNT] = {
                        .use_option = " --prompt \"...\""},
     [LVN_JOB_CLASSIFY] = {.help = "fine-tune a published BERT on labelled rows, a table of texts and labels",
                           .title = "A classifier of texts",
-                          .data = "Which table? A .csv, .tsv or .jsonl file with a text and a label in each row.",
+                          .data =
+                              "Which table? A .csv, .tsv, .jsonl or .parquet file with a text and a label in each row.",
                           .form = "table",
                           .use = "predict",
                           .use_option = " --text=\"...\"",

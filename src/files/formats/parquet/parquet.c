@@ -53,6 +53,7 @@ static int member_of(struct lvn_thrift *t, int type)
 static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_parquet_node *node, int64_t *children)
 {
     enum { UTF8 = 0, MAP = 1, MAP_KEY_VALUE = 2, LIST = 3, ENUM = 4, JSON = 19 }; /* converted types */
+    enum { UINT_8 = 11, UINT_64 = 14, INT_64 = 18 };
     enum { LOGICAL_STRING = 1, LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_ENUM = 4, LOGICAL_JSON = 12 };
     int id = 0, type;
     *node = (struct lvn_parquet_node){.type = LVN_PARQUET_GROUP, .leaf = -1, .first_text = -1};
@@ -73,6 +74,8 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
         node->is_annotated |= id == 6 || id == 10;
         node->is_text |= (id == 6 && (x == UTF8 || x == ENUM || x == JSON)) ||
                          (id == 10 && (x == LOGICAL_STRING || x == LOGICAL_ENUM || x == LOGICAL_JSON));
+        node->is_integer |= id == 6 && x >= UINT_8 && x <= INT_64;
+        node->is_unsigned |= id == 6 && x >= UINT_8 && x <= UINT_64;
         node->is_list |= (id == 6 && x == LIST) || (id == 10 && x == LOGICAL_LIST);
         node->is_map |= (id == 6 && (x == MAP || x == MAP_KEY_VALUE)) || (id == 10 && x == LOGICAL_MAP);
     }
@@ -312,13 +315,23 @@ static const char *list_columns(const struct lvn_parquet *p, char *list, size_t 
     return list;
 }
 
+static const struct lvn_parquet_node *find(const struct lvn_parquet *p, const char *name)
+{
+    for (int i = 1; i < p->n_nodes; i++)
+        if (strcmp(p->node[i].path, name) == 0) return &p->node[i];
+    return NULL;
+}
+
+bool lvn_parquet_has(const struct lvn_parquet *p, const char *name)
+{
+    return find(p, name) != NULL;
+}
+
 enum lvn_status lvn_parquet_column(const struct lvn_parquet *p, const char *name, int *column)
 {
     static const char *const types[] = {"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"};
     char list[240];
-    const struct lvn_parquet_node *node = NULL;
-    for (int i = 1; i < p->n_nodes && !node; i++)
-        if (strcmp(p->node[i].path, name) == 0) node = &p->node[i];
+    const struct lvn_parquet_node *node = find(p, name);
     LVN_CHECK(node, FORMAT, "'%s' has no column '%s'; it has %s: choose the one with the text", p->name, name,
               list_columns(p, list, sizeof list));
     LVN_CHECK(node->leaf >= 0, FORMAT, "'%s': the column '%s' is a %s, no text: choose a column of texts", p->name,

@@ -1,13 +1,12 @@
 /* parquet.h - reads texts from Parquet files: a column of texts, or rows as lines of JSON. Called by
- * data/parquet_texts.h and data.kind=chat.
+ * data/parquet_texts.h, data/table.h and data.kind=chat.
  *
  * A file is read row group by row group, and each column page by page, so memory holds one page of each column that is
- * read, and its dictionary. Supported are columns of texts (BYTE_ARRAY), which may be in lists and structs; the
- * encodings PLAIN, RLE, dictionaries, DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY; data pages of both versions; and
+ * read, and its dictionary. Supported are columns of texts (BYTE_ARRAY), which may be in lists and structs, and for
+ * tables numbers and booleans; the encodings PLAIN, RLE, dictionaries and DELTA_*; data pages of both versions; and
  * the codecs snappy, LZ4_RAW, gzip and zstd, the last two with libraries that are loaded at run time. Checksums of
  * pages are verified if the file has them. Nothing in a file is trusted: a message names the file, the row group and
- * the column. Left out, and refused by name: encryption, columns in other files, other encodings and codecs. Columns
- * that are no text are not read. */
+ * the column. Left out, and refused by name: encryption, columns in other files, other encodings and codecs. */
 #ifndef LVN_PARQUET_H
 #define LVN_PARQUET_H
 
@@ -28,6 +27,8 @@ void lvn_parquet_close(struct lvn_parquet *p); /* NULL: nothing */
 int64_t lvn_parquet_groups(const struct lvn_parquet *p);
 /* Offset of the end of a row group in the file, for progress. */
 int64_t lvn_parquet_group_end(const struct lvn_parquet *p, int64_t group);
+/* Is there a column with this name? */
+bool lvn_parquet_has(const struct lvn_parquet *p, const char *name);
 /* The column of texts with this name, or dotted path in structs. FORMAT, with the columns of the file, if there is
  * none, or it is no text. */
 enum lvn_status lvn_parquet_column(const struct lvn_parquet *p, const char *name, int *column) LVN_CHECKED;
@@ -38,8 +39,9 @@ typedef enum lvn_status lvn_parquet_text(void *context, int64_t row, const void 
 enum lvn_status lvn_parquet_read(struct lvn_parquet *p, int64_t group, int column, lvn_parquet_text *each,
                                  void *context) LVN_CHECKED;
 /* Reads the rows of a group as lines of JSON: an object with a member for each column that contains texts. Lists are
- * arrays, structs objects; their parts that are no text are left out. FORMAT if the file has no such column. */
-enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group,
+ * arrays, structs objects; their parts that are no text are left out. FORMAT if the file has no such column. numbers:
+ * columns of numbers and booleans, outside of lists, are members, too; those of dates, times and decimals are not. */
+enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool numbers,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
                                        void *context) LVN_CHECKED;
 

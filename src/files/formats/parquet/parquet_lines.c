@@ -1,8 +1,11 @@
 /* parquet_lines.c - rows of Parquet files as lines of JSON; see parquet.h.
  *
- * The columns that are texts are read side by side. A value has a definition level, which says how many of the optional
- * and repeated parts of its path exist, and a repetition level, which says which list continues. A row is written along
- * the schema, and each list or struct looks at the levels of the first text in it. */
+ * The columns that are texts, and numbers if they are wanted, are read side by side. A value has a definition level,
+ * which says how many of the optional and repeated parts of its path exist, and a repetition level, which says which
+ * list continues. A row is written along the schema, and each list or struct looks at the levels of the first text in
+ * it. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +21,8 @@ struct cursor {
 
 struct assembly {
     struct lvn_parquet *file;
-    struct cursor **column; /* [leaves]; NULL: no text */
+    bool numbers;
+    struct cursor **column; /* [leaves]; NULL: not read */
     struct lvn_text line;
 };
 
@@ -31,9 +35,16 @@ static enum lvn_status fill(struct cursor *c)
     return lvn_parquet_deliver(&c->reader);
 }
 
+/* Is it a column of numbers or booleans that is a member of rows? */
+static bool is_number(const struct assembly *a, const struct lvn_parquet_node *node)
+{
+    return a->numbers && node->leaf >= 0 && !node->max_rep && (!node->is_annotated || node->is_integer) &&
+           node->type < LVN_PARQUET_BYTE_ARRAY && node->type != LVN_PARQUET_INT96;
+}
+
 static struct cursor *cursor_of(const struct assembly *a, const struct lvn_parquet_node *node)
 {
-    return a->column[a->file->node[node->first_text].leaf];
+    return a->column[node->first_text < 0 ? node->leaf : a->file->node[node->first_text].leaf];
 }
 
 /* The levels of the next value of a column. */
@@ -76,15 +87,54 @@ static void add_string(struct lvn_text *t, const unsigned char *p, int64_t n)
     lvn_text_add(t, "\"");
 }
 
-static enum lvn_status add_text(struct assembly *a, const struct lvn_parquet_node *node)
+/* A number of JSON; null for one that is not finite. */
+static void add_number(struct lvn_text *t, const struct lvn_parquet_node *column, const unsigned char *p)
+{
+    union {
+        int32_t i32;
+        uint32_t u32;
+        int64_t i64;
+        uint64_t u64;
+        float f32;
+        double f64;
+    } x = {.u64 = 0};
+    switch (column->type) {
+    case LVN_PARQUET_BOOLEAN:
+        lvn_text_add(t, *p ? "true" : "false");
+        return;
+    case LVN_PARQUET_INT32:
+        memcpy(&x.i32, p, sizeof x.i32);
+        lvn_text_printf(t, "%" PRId64, column->is_unsigned ? (int64_t)x.u32 : (int64_t)x.i32);
+        return;
+    case LVN_PARQUET_INT64:
+        memcpy(&x.i64, p, sizeof x.i64);
+        if (column->is_unsigned && x.i64 < 0) /* readers of JSON have no larger whole numbers */
+            lvn_text_printf(t, "%.17g", (double)x.u64);
+        else
+            lvn_text_printf(t, "%" PRId64, x.i64);
+        return;
+    case LVN_PARQUET_FLOAT:
+        memcpy(&x.f32, p, sizeof x.f32);
+        lvn_text_printf(t, isfinite(x.f32) ? "%.17g" : "null", (double)x.f32);
+        return;
+    default:
+        memcpy(&x.f64, p, sizeof x.f64);
+        lvn_text_printf(t, isfinite(x.f64) ? "%.17g" : "null", x.f64);
+    }
+}
+
+static enum lvn_status add_leaf(struct assembly *a, const struct lvn_parquet_node *node)
 {
     struct cursor *c = a->column[node->leaf];
     int rep = 0, def = 0;
     LVN_TRY(peek(c, &rep, &def));
     c->at++;
     if (def != node->max_def) return lvn_parquet_damaged(&c->reader, "its levels differ from those of its struct");
-    add_string(&a->line, c->reader.value[c->value].p, c->reader.value[c->value].n);
-    c->value++;
+    const struct lvn_parquet_value *value = &c->reader.value[c->value++];
+    if (is_number(a, node))
+        add_number(&a->line, node, value->p);
+    else
+        add_string(&a->line, value->p, value->n);
     return LVN_OK;
 }
 
@@ -95,7 +145,7 @@ static enum lvn_status add_members(struct assembly *a, const struct lvn_parquet_
     const char *comma = "";
     lvn_text_add(&a->line, "{");
     for (const struct lvn_parquet_node *n = node + 1; n < a->file->node + node->end; n = a->file->node + n->end) {
-        if (n->first_text < 0) continue;
+        if (n->first_text < 0 && !is_number(a, n)) continue;
         lvn_text_add(&a->line, comma);
         add_string(&a->line, (const unsigned char *)n->name, (int64_t)strlen(n->name));
         lvn_text_add(&a->line, ":");
@@ -111,7 +161,7 @@ static enum lvn_status add_members(struct assembly *a, const struct lvn_parquet_
 static enum lvn_status add_value(struct assembly *a, const struct lvn_parquet_node *node,
                                  const struct lvn_parquet_node *list)
 {
-    if (node->leaf >= 0) return add_text(a, node);
+    if (node->leaf >= 0) return add_leaf(a, node);
     const struct lvn_parquet_node *member = node + 1;
     const bool around = list && list->is_list && member->end == node->end && strcmp(node->name, "array") != 0;
     if (around) return add_node(a, member);
@@ -167,11 +217,11 @@ static enum lvn_status open_columns(struct assembly *a, int64_t group)
         const struct lvn_parquet_node *leaf = a->file->leaf[i], *in = leaf;
         for (const struct lvn_parquet_node *n = a->file->node; n < leaf; n++)
             if (n->is_map && n->end > leaf - a->file->node) in = NULL;
-        if (!in || leaf->first_text < 0) continue;
+        if (!in || (leaf->first_text < 0 && !is_number(a, leaf))) continue;
         a->column[i] = lvn_calloc(1, sizeof *a->column[i]);
         if (!a->column[i]) return LVN_MEMORY;
         LVN_TRY(lvn_parquet_reader_open(&a->column[i]->reader, a->file, group, i));
-        some = true;
+        some |= leaf->first_text >= 0;
     }
     LVN_CHECK(some, FORMAT, "'%s' has no column of texts", a->file->name);
     return LVN_OK;
@@ -193,11 +243,11 @@ static enum lvn_status write_rows(struct assembly *a, int64_t group,
     return check_row(a, false);
 }
 
-enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group,
+enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool numbers,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
                                        void *context)
 {
-    struct assembly a = {.file = p, .column = lvn_calloc((size_t)p->n_leaves, sizeof *a.column)};
+    struct assembly a = {.file = p, .numbers = numbers, .column = lvn_calloc((size_t)p->n_leaves, sizeof *a.column)};
     if (!a.column) return LVN_MEMORY;
     enum lvn_status status = write_rows(&a, group, each, context);
     for (int i = 0; i < p->n_leaves; i++) {

@@ -122,7 +122,7 @@ static bool next_mini(struct lvn_delta *d)
     return true;
 }
 
-bool lvn_delta_read(struct lvn_delta *d, int32_t *out, int64_t n)
+bool lvn_delta_read(struct lvn_delta *d, int64_t *out, int64_t n)
 {
     if (n > d->left) return false;
     d->left -= n;
@@ -135,8 +135,17 @@ bool lvn_delta_read(struct lvn_delta *d, int32_t *out, int64_t n)
             d->in_mini--;
         }
         d->started = true;
-        if (d->value > INT32_MAX) return false; /* a length is at most that, and not negative */
-        out[i] = (int32_t)d->value;
+        out[i] = (int64_t)d->value;
+    }
+    return true;
+}
+
+bool lvn_delta_read_lengths(struct lvn_delta *d, int32_t *out, int64_t n)
+{
+    int64_t length;
+    for (int64_t i = 0; i < n; i++) {
+        if (!lvn_delta_read(d, &length, 1) || length < 0 || length > INT32_MAX) return false;
+        out[i] = (int32_t)length;
     }
     return true;
 }

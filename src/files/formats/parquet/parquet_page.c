@@ -11,6 +11,7 @@ enum {
     PLAIN = 0,
     PLAIN_DICTIONARY = 2,
     RLE = 3,
+    DELTA_BINARY_PACKED = 5,
     DELTA_LENGTH_BYTE_ARRAY = 6,
     DELTA_BYTE_ARRAY = 7,
     RLE_DICTIONARY = 8
@@ -185,10 +186,24 @@ static enum lvn_status unpack(struct lvn_parquet_reader *r, const struct header 
                     r->column->path, levin_error_text());
 }
 
-/* The next value of PLAIN; NULL: the bytes end. */
-static const unsigned char *plain(const unsigned char **p, const unsigned char *end, int64_t *n)
+/* Bytes of a number; 0: the values are no numbers of whole bytes. */
+static int number_bytes(const struct lvn_parquet_node *column)
+{
+    return column->type == LVN_PARQUET_INT32 || column->type == LVN_PARQUET_FLOAT    ? 4
+           : column->type == LVN_PARQUET_INT64 || column->type == LVN_PARQUET_DOUBLE ? 8
+                                                                                     : 0;
+}
+
+/* The next value of PLAIN, of `width` bytes, or a text after its length; NULL: the bytes end. */
+static const unsigned char *plain(const unsigned char **p, const unsigned char *end, int width, int64_t *n)
 {
     uint32_t bytes;
+    if (width) {
+        if (end - *p < width) return NULL;
+        *n = width;
+        *p += width;
+        return *p - width;
+    }
     if (end - *p < 4) return NULL;
     memcpy(&bytes, *p, 4);
     if (bytes > (uint64_t)(end - *p) - 4) return NULL;
@@ -214,8 +229,9 @@ static enum lvn_status read_dictionary(struct lvn_parquet_reader *r, const struc
         r->unpacked = NULL, r->unpacked_capacity = 0;
     if (!r->dictionary) return LVN_MEMORY;
     const unsigned char *p = r->dictionary_bytes, *end = p + h->unpacked;
+    const int width = number_bytes(r->column);
     for (int64_t i = 0; i < h->values; i++)
-        if (!(r->dictionary[i].p = plain(&p, end, &r->dictionary[i].n)))
+        if (!(r->dictionary[i].p = plain(&p, end, width, &r->dictionary[i].n)))
             return lvn_parquet_damaged(r, "value %lld of its dictionary is longer than the page", (long long)i);
     r->n_dictionary = h->values;
     r->has_dictionary = true;
@@ -243,6 +259,27 @@ static bool begin_levels(struct lvn_parquet_reader *r, struct lvn_hybrid *h, int
     return true;
 }
 
+/* Are values of the column read that have this encoding? */
+static bool is_read(const struct lvn_parquet_node *column, int encoding)
+{
+    switch (encoding) {
+    case PLAIN:
+        return true;
+    case PLAIN_DICTIONARY:
+    case RLE_DICTIONARY:
+        return column->type != LVN_PARQUET_BOOLEAN;
+    case RLE:
+        return column->type == LVN_PARQUET_BOOLEAN;
+    case DELTA_BINARY_PACKED:
+        return column->type == LVN_PARQUET_INT32 || column->type == LVN_PARQUET_INT64;
+    case DELTA_LENGTH_BYTE_ARRAY:
+    case DELTA_BYTE_ARRAY:
+        return column->type == LVN_PARQUET_BYTE_ARRAY;
+    default:
+        return false;
+    }
+}
+
 static enum lvn_status begin_data(struct lvn_parquet_reader *r, const struct header *h)
 {
     const struct lvn_parquet_node *column = r->column;
@@ -265,15 +302,15 @@ static enum lvn_status begin_data(struct lvn_parquet_reader *r, const struct hea
         return lvn_parquet_damaged(r, "the levels of a page are longer than the page");
     }
     const bool indexed = h->encoding == PLAIN_DICTIONARY || h->encoding == RLE_DICTIONARY;
-    LVN_CHECK(indexed || h->encoding == PLAIN || h->encoding == DELTA_LENGTH_BYTE_ARRAY ||
-                  h->encoding == DELTA_BYTE_ARRAY,
-              UNSUPPORTED,
+    LVN_CHECK(is_read(column, h->encoding), UNSUPPORTED,
               "'%s', row group %lld, column '%s': its values have the encoding %s; levin reads PLAIN, dictionaries, "
-              "DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY",
+              "DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY of texts, DELTA_BINARY_PACKED of whole numbers, and RLE of "
+              "booleans",
               r->file->name, (long long)r->group, column->path, encoding_name(h->encoding));
     if (indexed && !r->has_dictionary) return lvn_parquet_damaged(r, "its dictionary is missing");
     r->encoding = indexed ? RLE_DICTIONARY : h->encoding;
     r->index_begun = r->delta_begun = false;
+    r->bit = 0;
     r->in_page = h->values;
     return LVN_OK;
 }
@@ -294,10 +331,45 @@ static enum lvn_status next_page(struct lvn_parquet_reader *r)
 
 /* --- values --- */
 
+static const unsigned char booleans[] = {0, 1};
+
+/* Booleans of PLAIN are bits; those of RLE are runs after their size. */
+static bool next_booleans(struct lvn_parquet_reader *r)
+{
+    if (r->encoding == RLE && !r->index_begun) {
+        if (!begin_levels(r, &r->index, 1)) return false;
+        r->index_begun = true;
+    }
+    if (r->encoding == RLE && !lvn_hybrid_read(&r->index, r->scratch, r->n_values)) return false;
+    for (int64_t i = 0; i < r->n_values; i++) {
+        if (r->encoding == PLAIN) {
+            if (r->p == r->end) return false;
+            r->scratch[i] = *r->p >> r->bit & 1;
+            r->p += r->bit == 7;
+            r->bit = (r->bit + 1) % 8;
+        }
+        r->value[i] = (struct lvn_parquet_value){&booleans[r->scratch[i] & 1], 1};
+    }
+    return true;
+}
+
 static bool next_plain(struct lvn_parquet_reader *r)
 {
+    const int width = number_bytes(r->column);
+    if (r->column->type == LVN_PARQUET_BOOLEAN) return next_booleans(r);
     for (int64_t i = 0; i < r->n_values; i++)
-        if (!(r->value[i].p = plain(&r->p, r->end, &r->value[i].n))) return false;
+        if (!(r->value[i].p = plain(&r->p, r->end, width, &r->value[i].n))) return false;
+    return true;
+}
+
+/* Whole numbers of 4 bytes are the lower half of those of 8. */
+static bool next_numbers(struct lvn_parquet_reader *r)
+{
+    if (!r->delta_begun && !lvn_delta_begin(&r->length, r->p, r->end)) return false;
+    r->delta_begun = true;
+    if (!lvn_delta_read(&r->length, r->number, r->n_values)) return false;
+    for (int64_t i = 0; i < r->n_values; i++)
+        r->value[i] = (struct lvn_parquet_value){(const unsigned char *)&r->number[i], number_bytes(r->column)};
     return true;
 }
 
@@ -327,7 +399,7 @@ static bool next_lengths(struct lvn_parquet_reader *r)
     int32_t *length = (int32_t *)r->scratch;
     if (!r->delta_begun && !begin_lengths(r, r->p)) return false;
     r->delta_begun = true;
-    if (!lvn_delta_read(&r->length, length, r->n_values)) return false;
+    if (!lvn_delta_read_lengths(&r->length, length, r->n_values)) return false;
     for (int64_t i = 0; i < r->n_values; i++) {
         if (length[i] > r->end - r->p) return false;
         r->value[i] = (struct lvn_parquet_value){r->p, length[i]};
@@ -350,7 +422,8 @@ static bool next_deltas(struct lvn_parquet_reader *r)
     lvn_text_clear(&r->built);
     for (int64_t i = 0; i < r->n_values; i++) {
         int32_t prefix, length;
-        if (!lvn_delta_read(&r->prefix, &prefix, 1) || !lvn_delta_read(&r->length, &length, 1)) return false;
+        if (!lvn_delta_read_lengths(&r->prefix, &prefix, 1) || !lvn_delta_read_lengths(&r->length, &length, 1))
+            return false;
         if (prefix > r->last.n || length > r->end - r->p || r->built.n > LVN_PARQUET_PAGE) return false;
         r->last.n = prefix;
         if (length) lvn_text_add_bytes(&r->last, r->p, length);
@@ -390,6 +463,8 @@ enum lvn_status lvn_parquet_reader_next(struct lvn_parquet_reader *r)
     r->in_page -= r->n;
     r->left -= r->n;
     const bool good = r->encoding == PLAIN                     ? next_plain(r)
+                      : r->encoding == RLE                     ? next_booleans(r)
+                      : r->encoding == DELTA_BINARY_PACKED     ? next_numbers(r)
                       : r->encoding == RLE_DICTIONARY          ? next_indexed(r)
                       : r->encoding == DELTA_LENGTH_BYTE_ARRAY ? next_lengths(r)
                                                                : next_deltas(r);

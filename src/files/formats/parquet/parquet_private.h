@@ -8,7 +8,16 @@
 /* Levels are stored as bytes. */
 enum { LVN_PARQUET_LEVELS = 255, LVN_PARQUET_BATCH = 1024, LVN_PARQUET_PAGE = 256 << 20 };
 
-enum lvn_parquet_type { LVN_PARQUET_BYTE_ARRAY = 6, LVN_PARQUET_GROUP = -1 };
+enum lvn_parquet_type {
+    LVN_PARQUET_GROUP = -1,
+    LVN_PARQUET_BOOLEAN = 0,
+    LVN_PARQUET_INT32 = 1,
+    LVN_PARQUET_INT64 = 2,
+    LVN_PARQUET_INT96 = 3,
+    LVN_PARQUET_FLOAT = 4,
+    LVN_PARQUET_DOUBLE = 5,
+    LVN_PARQUET_BYTE_ARRAY = 6
+};
 enum lvn_parquet_repetition { LVN_PARQUET_REQUIRED, LVN_PARQUET_OPTIONAL, LVN_PARQUET_REPEATED };
 
 /* A column, or a group of columns; in the order of the schema, in which a group precedes its members. */
@@ -25,6 +34,8 @@ struct lvn_parquet_node {
     bool is_map;       /* a group that is annotated as a map */
     bool is_annotated; /* the values have an annotation */
     bool is_text;      /* UTF-8 by its annotation */
+    bool is_integer;   /* a whole number by its annotation */
+    bool is_unsigned;  /* one that is never negative */
     int first_text;    /* index of the first column in it that is text; -1: none */
 };
 
@@ -131,8 +142,10 @@ struct lvn_delta {
 /* The next n numbers; false: there are fewer. */
 bool lvn_hybrid_read(struct lvn_hybrid *h, uint32_t *out, int64_t n);
 bool lvn_delta_begin(struct lvn_delta *d, const unsigned char *p, const unsigned char *end);
-/* The next n numbers; false: there are fewer, or one is no length. */
-bool lvn_delta_read(struct lvn_delta *d, int32_t *out, int64_t n);
+/* The next n numbers; false: there are fewer. */
+bool lvn_delta_read(struct lvn_delta *d, int64_t *out, int64_t n);
+/* The next n lengths; false: there are fewer, or one is no length. */
+bool lvn_delta_read_lengths(struct lvn_delta *d, int32_t *out, int64_t n);
 /* The byte after the numbers, before the first is read. */
 bool lvn_delta_end(const struct lvn_delta *delta, const unsigned char **end);
 
@@ -153,8 +166,9 @@ struct lvn_parquet_reader {
     struct lvn_parquet_value *dictionary;
     int64_t n_dictionary;
     bool has_dictionary;
-    struct lvn_hybrid rep, def, index;
+    struct lvn_hybrid rep, def, index; /* index: also booleans */
     bool index_begun;
+    int64_t bit;                  /* PLAIN booleans: of the next one in the byte at p */
     int encoding;                 /* of the values of the page */
     const unsigned char *p, *end; /* values that were not delivered yet */
     struct lvn_delta prefix, length;
@@ -164,9 +178,11 @@ struct lvn_parquet_reader {
     /* The batch. */
     int64_t n; /* levels; 0: the column ends */
     uint8_t rep_level[LVN_PARQUET_BATCH], def_level[LVN_PARQUET_BATCH];
-    struct lvn_parquet_value value[LVN_PARQUET_BATCH]; /* [n_values] of the levels with column->max_def */
+    struct lvn_parquet_value value[LVN_PARQUET_BATCH]; /* [n_values] of the levels with column->max_def; the bytes of
+                                                          a number are little-endian, a boolean has one */
     int64_t n_values;
     uint32_t scratch[LVN_PARQUET_BATCH];
+    int64_t number[LVN_PARQUET_BATCH]; /* DELTA_BINARY_PACKED */
 };
 
 /* Always close it. UNSUPPORTED for what is not read. */

@@ -14,8 +14,8 @@
 #ifndef LVN_TEXT_PREPARE_H
 #define LVN_TEXT_PREPARE_H
 
-#include "data/corpus.h"
 #include "data/dataset.h"
+#include "data/texts/corpus.h"
 
 /* Counts over all runs. */
 struct lvn_text_counts {

@@ -5,8 +5,7 @@
  * that is trained on the texts (data/texts/text_tokenizer.h). The last tenth of the tokens is for validation;
  * data.val_path names separate texts instead.
  *
- * The ids are kept in the user's cache (encoded_cache.h), for other ranks and later runs. One thread tokenizes: for
- * many gigabytes, `levin prepare` makes token files with all threads. */
+ * All threads tokenize. The ids are kept in the user's cache (encoded_cache.h), for other ranks and later runs. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +13,25 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "data/corpus.h"
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/parquet_texts.h"
+#include "data/texts/corpus_pipeline.h"
 #include "data/texts/encoded_cache.h"
 #include "data/texts/source_files.h"
 #include "data/texts/text_tokenizer.h"
+#include "host/machine.h"
+
+enum { WARNED = 20 };
 
 /* The end of what is in the cache; before it are the ids, and the warnings. */
 struct summary {
     int64_t n;      /* ids */
     int64_t tokens; /* ids that are no end of a document */
     int64_t documents, skipped, bad, empty, crlf;
-    int64_t warnings;              /* bytes */
-    int64_t special_n, special_id; /* texts of special tokens (struct lvn_special_texts) */
+    int64_t warnings;       /* bytes, of the first WARNED */
+    int64_t other_warnings; /* number of those that are left out */
+    struct lvn_special_texts special;
 };
 
 struct documents {
@@ -47,6 +50,8 @@ struct encoding {
     struct lvn_source_files files;
     struct lvn_encoded_output *out;
     struct summary sum;
+    struct lvn_text warnings;
+    int64_t n_warnings;
     bool end_is_due; /* after the first document, if another one follows */
 };
 
@@ -63,18 +68,31 @@ static void put_ids(struct encoding *e, const int32_t *ids, int64_t n)
     }
 }
 
+static void count(struct encoding *e, const struct lvn_batch *b)
+{
+    struct summary *sum = &e->sum;
+    sum->skipped += b->skipped, sum->bad += b->bad, sum->empty += b->empty, sum->crlf += b->crlf;
+    lvn_special_texts_add(&sum->special, b->special_texts);
+    for (const char *line = b->warnings.p, *end = line + b->warnings.n, *next; line < end; line = next) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        next = stop ? stop + 1 : end;
+        if (e->n_warnings++ < WARNED) lvn_text_add_bytes(&e->warnings, line, next - line);
+    }
+}
+
 /* Writes documents, with an end token after each if there are several. */
 static enum lvn_status put_documents(void *context, const struct lvn_batch *b)
 {
     struct encoding *e = context;
     const int32_t end = e->s->tokenizer->end_id, *ids = b->ids.p;
+    count(e, b);
     for (int64_t i = 0; i < b->n_documents; i++) {
         const struct lvn_document *d = &b->document[i];
         if (e->end_is_due) put_ids(e, &end, 1);
         put_ids(e, ids, d->n_ids);
         ids += d->n_ids;
         e->sum.tokens += d->n_ids;
-        e->sum.documents++;
+        e->sum.documents += d->first;
         e->end_is_due = end >= 0 && d->last && e->sum.documents == 1;
         if (end >= 0 && d->last && e->sum.documents > 1) put_ids(e, &end, 1);
         LVN_TRY(lvn_encoded_flush(e->out));
@@ -89,14 +107,15 @@ static void add_padded(struct lvn_text *out, const void *bytes, int64_t n, int64
     lvn_text_add_bytes(out, zeros, -(before + n) & 7);
 }
 
-static enum lvn_status check_tokens(const struct encoding *e, const struct lvn_batch *b)
+static enum lvn_status check_tokens(const struct encoding *e)
 {
+    const struct lvn_text *warnings = &e->warnings;
     LVN_CHECK(e->sum.tokens, FORMAT,
               "there is no text in '%s' (%" PRId64 " files skipped, %" PRId64 " empty documents, %" PRId64
               " bad lines%s%.*s); texts are files named .txt, .md, .py and similar, and .jsonl and "
               ".parquet with the text in \"%s\" (another one: data.kind=documents and data.text_column)",
-              e->path, b->skipped, b->empty, b->bad, b->warnings.n ? ": " : "",
-              b->warnings.n ? (int)strcspn(b->warnings.p, "\n") : 0, b->warnings.n ? b->warnings.p : "", e->field);
+              e->path, e->sum.skipped, e->sum.empty, e->sum.bad, warnings->n ? ": " : "",
+              warnings->n ? (int)strcspn(warnings->p, "\n") : 0, warnings->n ? warnings->p : "", e->field);
     LVN_CHECK(e->sum.tokens > 1, FORMAT, "'%s' is a single token long: there is nothing to learn from it", e->path);
     return LVN_OK;
 }
@@ -109,20 +128,20 @@ static enum lvn_status encode(void *context, struct lvn_encoded_output *out)
                                               .field = e->field,
                                               .field_option = "data.text_column",
                                               .allow_special = e->o->allow_special};
-    struct lvn_batch *b = lvn_batch_new(0);
-    if (!b) return LVN_MEMORY;
+    const struct lvn_corpus_pipeline pipeline = {
+        .corpus = &corpus, .files = &e->files, .threads = lvn_threads_default(), .each = put_documents, .context = e};
     e->out = out;
-    enum lvn_status status = lvn_corpus_encode(b, &corpus, &e->files, put_documents, e);
-    if (status == LVN_OK) status = check_tokens(e, b);
+    enum lvn_status status = lvn_corpus_pipeline_run(&pipeline);
+    if (status == LVN_OK) status = lvn_text_status(&e->warnings);
+    if (status == LVN_OK) status = check_tokens(e);
     if (status == LVN_OK) {
-        e->sum.skipped = b->skipped, e->sum.bad = b->bad, e->sum.empty = b->empty, e->sum.crlf = b->crlf;
-        e->sum.special_n = b->special_texts.n, e->sum.special_id = b->special_texts.id;
-        e->sum.warnings = b->warnings.n;
+        e->sum.warnings = e->warnings.n;
+        e->sum.other_warnings = e->n_warnings > WARNED ? e->n_warnings - WARNED : 0;
         add_padded(out->text, NULL, 0, e->sum.n * e->s->width);
-        add_padded(out->text, b->warnings.p, b->warnings.n, 0);
+        add_padded(out->text, e->warnings.p, e->warnings.n, 0);
         lvn_text_add_bytes(out->text, &e->sum, sizeof e->sum);
     }
-    lvn_batch_free(b);
+    lvn_text_release(&e->warnings);
     return status;
 }
 
@@ -140,22 +159,23 @@ static void report(const struct documents *s, const struct lvn_data_options *o, 
         while (warnings < end && *warnings != '\n') warnings++;
         lvn_log(LVN_LOG_INFO, "%.*s", (int)(warnings - line), line);
     }
-    if (sum->skipped > 10) lvn_log(LVN_LOG_INFO, "%s files were skipped in all", lvn_count_text(sum->skipped, some));
+    if (sum->skipped > 10 || (sum->skipped && sum->other_warnings))
+        lvn_log(LVN_LOG_INFO, "%s files were skipped in all", lvn_count_text(sum->skipped, some));
     if (sum->bad) lvn_log(LVN_LOG_WARN, "%s lines cannot be used and were skipped", lvn_count_text(sum->bad, some));
     if (sum->empty) lvn_log(LVN_LOG_INFO, "%s empty documents were skipped", lvn_count_text(sum->empty, some));
     if (sum->crlf)
         lvn_log(LVN_LOG_INFO, "%s lines end in CR LF, which the tokens contain", lvn_count_text(sum->crlf, some));
-    if (!sum->special_n) return;
-    const uint32_t *at = s->tokenizer->start + sum->special_id;
+    if (!sum->special.n) return;
+    const uint32_t *at = s->tokenizer->start + sum->special.id;
     lvn_log(LVN_LOG_WARN, "the texts contain %s special tokens, such as %.*s, which were encoded as %s",
-            lvn_count_text(sum->special_n, some), (int)(at[1] - at[0]), (const char *)s->tokenizer->byte + at[0],
+            lvn_count_text(sum->special.n, some), (int)(at[1] - at[0]), (const char *)s->tokenizer->byte + at[0],
             o->allow_special ? "tokens" : "ordinary text; data.allow_special=true encodes the tokens");
 }
 
 /* A checksum of all that determines the ids. */
 static enum lvn_status find_key(const struct encoding *e, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 1 }; /* raise it when ids, or what is written with them, change */
+    enum { FORMAT_NUMBER = 2 }; /* raise it when ids, or what is written with them, change */
     const int64_t numbers[] = {FORMAT_NUMBER, e->o->allow_special};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
@@ -243,7 +263,7 @@ static bool matches(const char *path)
         if (has(&a, path, others[i])) return false;
     if (lvn_archive_list(&a, path, &file, &n) != LVN_OK) lvn_error_clear();
     for (int64_t i = 0; i < n && !texts; i++) {
-        const enum lvn_file_type type = lvn_file_type(file[i], (int64_t)strlen(file[i]));
+        const enum lvn_file_type type = lvn_file_type(file[i], lvn_file_unpacked_name(file[i]));
         texts = type == LVN_FILE_TYPE_TEXT || type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET;
     }
     return texts;

@@ -1,5 +1,5 @@
-/* labelled.c - data.kind=labelled: texts, or pairs of texts, with a class or a number: rows of a .tsv, .csv or .jsonl
- * file (data/table.h).
+/* labelled.c - data.kind=labelled: texts, or pairs of texts, with a class or a number: rows of a .tsv, .csv,
+ * .jsonl or .parquet file (data/table.h).
  *
  * Opening the file replaces what data.replace says (data/replace.h) in all texts, tokenizes them and stores the ids,
  * with the tokens that the tokenizer's post-processor adds to a text or a pair ([CLS] text [SEP], or none). Texts
@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "data/class_labels.h"
 #include "data/dataset.h"
+#include "data/parquet_texts.h"
 #include "data/replace.h"
 #include "data/table.h"
 #include "data/texts/text_tokenizer.h"
@@ -301,8 +302,8 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     struct lvn_table t, labels = {0};
     enum lvn_status status = lvn_table_open(&t, path);
     if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabelled && !o->masks)
-        status =
-            lvn_fail(LVN_FORMAT, "'%s' is no table: data.kind=labelled requires a .tsv, .csv or .jsonl file", path);
+        status = lvn_fail(LVN_FORMAT,
+                          "'%s' is no table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file", path);
     if (status == LVN_OK && !l->classes.n && has_classes(o)) {
         status = lvn_table_open_text(&labels, path, t.text, t.bytes);
         if (status == LVN_OK) status = read_classes(l, o, &labels);
@@ -409,8 +410,9 @@ static enum lvn_status share_classes(struct lvn_dataset *d, const struct lvn_dat
 static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     bool val = o->val_path && *o->val_path, test = o->test_path && *o->test_path;
-    LVN_CHECK(o->texts || (o->path && *o->path), ARG,
-              "data.kind=labelled needs data.path: a .tsv, .csv or .jsonl file with a text and a label a row");
+    LVN_CHECK(
+        o->texts || (o->path && *o->path), ARG,
+        "data.kind=labelled needs data.path: a .tsv, .csv, .jsonl or .parquet file with a text and a label a row");
     struct labelled *l = d->state = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     LVN_CHECK(!o->block_size || o->max_length <= o->block_size, ARG,
@@ -515,12 +517,24 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
     return LVN_OK;
 }
 
+static bool parquet_matches(const char *path)
+{
+    struct lvn_parquet *p;
+    if (lvn_parquet_open(&p, path) != LVN_OK) return false;
+    const bool good = lvn_parquet_has(p, "label") &&
+                      (lvn_parquet_has(p, "text") || lvn_parquet_has(p, "document") || lvn_parquet_has(p, "sentence"));
+    lvn_parquet_close(p);
+    return good;
+}
+
 /* Is it a table with columns for a label and a text? Also true for one that cannot be opened: opening it again gives
  * the reason. */
 static bool matches(const char *path)
 {
     struct lvn_table t;
-    if (!lvn_table_is_named(path) || lvn_path_is_dir(path)) return false;
+    if (lvn_path_is_dir(path)) return false;
+    if (lvn_is_parquet(path)) return parquet_matches(path);
+    if (!lvn_table_is_named(path)) return false;
     bool good = lvn_table_open(&t, path) != LVN_OK;
     if (!good)
         good = lvn_table_column(&t, "label", true) == LVN_OK &&
@@ -533,7 +547,7 @@ static bool matches(const char *path)
 extern const struct lvn_dataset_kind lvn_dataset_labelled;
 const struct lvn_dataset_kind lvn_dataset_labelled = {
     .name = "labelled",
-    .help = "texts with a class or a number each: rows of a .tsv, .csv or .jsonl file",
+    .help = "texts with a class or a number each: rows of a .tsv, .csv, .jsonl or .parquet file",
     .typical_vocab = 30000,
     .matches = matches,
     .fields = fields,

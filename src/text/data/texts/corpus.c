@@ -1,5 +1,5 @@
 /* corpus.c - see corpus.h: files to chunks, then batches to ids. */
-#include "data/corpus.h"
+#include "data/texts/corpus.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -422,43 +422,5 @@ enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, con
     b->special_texts = lvn_encoder_take_special_texts(e);
     if (status != LVN_OK) snprintf(b->error, sizeof b->error, "%s", levin_error_text());
     b->status = status;
-    return status;
-}
-
-/* --- a whole corpus --- */
-
-struct corpus {
-    struct work work;
-    enum lvn_status (*each)(void *context, const struct lvn_batch *b);
-    void *context;
-};
-
-static enum lvn_status encode_and_pass_on(void *context, const struct lvn_chunk *p, const char *bytes)
-{
-    struct corpus *c = context;
-    LVN_TRY(encode_chunk(&c->work, p, bytes));
-    LVN_TRY(c->each(c->context, c->work.b));
-    c->work.b->ids.n = c->work.b->n_documents = 0;
-    return LVN_OK;
-}
-
-enum lvn_status lvn_corpus_encode(struct lvn_batch *b, const struct lvn_corpus_options *o,
-                                  const struct lvn_source_files *files,
-                                  enum lvn_status (*each)(void *context, const struct lvn_batch *b), void *context)
-{
-    struct corpus corpus = {.work = {.b = b, .o = o}, .each = each, .context = context};
-    struct lvn_chunker c = {.o = o, .emit = encode_and_pass_on, .context = &corpus, .files = files};
-    struct lvn_archive_visitor v = {
-        .context = &c, .begin = lvn_chunker_begin, .data = lvn_chunker_data, .end = lvn_chunker_end};
-    int64_t bytes_read;
-    struct lvn_encoder *e = corpus.work.e = lvn_encoder_new(o->tokenizer);
-    enum lvn_status status = e ? LVN_OK : LVN_MEMORY;
-    for (c.at = 0; c.at < files->n && status == LVN_OK; c.at++)
-        status = lvn_chunker_read(&c, &v, files->file[c.at], files->n == 1 && !files->is_folder, &bytes_read);
-    if (e) b->special_texts = lvn_encoder_take_special_texts(e);
-    b->skipped += c.skipped;
-    lvn_chunker_take_warnings(&c, &b->warnings);
-    lvn_chunker_release(&c);
-    lvn_encoder_free(e);
     return status;
 }

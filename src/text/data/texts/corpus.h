@@ -1,9 +1,9 @@
 /* corpus.h - cuts documents from files into chunks, collects these in batches, and encodes batches as token ids.
  *
- * Called by text_prepare.c: one reader fills batches of some megabytes from an archive reader, any thread encodes a
- * batch, and the batches are written in their order. Batch boundaries depend on the files alone. A document longer than
- * a batch is cut at a position that does not change its ids. A small archive within an archive is one batch, unpacked
- * by the thread that encodes it. formats/archive_reader.h reads files; text_write.h writes ids. */
+ * Called by corpus_pipeline.c: one reader fills batches of some megabytes from an archive reader, any thread encodes a
+ * batch, and the batches are passed on in their order. Batch boundaries depend on the files alone. A document longer
+ * than a batch is cut at a position that does not change its ids. A small archive within an archive is one batch,
+ * unpacked by the thread that encodes it. formats/archive_reader.h reads files. */
 #ifndef LVN_CORPUS_H
 #define LVN_CORPUS_H
 
@@ -59,7 +59,7 @@ struct lvn_batch {
     int64_t chunk_capacity;
     const char *blob;                  /* name of the archive that `text` holds; NULL: `text` is made of chunks */
     struct lvn_archive_position place; /* of the blob in its archives */
-    int64_t bytes_read;                /* of all input, when the batch was full */
+    int64_t bytes_read;                /* of the files that are read, as stored, when the batch was full */
     int64_t next_file; /* number of the next input file, if the batch ends with a file (restart point); else -1 */
     int64_t skipped;   /* files without text, found while the batch was filled */
 
@@ -84,13 +84,6 @@ struct lvn_batch *lvn_batch_new(int64_t number);
 void lvn_batch_free(struct lvn_batch *b);
 /* Encodes the text of a batch; returns b->status. Thread-safe for different batches and encoders. */
 enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, const struct lvn_corpus_options *o);
-
-/* Encodes all documents of files in this thread. each() receives b with the ids and documents of a chunk, which are
- * then removed from it. b is new; it counts everything else of all files. */
-enum lvn_status lvn_corpus_encode(struct lvn_batch *b, const struct lvn_corpus_options *o,
-                                  const struct lvn_source_files *files,
-                                  enum lvn_status (*each)(void *context, const struct lvn_batch *b),
-                                  void *context) LVN_CHECKED;
 
 /* Cuts files into chunks. Its functions are callbacks of an archive reader (struct lvn_archive_visitor). */
 struct lvn_chunker {
