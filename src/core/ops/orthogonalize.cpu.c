@@ -1,5 +1,8 @@
 /* orthogonalize.cpu.c - the Newton-Schulz iteration on CPUs. It multiplies with backend/cpu/gemm.h, so bits do not
- * depend on the number of threads; b G + c G G and a X + H X are completed while a tile is in the cache. */
+ * depend on the number of threads; b G + c G G and a X + H X are completed while a tile is in the cache.
+ *
+ * If multiplications round their operands to bf16, a I is added to H instead, and X, G and H are stored in bf16, as
+ * nanochat does; results of multiplications are fp32 until then. */
 #include "ops/orthogonalize.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -8,12 +11,14 @@
 #include "ops/grad_norm_cpu.h"
 
 /* X and the next X alternate between out[0] and scratch. Scratch: an X, the Gram matrix, H, sums of squares of blocks,
- * factors of lines, and a part for each thread. */
+ * factors of lines, and a part for each thread. With `bf16` these X are both in the scratch, and multiplications write
+ * to out[0]. */
 struct parts {
     float *x, *next, *gram, *h;
+    uint16_t *x_bf16, *next_bf16, *gram_bf16, *h_bf16;
     double *squares;
     float *factors;
-    bool bf16; /* operands of multiplications may be rounded to bf16 */
+    bool bf16; /* operands of multiplications are bf16 */
     char *threads;
     int64_t thread_bytes;
 };
@@ -24,7 +29,7 @@ static int64_t aligned(int64_t floats)
 }
 
 /* X X^T, or X^T X. */
-static struct lvn_gemm gram_of(const struct matrix *z, const float *x, float *gram)
+static struct lvn_gemm gram_of(const struct matrix *z, const void *x, float *gram)
 {
     struct lvn_gemm g = {.m = z->side, .n = z->side, .k = z->n / z->side, .a = x, .b = x, .c = gram, .c_row = z->side};
     g.a_row = g.b_col = z->tall ? 1 : z->columns;
@@ -33,13 +38,13 @@ static struct lvn_gemm gram_of(const struct matrix *z, const float *x, float *gr
 }
 
 /* a b, of row-major matrices. */
-static struct lvn_gemm product(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c)
+static struct lvn_gemm product(int64_t m, int64_t n, int64_t k, const void *a, const void *b, float *c)
 {
     return (struct lvn_gemm){
         .m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = b, .b_row = n, .b_col = 1, .c = c, .c_row = n};
 }
 
-static struct lvn_gemm product_x(const struct matrix *z, const float *x, const float *h, float *next)
+static struct lvn_gemm product_x(const struct matrix *z, const void *x, const void *h, float *next)
 {
     return product(z->rows, z->columns, z->side, z->tall ? x : h, z->tall ? h : x, next);
 }
@@ -48,7 +53,20 @@ static struct lvn_gemm product_x(const struct matrix *z, const float *x, const f
 static int64_t shared_floats(const struct matrix *z)
 {
     const int64_t blocks = lvn_norm_blocks(z->n), sums = blocks > z->lines ? blocks : z->lines;
-    return aligned(z->n) + 2 * aligned(z->side * z->side) + aligned(2 * sums) + aligned(z->lines);
+    return aligned(z->n) + 3 * aligned(z->side * z->side) + aligned(2 * sums) + aligned(z->lines);
+}
+
+static void set_type(struct lvn_gemm *g, bool bf16)
+{
+    g->bf16 = g->a_bf16 = g->b_bf16 = bf16;
+}
+
+/* Are all operands rounded to bf16? */
+static bool rounds(const struct matrix *z, const struct lvn_call *call)
+{
+    struct lvn_gemm gram = gram_of(z, NULL, NULL), x = product_x(z, NULL, NULL, NULL);
+    set_type(&gram, true), set_type(&x, true);
+    return call->product_dtype == LVN_BF16 && LVN_ISA_NAME(lvn_gemm).rounds(&gram) && LVN_ISA_NAME(lvn_gemm).rounds(&x);
 }
 
 static int64_t thread_bytes(const struct matrix *z, const struct lvn_call *call)
@@ -57,7 +75,7 @@ static int64_t thread_bytes(const struct matrix *z, const struct lvn_call *call)
                              product_x(z, NULL, NULL, NULL)};
     int64_t bytes = 0;
     for (int k = 0; k < 3; k++) {
-        all[k].bf16 = call->product_dtype == LVN_BF16;
+        set_type(&all[k], rounds(z, call));
         const int64_t one = LVN_ISA_NAME(lvn_gemm).scratch(&all[k]);
         if (one > bytes) bytes = one;
     }
@@ -68,14 +86,18 @@ static int64_t thread_bytes(const struct matrix *z, const struct lvn_call *call)
 static struct parts parts_of(const struct matrix *z, const struct lvn_call *call)
 {
     const int64_t n = aligned(z->n), square = aligned(z->side * z->side);
-    const bool odd = call->attr->orthogonalize.steps % 2;
+    const bool odd = call->attr->orthogonalize.steps % 2, bf16 = rounds(z, call);
     float *out = call->out[0].p, *scratch = call->scratch;
-    return (struct parts){.x = odd ? scratch : out,
-                          .next = odd ? out : scratch,
+    return (struct parts){.x = bf16 || !odd ? out : scratch,
+                          .next = bf16 || odd ? out : scratch,
+                          .x_bf16 = (uint16_t *)scratch,
+                          .next_bf16 = (uint16_t *)scratch + n,
+                          .gram_bf16 = (uint16_t *)(scratch + n + 2 * square),
+                          .h_bf16 = (uint16_t *)(scratch + n + 2 * square) + square,
                           .gram = scratch + n,
                           .h = scratch + n + square,
-                          .squares = (double *)(scratch + n + 2 * square),
-                          .bf16 = call->product_dtype == LVN_BF16,
+                          .squares = (double *)(scratch + n + 3 * square),
+                          .bf16 = bf16,
                           .factors = scratch + shared_floats(z) - aligned(z->lines),
                           .threads = (char *)(scratch + shared_floats(z)),
                           .thread_bytes = thread_bytes(z, call)};
@@ -83,10 +105,11 @@ static struct parts parts_of(const struct matrix *z, const struct lvn_call *call
 
 /* --- multiplications --- */
 
-/* A matrix to add to a result: c = product_factor c + factor from. */
+/* A matrix to add to a result: c = product_factor c + factor from + diagonal I. */
 struct sum {
-    const float *from; /* of the shape of c */
-    float factor, product_factor;
+    const float *from; /* of the shape of c; NULL: none */
+    float factor, product_factor, diagonal;
+    uint16_t *rounded; /* the result in bf16; NULL: in c */
 };
 
 /* lvn_gemm.finish */
@@ -94,34 +117,67 @@ static void add_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j,
 {
     const struct sum *s = g->argument;
     for (int64_t i = i0; i < i0 + m; i++) {
-        float *c = g->c + i * g->c_row + j;
-        const float *from = s->from + i * g->c_row + j;
+        const int64_t at = i * g->c_row + j;
+        float *c = g->c + at;
+        if (s->diagonal != 0 && i >= j && i < j + n) c[i - j] += s->diagonal / s->product_factor;
         for (int64_t x = 0; x < n; x += LVN_LANES) {
             const int64_t lanes = n - x < LVN_LANES ? n - x : LVN_LANES;
-            vstore_n(c + x, vload_n(c + x, lanes) * s->product_factor + vload_n(from + x, lanes) * s->factor, lanes);
+            vf sum = vload_n(c + x, lanes);
+            if (s->from) sum = sum * s->product_factor + vload_n(s->from + at + x, lanes) * s->factor;
+            if (s->rounded)
+                vstore_bf16_n(s->rounded + at + x, bf16_of_vf(sum), lanes);
+            else
+                vstore_n(c + x, sum, lanes);
         }
     }
 }
 
 static void run(const struct parts *p, struct lvn_gemm g, const struct sum *sum, int thread, int n_threads)
 {
-    g.bf16 = p->bf16;
+    set_type(&g, p->bf16);
     g.finish = sum ? add_tile : NULL;
     g.argument = sum;
     LVN_ISA_NAME(lvn_gemm).run(&g, p->threads + thread * p->thread_bytes, thread, n_threads);
     lvn_team_barrier();
 }
 
+static void iterate_in_bf16(struct parts *p, const struct matrix *z, const struct polynomial *q, bool last, int thread,
+                            int n_threads)
+{
+    const int64_t S = z->side;
+    const struct sum gram = {.rounded = p->gram_bf16}, next = {.rounded = p->next_bf16};
+    const struct sum h = {p->gram, (float)q->b, (float)q->c, (float)q->a, p->h_bf16};
+    run(p, gram_of(z, p->x_bf16, p->gram), &gram, thread, n_threads);
+    run(p, product(S, S, S, p->gram_bf16, p->gram_bf16, p->h), &h, thread, n_threads);
+    run(p, product_x(z, p->x_bf16, p->h_bf16, p->x), last ? NULL : &next, thread, n_threads);
+    uint16_t *x = p->next_bf16;
+    p->next_bf16 = p->x_bf16;
+    p->x_bf16 = x;
+}
+
 static void iterate(struct parts *p, const struct matrix *z, const struct polynomial *q, int thread, int n_threads)
 {
     const int64_t S = z->side;
-    const struct sum h = {p->gram, (float)q->b, (float)q->c}, next = {p->x, (float)q->a, 1};
+    const struct sum h = {p->gram, (float)q->b, (float)q->c, 0, NULL}, next = {p->x, (float)q->a, 1, 0, NULL};
     run(p, gram_of(z, p->x, p->gram), NULL, thread, n_threads);
     run(p, product(S, S, S, p->gram, p->gram, p->h), &h, thread, n_threads);
     run(p, product_x(z, p->x, p->h, p->next), &next, thread, n_threads);
     float *x = p->next;
     p->next = p->x;
     p->x = x;
+}
+
+/* Set n elements of x to those of the operand times a factor, or times one for each. */
+static void scale(const struct parts *p, const float *from, int64_t at, int64_t n, const float *factors, float factor)
+{
+    for (int64_t i = 0; i < n; i += LVN_LANES) {
+        const int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
+        const vf x = vload_n(from + at + i, lanes) * (factors ? vload_n(factors + i, lanes) : vset(factor));
+        if (p->bf16)
+            vstore_bf16_n(p->x_bf16 + at + i, bf16_of_vf(x), lanes);
+        else
+            vstore_n(p->x + at + i, x, lanes);
+    }
 }
 
 /* Set x to the operand divided by its norm. Until the norm, each thread reads only its own blocks. */
@@ -137,7 +193,8 @@ static void normalize(const struct parts *p, const struct matrix *z, const struc
     lvn_team_barrier();
     for (int64_t k = 0; k < blocks; k++) squares += p->squares[k];
     const float factor = (float)(1 / fmax(sqrt(squares), smallest_norm));
-    for (int64_t i = b * LVN_NORM_BLOCK; i < last * LVN_NORM_BLOCK && i < z->n; i++) p->x[i] = from[i] * factor;
+    const int64_t i = b * LVN_NORM_BLOCK, end = last * LVN_NORM_BLOCK < z->n ? last * LVN_NORM_BLOCK : z->n;
+    scale(p, from, i, end - i, NULL, factor);
     lvn_team_barrier();
 }
 
@@ -172,8 +229,7 @@ static void equalize(const struct parts *p, const struct matrix *z, const float 
     lvn_team_barrier();
     const double common = polar_common(z->columns, p->squares);
     for (int64_t k = j; k < end; k++) p->factors[k] = (float)(common / polar_column(p->squares[k]));
-    for (int64_t i = 0; i < z->rows; i++)
-        for (int64_t k = j; k < end; k++) p->x[i * z->columns + k] = from[i * z->columns + k] * p->factors[k];
+    for (int64_t i = 0; i < z->rows; i++) scale(p, from, i * z->columns + j, end - j, p->factors + j, 0);
     lvn_team_barrier();
 }
 
@@ -219,7 +275,10 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         normalize(&p, &z, call, thread, n_threads);
     for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) {
         const struct polynomial q = polynomial_of(polar, k);
-        iterate(&p, &z, &q, thread, n_threads);
+        if (p.bf16)
+            iterate_in_bf16(&p, &z, &q, k + 1 == call->attr->orthogonalize.steps, thread, n_threads);
+        else
+            iterate(&p, &z, &q, thread, n_threads);
     }
     if (polar) finish_polar(&p, &z, call, thread, n_threads);
 }
