@@ -26,19 +26,12 @@ static inline void product_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_
     g->source = source, g->constants = constants;
 }
 
-/* Large tiles read less memory, but there must be enough of them to occupy a device. With fewer than FEW, small tiles
- * are used; otherwise both are variants, and a device that tunes chooses the faster one. The default for matrix units
- * with ENOUGH tiles is large. */
+/* Large tiles read less memory, but there must be enough of them to occupy a device. */
 static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
 {
-    enum { FEW = 16, ENOUGH = 128 };
-    const int64_t large = product_tiles(p->M, p->N, PRODUCT_LARGE);
-    const int64_t first = g->call->product_dtype != LVN_F32 && large >= ENOUGH ? PRODUCT_LARGE : PRODUCT_SMALL;
-    if (lvn_gpu_product(g, p)) return;
-    product_launch_tiles(g, p, first);
-    if (large < FEW || p->M <= PRODUCT_SMALL) return;
-    product_launch_tiles(g, p, PRODUCT_LARGE + PRODUCT_SMALL - first);
-    lvn_gpu_two_variants(g);
+    enum { ENOUGH = 128 };
+    const bool large = g->call->product_dtype != LVN_F32 && product_tiles(p->M, p->N, PRODUCT_LARGE) >= ENOUGH;
+    if (!lvn_gpu_product(g, p)) product_launch_tiles(g, p, large ? PRODUCT_LARGE : PRODUCT_SMALL);
 }
 
 /* Rows per partial sum. Sums over R rows are computed in parts, so that there is work for a whole device. */

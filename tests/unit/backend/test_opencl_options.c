@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "backend/opencl/programs.h"
-#include "backend/opencl/tuning_variants.h"
 #include "unit/opencl_cards.h"
 
 /* Opens device 0 and compiles a text with these definitions there. Returns how; *probes: builds that asked whether an
@@ -95,36 +94,11 @@ static enum lvn_status count_launch(struct lvn_gpu_program *p, struct lvn_gpu_la
     return LVN_OK;
 }
 
-/* Tuning is repeated if the options of one of the two variants change. */
-static void a_measured_form_knows_the_register_file(void **state)
-{
-    static const struct lvn_gpu_driver counting = {.launch = count_launch};
-    struct lvn_opencl_device d;
-    struct lvn_gpu_launch large = {.source = "linear", .kernel = "product", .defines = for_units};
-    struct lvn_gpu_launch small = {.source = "linear", .kernel = "product", .defines = small_tiles, .other = &large};
-    struct lvn_gpu_program p = {.driver = &counting, .base.device = &d.base};
-    enum lvn_gpu_variant form;
-    (void)state;
-    forget();
-    has_units = true;
-    lvn_opencl_find(&d, 0);
-    d.base.backend = lvn_backend_find("opencl");
-    for (int again = 0; again < 4; again++) {
-        d.large_registers = again < 2;
-        n_launches = 0;
-        assert_int_equal(lvn_opencl_measure(&form, &p, &small), LVN_OK);
-        assert_int_equal(n_launches > 0, again % 2 == 0);
-    }
-    lvn_opencl_release(&d);
-    forget();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_large_register_file_is_for_matrix_units, begin),
         cmocka_unit_test_setup(the_cache_knows_the_register_file, begin),
-        cmocka_unit_test_setup(a_measured_form_knows_the_register_file, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

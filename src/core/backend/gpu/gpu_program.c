@@ -259,32 +259,6 @@ static void staging_free(struct lvn_gpu_program *p)
     free(p->staging);
 }
 
-/* --- tuning variants --- */
-
-void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant)
-{
-    const struct lvn_gpu_launch *o = l->other;
-    if (variant == LVN_GPU_VARIANT_SECOND) {
-        l->defines = o->defines;
-        memcpy(l->grid, o->grid, sizeof l->grid);
-        l->module = o->module;
-        l->backend_data = o->backend_data;
-    }
-    l->other = NULL;
-}
-
-static enum lvn_status bind_variants(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
-{
-    enum lvn_gpu_variant variant = LVN_GPU_VARIANT_FIRST;
-    if (l->other && p->driver->faster) variant = p->driver->faster(p, l);
-    if (variant != LVN_GPU_VARIANT_UNKNOWN) lvn_gpu_tune(l, variant);
-    if (l->other) {
-        l->other->args = l->args;
-        LVN_TRY(find_module(p, l->other));
-    }
-    return find_module(p, l);
-}
-
 /* --- binding --- */
 
 struct described {
@@ -307,8 +281,7 @@ static enum lvn_status describe_all(struct lvn_gpu_program *p, struct described 
         n += g.n_launches;
     }
     p->launches = lvn_arena_alloc(&p->arena, sizeof *p->launches * (size_t)(n + 1));
-    p->modules =
-        lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(2 * n + 1)); /* each launch may have two variants */
+    p->modules = lvn_arena_alloc(&p->arena, sizeof *p->modules * (size_t)(n + 1));
     p->varying = lvn_arena_alloc(&p->arena, sizeof *p->varying * (size_t)(args + 1));
     p->data = lvn_arena_alloc(&p->arena, sizeof(void *) * (size_t)(n + 1)); /* at most one per launch */
     if (!p->launches || !p->modules || !p->varying || !p->data) return LVN_MEMORY;
@@ -333,7 +306,7 @@ static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *backend)
     for (int k = 0; k < program->n_instrs; k++)
         for (int l = p->first[k]; l < p->first[k + 1]; l++) {
             LVN_TRY(bind_launch(p, &program->instrs[k], &p->launches[l]));
-            LVN_TRY(bind_variants(p, &p->launches[l]));
+            LVN_TRY(find_module(p, &p->launches[l]));
         }
     return p->driver->prepare(p);
 }

@@ -36,18 +36,12 @@ struct lvn_gpu_varying_arg {
 
 struct lvn_gpu_program;
 
-/* The faster of two launches with equal results (lvn_gpu_two_variants()). */
-enum lvn_gpu_variant { LVN_GPU_VARIANT_UNKNOWN = -1, LVN_GPU_VARIANT_FIRST, LVN_GPU_VARIANT_SECOND };
-
 /* Functions of a backend. */
 struct lvn_gpu_driver {
     /* Compile every module and prepare every launch. All fields of the program but the contents of `step` are set. */
     enum lvn_status (*prepare)(struct lvn_gpu_program *p);
     void (*release)(struct lvn_gpu_program *p);
     enum lvn_status (*launch)(struct lvn_gpu_program *p, struct lvn_gpu_launch *l);
-    /* The faster variant of a launch (lvn_gpu_two_variants()), if it has been measured. UNKNOWN: prepare() measures
-     * both, and calls lvn_gpu_tune() before it returns. NULL: always the first. */
-    enum lvn_gpu_variant (*faster)(const struct lvn_gpu_program *p, const struct lvn_gpu_launch *l);
     /* Argument `arg` of a launch has changed. */
     void (*changed)(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg);
 };
@@ -101,8 +95,6 @@ int64_t lvn_gpu_place_slot(struct lvn_gpu_program *p);
 /* Set the changing arguments to the slot, and to a later micro-batch than the first; calls the driver's changed(). */
 void lvn_gpu_set_slot(struct lvn_gpu_program *p, struct lvn_memory *slot);
 enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i) LVN_CHECKED;
-/* Select one variant of a launch and set `other` to NULL. */
-void lvn_gpu_tune(struct lvn_gpu_launch *l, enum lvn_gpu_variant variant);
 
 /* --- collectives --- */
 /* Do the collectives work on the memory of the program's device? */

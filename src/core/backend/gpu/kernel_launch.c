@@ -127,14 +127,6 @@ void lvn_gpu_launch_wide(struct lvn_gpu *g, const char *kernel, int64_t n, int64
     g->constants = constants;
 }
 
-void lvn_gpu_two_variants(struct lvn_gpu *g)
-{
-    if (g->status != LVN_OK) return;
-    struct lvn_gpu_launch *other =
-        &g->launches[--g->n_launches]; /* the list is copied at each append, so this entry stays valid */
-    g->launches[g->n_launches - 1].other = other;
-}
-
 static void define(struct lvn_gpu *g, const char *name, const char *value)
 {
     if (g->status != LVN_OK) return;

@@ -123,7 +123,6 @@ struct lvn_gpu_launch {
     const struct lvn_gpu_matmul
         *product;            /* a multiplication by the library, with arguments LVN_GPU_PRODUCT_...; NULL: a kernel */
     int64_t product_scratch; /* bytes */
-    struct lvn_gpu_launch *other; /* the second variant (lvn_gpu_two_variants()); NULL: none */
 };
 enum {
     LVN_GPU_PRODUCT_A,
@@ -164,9 +163,6 @@ void lvn_gpu_define(struct lvn_gpu *g, const char *name, int64_t value);
 void lvn_gpu_define_type(struct lvn_gpu *g, const char *name, enum lvn_dtype type);
 /* Reserve bytes of the instruction's scratch; returns the `number` of an argument LVN_SCRATCH. */
 int64_t lvn_gpu_scratch(struct lvn_gpu *g, int64_t bytes);
-/* Make the last launch a variant of the one before it, with the same arguments and bit-identical results but another
- * source or grid. A device that measures uses the faster one, others the first. */
-void lvn_gpu_two_variants(struct lvn_gpu *g);
 /* The shape of an operand of the call; NULL: not an operand, or absent. */
 const struct lvn_desc *lvn_gpu_desc(const struct lvn_call *c, const struct lvn_gpu_arg *a);
 /* LVN_WIDTH (ops/numbers_gpu.h) of a launch with these arguments, the last of which is LVN_GPU_END: 8 if the elements

@@ -36,10 +36,9 @@ struct lvn_opencl_device {
     bool shares_memory;   /* its memory is host memory */
     bool can_pass_limit;  /* an Intel GPU, which allocates more than `largest` with an option for buffers and kernels */
     bool past_limit;      /* it has allocated more than `largest` */
-    enum lvn_gpu_variant variant; /* for launches with two; UNKNOWN: measure them */
-    bool matrix_units;            /* the argument of lvn_gpu_choose() */
-    bool large_registers;         /* an Intel GPU with matrix units whose compiler has the option for 256 registers */
-    int matrix;                   /* sub-group size, 16 or 8, of its matrix multiply-add of bf16; 0: no matrix units */
+    bool matrix_units;    /* the argument of lvn_gpu_choose() */
+    bool large_registers; /* an Intel GPU with matrix units whose compiler has the option for 256 registers */
+    int matrix;           /* sub-group size, 16 or 8, of its matrix multiply-add of bf16; 0: no matrix units */
     char small[LVN_OPENCL_WRITES][LVN_OPENCL_SMALL];
     int n_small;
     struct lvn_opencl_program *programs; /* compiled for it */

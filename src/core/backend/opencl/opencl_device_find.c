@@ -75,8 +75,6 @@ static void query(struct lvn_opencl_device *d, void *platform, void *id)
     d->matrix_units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
     d->can_pass_limit = d->intel && !d->cpu && d->largest < d->memory;
     d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-    d->variant = d->cpu ? LVN_GPU_VARIANT_FIRST : LVN_GPU_VARIANT_UNKNOWN; /* CPUs are for tests, and measuring on them
-                                                                              would take long */
 }
 
 /* Set its UUID, if it has one, otherwise its index among the devices that this process sees. With a mask, a tile may

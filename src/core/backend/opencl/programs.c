@@ -10,7 +10,6 @@
 #include "backend/gpu/gpu_kernels.h"
 #include "backend/gpu/kernel_sources.h"
 #include "backend/opencl/opencl_device.h"
-#include "backend/opencl/tuning_variants.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "host/machine.h"
@@ -267,22 +266,10 @@ static enum lvn_status prepare_launch(struct lvn_gpu_program *p, struct lvn_gpu_
     return LVN_OK;
 }
 
-static enum lvn_status prepare_variants(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
-{
-    enum lvn_gpu_variant variant;
-    LVN_TRY(prepare_launch(p, l));
-    if (!l->other) return LVN_OK;
-    LVN_TRY(prepare_launch(p, l->other));
-    LVN_TRY(lvn_opencl_measure(&variant, p, l));
-    lvn_cl.release_kernel(variant == LVN_GPU_VARIANT_SECOND ? l->backend_data : l->other->backend_data);
-    lvn_gpu_tune(l, variant);
-    return LVN_OK;
-}
-
 static enum lvn_status prepare(struct lvn_gpu_program *p)
 {
     LVN_TRY(compile_all(p));
-    for (int k = 0; k < p->n_launches; k++) LVN_TRY(prepare_variants(p, &p->launches[k]));
+    for (int k = 0; k < p->n_launches; k++) LVN_TRY(prepare_launch(p, &p->launches[k]));
     return LVN_OK;
 }
 
@@ -292,7 +279,6 @@ static void release(struct lvn_gpu_program *p)
     for (int k = 0; k < p->n_launches; k++) {
         const struct lvn_gpu_launch *l = &p->launches[k];
         if (l->backend_data) lvn_cl.release_kernel(l->backend_data);
-        if (l->other && l->other->backend_data) lvn_cl.release_kernel(l->other->backend_data);
     }
 }
 
@@ -315,4 +301,4 @@ static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg
 }
 
 const struct lvn_gpu_driver lvn_opencl_driver = {
-    .prepare = prepare, .release = release, .launch = launch, .faster = lvn_opencl_faster, .changed = changed};
+    .prepare = prepare, .release = release, .launch = launch, .changed = changed};
