@@ -139,48 +139,9 @@ done
 code 0 "$LEVIN" generate version-1.2 --prompt=the --max-new-tokens=2 --json # and levin reads it as before
 json '"text" in d["samples"][0]'
 
-# --- nanoGPT continues from a .pt file: the state of AdamW in the order of its parameters, and the step of the run ---
+# --- nanoGPT samples from a .pt file ---
 code 0 "$LEVIN" export run ckpt.pt
-says "nanoGPT continues from step" out
-python3 - <<'P'
-import collections, json, pickle, struct, zipfile
-z = zipfile.ZipFile("ckpt.pt")
-class Reader(pickle.Unpickler):
-    def persistent_load(self, id):
-        data = z.read("ckpt/data/" + id[2])
-        assert len(data) == 4 * id[4]
-        return struct.unpack("<%df" % id[4], data)
-    def find_class(self, module, name):
-        return {"_rebuild_tensor_v2": lambda storage, offset, shape, *rest: (shape, storage), "FloatStorage": "float",
-                "OrderedDict": collections.OrderedDict}[name]
-c = Reader(z.open("ckpt/data.pkl")).load()
-state = json.load(open("run/checkpoints/last/state/state.json"))
-assert set(c) == {"model", "model_args", "optimizer", "iter_num", "best_val_loss", "config"}
-assert c["iter_num"] == state["step"] and c["best_val_loss"] == state["best_val_loss"] and c["config"] == {"dataset": "text"}
-once = {n: t for n, t in c["model"].items() if n != "lm_head.weight"}
-order = [n for n in once if len(once[n][0]) > 1] + [n for n in once if len(once[n][0]) < 2]
-groups = c["optimizer"]["param_groups"]
-assert [g["weight_decay"] for g in groups] == [0.1, 0.0] and groups[0]["betas"] == (0.9, 0.95) and groups[0]["lr"] == 1e-2
-assert groups[0]["params"] + groups[1]["params"] == list(range(len(order))) == list(c["optimizer"]["state"])
-assert len(groups[0]["params"]) == sum(len(once[n][0]) > 1 for n in order)
-data = open("run/checkpoints/last/state/optimizer.safetensors", "rb").read()
-head, = struct.unpack("<Q", data[:8])
-stored = json.loads(data[8:8 + head])
-def values(name): # of a file of levin's, and its shape
-    at, end = (8 + head + x for x in stored[name]["data_offsets"])
-    return tuple(stored[name]["shape"]), struct.unpack("<%df" % ((end - at) // 4), data[at:end])
-for place, name in enumerate(order):
-    s = c["optimizer"]["state"][place]
-    assert s["step"] == ((), (float(state["step"]),))
-    for key in "exp_avg", "exp_avg_sq":
-        shape, x = values(key + "." + name) if key + "." + name in stored else values(key + "." + name[len("transformer."):])
-        want, y = s[key]
-        assert want == once[name][0]
-        if shape != want or x != y: # transposed
-            assert len(want) == 2 and sorted(shape) == sorted(want)
-            x = tuple(x[j * shape[1] + i] for i in range(shape[1]) for j in range(shape[0]))
-        assert x == y, (name, key)
-P
+says "nanoGPT can sample from it, but not continue training" out
 same_loss ckpt.pt
 rm ckpt.pt
 code 0 "$LEVIN" export hf ckpt.pt # without a run

@@ -13,7 +13,6 @@
 #include "data/codec.h"
 #include "data/file_type.h"
 #include "engine/model_state.h"
-#include "engine/optimizer_shards.h"
 #include "formats/json.h"
 #include "model_io/carried_files.h"
 #include "model_io/gguf_model.h"
@@ -23,7 +22,6 @@
 #include "model_io/model_setup.h"
 #include "model_io/pretrained.h"
 #include "models/keys.h"
-#include "optimizers/optimizer.h"
 #include "stores/upload_staging.h"
 
 /* Write the files of the model's folder that levin does not read. */
@@ -136,95 +134,7 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
 
 /* --- a checkpoint of torch.save() --- */
 
-/* A moment of the optimizer, as the values of a model's parameters. */
-struct moment {
-    const struct lvn_safetensors *file;
-    const char *path;             /* of the file */
-    const char *prefix;           /* of its tensors */
-    struct lvn_model_files files; /* the same as tensors of the other format */
-};
-
-/* State of the training, from a checkpoint of levin. */
-struct training {
-    struct levin_settings settings;  /* of the run */
-    struct lvn_safetensors file;     /* state/optimizer.safetensors */
-    struct moment moment[2];         /* first and second */
-    struct lvn_torch_training torch; /* as it is written */
-    bool known;                      /* all of these are there */
-};
-
-static enum lvn_status read_moment(void *context, const struct lvn_param *p, float *to)
-{
-    const struct moment *m = context;
-    const struct lvn_safetensor *stored;
-    LVN_TRY(lvn_stored_find(m->file, m->path, m->prefix, p, &p->desc, &stored));
-    lvn_tensor_to_f32(stored->desc.dtype, stored->data, to, p->count);
-    return LVN_OK;
-}
-
 static const struct lvn_model_state_options in_fp32 = {.real = LVN_F32, .threads = 1};
-
-static enum lvn_status read_state(struct training *t, struct lvn_arena *a, const char *path)
-{
-    json_t *state;
-    LVN_TRY(lvn_json_read(path, &state));
-    const json_t *best = json_object_get(state, "best_val_loss");
-    t->torch.step = json_integer_value(json_object_get(state, "step"));
-    t->torch.best_val_loss = json_is_number(best) ? json_number_value(best) : 1e9; /* nanoGPT's initial value */
-    json_decref(state);
-    const struct levin_settings *s = &t->settings;
-    const char *plain = lvn_path_plain(a, s->data.path);
-    if (!plain) return LVN_MEMORY;
-    t->torch.dataset = lvn_arena_printf(a, "%.*s", (int)lvn_file_stem(lvn_path_name(plain)), lvn_path_name(plain));
-    t->torch.lr = s->optimizer.lr;
-    t->torch.eps = s->optimizer.eps;
-    t->torch.weight_decay = s->optimizer.weight_decay;
-    memcpy(t->torch.betas, s->optimizer.betas, sizeof t->torch.betas);
-    return t->torch.dataset ? LVN_OK : LVN_MEMORY;
-}
-
-/* t->known remains false if the optimizer's state cannot be exported: the model is of another program, was resized, has
- * frozen parameters, or was not trained with LVN_TORCH_OPTIMIZER. optimizer.groups are not supported, because the file
- * has exactly two groups, by the number of dimensions. */
-static enum lvn_status read_training(struct training *t, struct lvn_arena *a, const struct lvn_pretrained *p,
-                                     struct lvn_model_state *n, const struct lvn_model *variant)
-{
-    static const char *const prefixes[] = {"exp_avg.", "exp_avg_sq."};
-    const char *path = lvn_path_join(a, p->dir, "state/optimizer.safetensors");
-    const char *state = lvn_path_join(a, p->dir, "state/state.json");
-    const char *settings = lvn_path_join(a, p->dir, "state/settings.yaml");
-    if (!path || !state || !settings) return LVN_MEMORY;
-    if (!lvn_path_is_file(path) || !lvn_path_is_file(state) || !lvn_path_is_file(settings)) return LVN_OK;
-    LVN_TRY(lvn_settings_of_run(&t->settings, settings, 1));
-    LVN_TRY(lvn_safetensors_open(&t->file, path));
-    const char *torch = lvn_optimizer_find(t->settings.optimizer.kind)->torch;
-    bool all = torch && !strcmp(torch, LVN_TORCH_OPTIMIZER) && !*t->settings.optimizer.groups;
-    for (int i = 0; i < n->params->n && all; i++) {
-        const struct lvn_safetensor *stored;
-        const struct lvn_param *q = n->params->list[i];
-        all = lvn_stored_find(&t->file, path, prefixes[0], q, &q->desc, &stored) == LVN_OK;
-    }
-    lvn_error_clear();
-    if (!all) return LVN_OK;
-    LVN_TRY(read_state(t, a, state));
-    for (int k = 0; k < 2; k++) {
-        struct moment *m = &t->moment[k];
-        *m = (struct moment){.file = &t->file, .path = path, .prefix = prefixes[k]};
-        const struct lvn_model_values values = {read_moment, m};
-        LVN_TRY(lvn_model_files_stream(&m->files, variant, n, &values, true));
-        t->torch.moment[k] = &m->files.source;
-    }
-    t->known = true;
-    return LVN_OK;
-}
-
-static void release_training(struct training *t)
-{
-    for (int k = 0; k < 2; k++)
-        if (t->torch.moment[k]) lvn_model_files_release(&t->moment[k].files);
-    lvn_safetensors_close(&t->file);
-    lvn_settings_release(&t->settings);
-}
 
 /* Refuses an `out` that exists; *part is OUT.part, which is renamed to it when it is complete. */
 static enum lvn_status begin_file(struct lvn_arena *a, const char **out, const char **part)
@@ -251,7 +161,7 @@ static enum lvn_status write_tensors(struct lvn_arena *a, const struct lvn_model
               out, variant->program, (long long)rows, (long long)((rows + 63) / 64 * 64));
     LVN_CHECK(!lvn_path_exists(metadata), ARG, "'%s' exists already; choose another name or remove it", metadata);
     LVN_TRY(begin_file(a, &out, &part));
-    LVN_TRY(lvn_torch_write(part, &f->source, NULL, 0, NULL)); /* first: a full disk leaves no metadata */
+    LVN_TRY(lvn_torch_write(part, &f->source, NULL, 0)); /* first: a full disk leaves no metadata */
     const long begun = lvn_json_begin();
     json_t *root = json_object();
     json_object_set_new(root, "step", json_integer(strtoll(strrchr(lvn_path_name(out), '_') + 1, NULL, 10)));
@@ -263,42 +173,33 @@ static enum lvn_status write_tensors(struct lvn_arena *a, const struct lvn_model
     return status;
 }
 
-/* A .pt file in the format of another program, which can sample from it and, if the training is known, resume it. */
+/* A .pt file in the format of another program, which can sample from it. */
 static enum lvn_status write_torch(struct lvn_arena *a, const struct lvn_model_files *f,
-                                   const struct lvn_model *variant, const struct lvn_model_config *c,
-                                   const struct training *training, const char *out)
+                                   const struct lvn_model *variant, const struct lvn_model_config *c, const char *out)
 {
     struct lvn_torch_arg args[LVN_CONFIG_ARGS];
     int n_args = lvn_config_args(variant, c, args);
     const char *part;
     if (variant->metadata) return write_tensors(a, f, variant, c, out);
     LVN_TRY(begin_file(a, &out, &part));
-    LVN_TRY(lvn_torch_write(part, &f->source, args, n_args, training->known ? &training->torch : NULL));
+    LVN_TRY(lvn_torch_write(part, &f->source, args, n_args));
     return lvn_file_rename(part, out);
 }
 
 /* Print what the other program can do with the file. */
-static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, const struct training *t,
-                        const struct lvn_model *variant)
+static void print_torch(const struct lvn_cli *c, const struct lvn_pretrained *p, const struct lvn_model *variant)
 {
     struct lvn_codec codec;
-    const bool grouped = t->settings.optimizer.groups && *t->settings.optimizer.groups;
     if (variant->metadata) {
         lvn_cli_print(c, "%s reads it, and the JSON file next to it, from a folder of its base_checkpoints\n",
                       variant->program);
         return;
     }
-    if (t->known)
-        lvn_cli_print(c, "%s continues from step %lld if the file is in out_dir as ckpt.pt (--init_from=resume)\n",
-                      variant->program, (long long)t->torch.step);
-    else
-        lvn_cli_print(c, "%s can sample from it, but not continue training: not all parameters have %s state%s\n",
-                      variant->program, LVN_TORCH_OPTIMIZER,
-                      grouped ? " with the same settings: the run has optimizer.groups" : "");
+    lvn_cli_print(c, "%s can sample from it, but not continue training: the file has no optimizer state\n",
+                  variant->program);
     if (lvn_codec_load(&codec, p->dir) != LVN_OK) lvn_error_clear();
     if (codec.vocabulary)
-        lvn_cli_print(c, "its characters are read from data/%s/meta.pkl, which its prepare.py writes\n",
-                      t->known ? t->torch.dataset : "DATASET");
+        lvn_cli_print(c, "its characters are read from data/DATASET/meta.pkl, which its prepare.py writes\n");
     lvn_codec_release(&codec);
 }
 
@@ -315,17 +216,13 @@ static enum lvn_status read_weights(void *context, const struct lvn_param *p, fl
 }
 
 static enum lvn_status write_files_of(struct lvn_cli *c, struct lvn_arena *a, const struct lvn_pretrained *p,
-                                      struct lvn_model_state *n, const struct lvn_model *variant,
-                                      struct lvn_model_files *files)
+                                      const struct lvn_model *variant, struct lvn_model_files *files)
 {
     const char *folder, *out = c->operand[1];
     if (lvn_ends_with(out, ".pt")) {
-        struct training training = {0};
-        enum lvn_status status = read_training(&training, a, p, n, variant);
-        if (status == LVN_OK) status = write_torch(a, files, variant, &p->config, &training, out);
-        if (status == LVN_OK) print_torch(c, p, &training, variant);
-        release_training(&training);
-        return status;
+        LVN_TRY(write_torch(a, files, variant, &p->config, out));
+        print_torch(c, p, variant);
+        return LVN_OK;
     }
     LVN_TRY(open_out(a, out, &folder));
     LVN_TRY(write_files(a, files, folder));
@@ -345,7 +242,7 @@ static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretraine
     if (!weights.scratch) return LVN_MEMORY;
     enum lvn_status status = lvn_model_files_stream(&files, variant, n, &values, false);
     if (status == LVN_OK) {
-        status = write_files_of(c, &a, p, n, variant, &files);
+        status = write_files_of(c, &a, p, variant, &files);
         lvn_model_files_release(&files);
     }
     free(weights.scratch);

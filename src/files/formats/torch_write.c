@@ -129,87 +129,8 @@ static void add_tensor(struct lvn_text *t, const struct lvn_desc *desc, int numb
                     "ccollections\nOrderedDict\n)RtR");
 }
 
-/* True if the item is in the group of the optimizer. Group 0: two dimensions or more; group 1: the rest. */
-static bool is_in(const struct lvn_torch_training *training, int group, int item)
-{
-    return (training->moment[0]->item[item].desc.rank < 2) == (group == 1);
-}
-
-enum { EXP_AVG, EXP_AVG_SQ, STEP, PER_PARAMETER }; /* members of a parameter's state, after those of the model */
-
-static void add_state(struct lvn_text *t, const struct lvn_torch_training *training, int first)
-{
-    const struct lvn_desc scalar = {.dtype = LVN_F32};
-    int index = 0;
-    add_text(t, "state");
-    lvn_text_add(t, "}(");
-    for (int group = 0; group < 2; group++) {
-        for (int i = 0; i < training->moment[0]->n; i++) {
-            if (!is_in(training, group, i)) continue;
-            int file = first + PER_PARAMETER * i;
-            add_int(t, index++);
-            lvn_text_add(t, "}(");
-            add_text(t, "step");
-            add_tensor(t, &scalar, file + STEP);
-            add_text(t, "exp_avg");
-            add_tensor(t, &training->moment[0]->item[i].desc, file + EXP_AVG);
-            add_text(t, "exp_avg_sq");
-            add_tensor(t, &training->moment[1]->item[i].desc, file + EXP_AVG_SQ);
-            lvn_text_add(t, "u");
-        }
-    }
-    lvn_text_add(t, "u");
-}
-
-static void add_groups(struct lvn_text *t, const struct lvn_torch_training *training)
-{
-    int index = 0;
-    add_text(t, "param_groups");
-    lvn_text_add(t, "](");
-    for (int group = 0; group < 2; group++) {
-        lvn_text_add(t, "}(");
-        add_text(t, "lr");
-        add_real(t, training->lr);
-        add_text(t, "betas");
-        add_real(t, training->betas[0]);
-        add_real(t, training->betas[1]);
-        lvn_text_add(t, "\x86");
-        add_text(t, "eps");
-        add_real(t, training->eps);
-        add_text(t, "weight_decay");
-        add_real(t, group ? 0.0 : training->weight_decay);
-        add_text(t, "amsgrad");
-        lvn_text_add(t, "\x89");
-        add_text(t, "params");
-        lvn_text_add(t, "](");
-        for (int i = 0; i < training->moment[0]->n; i++)
-            if (is_in(training, group, i)) add_int(t, index++);
-        lvn_text_add(t, "eu");
-    }
-    lvn_text_add(t, "e");
-}
-
-static void add_training(struct lvn_text *t, const struct lvn_torch_training *training, int first)
-{
-    add_text(t, "optimizer");
-    lvn_text_add(t, "}(");
-    add_state(t, training, first);
-    add_groups(t, training);
-    lvn_text_add(t, "u");
-    add_text(t, "iter_num");
-    add_int(t, training->step);
-    add_text(t, "best_val_loss");
-    add_real(t, training->best_val_loss);
-    add_text(t, "config");
-    lvn_text_add(t, "}(");
-    add_text(t, "dataset");
-    add_text(t, training->dataset);
-    lvn_text_add(t, "u");
-}
-
 static enum lvn_status write_pickle(struct archive *archive, const struct lvn_safetensors_source *model,
-                                    const struct lvn_torch_arg *args, int n_args,
-                                    const struct lvn_torch_training *training)
+                                    const struct lvn_torch_arg *args, int n_args)
 {
     LVN_LOCAL_TEXT(t);
     lvn_text_add(&t, "\x80\x02");
@@ -230,49 +151,39 @@ static enum lvn_status write_pickle(struct archive *archive, const struct lvn_sa
         if (args[i].kind == LVN_TORCH_REAL) add_real(&t, args[i].real);
     }
     if (args) lvn_text_add(&t, "u");
-    if (training) add_training(&t, training, model->n);
     lvn_text_add(&t, args ? "u." : ".");
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK) status = add_member(archive, "ckpt/data.pkl", t.p, t.n);
     return status;
 }
 
-static enum lvn_status write_item(struct archive *archive, const struct lvn_safetensors_source *source, int i, int file)
+static enum lvn_status write_item(struct archive *archive, const struct lvn_safetensors_source *source, int i)
 {
     char name[32];
     const void *data = source->item[i].data;
-    snprintf(name, sizeof name, "ckpt/data/%d", file);
+    snprintf(name, sizeof name, "ckpt/data/%d", i);
     if (!data) LVN_TRY(source->fetch(source->context, i, &data));
     return add_member(archive, name, data, lvn_desc_count(&source->item[i].desc) * (int64_t)sizeof(float));
 }
 
 static enum lvn_status write_all(struct archive *archive, const struct lvn_safetensors_source *model,
-                                 const struct lvn_torch_arg *args, int n_args,
-                                 const struct lvn_torch_training *training)
+                                 const struct lvn_torch_arg *args, int n_args)
 {
-    LVN_TRY(write_pickle(archive, model, args, n_args, training));
+    LVN_TRY(write_pickle(archive, model, args, n_args));
     LVN_TRY(add_member(archive, "ckpt/byteorder", "little", 6));
-    for (int i = 0; i < model->n; i++) LVN_TRY(write_item(archive, model, i, i));
-    for (int i = 0; training && i < training->moment[0]->n; i++) {
-        int file = model->n + PER_PARAMETER * i;
-        char name[32];
-        float step = (float)training->step;
-        for (int k = 0; k < 2; k++) LVN_TRY(write_item(archive, training->moment[k], i, file + k));
-        snprintf(name, sizeof name, "ckpt/data/%d", file + STEP);
-        LVN_TRY(add_member(archive, name, &step, (int64_t)sizeof step));
-    }
+    for (int i = 0; i < model->n; i++) LVN_TRY(write_item(archive, model, i));
     LVN_TRY(add_member(archive, "ckpt/version", "3\n", 2));
     return finish(archive);
 }
 
 enum lvn_status lvn_torch_write(const char *path, const struct lvn_safetensors_source *model,
-                                const struct lvn_torch_arg *args, int n_args, const struct lvn_torch_training *training)
+                                const struct lvn_torch_arg *args, int n_args)
 {
     struct archive *archive = lvn_calloc(1, sizeof *archive);
     if (!archive) return LVN_MEMORY;
     enum lvn_status status = lvn_output_open(&archive->output, path);
     if (status == LVN_OK) {
-        status = write_all(archive, model, args, n_args, training);
+        status = write_all(archive, model, args, n_args);
         if (status != LVN_OK && archive->output.status == LVN_OK) archive->output.status = status; /* skip the fsync */
         status = lvn_output_close(&archive->output);
         if (status != LVN_OK) unlink(path);

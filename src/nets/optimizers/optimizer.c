@@ -94,16 +94,14 @@ static const struct lvn_optimizer_kind optimizers[] = {
     {.name = "adamw",
      .help = "weight decay apart from the gradient",
      .op = LVN_OP_adamw,
-     .torch = "AdamW",
      .set_betas = adamw_betas,
      .constants = adamw},
     {.name = "adam",
      .help = "weight decay added to the gradient",
      .op = LVN_OP_adamw,
-     .torch = "Adam",
      .set_betas = adamw_betas,
      .constants = adam},
-    {.name = "sgd", .help = "with momentum", .op = LVN_OP_sgd, .torch = "SGD", .set_betas = sgd_betas},
+    {.name = "sgd", .help = "with momentum", .op = LVN_OP_sgd, .set_betas = sgd_betas},
     {.name = "lion",
      .help =
          "steps of equal size, by the sign of a running mean; needs about a third of adamw's lr and three times its "

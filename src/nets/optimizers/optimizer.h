@@ -27,7 +27,6 @@ struct lvn_optimizer_kind {
     const char *help;     /* what distinguishes it, for help */
     enum lvn_op_id op;    /* its operation, see struct lvn_optimizer */
     const char *elements; /* with `matrices`: the kind that `op` is, by which groups may name it; else NULL */
-    const char *torch;    /* the class of torch.optim whose state its moments are; NULL: none */
     /* Set the operation's decay rates of running means (optimizer.betas). */
     void (*set_betas)(union lvn_attr *attr, const double betas[2]);
     /* Set its other constants, except those of attr->update. NULL: it has none. */
