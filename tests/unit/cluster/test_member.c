@@ -65,22 +65,6 @@ static void killed(void **state)
     bury(2);
 }
 
-/* A library in rank 3 has seen that rank 2 is gone, and aborts before anybody else knows of it. */
-static void aborted_because_of_it(void **state)
-{
-    (void)state;
-    start_all(4, calm, NULL);
-    assert_true(all_opened(4));
-    kill(shared->rank[3].pid, SIGABRT);
-    kill(shared->rank[2].pid, SIGKILL);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(end_of(i), 1);
-        assert_says(shared->rank[i].text, "rank 2 on node2 and then 1 other have sent no heartbeat since step 412");
-    }
-    assert_int_equal(end_of(3), -SIGABRT);
-    bury(2);
-}
-
 static void killed_server(void **state)
 {
     (void)state;
@@ -191,12 +175,17 @@ static void standing_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RANKS_TEST(meeting),        RANKS_TEST(alone),
-        RANKS_TEST(killed),         RANKS_TEST(aborted_because_of_it),
-        RANKS_TEST(killed_server),  RANKS_TEST(stopped),
-        RANKS_TEST(stopped_server), RANKS_TEST(stopped_server_early),
-        RANKS_TEST(failing),        RANKS_TEST(failing_after),
-        RANKS_TEST(standing),       RANKS_TEST(standing_files),
+        RANKS_TEST(meeting),
+        RANKS_TEST(alone),
+        RANKS_TEST(killed),
+        RANKS_TEST(killed_server),
+        RANKS_TEST(stopped),
+        RANKS_TEST(stopped_server),
+        RANKS_TEST(stopped_server_early),
+        RANKS_TEST(failing),
+        RANKS_TEST(failing_after),
+        RANKS_TEST(standing),
+        RANKS_TEST(standing_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* member_private.h - private to a member: member.c (joining, state), member_thread.c (the heartbeat thread),
- * member_facts.c, member_single_rank.c, member_abort_delay.c. */
+ * member_facts.c, member_single_rank.c. */
 #ifndef LVN_MEMBER_PRIVATE_H
 #define LVN_MEMBER_PRIVATE_H
 
@@ -86,7 +86,5 @@ void lvn_member_warn(struct lvn_member *member);
 void lvn_member_deliver_fault(struct lvn_member *member);
 void lvn_member_set_fault(struct lvn_member *member, int rank, bool is_reporter, bool quiet, const char *text);
 void lvn_set_reporter(bool is_reporter);
-/* From this call on SIGABRT terminates this process 0.1 s later, unless a handler exists (member_abort_delay.c). */
-void lvn_delay_abort(void);
 
 #endif
