@@ -26,7 +26,7 @@ arguments run
 refused "--min-ranks requires restarts: give --max-restarts, too" -n 2 --min-ranks=1 -- "${all[@]}"
 refused "--min-ranks 3 exceeds the 2 ranks of this launch; give at most 2" -n 2 --max-restarts=1 --min-ranks=3 -- "${all[@]}"
 refused "but trainer.num_nodes requires a fixed number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
-refused "but trainer.shares requires a fixed number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.share=measured --trainer.shares=2,2
+refused "but trainer.shares requires a fixed number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.shares=2,2
 code 0 "$LEVIN" launch --dry-run -n 1 --max-restarts=1 --min-ranks=1 -- "${all[@]}"
 says "warning: --min-ranks is ignored: it applies when a host is lost, and all ranks are on this one" err
 code 1 bash -c 'ulimit -n 250; exec "$@"' x "$LEVIN" ranks --hosts=127.0.0.1:20 -- "${all[@]}"

@@ -142,8 +142,8 @@ for strategy in zero2 fsdp; do
     ranks 2 2 odd --trainer.strategy=$strategy --trainer.micro_batch_size=4
     check [ "$(grep -c 'error: ' err)" = 1 ]
     says "all ranks must have the same number" err
-    ranks 2 2 measured --trainer.strategy=$strategy --trainer.share=measured
-    says "trainer.share measured gives fast ranks more" err
+    ranks 2 2 unequal --trainer.strategy=$strategy --trainer.shares=1,3
+    says "but trainer.shares gives each its own" err
 done
 ranks 2 4 thirds --trainer.strategy=fsdp --trainer.fsdp_size=3
 says "trainer.fsdp_size 3 does not divide 4 ranks into groups of several" err

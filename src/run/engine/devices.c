@@ -157,8 +157,6 @@ static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_va
     if (!r->exclusive_devices) return "several ranks compute on one device";
     if (strcmp(v->trainer.transport, "auto") != 0) return "trainer.transport is set";
     if (v->trainer.deterministic) return "trainer.deterministic requires sums in a fixed order";
-    if (v->trainer.share == LVN_TRAINER_SHARE_MEASURED)
-        return "trainer.share measured requires the time that ranks wait";
     return NULL;
 }
 

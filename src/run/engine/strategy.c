@@ -20,7 +20,7 @@ enum { STRATEGIES = sizeof strategies / sizeof *strategies };
 static unsigned possible_shards(const struct lvn_values *v)
 {
     const unsigned whole = v->model.quantize ? LVN_SHARDS_PARAMETERS : 0; /* packed parameters are not sharded */
-    if (v->trainer.share == LVN_TRAINER_SHARE_MEASURED) return LVN_SHARDS_STATE;
+    if (*v->trainer.shares) return LVN_SHARDS_STATE;
     return (v->trainer.deterministic ? LVN_SHARDS_STATE | LVN_SHARDS_PARAMETERS : ~0u) & ~whole;
 }
 

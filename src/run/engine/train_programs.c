@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "data/dataset.h"
 #include "engine/devices.h"
-#include "engine/layers_check.h"
 #include "engine/memory.h"
 #include "engine/parameter_sums.h"
 #include "engine/parameters.h"
@@ -68,14 +67,14 @@ static enum lvn_status divide_rows(struct lvn_train_programs *programs, int size
     return LVN_OK;
 }
 
-static enum lvn_status divide(struct lvn_train_programs *programs, const int64_t *shares)
+static enum lvn_status divide(struct lvn_train_programs *programs)
 {
     const unsigned in_step = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS; /* ranks exchange these in lockstep */
     const int64_t units = lvn_shares_units(programs->values);
     const int size = programs->reduction.sharding.size, rank = programs->reduction.sharding.rank;
-    programs->first_unit[0] = 0;
-    for (int i = 0; i < size; i++)
-        programs->first_unit[i + 1] = shares ? programs->first_unit[i] + shares[i] : units * (i + 1) / size;
+    const char *shares = programs->values->trainer.shares;
+    for (int i = 0; i <= size; i++) programs->first_unit[i] = units * i / size;
+    if (*shares) LVN_TRY(lvn_shares_read(shares, units, size, programs->first_unit));
     LVN_TRY(programs->values->trainer.micro_batch_size ? divide_micro_batches(programs, size, rank)
                                                        : divide_rows(programs, size, rank));
     programs->accumulation = programs->leaf[rank + 1] - programs->leaf[rank];
@@ -200,10 +199,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
                                    .tokens = c->lora.tokens,
                                    .n_tokens = c->lora.n_tokens,
                                    .targets = lvn_lora_targets(c->model, v->lora.targets)};
-    LVN_TRY(divide(programs, options->shares));
-    int64_t weight_bytes = lvn_dtype_bytes(state.precision == LVN_PRECISION_BF16_TRUE ? LVN_BF16 : LVN_F32);
-    if (!programs->model_state)
-        LVN_TRY(lvn_layers_check(&model, weight_bytes, programs->ranks && state.backend->computes));
+    LVN_TRY(divide(programs));
     if (!programs->model_state) LVN_TRY(lvn_model_state_new(&programs->model_state, &model, &state));
     lvn_model_state_share(programs->model_state, &programs->reduction.sharding, programs->ranks);
     struct lvn_session_options o = {
@@ -339,6 +335,18 @@ static enum lvn_status plan_collectively(struct lvn_train_programs *programs, co
         r, lvn_reduction_prepare(&programs->reduction, programs->step_session->program, programs->leaf));
 }
 
+static enum lvn_status replan(struct lvn_train_programs *programs, const struct lvn_train_programs_options *o)
+{
+    const struct lvn_model_config c = programs->model_state->config;
+    const struct lvn_sharding sharding = programs->reduction.sharding;
+    drop_plan(programs);
+    lvn_reduction_release(&programs->reduction);
+    lvn_reduction_init(&programs->reduction, programs->ranks, &sharding);
+    programs->min_micro_batches = o->min_micro_batches;
+    programs->recompute = lvn_recompute_of(programs->values->trainer.recompute);
+    return plan_collectively(programs, &c, o);
+}
+
 /* NCCL allocates device memory when ranks join, after the plan, which knew that they can: plan again if a rank's device
  * has too little left. */
 static enum lvn_status plan_within_rest(struct lvn_train_programs *programs, const struct lvn_train_programs_options *o)
@@ -349,7 +357,7 @@ static enum lvn_status plan_within_rest(struct lvn_train_programs *programs, con
     LVN_TRY(lvn_ranks_agree(r, d->backend->queues->update_memory(d)));
     int64_t too_large = !lvn_model_state_fits(programs->model_state);
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, &too_large, 1, LVN_I64, LVN_MAX));
-    return too_large ? lvn_train_programs_replan(programs, o) : LVN_OK;
+    return too_large ? replan(programs, o) : LVN_OK;
 }
 
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct lvn_values *v,
@@ -386,19 +394,6 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
     LVN_TRY(lvn_ranks_group(r, programs->model_state->device, v));
     LVN_TRY(lvn_ranks_divide(r, programs->reduction.sharding.group));
     return plan_within_rest(programs, o);
-}
-
-enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *programs,
-                                          const struct lvn_train_programs_options *o)
-{
-    const struct lvn_model_config c = programs->model_state->config;
-    const struct lvn_sharding sharding = programs->reduction.sharding;
-    drop_plan(programs);
-    lvn_reduction_release(&programs->reduction);
-    lvn_reduction_init(&programs->reduction, programs->ranks, &sharding);
-    programs->min_micro_batches = o->min_micro_batches;
-    programs->recompute = lvn_recompute_of(programs->values->trainer.recompute);
-    return plan_collectively(programs, &c, o);
 }
 
 void lvn_train_programs_release(struct lvn_train_programs *programs)

@@ -72,7 +72,6 @@ struct lvn_train_programs_options {
     bool validate;
     struct lvn_session_planner planner; /* all zero: none */
     int64_t min_micro_batches;          /* of the resumed run; 0: as memory requires */
-    const int64_t *shares;              /* [ranks] units of each rank; NULL: equal */
 };
 
 /* Plan each rank's rows as one micro-batch. If this machine's memory is too small for that and the micro-batch is not
@@ -83,10 +82,6 @@ struct lvn_train_programs_options {
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct lvn_values *v,
                                         const struct lvn_model_config *c,
                                         const struct lvn_train_programs_options *o) LVN_CHECKED;
-/* Plan again with other shares, for a training whose model state is allocated. Parameters and optimizer state are kept;
- * sessions are new and need lvn_model_state_allocate(). */
-enum lvn_status lvn_train_programs_replan(struct lvn_train_programs *programs,
-                                          const struct lvn_train_programs_options *o) LVN_CHECKED;
 void lvn_train_programs_release(struct lvn_train_programs *programs);
 /* The session of `sessions` (step_sessions or eval_sessions) for samples of this length. */
 struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *programs,

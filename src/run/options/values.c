@@ -24,9 +24,9 @@ enum lvn_status lvn_values_check_strategy(const struct lvn_values *v)
               "trainer.fsdp_reshard is for trainer.strategy fsdp; set that, or leave it out");
     LVN_CHECK(!v->trainer.fsdp_size || fsdp, ARG,
               "trainer.fsdp_size is for trainer.strategy fsdp; set that, or leave it out");
-    LVN_CHECK(!in_step || v->trainer.share != LVN_TRAINER_SHARE_MEASURED, ARG,
-              "trainer.strategy %s requires the same number of micro-batches on every rank, but trainer.share measured "
-              "gives fast ranks more; set trainer.share=equal or trainer.strategy=zero1",
+    LVN_CHECK(!in_step || !*v->trainer.shares, ARG,
+              "trainer.strategy %s requires the same number of micro-batches on every rank, but trainer.shares gives "
+              "each its own; leave that out, or set trainer.strategy=zero1",
               lvn_value_text(v, LVN_OPT_trainer_strategy, word));
     return LVN_OK;
 }

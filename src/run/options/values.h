@@ -56,7 +56,6 @@
     X(TRAINER_STRATEGY_ZERO1, "zero1")                                                                                 \
     X(TRAINER_STRATEGY_ZERO2, "zero2")                                                                                 \
     X(TRAINER_STRATEGY_FSDP, "fsdp")
-#define LVN_CHOICES_trainer_share(X) X(TRAINER_SHARE_EQUAL, "equal") X(TRAINER_SHARE_MEASURED, "measured")
 #define LVN_CHOICES_trainer_reduce_dtype(X) X(TRAINER_REDUCE_FP32, "fp32") X(TRAINER_REDUCE_BF16, "bf16")
 
 /* An enum for each CHOICE row: define its macro, then include the table. */

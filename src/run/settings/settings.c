@@ -432,7 +432,6 @@ static void add_differences(const struct levin_settings *then, const struct levi
         if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue;                   /* a folder can have several paths */
         const bool of_folder = id == LVN_OPT_data_folder || id == LVN_OPT_name; /* follow from where a run is */
         if (of_folder && now->origin[id].source <= LVN_SOURCE_DERIVED) continue;
-        if (id == LVN_OPT_trainer_shares && now->origin[id].source <= LVN_SOURCE_RECIPE) continue; /* measured */
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
         const bool follows = id == LVN_OPT_schedule_decay_steps && now->origin[id].source == LVN_SOURCE_DERIVED;
         *explicit_only = *explicit_only && (follows || now->origin[id].source >= LVN_SOURCE_COMMAND);

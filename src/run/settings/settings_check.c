@@ -413,18 +413,6 @@ static void drop_fsdp_keys(struct levin_settings *s)
         s->trainer.fsdp_reshard = true;
 }
 
-/* trainer.shares with trainer.share equal: dropped, or ARG. */
-static enum lvn_status check_shares(struct levin_settings *s)
-{
-    if (s->trainer.share == LVN_TRAINER_SHARE_MEASURED || !*s->trainer.shares) return LVN_OK;
-    LVN_CHECK(overrules(s, LVN_OPT_trainer_share, LVN_OPT_trainer_shares), ARG,
-              "trainer.shares (%.60s) is for trainer.share=measured, and trainer.share is equal: set it to measured, "
-              "or leave trainer.shares out",
-              s->trainer.shares);
-    s->trainer.shares = "";
-    return LVN_OK;
-}
-
 static enum lvn_status finish_batch(struct levin_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
@@ -513,7 +501,6 @@ static enum lvn_status finish_trainer(struct levin_settings *s)
         derived(s, LVN_OPT_trainer_max_epochs, "no limit being given");
     }
     LVN_TRY(check_limits(s));
-    LVN_TRY(check_shares(s));
     return finish_batch(s);
 }
 

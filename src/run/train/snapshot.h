@@ -27,7 +27,6 @@
 #include "checkpoints/checkpoint.h"
 #include "engine/model_state.h"
 #include "engine/ranks.h"
-#include "engine/shares.h"
 
 struct levin_settings;
 struct lvn_codec;
@@ -50,7 +49,6 @@ struct lvn_snapshot {
     int64_t ranks;                          /* of the run; 0: not stored */
     struct lvn_scaling scaling;             /* loss scale; all zero: none */
     char skipped[LVN_SNAPSHOT_SKIPPED];     /* shards that are damaged (lvn_dataset_bad_shards()); "": none */
-    char shares[LVN_SHARES_TEXT];           /* shares of the ranks, see shares.h; "": equal */
     char callbacks[LVN_SNAPSHOT_CALLBACKS]; /* their states as JSON; "": none */
 };
 

@@ -130,7 +130,6 @@ static enum lvn_status save_checkpoint(struct trainer *trainer)
                                     .ranks = trainer->ranks->size};
     if (trainer->context.scored_step != trainer->running.step) snapshot.score.value = NAN;
     save_skipped(trainer, snapshot.skipped);
-    if (trainer->planned.weighted) memcpy(snapshot.shares, trainer->opened.snapshot.shares, sizeof snapshot.shares);
     if (trainer->running.loss_scale)
         LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_model_state_scaling(programs->model_state, &snapshot.scaling)));
     LVN_TRY(lvn_callbacks_save(&trainer->callbacks, &trainer->context, snapshot.callbacks));
@@ -433,7 +432,7 @@ enum lvn_status lvn_trainer_step(struct trainer *trainer, const char **end_reaso
         LVN_TRY(save_checkpoint(trainer));
     trainer->requested.control &= LVN_CONTROL_SHOULD_TRAINING_STOP;
     *end_reason = reason_to_end(trainer);
-    return *end_reason ? LVN_OK : lvn_trainer_shares_update(trainer);
+    return LVN_OK;
 }
 
 /* Rank 0 logs the device that all ranks use; with trainer.accelerator auto, also each installed driver without a GPU.
@@ -533,7 +532,6 @@ enum lvn_status lvn_trainer_close(struct trainer *trainer, enum lvn_status statu
     if (trainer->opened.run_dir_open) lvn_run_dir_close(&trainer->opened.run_dir);
     lvn_train_programs_release(&trainer->planned.programs);
     lvn_trainer_release_rows(trainer);
-    lvn_trainer_shares_release(trainer);
     lvn_model_setup_close(&trainer->opened.setup);
     lvn_carried_files_release(&trainer->opened.carried);
     return status;

@@ -8,7 +8,6 @@
 #define LVN_TRAINER_PRIVATE_H
 
 #include "data/prefetch.h"
-#include "engine/shares.h"
 #include "engine/train_programs.h"
 #include "model_io/adapters.h"
 #include "model_io/carried_files.h"
@@ -50,20 +49,14 @@ struct trainer_opened {
     bool run_dir_open;                /* on rank 0 */
     bool checkpoint_open;             /* on rank 0 */
     bool resuming;                    /* from a checkpoint, on all ranks */
-    struct lvn_snapshot snapshot;     /* the checkpoint's progress; its `shares` are the run's current ones */
+    struct lvn_snapshot snapshot;     /* the checkpoint's progress */
 };
 
-/* The plan and its allocations. All of it may be rebuilt between two steps (trainer.share measured). */
+/* The plan and its allocations. */
 struct trainer_planned {
     struct lvn_train_programs programs;
-    struct lvn_train_programs_options options; /* with which programs were planned */
-    struct lvn_prefetch *prefetcher;           /* this rank's rows of the next batches */
+    struct lvn_prefetch *prefetcher; /* this rank's rows of the next batches */
     struct lvn_step_statistics statistics;
-    bool weighted;          /* ranks compute `shares` instead of equal parts */
-    int64_t *shares;        /* [ranks] units of each; NULL without trainer.share measured */
-    int64_t *faster_shares; /* [ranks] the next ones; NULL as above */
-    double *rank_seconds;   /* [ranks] of a step, or speeds while measuring; NULL as above */
-    struct lvn_share_balance share_balance;
     char metric_name[2 * LVN_TASK_METRICS][48]; /* of the metrics' scalars */
 };
 
@@ -112,9 +105,6 @@ struct trainer {
 
 /* Open, plan, allocate and load, and describe the run in trainer->context; all ranks return the same status. */
 enum lvn_status lvn_trainer_set_up(struct trainer *trainer) LVN_CHECKED;
-/* Allocate everything that depends on this rank's rows, once the training is planned; release it before it is planned
- * again. */
-enum lvn_status lvn_trainer_allocate(struct trainer *trainer) LVN_CHECKED;
 void lvn_trainer_release_rows(struct trainer *trainer);
 /* Feed this rank's rows of step `step`; *labels: number of labels that count. */
 enum lvn_status lvn_trainer_load_batch(struct trainer *trainer, int64_t step, int64_t *labels) LVN_CHECKED;
@@ -126,18 +116,6 @@ void lvn_trainer_note_data(struct trainer *trainer);
 /* Reports the damaged shards that have been found since the last call (data.skip_bad_shards). */
 void lvn_trainer_note_shards(struct trainer *trainer);
 void lvn_trainer_note_plan(struct trainer *trainer);
-
-/* --- trainer_shares.c --- */
-
-/* Set the shares with which the run begins if they are given or stored; otherwise they are measured. */
-enum lvn_status lvn_trainer_shares_init(struct trainer *trainer) LVN_CHECKED;
-/* Refuse given or stored shares if the memory of this rank is too small for its rows. */
-enum lvn_status lvn_trainer_shares_check_memory(const struct trainer *trainer) LVN_CHECKED;
-/* If no shares are set, measure speeds on the first batch, which is loaded, and plan again. */
-enum lvn_status lvn_trainer_shares_measure(struct trainer *trainer) LVN_CHECKED;
-/* After each step: plan with other shares if speeds have changed. */
-enum lvn_status lvn_trainer_shares_update(struct trainer *trainer) LVN_CHECKED;
-void lvn_trainer_shares_release(struct trainer *trainer);
 
 /* --- trainer.c --- */
 

@@ -19,6 +19,7 @@
 #include "engine/memory_advice.h"
 #include "engine/parameter_sums.h"
 #include "engine/parameters.h"
+#include "engine/shares.h"
 #include "engine/strategy.h"
 #include "host/isa.h"
 #include "host/machine.h"
@@ -485,23 +486,35 @@ static void declare_scalars(struct trainer *trainer)
 
 /* --- the plan, and what depends on this rank's rows --- */
 
+/* The shares of a run that continues with another number of ranks are dropped, unless they are given now. */
+static void drop_old_shares(struct trainer *trainer)
+{
+    struct levin_settings *s = trainer->settings;
+    const int n = lvn_shares_count(s->trainer.shares);
+    if (trainer->options->mode != LVN_RUN_RESUME || n == 0 || n == trainer->ranks->size ||
+        s->origin[LVN_OPT_trainer_shares].source >= LVN_SOURCE_ENVIRONMENT)
+        return;
+    snprintf(trainer->text, sizeof trainer->text,
+             "trainer.shares is %.60s, for %d rank%s, but there are now %d; they compute equal parts",
+             s->trainer.shares, n, lvn_plural(n), trainer->ranks->size);
+    lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
+    s->trainer.shares = "";
+}
+
 static enum lvn_status plan_training(struct trainer *trainer)
 {
     /* The bits of a resumed run must not depend on how much memory is free today. */
     bool same_ranks = trainer->opened.resuming && trainer->opened.snapshot.ranks == trainer->ranks->size;
-    trainer->planned.options = (struct lvn_train_programs_options){
+    const struct lvn_train_programs_options options = {
         .ranks = trainer->ranks,
         .fields = &trainer->opened.setup.fields,
         .task = trainer->opened.setup.task,
         .fill = lvn_dataset_fill(trainer->opened.setup.data, LVN_SPLIT_TRAIN),
         .validate = trainer->opened.validation.on,
         .min_micro_batches = same_ranks ? trainer->opened.snapshot.min_micro_batches : 0,
-        .planner = lvn_callbacks_planner(&trainer->callbacks),
-        .shares = trainer->planned.weighted ? trainer->planned.shares : NULL};
-    LVN_TRY(lvn_train_programs_plan(&trainer->planned.programs, &trainer->settings->values,
-                                    &trainer->opened.setup.config, &trainer->planned.options));
-    return trainer->planned.weighted ? lvn_ranks_agree(trainer->ranks, lvn_trainer_shares_check_memory(trainer))
-                                     : LVN_OK;
+        .planner = lvn_callbacks_planner(&trainer->callbacks)};
+    return lvn_train_programs_plan(&trainer->planned.programs, &trainer->settings->values,
+                                   &trainer->opened.setup.config, &options);
 }
 
 static void wait_for_saver(void *saver)
@@ -509,7 +522,7 @@ static void wait_for_saver(void *saver)
     lvn_saver_wait_read(saver);
 }
 
-enum lvn_status lvn_trainer_allocate(struct trainer *trainer)
+static enum lvn_status allocate(struct trainer *trainer)
 {
     struct lvn_train_programs *programs = &trainer->planned.programs;
     struct lvn_event *e = &trainer->context.event;
@@ -638,16 +651,15 @@ enum lvn_status lvn_trainer_set_up(struct trainer *trainer)
     lvn_trainer_note_data(trainer);
 
     /* The plan, its memory, and the weights. */
-    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_trainer_shares_init(trainer)));
+    drop_old_shares(trainer);
     LVN_TRY(plan_training(trainer));
     programs->unlabeled = trainer->opened.snapshot.unlabeled;
     lvn_trainer_note_plan(trainer);
-    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_trainer_allocate(trainer)));
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, allocate(trainer)));
     LVN_TRY(run_part("loading the weights", load_parameters, trainer));
     LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_parameter_sums_start(programs->model_state)));
     LVN_TRY(lvn_consistency_replicas(trainer->ranks, programs->model_state, trainer->running.step));
     LVN_TRY(run_part("reading data", load_first, trainer));
     lvn_trainer_note_shards(trainer);
-    LVN_TRY(run_part("measuring shares", lvn_trainer_shares_measure, trainer));
     return open_callbacks(trainer);
 }

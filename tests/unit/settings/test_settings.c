@@ -189,10 +189,9 @@ static const struct {
      "trainer.accelerator trace computes nothing (for levin plan: shows what would be launched on a device that "
      "this machine lacks); set cpu or auto to run"},
     {NULL,
-     {"trainer.strategy=fsdp", "trainer.share=measured"},
-     "trainer.strategy fsdp requires the same number of micro-batches on every rank, but trainer.share measured gives "
-     "fast ranks more; "
-     "set trainer.share=equal or trainer.strategy=zero1"},
+     {"trainer.strategy=fsdp", "trainer.shares=1,2"},
+     "trainer.strategy fsdp requires the same number of micro-batches on every rank, but trainer.shares gives each "
+     "its own; leave that out, or set trainer.strategy=zero1"},
     {NULL,
      {"trainer.limit_val_batches=1.5"},
      "trainer.limit_val_batches (1.5) is a share of the validation set: at most 1.0; write a whole number for a number "
