@@ -60,7 +60,7 @@ static void problem_init(struct problem *p, const struct row *r, enum lvn_dtype 
     p->attr.attention.scale = 0.125;
     p->attr.attention.window = r->window;
     p->attr.attention.softcap = r->softcap;
-    p->call = (struct lvn_call){.attr = &p->attr, .step = &p->step, .product_dtype = type};
+    p->call = (struct lvn_call){.attr = &p->attr, .step = &p->step, .matmul_dtype = type};
     for (int i = 0; i < 3; i++) {
         p->call.in[i] = operand(p, Q + i, heads, 0);
         p->call.din[i] = operand(p, DQ + i, heads, 0);

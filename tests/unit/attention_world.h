@@ -225,7 +225,7 @@ static inline struct lvn_call make_call(struct world *w, enum lvn_phase phase, b
                          .attr = &w->attr,
                          .step = &w->step,
                          .op_hash = 77,
-                         .product_dtype = w->bf16 ? LVN_BF16 : LVN_F32};
+                         .matmul_dtype = w->bf16 ? LVN_BF16 : LVN_F32};
     struct lvn_arg a[N_TENSORS];
     for (int t = 0; t < N_TENSORS; t++)
         a[t] = (struct lvn_arg){f64 ? w->f64[t] : w->found[t], f64 ? &w->desc64[t] : &w->desc[t]};

@@ -25,7 +25,7 @@ static inline struct lvn_operand device_operand(struct device_run *d, struct buf
     d->values[v] = (struct lvn_value){.buffer = LVN_BUFFER_ARENA, .dtype = b->desc.dtype, .offset = d->arena};
     d->values[v].bytes = (int64_t)b->bytes;
     d->buffer[v] = b;
-    if (dtype_is_half(b->desc.dtype)) d->instr.product_dtype = b->desc.dtype;
+    if (dtype_is_half(b->desc.dtype)) d->instr.matmul_dtype = b->desc.dtype;
     d->arena += ((int64_t)b->bytes + 127) / 64 * 64;
     return (struct lvn_operand){.value = v, .desc = b->desc};
 }
@@ -44,7 +44,7 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
                                        .name = op->name,
                                        .hash = 12345,
                                        /* of an update, which comes after the pass mixed_precision: in fp32 */
-                                       .product_dtype = r->c->op == LVN_OP_orthogonalize ? LVN_F32 : r->half,
+                                       .matmul_dtype = r->c->op == LVN_OP_orthogonalize ? LVN_F32 : r->half,
                                        .scratch = LVN_NO_OPERAND}};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         i->in[k] = device_operand(d, &r->in[k], k < op->n_in && reads & LVN_READS_IN(k));

@@ -74,19 +74,18 @@ static inline enum variant_state variants_of(const struct lvn_device *d, struct 
     enum variant_state state = ALL_COMPILED;
     device_describe(&described, r, phase, expected, 0);
     const struct lvn_gpu g = variant_launches(&arena, &call, d, &described.instr);
-    for (int k = 0; k < g.n_launches; k++)
-        for (const struct lvn_gpu_launch *l = &g.launches[k]; l; l = l->other) {
-            const uint64_t text =
-                lvn_name_hash(lvn_arena_printf(&arena, "%s %s\n%s", l->source, l->kernel, l->defines));
-            const uint64_t kind = lvn_name_hash(variant_kind(&arena, l));
-            const bool new_text = !variant_has(variants.text, text), new_kind = !variant_has(variants.kind, kind);
-            if (new_text && state == ALL_COMPILED) state = NEW_TEXT;
-            if (new_kind) state = NEW_KIND;
-            if (!ran || (!new_text && !new_kind)) continue;
-            assert_true(variants.n < MAX_VARIANTS);
-            variants.text[variants.n] = text;
-            variants.kind[variants.n++] = kind;
-        }
+    for (int k = 0; k < g.n_launches; k++) {
+        const struct lvn_gpu_launch *l = &g.launches[k];
+        const uint64_t text = lvn_name_hash(lvn_arena_printf(&arena, "%s %s\n%s", l->source, l->kernel, l->defines));
+        const uint64_t kind = lvn_name_hash(variant_kind(&arena, l));
+        const bool new_text = !variant_has(variants.text, text), new_kind = !variant_has(variants.kind, kind);
+        if (new_text && state == ALL_COMPILED) state = NEW_TEXT;
+        if (new_kind) state = NEW_KIND;
+        if (!ran || (!new_text && !new_kind)) continue;
+        assert_true(variants.n < MAX_VARIANTS);
+        variants.text[variants.n] = text;
+        variants.kind[variants.n++] = kind;
+    }
     return state;
 }
 

@@ -56,7 +56,7 @@ static inline void describe(const struct op_case *c, enum lvn_dtype half, struct
         if (s->has[i]) s->in[i] = input_desc(&in, LVN_F32);
     }
     must(op->shape(s));
-    *call = (struct lvn_call){.attr = &c->attr, .product_dtype = half};
+    *call = (struct lvn_call){.attr = &c->attr, .matmul_dtype = half};
     for (int i = 0; i < op->n_in; i++) {
         if (!s->has[i]) continue;
         if (op->low_precision_ok & LVN_READS_IN(i) && s->in[i].dtype == LVN_F32) s->in[i].dtype = half;

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/list.h"
 #include "base/text.h"
 
 void lvn_words_add(struct lvn_words *w, const char *format, ...)
@@ -23,20 +24,13 @@ void lvn_words_add(struct lvn_words *w, const char *format, ...)
     va_start(args, format);
     int n = vasprintf(&word, format, args);
     va_end(args);
-    if (w->n + 2 > w->capacity) {
-        int capacity = w->capacity ? 2 * w->capacity : 32;
-        char **grown = lvn_arena_alloc(w->arena, sizeof *grown * (size_t)capacity);
-        if (grown && w->n) memcpy(grown, w->word, sizeof *grown * (size_t)w->n);
-        if (grown) w->word = grown, w->capacity = capacity;
-        if (!grown) w->failed = true;
-    }
-    char *copy = n >= 0 && !w->failed ? lvn_arena_strdup(w->arena, word) : NULL;
+    const bool fits = lvn_arena_list_reserve(w->arena, &w->word, w->n, &w->capacity, w->n + 2, sizeof *w->word);
+    char *copy = n >= 0 && fits ? lvn_arena_strdup(w->arena, word) : NULL;
     if (n >= 0) free(word);
-    if (copy) {
+    if (copy)
         w->word[w->n++] = copy;
-    } else {
+    else
         w->failed = true;
-    }
 }
 
 enum lvn_status lvn_words_status(const struct lvn_words *w)

@@ -12,7 +12,7 @@ struct lvn_words {
     struct lvn_arena *arena; /* of the words */
     char **word;             /* NULL-terminated; NULL: no words */
     int n;                   /* number of words */
-    int capacity;
+    int64_t capacity;
     bool failed; /* a word is missing, for lack of memory */
 };
 /* Add a word. If memory is out, lvn_words_status() reports it after the last word. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/random.h"
 
 struct levin_graph *lvn_graph_new(struct lvn_params *params, enum lvn_dtype real)
@@ -49,20 +50,6 @@ enum lvn_status lvn_graph_status(const struct levin_graph *g)
     return lvn_fail(g->status, "%s", g->error);
 }
 
-/* Ensure capacity for one more element; the capacity doubles. */
-static bool grow(void *list, int *capacity, int n, size_t size)
-{
-    if (n < *capacity) return true;
-    int larger = *capacity ? 2 * *capacity : 64;
-    void *old, *p;
-    memcpy(&old, list, sizeof old);
-    p = lvn_realloc(old, size * (size_t)larger);
-    if (!p) return false;
-    memcpy(list, &p, sizeof p);
-    *capacity = larger;
-    return true;
-}
-
 void levin_scope(struct levin_graph *g, const char *format, ...)
 {
     va_list args;
@@ -92,7 +79,7 @@ static char *scoped(struct levin_graph *g, const char *name)
 static struct levin_tensor *add_tensor(struct levin_graph *g, enum lvn_tensor_kind kind, const char *name,
                                        const struct lvn_desc *desc)
 {
-    if (!grow(&g->tensors, &g->tensors_capacity, g->n_tensors, sizeof *g->tensors))
+    if (!lvn_list_reserve(&g->tensors, &g->tensors_capacity, g->n_tensors + 1, sizeof *g->tensors))
         return lvn_graph_fail(g, LVN_MEMORY);
     struct levin_tensor *t = lvn_arena_alloc(&g->arena, sizeof *t);
     if (!t || !name) return lvn_graph_fail(g, LVN_MEMORY);
@@ -117,7 +104,8 @@ struct levin_tensor *lvn_input(struct levin_graph *g, const char *name, struct l
 {
     enum lvn_status status = check_size(name, &desc);
     if (status != LVN_OK) return lvn_graph_fail(g, status);
-    if (!grow(&g->inputs, &g->inputs_capacity, g->n_inputs, sizeof *g->inputs)) return lvn_graph_fail(g, LVN_MEMORY);
+    if (!lvn_list_reserve(&g->inputs, &g->inputs_capacity, g->n_inputs + 1, sizeof *g->inputs))
+        return lvn_graph_fail(g, LVN_MEMORY);
     struct levin_tensor *t = add_tensor(g, LVN_TENSOR_INPUT, scoped(g, name), &desc);
     if (!t) return NULL;
     t->input = g->n_inputs;
@@ -139,7 +127,7 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
         *out = q;
         return LVN_OK;
     }
-    if (!grow(&p->list, &p->capacity, p->n, sizeof *p->list)) return LVN_MEMORY;
+    if (!lvn_list_reserve(&p->list, &p->capacity, p->n + 1, sizeof *p->list)) return LVN_MEMORY;
     q = lvn_arena_alloc(&p->arena, sizeof *q);
     char *copy = lvn_arena_strdup(&p->arena, name);
     if (!q || !copy || !lvn_index_add(&p->names, copy, p->n)) return LVN_MEMORY;
@@ -301,7 +289,7 @@ struct levin_tensor *lvn_node_append(struct levin_graph *g, enum lvn_op_id id, c
             return NULL; /* the input is NULL because an earlier call failed; keep that error */
         }
     struct lvn_node *node = lvn_arena_alloc(&g->arena, sizeof *node);
-    if (!node || !grow(&g->nodes, &g->nodes_capacity, g->n_nodes, sizeof *g->nodes))
+    if (!node || !lvn_list_reserve(&g->nodes, &g->nodes_capacity, g->n_nodes + 1, sizeof *g->nodes))
         return lvn_graph_fail(g, LVN_MEMORY);
     *node = (struct lvn_node){.op = id, .attr = *attr, .block = g->block, .cache = -1};
     for (int i = 0; i < n_in; i++) {

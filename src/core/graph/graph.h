@@ -64,17 +64,17 @@ struct levin_graph {
     struct levin_tensor *selected;
     struct levin_tensor **tensors;
     int n_tensors;
-    int tensors_capacity;
+    int64_t tensors_capacity;
     struct lvn_node **nodes;
     int n_nodes;
-    int nodes_capacity;
+    int64_t nodes_capacity;
     struct lvn_index scoped; /* "h.0.dropout" -> number of nodes of that scope and operation */
     struct levin_tensor **inputs;
     int n_inputs;
-    int inputs_capacity;
+    int64_t inputs_capacity;
     struct lvn_cache *caches;
     int n_caches;
-    int caches_capacity;
+    int64_t caches_capacity;
     /* Called for each linear layer, y = x w + b, that a model declares. It may append nodes (LoRA) and returns the
      * tensor that the model uses instead of y. NULL: none. */
     struct levin_tensor *(*adapter)(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *w,

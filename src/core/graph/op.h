@@ -71,9 +71,9 @@ struct lvn_call {
     struct lvn_arg dout[LVN_MAX_OUT]; /* backward: gradients of the outputs; p == NULL: no gradient */
     struct lvn_arg din[LVN_MAX_IN];   /* backward: gradients to write; p == NULL: not needed */
     bool add[LVN_MAX_IN];             /* backward: din[i] += instead of din[i] = */
-    enum lvn_dtype
-        product_dtype; /* BF16, F16: matrix multiplications may round operands to it if that is faster; F32: never */
-    void *scratch;     /* the number of bytes returned by scratch(), 64-byte aligned */
+    /* BF16, F16: matrix multiplications may round operands to it if that is faster; F32: never */
+    enum lvn_dtype matmul_dtype;
+    void *scratch;             /* the number of bytes returned by scratch(), 64-byte aligned */
     struct lvn_step *step;     /* only scale_loss writes it */
     struct lvn_result *result; /* used by operations that run after backward */
     uint32_t op_hash;          /* hash of the node's scoped name, for random numbers */

@@ -118,7 +118,7 @@ struct lvn_params {
     struct lvn_arena arena;
     struct lvn_param **list; /* [n] in order of declaration */
     int n;
-    int capacity;           /* of list */
+    int64_t capacity;       /* of list */
     struct lvn_index names; /* name -> index in list */
     bool tied;              /* a node after the blocks reads a parameter of LVN_BLOCK_OUTSIDE */
     /* Set by lvn_params_layout(): */

@@ -25,7 +25,7 @@ enum { BF16_BLOCK = TILE_BLOCK * (int)sizeof(uint16_t) }; /* bytes of a row of 6
 /* May products round to bf16, and are all of their operands in bf16? */
 static bool bf16_fits(const struct lvn_call *c)
 {
-    return c->product_dtype == LVN_BF16 && c->attr->attention.scale > 0 && !c->attr->attention.ring &&
+    return c->matmul_dtype == LVN_BF16 && c->attr->attention.scale > 0 && !c->attr->attention.ring &&
            is_bf16(&c->in[0]) && is_bf16(&c->in[1]) && is_bf16(&c->in[2]) && is_bf16(&c->out[0]) &&
            (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
 }

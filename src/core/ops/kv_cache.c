@@ -11,6 +11,7 @@
  * 0 before that. It has no gradient. */
 #include <string.h>
 
+#include "base/list.h"
 #include "ops/real.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -48,13 +49,7 @@ static void forward(const struct lvn_call *c)
 #ifndef LVN_REAL_DOUBLE
 static int add_cache(struct levin_graph *g, const char *name, const struct lvn_desc *desc)
 {
-    if (g->n_caches == g->caches_capacity) {
-        int capacity = g->caches_capacity ? 2 * g->caches_capacity : 16;
-        struct lvn_cache *list = lvn_realloc(g->caches, (size_t)capacity * sizeof *list);
-        if (!list) return -1;
-        g->caches = list;
-        g->caches_capacity = capacity;
-    }
+    if (!lvn_list_reserve(&g->caches, &g->caches_capacity, g->n_caches + 1, sizeof *g->caches)) return -1;
     char *copy = lvn_arena_printf(&g->arena, "%s%s%s", g->scope, *g->scope ? "." : "", name);
     if (!copy) return -1;
     g->caches[g->n_caches] = (struct lvn_cache){.name = copy, .desc = *desc};

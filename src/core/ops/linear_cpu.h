@@ -38,7 +38,7 @@ LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct l
         .x_bf16 = call->in[0].desc->dtype == LVN_BF16,
         .w_bf16 = w == LVN_BF16,
         .y_bf16 = y->dtype == LVN_BF16,
-        .bf16 = call->product_dtype == LVN_BF16,
+        .bf16 = call->matmul_dtype == LVN_BF16,
         .dw_bf16 = call->phase == LVN_BACKWARD && call->din[1].desc && call->din[1].desc->dtype == LVN_BF16,
         .bias = call->phase == LVN_BACKWARD && call->din[2].desc};
 }

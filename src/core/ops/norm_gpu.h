@@ -6,8 +6,8 @@
 #ifndef LVN_NORM_GPU_H
 #define LVN_NORM_GPU_H
 
+#include "ops/matmul_gpu.h"
 #include "ops/numbers_gpu.h"
-#include "ops/product_gpu.h"
 #ifdef LVN_DEVICE
 
 #define GROUP_ROWS (LVN_ITEMS / ROW_ITEMS)

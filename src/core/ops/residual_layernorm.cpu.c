@@ -150,7 +150,7 @@ void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const
                                    call->add[BETA], thread, n_threads);
 }
 
-static struct residual_norm norm_of(const struct lvn_call *call)
+static struct residual_norm residual_norm_of(const struct lvn_call *call)
 {
     return (struct residual_norm){.eps = call->attr->residual_layernorm.eps,
                                   .p = call->attr->residual_layernorm.p,
@@ -160,28 +160,5 @@ static struct residual_norm norm_of(const struct lvn_call *call)
                                   .rstd = call->out[3].p};
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
-{
-    const struct residual_norm norm = norm_of(call);
-    LVN_ISA_NAME(lvn_residual_norm_forward)(call, &norm, thread, n_threads);
-}
-
-static void restore(const struct lvn_call *call, int thread, int n_threads)
-{
-    const struct residual_norm norm = norm_of(call);
-    LVN_ISA_NAME(lvn_residual_norm_restore)(call, &norm, thread, n_threads);
-}
-
-static void backward(const struct lvn_call *call, int thread, int n_threads)
-{
-    const struct residual_norm norm = norm_of(call);
-    LVN_ISA_NAME(lvn_residual_norm_backward)(call, &norm, thread, n_threads);
-}
-
-static int64_t scratch(const struct lvn_call *call, int n_threads)
-{
-    (void)n_threads;
-    return residual_norm_scratch(call);
-}
-
-LVN_CPU_OPERATION(residual_layernorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);
+LVN_CPU_OPERATION(residual_layernorm, .forward = residual_norm_forward, .backward = residual_norm_backward,
+                  .restore = residual_norm_restore, .scratch = residual_norm_scratch);

@@ -1,6 +1,6 @@
-/* residual_norm_cpu.h - s = a + dropout(b), y = norm(s) on CPUs: what residual_rmsnorm.cpu.c calls of
- * residual_layernorm.cpu.c, with the norms of layernorm_cpu.h. Inputs a, b, gamma and for layernorm beta; outputs s, y
- * and saved values. */
+/* residual_norm_cpu.h - s = a + dropout(b), y = norm(s) on CPUs, for residual_layernorm and residual_rmsnorm; the code
+ * is in residual_layernorm.cpu.c, the norms are in layernorm_cpu.h. Inputs a, b, gamma and for layernorm beta; outputs
+ * s, y and saved values. */
 #ifndef LVN_RESIDUAL_NORM_CPU_H
 #define LVN_RESIDUAL_NORM_CPU_H
 
@@ -26,10 +26,34 @@ void LVN_ISA_NAME(lvn_residual_norm_restore)(const struct lvn_call *call, const 
 void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const struct residual_norm *norm, int thread,
                                               int n_threads);
 
-LVN_INLINE int64_t residual_norm_scratch(const struct lvn_call *call)
+/* --- an operation's kernels --- */
+
+/* The file of the operation defines it: the operation's constants, weights and saved values. */
+static struct residual_norm residual_norm_of(const struct lvn_call *call);
+
+LVN_INLINE void residual_norm_forward(const struct lvn_call *call, int thread, int n_threads)
 {
-    return call->phase == LVN_BACKWARD ? layernorm_scratch(lvn_desc_rows(call->out[0].desc), residual_columns(call))
-                                       : 0;
+    const struct residual_norm norm = residual_norm_of(call);
+    LVN_ISA_NAME(lvn_residual_norm_forward)(call, &norm, thread, n_threads);
+}
+
+LVN_INLINE void residual_norm_restore(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct residual_norm norm = residual_norm_of(call);
+    LVN_ISA_NAME(lvn_residual_norm_restore)(call, &norm, thread, n_threads);
+}
+
+LVN_INLINE void residual_norm_backward(const struct lvn_call *call, int thread, int n_threads)
+{
+    const struct residual_norm norm = residual_norm_of(call);
+    LVN_ISA_NAME(lvn_residual_norm_backward)(call, &norm, thread, n_threads);
+}
+
+LVN_INLINE int64_t residual_norm_scratch(const struct lvn_call *call, int n_threads)
+{
+    (void)n_threads;
+    if (call->phase != LVN_BACKWARD) return 0;
+    return layernorm_scratch(lvn_desc_rows(call->out[0].desc), residual_columns(call));
 }
 
 #endif

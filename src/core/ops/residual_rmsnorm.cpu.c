@@ -3,7 +3,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 
-static struct residual_norm norm_of(const struct lvn_call *call)
+static struct residual_norm residual_norm_of(const struct lvn_call *call)
 {
     struct residual_norm norm = {.eps = call->attr->residual_rmsnorm.eps,
                                  .p = call->attr->residual_rmsnorm.p,
@@ -13,28 +13,5 @@ static struct residual_norm norm_of(const struct lvn_call *call)
     return norm;
 }
 
-static void forward(const struct lvn_call *call, int thread, int n_threads)
-{
-    const struct residual_norm norm = norm_of(call);
-    LVN_ISA_NAME(lvn_residual_norm_forward)(call, &norm, thread, n_threads);
-}
-
-static void restore(const struct lvn_call *call, int thread, int n_threads)
-{
-    const struct residual_norm norm = norm_of(call);
-    LVN_ISA_NAME(lvn_residual_norm_restore)(call, &norm, thread, n_threads);
-}
-
-static void backward(const struct lvn_call *call, int thread, int n_threads)
-{
-    const struct residual_norm norm = norm_of(call);
-    LVN_ISA_NAME(lvn_residual_norm_backward)(call, &norm, thread, n_threads);
-}
-
-static int64_t scratch(const struct lvn_call *call, int n_threads)
-{
-    (void)n_threads;
-    return residual_norm_scratch(call);
-}
-
-LVN_CPU_OPERATION(residual_rmsnorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);
+LVN_CPU_OPERATION(residual_rmsnorm, .forward = residual_norm_forward, .backward = residual_norm_backward,
+                  .restore = residual_norm_restore, .scratch = residual_norm_scratch);

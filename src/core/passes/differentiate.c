@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "passes/pass.h"
 
 enum { MAX_REGIONS = 8 }; /* per gradient; a gradient with more is filled with zeros first */
@@ -29,7 +30,7 @@ struct tape {
     bool *requires_grad;   /* forward value -> it depends on a trainable parameter */
     bool *done;            /* forward value -> the backward of the instruction that computes it was appended */
     int *owners;           /* gradient -> number of forward values that use it and are not done */
-    int owners_capacity;
+    int64_t owners_capacity;
     int n_forward; /* forward instructions */
     int current;   /* index of the backward instruction under construction */
 };
@@ -65,14 +66,9 @@ static void set_done(struct tape *t, int v)
 /* Ensure that owners[n] exists; new counts are 0. */
 static bool grow_owners(struct tape *t, int n)
 {
-    int capacity = t->owners_capacity ? t->owners_capacity : 256;
-    if (n < t->owners_capacity) return true;
-    while (capacity <= n) capacity *= 2;
-    int *p = lvn_realloc(t->owners, sizeof *p * (size_t)capacity);
-    if (!p) return false;
-    memset(p + t->owners_capacity, 0, sizeof *p * (size_t)(capacity - t->owners_capacity));
-    t->owners = p;
-    t->owners_capacity = capacity;
+    const int64_t before = t->owners_capacity;
+    if (!lvn_list_reserve(&t->owners, &t->owners_capacity, n + 1, sizeof *t->owners)) return false;
+    memset(t->owners + before, 0, sizeof *t->owners * (size_t)(t->owners_capacity - before));
     return true;
 }
 
@@ -322,7 +318,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
     b->attr = f->attr;
     b->name = f->name;
     b->hash = f->hash;
-    b->product_dtype = f->product_dtype;
+    b->matmul_dtype = f->matmul_dtype;
     b->block = f->block;
     for (int k = 0; k < f->op->n_in; k++)
         if (f->op->reads & LVN_READS_IN(k)) b->in[k] = f->in[k];

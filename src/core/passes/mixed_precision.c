@@ -149,7 +149,7 @@ static enum lvn_status cast_activations(struct lvn_program *p, enum lvn_dtype dt
     }
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr *i = &p->instrs[n];
-        i->product_dtype = dtype;
+        i->matmul_dtype = dtype;
         for (int k = 0; k < LVN_MAX_IN; k++) check_operand(&s, i, &i->in[k], LVN_READS_IN(k));
         for (int k = 0; k < LVN_MAX_OUT; k++) check_operand(&s, i, &i->out[k], LVN_READS_OUT(k));
     }

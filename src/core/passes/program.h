@@ -81,13 +81,13 @@ struct lvn_instr {
     enum lvn_op_id id;
     const struct lvn_op *op;
     union lvn_attr attr;
-    const char *name;             /* of the graph's node */
-    uint32_t hash;                /* of that name, for random numbers */
-    int block;                    /* of the model; below 0: outside of all blocks */
-    bool recomputed;              /* repeats a forward instruction for backward */
-    enum lvn_dtype product_dtype; /* see struct lvn_call; set by precision */
-    int handle;                   /* collective and its wait: collective handle, below program->n_handles */
-    enum lvn_scope scope;         /* of a collective */
+    const char *name;            /* of the graph's node */
+    uint32_t hash;               /* of that name, for random numbers */
+    int block;                   /* of the model; below 0: outside of all blocks */
+    bool recomputed;             /* repeats a forward instruction for backward */
+    enum lvn_dtype matmul_dtype; /* see struct lvn_call; set by mixed_precision.c */
+    int handle;                  /* collective and its wait: collective handle, below program->n_handles */
+    enum lvn_scope scope;        /* of a collective */
     struct lvn_operand in[LVN_MAX_IN];
     struct lvn_operand out[LVN_MAX_OUT];
     struct lvn_operand dout[LVN_MAX_OUT];

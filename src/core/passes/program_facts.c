@@ -11,8 +11,7 @@ static void describe(struct lvn_arg *arg, const struct lvn_operand *o)
 
 void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call)
 {
-    *call =
-        (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash, .product_dtype = i->product_dtype};
+    *call = (struct lvn_call){.phase = i->phase, .attr = &i->attr, .op_hash = i->hash, .matmul_dtype = i->matmul_dtype};
     for (int k = 0; k < LVN_MAX_IN; k++) {
         describe(&call->in[k], &i->in[k]);
         describe(&call->din[k], &i->din[k]);

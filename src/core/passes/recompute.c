@@ -52,7 +52,7 @@ static struct lvn_instr make_restore(const struct lvn_instr *f, int k, int repla
                                 .attr = f->attr,
                                 .name = f->name,
                                 .hash = f->hash,
-                                .product_dtype = f->product_dtype,
+                                .matmul_dtype = f->matmul_dtype,
                                 .block = f->block,
                                 .recomputed = true,
                                 .scratch = LVN_NO_OPERAND};

@@ -42,6 +42,19 @@ void *lvn_tpl_alloc(struct lvn_tpl_run *r, int64_t bytes)
     return lvn_arena_alloc(r->a, (size_t)bytes);
 }
 
+enum lvn_status lvn_tpl_reserve(struct lvn_tpl_run *r, void *list, int64_t n, int64_t *capacity, size_t size)
+{
+    if (n < *capacity) return LVN_OK;
+    const int64_t larger = *capacity ? 2 * *capacity : 8;
+    void *old, *p = lvn_tpl_alloc(r, larger * (int64_t)size);
+    if (!p) return LVN_MEMORY;
+    memcpy(&old, list, sizeof old);
+    if (n) memcpy(p, old, (size_t)n * size);
+    memcpy(list, &p, sizeof p);
+    *capacity = larger;
+    return LVN_OK;
+}
+
 static enum lvn_status parse(struct lvn_chat_template **out, const char *name, const char *text, int64_t bytes,
                              bool strict)
 {

@@ -23,14 +23,7 @@ enum lvn_status lvn_tpl_bind(struct lvn_tpl_run *r, struct lvn_tpl_scope *s, int
             s->b[i].value = *v;
             return LVN_OK;
         }
-    if (s->n == s->capacity) {
-        int32_t capacity = s->capacity ? 2 * s->capacity : 8;
-        struct lvn_tpl_binding *more = lvn_tpl_alloc(r, capacity * (int64_t)sizeof *more);
-        if (!more) return LVN_MEMORY;
-        if (s->n) memcpy(more, s->b, (size_t)s->n * sizeof *more);
-        s->b = more;
-        s->capacity = capacity;
-    }
+    LVN_TRY(lvn_tpl_reserve(r, &s->b, s->n, &s->capacity, sizeof *s->b));
     s->b[s->n++] = (struct lvn_tpl_binding){name, *v};
     return LVN_OK;
 }

@@ -5,6 +5,8 @@
  * newlines, and a newline at the end of the template is removed. In a strict template only `-` removes white space. */
 #include "templates/chat_template_private.h"
 
+#include "base/list.h"
+
 struct lexer {
     struct lvn_chat_template *t;
     const char *p, *end;
@@ -16,14 +18,8 @@ struct lexer {
 
 static enum lvn_status add(struct lexer *x, enum lvn_tpl_token_kind kind, int op, const char *p, int64_t n)
 {
-    if (x->n == x->capacity) {
-        int64_t capacity = x->capacity ? x->capacity * 2 : 256;
-        struct lvn_tpl_token *more = lvn_arena_alloc(&x->t->arena, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        if (x->n) memcpy(more, x->token, (size_t)x->n * sizeof *more);
-        x->token = more;
-        x->capacity = capacity;
-    }
+    if (!lvn_arena_list_reserve(&x->t->arena, &x->token, x->n, &x->capacity, x->n + 1, sizeof *x->token))
+        return LVN_MEMORY;
     x->token[x->n++] =
         (struct lvn_tpl_token){.kind = (uint8_t)kind, .op = (uint8_t)op, .line = x->line, .p = p, .n = n};
     return LVN_OK;

@@ -23,14 +23,7 @@ struct pieces {
 
 static enum lvn_status add_piece(struct pieces *l, const struct lvn_tpl_value *s, int64_t from, int64_t to)
 {
-    if (l->n == l->capacity) {
-        int64_t capacity = l->capacity ? 2 * l->capacity : 8;
-        struct lvn_tpl_value *more = lvn_tpl_alloc(l->r, capacity * (int64_t)sizeof *more);
-        if (!more) return LVN_MEMORY;
-        if (l->n) memcpy(more, l->p, (size_t)l->n * sizeof *more);
-        l->p = more;
-        l->capacity = capacity;
-    }
+    LVN_TRY(lvn_tpl_reserve(l->r, &l->p, l->n, &l->capacity, sizeof *l->p));
     LVN_TRY(lvn_tpl_work(l->r, 1));
     l->p[l->n++] = lvn_tpl_part(s, from, to);
     return LVN_OK;

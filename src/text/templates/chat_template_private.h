@@ -141,7 +141,7 @@ struct lvn_tpl_binding {
 struct lvn_tpl_scope {
     struct lvn_tpl_scope *parent;
     struct lvn_tpl_binding *b;
-    int32_t n, capacity;
+    int64_t n, capacity;
 };
 struct lvn_tpl_macro {
     const struct lvn_tpl_node *node;
@@ -195,6 +195,9 @@ struct lvn_tpl_builtin {
 #define LVN_TPL_FAIL(r, status, ...) return lvn_tpl_fail(r, LVN_##status, __VA_ARGS__)
 enum lvn_status lvn_tpl_fail(struct lvn_tpl_run *r, enum lvn_status status, const char *format, ...) LVN_PRINTF(3, 4);
 void *lvn_tpl_alloc(struct lvn_tpl_run *r, int64_t bytes); /* NULL: refused or out of memory, recorded */
+/* lvn_arena_list_reserve() for one more element, within the limit of lvn_tpl_alloc(). */
+enum lvn_status lvn_tpl_reserve(struct lvn_tpl_run *r, void *list, int64_t n, int64_t *capacity,
+                                size_t size) LVN_CHECKED;
 enum lvn_status lvn_tpl_work(struct lvn_tpl_run *r, int64_t steps) LVN_CHECKED; /* counts steps */
 
 /* chat_template_value.c */

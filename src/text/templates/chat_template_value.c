@@ -215,14 +215,7 @@ enum lvn_status lvn_tpl_dict_set(struct lvn_tpl_run *r, struct lvn_tpl_dict *d, 
         *old = value;
         return LVN_OK;
     }
-    if (d->n == d->capacity) {
-        int64_t capacity = d->capacity ? 2 * d->capacity : 8;
-        struct lvn_tpl_entry *more = lvn_tpl_alloc(r, capacity * (int64_t)sizeof *more);
-        if (!more) return LVN_MEMORY;
-        if (d->n) memcpy(more, d->e, (size_t)d->n * sizeof *more);
-        d->e = more;
-        d->capacity = capacity;
-    }
+    LVN_TRY(lvn_tpl_reserve(r, &d->e, d->n, &d->capacity, sizeof *d->e));
     d->e[d->n++] = (struct lvn_tpl_entry){key, value};
     return LVN_OK;
 }

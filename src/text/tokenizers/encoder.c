@@ -18,13 +18,7 @@ void lvn_ids_release(struct lvn_ids *ids)
 
 enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more)
 {
-    if (ids->capacity - ids->n >= more) return LVN_OK;
-    int64_t capacity = ids->capacity * 2 > ids->n + more ? ids->capacity * 2 : ids->n + more + 1024;
-    int32_t *p = lvn_realloc(ids->p, (size_t)capacity * sizeof *p);
-    if (!p) return LVN_MEMORY;
-    ids->p = p;
-    ids->capacity = capacity;
-    return LVN_OK;
+    return lvn_list_reserve(&ids->p, &ids->capacity, ids->n + more, sizeof *ids->p) ? LVN_OK : LVN_MEMORY;
 }
 
 struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t)

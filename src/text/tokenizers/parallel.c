@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/threads.h"
 
 enum { ERROR_TEXT = 1024 };
@@ -80,12 +81,9 @@ static enum lvn_status slice_text(struct lvn_encoders *e, const uint8_t *p, int6
         boundary[k + 1] =
             whole || n - boundary[k] <= LVN_SLICE_BYTES ? n : lvn_split_safe(p, n, boundary[k] + LVN_SLICE_BYTES);
     e->n_slices = k;
-    if (k <= e->capacity) return LVN_OK;
-    struct lvn_ids *slice = lvn_realloc(e->slice, sizeof *slice * (size_t)k);
-    if (!slice) return LVN_MEMORY;
-    memset(slice + e->capacity, 0, sizeof *slice * (size_t)(k - e->capacity));
-    e->slice = slice;
-    e->capacity = k;
+    const int64_t before = e->capacity;
+    if (!lvn_list_reserve(&e->slice, &e->capacity, k, sizeof *e->slice)) return LVN_MEMORY;
+    memset(e->slice + before, 0, sizeof *e->slice * (size_t)(e->capacity - before));
     return LVN_OK;
 }
 

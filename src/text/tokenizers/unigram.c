@@ -4,6 +4,7 @@
 #include <float.h>
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/text.h"
 
 #define UNKNOWN_PENALTY 10.0 /* below the lowest score; SentencePiece's */
@@ -94,13 +95,7 @@ static int64_t write_unknown(const struct lvn_tokenizer *t, const uint8_t *p, in
 enum lvn_status lvn_unigram_piece(const struct lvn_tokenizer *t, struct lvn_unigram_scratch *s, const uint8_t *p,
                                   int64_t n, bool specials, int32_t *out, int64_t *made)
 {
-    if (n + 1 > s->capacity) {
-        int64_t capacity = n + n / 2 + 1024;
-        struct lvn_unigram_node *more = lvn_realloc(s->node, (size_t)capacity * sizeof *more);
-        if (!more) return LVN_MEMORY;
-        s->node = more;
-        s->capacity = capacity;
-    }
+    if (!lvn_list_reserve(&s->node, &s->capacity, n + 1, sizeof *s->node)) return LVN_MEMORY;
     struct lvn_unigram_node *lattice = s->node;
     for (int64_t i = 0; i <= n; i++) lattice[i].start = -1;
     lattice[0] = (struct lvn_unigram_node){.start = 0};

@@ -566,7 +566,7 @@ static void operands_are_rounded_once(void **state)
     loss = lvn_desc_make(LVN_F32, 1, (const int64_t[]){R});
     total = lvn_desc_make(LVN_F64, 0, NULL);
     union lvn_attr attr = {.linear_cross_entropy = {.ignore = -1}};
-    struct lvn_call call = {.attr = &attr, .phase = LVN_BACKWARD, .product_dtype = LVN_BF16};
+    struct lvn_call call = {.attr = &attr, .phase = LVN_BACKWARD, .matmul_dtype = LVN_BF16};
     call.in[0].desc = call.din[0].desc = &x;
     call.in[1].desc = call.din[1].desc = &w;
     call.in[3].desc = &labels;

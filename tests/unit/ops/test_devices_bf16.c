@@ -72,7 +72,7 @@ static void product(struct lvn_device *d, const struct op_case *c, const struct 
     device_must(device_phase(d, r, LVN_FORWARD, 0, 0));
 }
 
-/* A product of many rows is made in large tiles, one of few in small ones (product_gpu.h). Both give the same bits, so
+/* A product of many rows is made in large tiles, one of few in small ones (matmul_gpu.h). Both give the same bits, so
  * a run may continue where other tiles are chosen. */
 static void tiles_change_no_bits(void **state)
 {

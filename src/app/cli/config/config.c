@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/list.h"
 #include "base/target.h"
 #include "base/text.h"
 #include "cli/args.h"
@@ -183,14 +184,8 @@ static enum lvn_status set_preset(struct lvn_config *cf)
 enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
 {
     struct lvn_arena *a = &cf->s->arena;
-    if (cf->n_notes == cf->note_capacity) {
-        int capacity = cf->note_capacity ? 2 * cf->note_capacity : 32;
-        struct lvn_config_note *more = lvn_arena_alloc(a, sizeof *more * (size_t)capacity);
-        if (!more) return LVN_MEMORY;
-        if (cf->n_notes) memcpy(more, cf->note, sizeof *more * (size_t)cf->n_notes);
-        cf->note = more;
-        cf->note_capacity = capacity;
-    }
+    if (!lvn_arena_list_reserve(a, &cf->note, cf->n_notes, &cf->note_capacity, cf->n_notes + 1, sizeof *cf->note))
+        return LVN_MEMORY;
     char text[600];
     va_list arguments;
     va_start(arguments, format);

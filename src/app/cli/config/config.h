@@ -54,7 +54,7 @@ struct lvn_config {
     const char *sources;  /* all files that were read, as messages name them; "": none */
     struct lvn_config_note *note;
     int n_notes;
-    int note_capacity;
+    int64_t note_capacity;
 
     /* Set by config_plan.c. */
     bool planned;         /* the rest is known */

@@ -200,7 +200,7 @@ static int64_t extent(int64_t rows, int64_t columns, int64_t ld, int transposed)
  * 16-bit weights, as in training. */
 static enum lvn_dtype operands_type(const struct lvn_gpu *g, enum lvn_dtype a, enum lvn_dtype b)
 {
-    if (g->call->product_dtype != LVN_F32) return g->call->product_dtype;
+    if (g->call->matmul_dtype != LVN_F32) return g->call->matmul_dtype;
     return a == LVN_F32 ? b : a;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/text.h"
 #include "tokenizers/regex/regex_private.h"
 #include "tokenizers/unicode/unicode.h"
@@ -82,20 +83,11 @@ static int64_t one_back(const struct match *m, int64_t at)
 static bool push(struct match *m, int step, int64_t at, int64_t min)
 {
     struct lvn_regex_scratch *s = m->s;
-    if (s->n == s->capacity) {
-        int64_t capacity = s->capacity ? 2 * s->capacity : 1024;
-        struct lvn_regex_state *more =
-            capacity <= MAX_STACK ? lvn_realloc(s->stack, (size_t)capacity * sizeof *more) : NULL;
-        if (!more) {
-            m->status = capacity <= MAX_STACK
-                            ? LVN_MEMORY
-                            : lvn_fail(LVN_FORMAT, "a regular expression has more than %d states to try in one text",
-                                       MAX_STACK);
-            return false;
-        }
-        s->stack = more;
-        s->capacity = capacity;
-    }
+    if (s->n == MAX_STACK)
+        m->status = lvn_fail(LVN_FORMAT, "a regular expression has more than %d states to try in one text", MAX_STACK);
+    else if (!lvn_list_reserve(&s->stack, &s->capacity, s->n + 1, sizeof *s->stack))
+        m->status = LVN_MEMORY;
+    if (m->status != LVN_OK) return false;
     s->stack[s->n++] = (struct lvn_regex_state){.step = step, .at = at, .min = min};
     return true;
 }

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
+#include "base/list.h"
 
 enum {
     S_BASE = 0xac00,
@@ -162,17 +162,10 @@ struct sequence {
 
 static void push(struct sequence *s, uint32_t c)
 {
-    if (s->n == s->capacity) {
-        int64_t capacity = s->capacity ? 2 * s->capacity : 256;
-        uint32_t *more = lvn_realloc(s->point, (size_t)capacity * sizeof *more);
-        if (!more) {
-            s->failed = true;
-            return;
-        }
-        s->point = more;
-        s->capacity = capacity;
-    }
-    s->point[s->n++] = c;
+    if (lvn_list_reserve(&s->point, &s->capacity, s->n + 1, sizeof *s->point))
+        s->point[s->n++] = c;
+    else
+        s->failed = true;
 }
 
 static void decompose(struct sequence *s, enum lvn_unicode_form form, uint32_t c)

@@ -1,25 +1,25 @@
-/* product_gpu.h - launches matrix multiplications on devices (struct lvn_gpu_product of kernel_launch.h), for linear,
+/* matmul_gpu.h - launches matrix multiplications on devices (struct lvn_gpu_product of kernel_launch.h), for linear,
  * the operations fused with it, and heads. The device's library computes them if it supports them, else linear.k. */
-#ifndef LVN_PRODUCT_GPU_H
-#define LVN_PRODUCT_GPU_H
+#ifndef LVN_MATMUL_GPU_H
+#define LVN_MATMUL_GPU_H
 
 #include "backend/gpu/kernel_language.h"
 #ifndef LVN_DEVICE
 
-/* The side of the tile that a group computes. PRODUCT_SMALL is the default of linear.k. */
-enum { PRODUCT_SMALL = 64, PRODUCT_LARGE = 128 };
+/* The side of the tile that a group computes. TILE_SMALL is the default of linear.k. */
+enum { TILE_SMALL = 64, TILE_LARGE = 128 };
 
-static inline int64_t product_tiles(int64_t M, int64_t N, int64_t tile)
+static inline int64_t matmul_tiles(int64_t M, int64_t N, int64_t tile)
 {
     return (M + tile - 1) / tile * ((N + tile - 1) / tile);
 }
 
-static inline void product_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_product *p, int64_t tile)
+static inline void matmul_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_product *p, int64_t tile)
 {
     const char *source = g->source, *constants = g->constants;
     g->source = "linear";
-    if (g->call->product_dtype != LVN_F32) lvn_gpu_define_type(g, "ROUNDED", g->call->product_dtype);
-    if (tile != PRODUCT_SMALL) lvn_gpu_define(g, "TILE", tile);
+    if (g->call->matmul_dtype != LVN_F32) lvn_gpu_define_type(g, "ROUNDED", g->call->matmul_dtype);
+    if (tile != TILE_SMALL) lvn_gpu_define(g, "TILE", tile);
     LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,
                p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K), LVN_LONG(p->a_row), LVN_LONG(p->a_col),
                LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_LONG(p->c_row ? p->c_row : p->N), LVN_INT(p->tangent));
@@ -27,11 +27,11 @@ static inline void product_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_
 }
 
 /* Large tiles read less memory, but there must be enough of them to occupy a device. */
-static inline void product_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
+static inline void matmul_launch(struct lvn_gpu *g, const struct lvn_gpu_product *p)
 {
     enum { ENOUGH = 128 };
-    const bool large = g->call->product_dtype != LVN_F32 && product_tiles(p->M, p->N, PRODUCT_LARGE) >= ENOUGH;
-    if (!lvn_gpu_product(g, p)) product_launch_tiles(g, p, large ? PRODUCT_LARGE : PRODUCT_SMALL);
+    const bool large = g->call->matmul_dtype != LVN_F32 && matmul_tiles(p->M, p->N, TILE_LARGE) >= ENOUGH;
+    if (!lvn_gpu_product(g, p)) matmul_launch_tiles(g, p, large ? TILE_LARGE : TILE_SMALL);
 }
 
 /* Rows per partial sum. Sums over R rows are computed in parts, so that there is work for a whole device. */
@@ -95,7 +95,7 @@ static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struc
                                 .b_row = in_out ? N : 1,
                                 .b_col = in_out ? 1 : K,
                                 .tangent = tangent};
-    product_launch(g, &p);
+    matmul_launch(g, &p);
 }
 
 /* The gradients of x, w and b that are needed, from dy (R,N), whose name the launches replace. */
@@ -119,7 +119,7 @@ static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, boo
                                     .a_col = 1,
                                     .b_row = in_out ? 1 : K,
                                     .b_col = in_out ? N : 1};
-        product_launch(g, &p);
+        matmul_launch(g, &p);
     }
     if (call->din[1].desc) {
         struct lvn_gpu_product p = {
@@ -131,7 +131,7 @@ static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, boo
             p.a = a, p.b = (struct lvn_gpu_arg)LVN_IN(0, b);
             p.M = N, p.N = K, p.a_row = 1, p.a_col = N, p.b_row = K, p.b_col = 1;
         }
-        product_launch(g, &p);
+        matmul_launch(g, &p);
     }
     if (call->din[2].desc)
         column_sums_launch(g, column_scratch(g, R, N), x, (struct lvn_gpu_arg)LVN_DIN(2, sums),
