@@ -115,9 +115,9 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
         c,
         "forward %.4f s, backward %.4f s, update %.4f s; %s of the gradients %.4f s, of its last part %.4f s, of "
         "parameters %.4f s\nwith reductions overlapped with backward: %.4f s; measured: %.3f of that%s\n",
-        p->forward, p->backward, p->update, programs->reduction.sharding.tree ? "sum in order" : "sum", p->reduce,
+        p->forward, p->backward, p->update, programs->collectives.sharding.tree ? "sum in order" : "sum", p->reduce,
         p->last, p->share, bound, best / bound,
-        programs->reduction.overlapped ? "" : ", because they run after it here");
+        programs->collectives.overlapped ? "" : ", because they run after it here");
     lvn_cli_add(c, "forward_s", lvn_cli_number(p->forward));
     lvn_cli_add(c, "backward_s", lvn_cli_number(p->backward));
     lvn_cli_add(c, "update_s", lvn_cli_number(p->update));
@@ -125,7 +125,7 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
     lvn_cli_add(c, "reduce_last_s", lvn_cli_number(p->last));
     lvn_cli_add(c, "share_s", lvn_cli_number(p->share));
     lvn_cli_add(c, "bound_s", lvn_cli_number(bound));
-    lvn_cli_add(c, "beside", json_boolean(programs->reduction.overlapped));
+    lvn_cli_add(c, "beside", json_boolean(programs->collectives.overlapped));
     report_operations(c, p);
     return LVN_OK;
 }

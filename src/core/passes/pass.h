@@ -26,7 +26,7 @@ enum lvn_status lvn_pass_gradient_accumulation(struct lvn_program *p, const stru
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* device: determines which parameters are rounded if s->round is set. UNSUPPORTED: it has no kernel for an instruction.
  */
-enum lvn_status lvn_pass_sharder(struct lvn_program *p, const struct lvn_sharding *s,
+enum lvn_status lvn_pass_data_parallel(struct lvn_program *p, const struct lvn_sharding *s,
                                  const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_shard_checksums(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;

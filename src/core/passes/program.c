@@ -19,7 +19,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct levin_graph *g,
         s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute, o->device);
     if (s == LVN_OK && o->train) s = lvn_pass_gradient_accumulation(p, o->tree);
     if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
-    if (s == LVN_OK && o->sharding) s = lvn_pass_sharder(p, o->sharding, o->device);
+    if (s == LVN_OK && o->sharding) s = lvn_pass_data_parallel(p, o->sharding, o->device);
     if (s == LVN_OK && o->sharding && o->train && o->optimizer) s = lvn_pass_shard_checksums(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
         s = lvn_pass_loss_scaling(p, o->optimizer);

@@ -4,8 +4,8 @@
  * (pass.h) is one function in one file; it rewrites the program. They run in this order:
  *
  *     build -> prune -> fuse -> fuse_chains -> mixed_precision -> differentiate -> recompute | blocks
- *           -> gradient_accumulation -> update -> sharder -> shard_checksums -> loss_scaling -> verify ->
- * memory_planning
+ *           -> gradient_accumulation -> update -> data_parallel -> shard_checksums -> loss_scaling -> verify
+ *           -> memory_planning
  *
  * A program starts as the forward instructions of a graph. Fuse and fuse_chains replace groups of instructions by fused
  * operations, differentiate appends backward instructions, recompute and blocks free activations and recompute them for
@@ -343,7 +343,7 @@ double lvn_program_flops(const struct lvn_program *p, int64_t micro_batches);
 
 /* --- collectives --- */
 /* Runs collective operations (ops/collective.h) for a backend, which knows nothing else about communication. The engine
- * implements it (engine/reduction.c). One thread makes all calls, in program order. */
+ * implements it (engine/collective_runner.c). One thread makes all calls, in program order. */
 struct lvn_collectives {
     void *context;
     /* Does it work on this device's memory? For other devices the backend copies operands to host memory. NULL: for

@@ -1,5 +1,5 @@
 /* shard.h - which elements of each block of the model a rank owns, if something is sharded (enum lvn_shards). The pass
- * sharder divides the flat buffers accordingly; the engine allocates, saves and exchanges these shards.
+ * data_parallel divides the flat buffers accordingly; the engine allocates, saves and exchanges these shards.
  *
  * Every block is divided among all ranks at multiples of LVN_NORM_BLOCK elements, so that the gradient norm has the
  * same summands on any number of ranks. Pieces are counted round-robin over the whole model: a rank's share of a

@@ -1,5 +1,5 @@
 /* shard_checksums.c - the pass that maintains running sums of the bits of shards and gathered parameters, which detect
- * flipped bits (engine/parameter_sums.h). It runs after the pass sharder.
+ * flipped bits (engine/parameter_sums.h). It runs after the pass data_parallel.
  *
  * No rank has a replica of a shard. Therefore each update maintains the sum of its parameters and moments: it adds the
  * bits that it writes and subtracts those that it reads (ops/update.h). A bit that changes in between is subtracted

@@ -1,5 +1,5 @@
 /* comm.h - the communicator: collectives and messages between the ranks of a run. The engine's reductions
- * (src/run/engine/reduction.c), agreement between ranks and start-up call it.
+ * (src/run/engine/collective_runner.c), agreement between ranks and start-up call it.
  *
  * One interface has several implementations, which are listed in a table of kinds (comm_kind.h). Buffers are addresses
  * in host memory, or in the memory of the device with which the communicator was opened (lvn_comm_device()).

@@ -81,7 +81,7 @@ static int64_t copied_bytes(const struct lvn_model_state *n)
 int64_t lvn_train_programs_memory(const struct lvn_train_programs *programs, int64_t part[LVN_MEMORY_PART_COUNT])
 {
     const struct lvn_model_state *n = programs->model_state;
-    const struct lvn_sharding *s = &programs->reduction.sharding;
+    const struct lvn_sharding *s = &programs->collectives.sharding;
     int64_t sum = 0;
     struct lvn_session_bytes session_bytes = lvn_model_state_session_bytes(n);
     part[LVN_MEMORY_PARAMETERS] = lvn_parameters_bytes(n, LVN_PARAMETER_VALUES);
@@ -90,7 +90,7 @@ int64_t lvn_train_programs_memory(const struct lvn_train_programs *programs, int
     part[LVN_MEMORY_ARENA] = n->bytes[LVN_BUFFER_ARENA];
     part[LVN_MEMORY_BATCHES] = session_bytes.batches + sample_bytes(programs);
     part[LVN_MEMORY_CACHES] = session_bytes.caches;
-    part[LVN_MEMORY_RANKS] = lvn_reduction_bytes(s, programs->step_session->program, programs->leaf);
+    part[LVN_MEMORY_RANKS] = lvn_collective_runner_bytes(s, programs->step_session->program, programs->leaf);
     part[LVN_MEMORY_CHECKPOINTS] =
         moved_bytes(programs) + lvn_shard_files_bytes(n) + adapter_bytes(programs) + copied_bytes(n);
     part[LVN_MEMORY_PROGRAMS] = session_bytes.programs;

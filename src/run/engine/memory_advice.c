@@ -27,8 +27,8 @@ struct variant {
 
 static void begin(struct variant *v, const struct lvn_train_programs *programs)
 {
-    *v =
-        (struct variant){.programs = programs, .values = *programs->values, .ranks = programs->reduction.sharding.size};
+    *v = (struct variant){
+        .programs = programs, .values = *programs->values, .ranks = programs->collectives.sharding.size};
     if (programs->model_state->device->backend->describe)
         v->values.trainer.accelerator = "trace"; /* planning opens no second device */
 }

@@ -1,7 +1,7 @@
 /* rank_groups.h - communicators of the groups of ranks that shard one copy of the model (trainer.fsdp_size), and of the
  * ranks of all groups that own the same shards.
  *
- * train_programs.c creates them when the size of a group is known; reduction.c runs collectives on them. */
+ * train_programs.c creates them when the size of a group is known; collective_runner.c runs collectives on them. */
 #ifndef LVN_RANK_GROUPS_H
 #define LVN_RANK_GROUPS_H
 

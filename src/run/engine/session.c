@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/collective_runner.h"
 #include "engine/parameters.h"
-#include "engine/reduction.h"
 #include "graph/loss_chunk.h"
 #include "passes/shard.h"
 #include "passes/shard_checksums.h"
@@ -20,7 +20,7 @@ void lvn_session_free(struct lvn_session *session)
     for (int k = 0; session->caches && k < session->graph->n_caches; k++) lvn_memory_free(session->caches[k]);
     for (int k = 0; k < LVN_MAX_FIELDS && !session->options.longer; k++) lvn_memory_free(session->inputs[k]);
     lvn_memory_free(session->binding.buffer[LVN_BUFFER_RESULT]);
-    if (session->gathers) lvn_reduction_release(session->gathers);
+    if (session->gathers) lvn_collective_runner_release(session->gathers);
     free(session->gathers);
     for (int k = 0; k < LVN_STAGING_COUNT; k++) free(session->staging[k]);
     free(session->caches);
@@ -151,8 +151,8 @@ enum lvn_status lvn_session_prepare_gathers(struct lvn_session *session)
     sharding.tree = false; /* no sums */
     session->gathers = lvn_calloc(1, sizeof *session->gathers);
     if (!session->gathers) return LVN_MEMORY;
-    lvn_reduction_init(session->gathers, n->ranks, &sharding);
-    return lvn_reduction_prepare(session->gathers, session->program, NULL);
+    lvn_collective_runner_init(session->gathers, n->ranks, &sharding);
+    return lvn_collective_runner_prepare(session->gathers, session->program, NULL);
 }
 
 const struct lvn_collectives *lvn_session_collectives(const struct lvn_session *session)

@@ -8,7 +8,7 @@
 
 #include "engine/model_state.h"
 
-struct lvn_reduction;
+struct lvn_collective_runner;
 
 struct lvn_session_options {
     const struct lvn_fields *fields; /* of the samples */
@@ -39,7 +39,7 @@ enum { LVN_STAGING_RESULT, LVN_STAGING_PREDICTION, LVN_STAGING_LOSSES, LVN_STAGI
 struct lvn_session {
     struct lvn_model_state *model_state;
     struct lvn_session_options options;
-    struct lvn_reduction *gathers; /* collectives of a session that does not train, if parameters are sharded */
+    struct lvn_collective_runner *gathers; /* collectives of a session that does not train, if parameters are sharded */
     struct levin_graph *graph;
     struct lvn_task_graph outputs;
     struct lvn_program *program;

@@ -1,7 +1,7 @@
 /* synthetic_step.c - see synthetic_step.h.
  *
  * A step is timed by its instructions: each counts as forward, backward or update; the time between them is spent
- * waiting for collectives, which the reduction measures. */
+ * waiting for collectives, which collective_runner.c measures. */
 #include "engine/synthetic_step.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ void lvn_parts_clear(struct lvn_parts *p)
 
 /* A stopwatch that is read after each instruction. */
 struct watch {
-    const struct lvn_reduction *reduction;
+    const struct lvn_collective_runner *runner;
     double last, waited; /* time of the last instruction's end, and seconds waited until then */
     struct lvn_parts parts;
 };
@@ -73,7 +73,7 @@ static void launched(void *argument, const struct lvn_launch_order *at)
     struct lvn_instr copy = *i; /* lvn_instr_operands() could change it */
     struct lvn_operation_time *time = &w->parts.operation[(int)i->id * LVN_PHASE_COUNT + (int)i->phase];
     if (i->op->collective) return; /* its time without waiting counts for the next instruction */
-    double now = lvn_seconds(), waited = w->reduction->waited, seconds = now - w->last - (waited - w->waited);
+    double now = lvn_seconds(), waited = w->runner->waited, seconds = now - w->last - (waited - w->waited);
     if (i->when == LVN_AFTER_BACKWARD)
         w->parts.update += seconds;
     else if (i->phase == LVN_FORWARD && !i->recomputed && i->when == LVN_EVERY_MICRO_BATCH)
@@ -104,7 +104,7 @@ static enum lvn_status time_buckets(struct lvn_train_programs *programs, int fir
 {
     LVN_TRY(barrier(programs));
     double begin = lvn_seconds();
-    LVN_TRY(lvn_reduction_repeat(&programs->reduction, first));
+    LVN_TRY(lvn_collective_runner_repeat(&programs->collectives, first));
     keep_best(best, lvn_seconds() - begin);
     return LVN_OK;
 }
@@ -112,36 +112,37 @@ static enum lvn_status time_buckets(struct lvn_train_programs *programs, int fir
 static enum lvn_status reduce_alone(struct lvn_train_programs *programs, struct lvn_parts *best)
 {
     LVN_TRY(time_buckets(programs, 0, &best->reduce));
-    return time_buckets(programs, lvn_reduction_buckets(programs->step_session->program) - 1, &best->last);
+    return time_buckets(programs, lvn_collective_runner_buckets(programs->step_session->program) - 1, &best->last);
 }
 
 enum lvn_status lvn_parts_try(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels,
                               struct lvn_parts *best)
 {
-    struct lvn_reduction *d = &programs->reduction;
+    struct lvn_collective_runner *runner = &programs->collectives;
     const bool distributed = programs->ranks && programs->ranks->size > 1;
     int64_t n = programs->ranks ? programs->accumulation : 1;
-    struct watch w = {.reduction = d};
+    struct watch w = {.runner = runner};
     struct lvn_execution execution = {.n_micro_batches = n, .context = &w, .launched = launched};
-    bool overlapped = d->overlapped;
+    bool overlapped = runner->overlapped;
     if (distributed) execution.collectives = programs->step_session->options.collectives;
     if (distributed) LVN_TRY(barrier(programs));
     lvn_train_programs_prepare(programs, step, lr, labels);
-    d->overlapped = false;
+    runner->overlapped = false;
     w.last = lvn_seconds();
     enum lvn_status status = lvn_session_run_as(programs->step_session, &execution);
-    d->overlapped = overlapped;
-    if (status != LVN_OK) return d->status == LVN_OK ? status : d->status;
+    runner->overlapped = overlapped;
+    if (status != LVN_OK) return runner->status == LVN_OK ? status : runner->status;
     keep_best(&best->forward, w.parts.forward * (double)programs->accumulation / (double)n);
     keep_best(&best->backward, w.parts.backward * (double)programs->accumulation / (double)n);
     keep_best(&best->update, w.parts.update);
-    keep_best(&best->share, d->waited - d->summed);
+    keep_best(&best->share, runner->waited - runner->summed);
     for (int o = 0; o < LVN_OP_COUNT * LVN_PHASE_COUNT; o++)
         if (!best->operation[o].calls || w.parts.operation[o].seconds < best->operation[o].seconds)
             best->operation[o] = w.parts.operation[o];
     best->accumulation = programs->accumulation;
-    if (distributed && lvn_reduction_buckets(programs->step_session->program)) return reduce_alone(programs, best);
-    keep_best(&best->reduce, d->summed);
+    if (distributed && lvn_collective_runner_buckets(programs->step_session->program))
+        return reduce_alone(programs, best);
+    keep_best(&best->reduce, runner->summed);
     best->last = 0.0;
     return LVN_OK;
 }

@@ -7,7 +7,7 @@
 static int max_subtrees(const struct lvn_train_programs *programs)
 {
     struct lvn_subtree some[LVN_MAX_SUBTREES];
-    const int ranks = programs->reduction.sharding.size;
+    const int ranks = programs->collectives.sharding.size;
     int max = 1;
     for (int i = 0; i < ranks; i++) {
         int n = lvn_subtrees(programs->leaf[ranks], programs->leaf[i], programs->leaf[i + 1], some);
@@ -45,7 +45,7 @@ static int ranks_of(const struct lvn_sharding *s, enum lvn_scope scope, int *hos
 void lvn_train_programs_traffic(const struct lvn_train_programs *programs, int hosts, struct lvn_step_traffic *out)
 {
     const struct lvn_program *p = programs->step_session->program;
-    const struct lvn_sharding *s = &programs->reduction.sharding;
+    const struct lvn_sharding *s = &programs->collectives.sharding;
     const bool sharded = s->sharded & LVN_SHARDS_STATE;
     const int subtrees = s->tree ? max_subtrees(programs) : 0;
     *out = (struct lvn_step_traffic){.last_bytes = p->graph->params->trainable_count * lvn_dtype_bytes(p->gradients)};

@@ -71,7 +71,7 @@ static enum lvn_status divide(struct lvn_train_programs *programs)
 {
     const unsigned in_step = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS; /* ranks exchange these in lockstep */
     const int64_t units = lvn_shares_units(programs->values);
-    const int size = programs->reduction.sharding.size, rank = programs->reduction.sharding.rank;
+    const int size = programs->collectives.sharding.size, rank = programs->collectives.sharding.rank;
     const char *shares = programs->values->trainer.shares;
     for (int i = 0; i <= size; i++) programs->first_unit[i] = units * i / size;
     if (*shares) LVN_TRY(lvn_shares_read(shares, units, size, programs->first_unit));
@@ -79,19 +79,19 @@ static enum lvn_status divide(struct lvn_train_programs *programs)
                                                        : divide_rows(programs, size, rank));
     programs->accumulation = programs->leaf[rank + 1] - programs->leaf[rank];
     programs->global_micro_batches = programs->leaf[size];
-    programs->reduction.sharding.sharded = programs->shards;
-    LVN_TRY(lvn_strategy_group(programs->values, size, &programs->reduction.sharding.group));
-    if (!(programs->shards & LVN_SHARDS_PARAMETERS)) programs->reduction.sharding.group = 0;
-    for (int i = 0; i < size && programs->reduction.sharding.sharded & in_step; i++) {
+    programs->collectives.sharding.sharded = programs->shards;
+    LVN_TRY(lvn_strategy_group(programs->values, size, &programs->collectives.sharding.group));
+    if (!(programs->shards & LVN_SHARDS_PARAMETERS)) programs->collectives.sharding.group = 0;
+    for (int i = 0; i < size && programs->collectives.sharding.sharded & in_step; i++) {
         if (programs->leaf[i + 1] - programs->leaf[i] == programs->accumulation) continue;
         LVN_CHECK(
             programs->values->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
             "trainer.strategy %s exchanges gradients or parameters in every micro-batch, so all ranks must have "
             "the same number, but rank %d has %" PRId64 " and rank %d %" PRId64 " of the %" PRId64 " of a step: use a "
             "trainer.batch_size that the ranks can share equally, or zero1",
-            lvn_strategy_name(programs->values, programs->reduction.sharding.sharded), i,
+            lvn_strategy_name(programs->values, programs->collectives.sharding.sharded), i,
             programs->leaf[i + 1] - programs->leaf[i], rank, programs->accumulation, programs->global_micro_batches);
-        programs->reduction.sharding.sharded = LVN_SHARDS_STATE;
+        programs->collectives.sharding.sharded = LVN_SHARDS_STATE;
     }
     return LVN_OK;
 }
@@ -128,7 +128,7 @@ static enum lvn_status new_sessions(struct lvn_train_programs *programs, struct 
 static void set_max(const struct lvn_train_programs *programs, struct lvn_session_options *o)
 {
     int64_t max = 0, unit = programs->values->trainer.micro_batch_size ? programs->micro_batch : 1;
-    for (int i = 0; i < programs->reduction.sharding.size; i++) {
+    for (int i = 0; i < programs->collectives.sharding.size; i++) {
         int64_t rows = (programs->first_unit[i + 1] - programs->first_unit[i]) * unit;
         if (rows <= max) continue;
         max = rows;
@@ -201,7 +201,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
                                    .targets = lvn_lora_targets(c->model, v->lora.targets)};
     LVN_TRY(divide(programs));
     if (!programs->model_state) LVN_TRY(lvn_model_state_new(&programs->model_state, &model, &state));
-    lvn_model_state_share(programs->model_state, &programs->reduction.sharding, programs->ranks);
+    lvn_model_state_share(programs->model_state, &programs->collectives.sharding, programs->ranks);
     struct lvn_session_options o = {
         .B = programs->micro_batch, .n_micro_batches = programs->accumulation, .task = options->task};
     if (options->validate) LVN_TRY(new_sessions(programs, programs->eval_sessions, &o));
@@ -209,31 +209,31 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
     o.deterministic = v->trainer.deterministic;
     o.recompute = programs->recompute;
     o.optimizer = &programs->optimizer;
-    o.collectives = &programs->reduction.calls;
-    o.first_leaf = programs->leaf[programs->reduction.sharding.rank];
+    o.collectives = &programs->collectives.calls;
+    o.first_leaf = programs->leaf[programs->collectives.sharding.rank];
     o.n_leaves = programs->global_micro_batches;
     set_max(programs, &o);
     LVN_TRY(new_sessions(programs, programs->step_sessions, &o));
-    if (programs->reduction.sharding.round && !lengths_agree(programs)) {
+    if (programs->collectives.sharding.round && !lengths_agree(programs)) {
         drop_plan(programs);
-        programs->reduction.sharding.round = false;
+        programs->collectives.sharding.round = false;
         return plan_once(programs, c, options);
     }
     programs->next_session = programs->step_session = programs->step_sessions[last_length(programs)];
     const bool replicas =
-        programs->reduction.sharding.group || !lvn_parameters_sharded(programs->model_state, LVN_PARAMETER_VALUES);
-    if (programs->reduction.sharding.size > 1)
+        programs->collectives.sharding.group || !lvn_parameters_sharded(programs->model_state, LVN_PARAMETER_VALUES);
+    if (programs->collectives.sharding.size > 1)
         LVN_TRY(lvn_parameter_sums_new(programs->model_state, programs->step_session->program, replicas));
     programs->eval_session = programs->eval_sessions[last_length(programs)];
     return programs->planner.plan ? programs->planner.plan(programs->planner.context, programs->model_state,
-                                                           programs->block_size, programs->reduction.sharding.rank)
+                                                           programs->block_size, programs->collectives.sharding.rank)
                                   : LVN_OK;
 }
 
 /* With trainer.strategy auto: shard more of the model. False: not possible. */
 static bool shard_more(struct lvn_train_programs *programs)
 {
-    if (programs->values->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || programs->reduction.sharding.size == 1)
+    if (programs->values->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO || programs->collectives.sharding.size == 1)
         return false;
     const unsigned shards = lvn_strategy_more(programs->values, programs->shards);
     if (!shards) return false;
@@ -308,7 +308,7 @@ static enum lvn_status round_consistently(struct lvn_train_programs *programs, c
     if (programs->ranks->size > 1) LVN_TRY(lvn_comm_all_reduce_now(programs->ranks->comm, max, 2, LVN_I64, LVN_MAX));
     if (max[0] == -max[1]) return LVN_OK;
     drop_plan(programs);
-    programs->reduction.sharding.round = false;
+    programs->collectives.sharding.round = false;
     return plan_once(programs, c, o);
 }
 
@@ -332,16 +332,16 @@ static enum lvn_status plan_collectively(struct lvn_train_programs *programs, co
     LVN_TRY(lvn_ranks_agree(r, replan ? plan_once(programs, c, o) : LVN_OK));
     LVN_TRY(lvn_ranks_agree(r, round_consistently(programs, c, o)));
     return lvn_ranks_agree(
-        r, lvn_reduction_prepare(&programs->reduction, programs->step_session->program, programs->leaf));
+        r, lvn_collective_runner_prepare(&programs->collectives, programs->step_session->program, programs->leaf));
 }
 
 static enum lvn_status replan(struct lvn_train_programs *programs, const struct lvn_train_programs_options *o)
 {
     const struct lvn_model_config c = programs->model_state->config;
-    const struct lvn_sharding sharding = programs->reduction.sharding;
+    const struct lvn_sharding sharding = programs->collectives.sharding;
     drop_plan(programs);
-    lvn_reduction_release(&programs->reduction);
-    lvn_reduction_init(&programs->reduction, programs->ranks, &sharding);
+    lvn_collective_runner_release(&programs->collectives);
+    lvn_collective_runner_init(&programs->collectives, programs->ranks, &sharding);
     programs->min_micro_batches = o->min_micro_batches;
     programs->recompute = lvn_recompute_of(programs->values->trainer.recompute);
     return plan_collectively(programs, &c, o);
@@ -388,11 +388,11 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
     programs->leaf = lvn_calloc((size_t)sharding.size + 1, sizeof *programs->leaf);
     programs->first_unit = lvn_calloc((size_t)sharding.size + 1, sizeof *programs->first_unit);
     if (!programs->leaf || !programs->first_unit) return LVN_MEMORY;
-    lvn_reduction_init(&programs->reduction, r, &sharding);
+    lvn_collective_runner_init(&programs->collectives, r, &sharding);
     if (!r) return plan_for_memory(programs, c, o);
     LVN_TRY(plan_collectively(programs, c, o));
     LVN_TRY(lvn_ranks_group(r, programs->model_state->device, v));
-    LVN_TRY(lvn_ranks_divide(r, programs->reduction.sharding.group));
+    LVN_TRY(lvn_ranks_divide(r, programs->collectives.sharding.group));
     return plan_within_rest(programs, o);
 }
 
@@ -401,7 +401,7 @@ void lvn_train_programs_release(struct lvn_train_programs *programs)
     drop_plan(programs);
     lvn_ranks_ungroup(programs->ranks);
     lvn_model_state_free(programs->model_state);
-    lvn_reduction_release(&programs->reduction);
+    lvn_collective_runner_release(&programs->collectives);
     free(programs->leaf);
     free(programs->first_unit);
     *programs = (struct lvn_train_programs){0};
@@ -433,7 +433,7 @@ void lvn_train_programs_prepare(struct lvn_train_programs *programs, int64_t ste
                                                           .grad_scale = labels ? 1.0 / (double)labels : 0.0,
                                                           .unlabeled = programs->unlabeled,
                                                           .training = 1};
-    programs->reduction.waited = programs->reduction.summed = 0.0;
+    programs->collectives.waited = programs->collectives.summed = 0.0;
 }
 
 /* Set the current operation for the heartbeat if sums run between devices, where waiting is not visible to the host. */

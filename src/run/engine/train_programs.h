@@ -11,7 +11,7 @@
 #ifndef LVN_TRAIN_PROGRAMS_H
 #define LVN_TRAIN_PROGRAMS_H
 
-#include "engine/reduction.h"
+#include "engine/collective_runner.h"
 #include "engine/session.h"
 
 struct lvn_values;
@@ -46,7 +46,7 @@ struct lvn_train_programs {
     unsigned shards;              /* set of enum lvn_shards: from the strategy, or with auto as memory requires */
     int64_t
         whole_bytes; /* with auto, if something is sharded: memory of this rank without sharding; 0: less than free */
-    struct lvn_reduction reduction;
+    struct lvn_collective_runner collectives;
     struct lvn_optimizer optimizer;
     struct lvn_model_state *model_state;
     struct lvn_session *step_session;               /* of the last step */

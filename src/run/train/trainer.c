@@ -264,7 +264,7 @@ static enum lvn_status one_step(struct trainer *trainer)
     loading = lvn_seconds() - loading;
 
     LVN_TRY(lvn_train_programs_finish(programs));
-    double computed = lvn_seconds() - begin - loading - programs->reduction.waited;
+    double computed = lvn_seconds() - begin - loading - programs->collectives.waited;
     trainer->context.labels = r->labels;
     LVN_TRY(exchange(trainer, computed, next_status, read, next_labels));
     const bool labeled = trainer->context.labels > 0;

@@ -79,7 +79,7 @@ static void note_strategy(struct trainer *trainer)
     if (trainer->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && programs->shards) {
         snprintf(trainer->text, sizeof trainer->text,
                  "trainer.strategy auto chose %s, because with ddp a rank needs %s, but %s are free",
-                 lvn_strategy_name(&trainer->settings->values, programs->reduction.sharding.sharded),
+                 lvn_strategy_name(&trainer->settings->values, programs->collectives.sharding.sharded),
                  lvn_bytes_text(programs->whole_bytes, whole), lvn_bytes_text(programs->free_bytes, available));
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
     }

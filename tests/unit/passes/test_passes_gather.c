@@ -1,4 +1,4 @@
-/* test_passes_gather.c - covers: src/core/passes/sharder_parameters.c
+/* test_passes_gather.c - covers: src/core/passes/data_parallel_parameters.c
  *
  * fsdp, by the listing of a small program: every parameter is gathered before its first use, one block ahead, and once
  * more for backward; the last block and the head, tied or not, once; the update is of this rank's shards. In mixed
@@ -38,7 +38,7 @@ static void gather_forward(void **state)
 {
     (void)state;
     struct model m = tied_blocks();
-    must(lvn_pass_sharder(m.program, &fsdp, NULL));
+    must(lvn_pass_data_parallel(m.program, &fsdp, NULL));
     expect(&m, " 0 ranks    all_gather           -> %12 (4096), %13:int32 (1)\n"
                " 1 forward  accumulate           parameters[0:4096] -> %14+4096 (4096)\n"
                " 2 ranks    all_gather           %14+4096 -> %14 (8192), %16:int32 (1)\n"
@@ -62,7 +62,7 @@ static void gather_step(void **state)
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
-    must(lvn_pass_sharder(m.program, &fsdp, NULL));
+    must(lvn_pass_data_parallel(m.program, &fsdp, NULL));
     expect(&m,
            " 0 ranks    all_gather           -> %29 (4096), %30:int32 (1)\n"
            " 1 forward  accumulate           parameters[0:4096] -> %31+4096 (4096)\n"
@@ -125,7 +125,7 @@ static void gather_untied(void **state)
     model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1, 1))));
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_sharder(m.program, &fsdp, NULL));
+    must(lvn_pass_data_parallel(m.program, &fsdp, NULL));
     expect(&m, " 0 forward  accumulate           parameters[0:4096] -> %21+4096 (4096)\n"
                " 1 ranks    all_gather           %21+4096 -> %21 (8192), %23:int32 (1)\n"
                " 2 forward  accumulate           parameters[8192:12288] -> %24+4096 (4096)\n"
@@ -202,7 +202,7 @@ static void gather_rounded(void **state)
     model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
     m.program->weights = LVN_F32;
     s.round = true;
-    must(lvn_pass_sharder(m.program, &s, &device));
+    must(lvn_pass_data_parallel(m.program, &s, &device));
     must(lvn_pass_verify(m.program));
     expect(&m, " 0 ranks    all_gather           -> %13 (4096), %14:int32 (1)\n"
                " 1 forward  accumulate           parameters[0:4096] -> %15+4096:bf16 (4096)\n"

@@ -1,6 +1,6 @@
 /* test_passes_step.c - covers: src/core/passes/gradient_accumulation.c src/core/passes/update.c src/core/passes/shard.c
- * src/core/passes/sharder.c src/core/passes/sharder_buckets.c src/core/passes/sharder_gradients.c
- * src/core/passes/sharder_update.c src/core/passes/sharder_matrices.c src/core/passes/loss_scaling.c
+ * src/core/passes/data_parallel.c src/core/passes/data_parallel_buckets.c src/core/passes/data_parallel_gradients.c
+ * src/core/passes/data_parallel_update.c src/core/passes/data_parallel_matrices.c src/core/passes/loss_scaling.c
  *
  * Each pass that turns a micro-batch into a step, alone: the listing of a small program before it and after it. Passes
  * of a micro-batch are in test_passes.c, those of a finished program in test_passes_memory.c. */
@@ -192,7 +192,7 @@ static void large_buckets(void **state)
         must(lvn_pass_differentiate(m.program));
         must(lvn_pass_gradient_accumulation(m.program, NULL));
         must(lvn_pass_update(m.program, &sgd));
-        must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, &device));
+        must(lvn_pass_data_parallel(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, &device));
         int buckets = 0;
         for (int i = 0; i < m.program->n_instrs; i++) buckets += m.program->instrs[i].id == LVN_OP_all_reduce;
         assert_int_equal(buckets, cases[k].buckets);
@@ -206,7 +206,7 @@ static void shard_ddp(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, NULL));
+    must(lvn_pass_data_parallel(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -228,7 +228,7 @@ static void shard_ddp_in_bf16(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .bf16 = true}, NULL));
+    must(lvn_pass_data_parallel(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .bf16 = true}, NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -254,7 +254,8 @@ static void shard_zero1(void **state)
     (void)state;
     struct model m = two_buckets();
     expect(&m, TWO_BUCKETS);
-    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE}, NULL));
+    must(lvn_pass_data_parallel(m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE},
+                                NULL));
     expect(&m, " 0 forward  linear               x, w1 -> %2 (1, 256)\n"
                " 1 backward linear_cross_entropy %2, w2, labels:int32"
                " -> %9 (1, 256), gradient of w2 (256, 256), %6:fp64 (1), %7 (1)\n"
@@ -371,7 +372,7 @@ static void shard_blocks(void **state)
         struct model m = two_blocks();
         must(lvn_pass_gradient_accumulation(m.program, tree ? &(struct lvn_tree_leaves){.n = 2, .total = 4} : NULL));
         must(lvn_pass_update(m.program, &sgd));
-        must(lvn_pass_sharder(
+        must(lvn_pass_data_parallel(
             m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE, .tree = tree}, NULL));
         expect(&m, tree ? BLOCKS_DEALT_TREE : BLOCKS_DEALT);
         model_free(&m);
@@ -389,7 +390,7 @@ static void shard_matrices(void **state)
     struct model m = two_blocks();
     must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &with_lines));
-    must(lvn_pass_sharder(
+    must(lvn_pass_data_parallel(
         m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
         NULL));
     m.program->instrs += 24, m.program->n_instrs -= 24; /* up to there as below */
@@ -426,7 +427,7 @@ static void shard_gradients(void **state)
     struct model m = two_blocks();
     must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
-    must(lvn_pass_sharder(
+    must(lvn_pass_data_parallel(
         m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
         NULL));
     expect(&m, " 0 forward  linear               x, w -> %2 (1, 64)\n"
@@ -479,7 +480,7 @@ static void shard_tree(void **state)
            " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
            " 6 update   sgd                  gradients[128:192] -> parameters[128:192], first moment[128:192]\n"
            "gradients: 2 x 768 bytes; micro-batches write 0, 1; sums left: [0:2] in 0\n");
-    must(lvn_pass_sharder(m.program, &(struct lvn_sharding){.rank = 0, .size = 2, .tree = true}, NULL));
+    must(lvn_pass_data_parallel(m.program, &(struct lvn_sharding){.rank = 0, .size = 2, .tree = true}, NULL));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
            " 4 ranks    tree_reduce          gradients[0:384] -> gradients[0:192], %26:int32 (1)\n"

@@ -43,7 +43,7 @@ static void sums(void **state)
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));
-    must(lvn_pass_sharder(m.program, &fsdp, NULL));
+    must(lvn_pass_data_parallel(m.program, &fsdp, NULL));
     must(lvn_pass_shard_checksums(m.program, &fsdp));
     expect(&m, " 0 forward  accumulate           parameters[0:4096] -> %16+4096 (4096)\n"
                " 1 forward  bits_sum             %16+4096 -> sums[8:9]:int32\n"

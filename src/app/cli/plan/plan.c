@@ -167,7 +167,7 @@ static void show_memory(struct plan *p)
         lvn_cli_print(c, "%d copies of the gradients are kept, for the tree over micro-batches.\n",
                       step->n_grad_buffers);
     }
-    const struct lvn_sharding *sharding = &p->training.reduction.sharding;
+    const struct lvn_sharding *sharding = &p->training.collectives.sharding;
     if (sharding->size > 1) {
         const char *name = lvn_strategy_name(&p->s->values, sharding->sharded);
         if (p->s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && sharding->sharded)

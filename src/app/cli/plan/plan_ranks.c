@@ -111,7 +111,7 @@ static double add_traffic(struct forecast *f, const struct lvn_traffic *t)
 static void communicate(struct forecast *f)
 {
     const struct lvn_program *p = f->programs->step_session->program;
-    const struct lvn_sharding *s = &f->programs->reduction.sharding;
+    const struct lvn_sharding *s = &f->programs->collectives.sharding;
     const double all = (double)p->graph->params->trainable_count * (double)lvn_dtype_bytes(p->gradients);
     struct lvn_step_traffic step;
     lvn_train_programs_traffic(f->programs, f->ranks % f->hosts ? f->ranks : f->hosts, &step);
@@ -202,7 +202,7 @@ static double exposed(const struct forecast *f)
 {
     const struct lvn_parts *p = &f->compute.parts;
     const double times =
-        f->programs->reduction.sharding.sharded & LVN_SHARDS_GRADIENTS ? (double)f->programs->accumulation : 1;
+        f->programs->collectives.sharding.sharded & LVN_SHARDS_GRADIENTS ? (double)f->programs->accumulation : 1;
     const double available = ((f->gathers > 0 ? p->forward : 0) + p->backward) * times * f->slowdown;
     const double hidden = f->reduce - f->last + f->gathers;
     if (!f->overlapped) return f->reduce + f->share;
@@ -249,9 +249,9 @@ static void print(const struct forecast *f, double alone)
     if (f->slowdown != 1)
         lvn_cli_print(c, "  computing takes %.3g times as long there, because threads share cores\n", f->slowdown);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
-                  f->programs->reduction.sharding.tree ? "in order, after backward"
-                  : f->overlapped                      ? "overlapped with backward"
-                                                       : "after backward, because all cores compute");
+                  f->programs->collectives.sharding.tree ? "in order, after backward"
+                  : f->overlapped                        ? "overlapped with backward"
+                                                         : "after backward, because all cores compute");
     if (f->share > 0) lvn_cli_print(c, "; parameters to all %.4g s", f->share);
     lvn_cli_print(c, "; a rank sends %lld messages to its host and %lld to others\n",
                   (long long)f->traffic.within.messages, (long long)f->traffic.between.messages);
@@ -285,7 +285,7 @@ static struct forecast forecast(struct lvn_cli *c, const struct lvn_train_progra
                          .programs = programs,
                          .each = lvn_plan_per_host(c),
                          .threads = programs->model_state->threads,
-                         .ranks = programs->reduction.sharding.size,
+                         .ranks = programs->collectives.sharding.size,
                          .compute = *compute};
     f.hosts = (f.ranks + f.each - 1) / f.each;
     f.cores = host_cores(c);
@@ -293,7 +293,7 @@ static struct forecast forecast(struct lvn_cli *c, const struct lvn_train_progra
     const int used = lvn_plan_threads_here(c);
     f.slowdown = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
     f.slowdown *= (double)used / f.threads;
-    f.overlapped = !programs->reduction.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
+    f.overlapped = !programs->collectives.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
     communicate(&f);
     return f;
 }
@@ -316,8 +316,8 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_program
     save(&f, computing(&f));
     struct forecast one = {
         .programs = programs, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
-    if (programs->reduction.sharding.sharded & LVN_SHARDS_STATE)
-        one.compute.parts.update *= lvn_sharding_owners(&programs->reduction.sharding);
+    if (programs->collectives.sharding.sharded & LVN_SHARDS_STATE)
+        one.compute.parts.update *= lvn_sharding_owners(&programs->collectives.sharding);
     print(&f, computing(&one));
     return LVN_OK;
 }

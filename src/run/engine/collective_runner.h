@@ -1,9 +1,9 @@
-/* reduction.h - runs the collective operations of a step's program on the communicator of a run.
+/* collective_runner.h - runs the collective operations of a step's program on the communicator of a run.
  *
  * train_programs.c owns one; backends call it through `calls` while they run a program. Passes decide which collectives
  * exist and where they start; comm/comm.h transfers the data. */
-#ifndef LVN_REDUCTION_H
-#define LVN_REDUCTION_H
+#ifndef LVN_COLLECTIVE_RUNNER_H
+#define LVN_COLLECTIVE_RUNNER_H
 
 #include "engine/ranks.h"
 #include "passes/program.h"
@@ -20,7 +20,7 @@ struct lvn_collective_work {
     bool active; /* started and not completed */
 };
 
-struct lvn_reduction {
+struct lvn_collective_runner {
     struct lvn_collectives calls; /* for the program's binding */
     struct lvn_sharding sharding; /* for its plan */
     struct lvn_ranks *ranks;
@@ -36,18 +36,19 @@ struct lvn_reduction {
 };
 
 /* For a model with this sharding. Always release it. */
-void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding);
+void lvn_collective_runner_init(struct lvn_collective_runner *runner, struct lvn_ranks *ranks,
+                                const struct lvn_sharding *sharding);
 /* Allocate what the collectives of a planned program need; several programs with the same collectives share it.
  * leaf[size + 1]: index of each rank's first micro-batch in the global batch. */
-enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p,
-                                      const int64_t *leaf) LVN_CHECKED;
+enum lvn_status lvn_collective_runner_prepare(struct lvn_collective_runner *runner, const struct lvn_program *p,
+                                              const int64_t *leaf) LVN_CHECKED;
 /* Memory of the collectives in addition to the values of the program: receive buffers, requests. */
-int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf);
+int64_t lvn_collective_runner_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf);
 /* For measurements: reduce the last step's buckets from number `first` on again, with nothing else running. It adds
  * their contents again. */
-enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first) LVN_CHECKED;
+enum lvn_status lvn_collective_runner_repeat(struct lvn_collective_runner *runner, int first) LVN_CHECKED;
 /* Buckets of the program; 0 with the tree, and if sums are in every micro-batch. */
-int lvn_reduction_buckets(const struct lvn_program *p);
-void lvn_reduction_release(struct lvn_reduction *d);
+int lvn_collective_runner_buckets(const struct lvn_program *p);
+void lvn_collective_runner_release(struct lvn_collective_runner *runner);
 
 #endif

@@ -1,5 +1,5 @@
-/* reduction.c - see reduction.h. */
-#include "engine/reduction.h"
+/* collective_runner.c - see collective_runner.h. */
+#include "engine/collective_runner.h"
 
 #include <stdlib.h>
 
@@ -21,10 +21,10 @@ static bool is_of_update(const struct lvn_instr *i)
     return i->id == LVN_OP_all_gather || (i->id == LVN_OP_reduce_scatter && i->when == LVN_AFTER_BACKWARD);
 }
 
-static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
+static void begin(struct lvn_collective_runner *runner, struct lvn_collective_work *w)
 {
     const struct lvn_arg *in = &w->call->in[0], *out = &w->call->out[0];
-    const struct lvn_program *p = d->program;
+    const struct lvn_program *p = runner->program;
     enum lvn_dtype type = out->desc->dtype;
     struct lvn_comm *c = w->comm;
     w->due = false;
@@ -42,91 +42,92 @@ static void begin(struct lvn_reduction *d, struct lvn_collective_work *w)
     default:
         for (int k = 0; k < p->n_pending; k++)
             w->partial[k] = (char *)in->p + p->pending[k].buffer * in->desc->stride[0] * lvn_dtype_bytes(type);
-        lvn_comm_tree_reduce(c, &w->request, d->tree, w->partial, out->p, w->first, type,
+        lvn_comm_tree_reduce(c, &w->request, runner->tree, w->partial, out->p, w->first, type,
                              !w->instr->attr.tree_reduce.scatter);
     }
 }
 
 /* Wait for its completion. The time is measured, and heartbeats report the collective meanwhile. */
-static enum lvn_status end(struct lvn_reduction *d, struct lvn_collective_work *w)
+static enum lvn_status end(struct lvn_collective_runner *runner, struct lvn_collective_work *w)
 {
     double start = lvn_seconds();
-    lvn_member_set_collective(d->ranks->member, (int)(w - d->work) + 1, d->program->n_handles);
+    lvn_member_set_collective(runner->ranks->member, (int)(w - runner->work) + 1, runner->program->n_handles);
     enum lvn_status status = lvn_comm_wait(w->comm, &w->request);
-    lvn_member_set_collective(d->ranks->member, 0, 0);
+    lvn_member_set_collective(runner->ranks->member, 0, 0);
     w->active = false;
     double seconds = lvn_seconds() - start;
-    d->waited += seconds;
-    if (!is_of_update(w->instr)) d->summed += seconds;
-    if (d->status == LVN_OK) d->status = status;
+    runner->waited += seconds;
+    if (!is_of_update(w->instr)) runner->summed += seconds;
+    if (runner->status == LVN_OK) runner->status = status;
     return status;
 }
 
 static bool carries(void *context, const struct lvn_device *device)
 {
-    const struct lvn_reduction *d = context;
-    return d->ranks->device_comm && lvn_comm_device(d->ranks->device_comm) == device;
+    const struct lvn_collective_runner *runner = context;
+    return runner->ranks->device_comm && lvn_comm_device(runner->ranks->device_comm) == device;
 }
 
 static void start(void *context, const struct lvn_instr *i, const struct lvn_call *call,
                   const struct lvn_device *device)
 {
-    struct lvn_reduction *d = context;
-    struct lvn_collective_work *w = &d->work[i->handle];
+    struct lvn_collective_runner *runner = context;
+    struct lvn_collective_work *w = &runner->work[i->handle];
     w->instr = i;
     w->call = call;
-    w->comm = lvn_ranks_comm(d->ranks, i->scope, device != NULL);
-    w->due = i->when == LVN_LAST_MICRO_BATCH && !d->overlapped && !device;
-    if (!w->due) begin(d, w);
+    w->comm = lvn_ranks_comm(runner->ranks, i->scope, device != NULL);
+    w->due = i->when == LVN_LAST_MICRO_BATCH && !runner->overlapped && !device;
+    if (!w->due) begin(runner, w);
     /* Within a micro-batch a collective cannot start later, because its memory is reused; without a free CPU it
      * completes here. */
-    if (i->when == LVN_EVERY_MICRO_BATCH && !d->overlapped && !device) (void)end(d, w);
+    if (i->when == LVN_EVERY_MICRO_BATCH && !runner->overlapped && !device) (void)end(runner, w);
 }
 
 static bool wait(void *context, const struct lvn_instr *i)
 {
-    struct lvn_reduction *d = context;
-    const int n = d->program->n_handles;
+    struct lvn_collective_runner *runner = context;
+    const int n = runner->program->n_handles;
     for (int k = 0; k < n; k++)
-        if (d->work[k].due) begin(d, &d->work[k]);
-    struct lvn_collective_work *w = &d->work[i->handle];
-    if ((w->active ? end(d, w) : d->status) == LVN_OK) return true;
+        if (runner->work[k].due) begin(runner, &runner->work[k]);
+    struct lvn_collective_work *w = &runner->work[i->handle];
+    if ((w->active ? end(runner, w) : runner->status) == LVN_OK) return true;
     for (int k = 0; k < n; k++) /* no collective may use memory that the caller frees */
-        if (d->work[k].active) end(d, &d->work[k]);
+        if (runner->work[k].active) end(runner, &runner->work[k]);
     return false;
 }
 
-enum lvn_status lvn_reduction_repeat(struct lvn_reduction *d, int first)
+enum lvn_status lvn_collective_runner_repeat(struct lvn_collective_runner *runner, int first)
 {
-    const int n = lvn_reduction_buckets(d->program);
+    const int n = lvn_collective_runner_buckets(runner->program);
     enum lvn_status status = LVN_OK;
-    for (int k = first; k < n; k++) begin(d, &d->work[k]);
+    for (int k = first; k < n; k++) begin(runner, &runner->work[k]);
     for (int k = first; k < n; k++) {
-        enum lvn_status s = end(d, &d->work[k]);
+        enum lvn_status s = end(runner, &runner->work[k]);
         if (status == LVN_OK) status = s;
     }
     return status;
 }
 
-int lvn_reduction_buckets(const struct lvn_program *p)
+int lvn_collective_runner_buckets(const struct lvn_program *p)
 {
     int n = 0;
     for (int i = 0; i < p->n_instrs; i++) n += is_bucket(&p->instrs[i]);
     return n;
 }
 
-void lvn_reduction_init(struct lvn_reduction *d, struct lvn_ranks *ranks, const struct lvn_sharding *sharding)
+void lvn_collective_runner_init(struct lvn_collective_runner *runner, struct lvn_ranks *ranks,
+                                const struct lvn_sharding *sharding)
 {
-    *d = (struct lvn_reduction){.ranks = ranks, .sharding = *sharding};
-    d->calls = (struct lvn_collectives){.context = d, .carries = carries, .start = start, .wait = wait};
+    *runner = (struct lvn_collective_runner){.ranks = ranks, .sharding = *sharding};
+    runner->calls = (struct lvn_collectives){.context = runner, .carries = carries, .start = start, .wait = wait};
 }
 
 /* out[owners + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the
  * flat parameters. ranges: of the whole block, in bytes. */
-static void cut(const struct lvn_reduction *d, const struct lvn_param_block *block, const struct lvn_extents *ranges,
-                int64_t first, int64_t count, int64_t *out)
+static void cut(const struct lvn_collective_runner *runner, const struct lvn_param_block *block,
+                const struct lvn_extents *ranges, int64_t first, int64_t count, int64_t *out)
 {
-    const int owners = lvn_sharding_owners(&d->sharding);
+    const int owners = lvn_sharding_owners(&runner->sharding);
     for (int i = 0; i < owners; i++) {
         const int64_t element = lvn_shard_at(block, owners, i).first;
         const int64_t at = ranges ? lvn_gathered_offset(ranges, element) : element - first;
@@ -136,22 +137,22 @@ static void cut(const struct lvn_reduction *d, const struct lvn_param_block *blo
 }
 
 /* Every rank adds an equal part of all gradients. */
-static void cut_evenly(const struct lvn_reduction *d, int64_t count, int64_t *out)
+static void cut_evenly(const struct lvn_collective_runner *runner, int64_t count, int64_t *out)
 {
-    const int size = d->sharding.size;
+    const int size = runner->sharding.size;
     for (int i = 0; i < size; i++) out[i] = lvn_norm_blocks(count) * i / size * LVN_NORM_BLOCK;
     out[size] = count;
 }
 
-static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_t *first)
+static void cut_parts(struct lvn_collective_runner *runner, const struct lvn_instr *i, int64_t *first)
 {
-    const struct lvn_params *params = d->program->graph->params;
+    const struct lvn_params *params = runner->program->graph->params;
     const union lvn_attr *a = &i->attr;
     const int64_t count = lvn_desc_count(&i->out[0].desc);
     if (i->id == LVN_OP_all_reduce) return;
-    d->work[i->handle].first = first;
+    runner->work[i->handle].first = first;
     if (i->id == LVN_OP_tree_reduce && !a->tree_reduce.scatter) {
-        cut_evenly(d, count, first);
+        cut_evenly(runner, count, first);
         return;
     }
     const bool frozen = i->id == LVN_OP_all_gather && a->all_gather.frozen;
@@ -159,7 +160,7 @@ static void cut_parts(struct lvn_reduction *d, const struct lvn_instr *i, int64_
                       : i->id == LVN_OP_all_gather   ? a->all_gather.block
                                                      : a->tree_reduce.block;
     const struct lvn_param_block *b = &(frozen ? params->frozen : params->blocks)[lvn_block_index(block)];
-    cut(d, b, i->id == LVN_OP_all_gather ? a->all_gather.ranges : NULL,
+    cut(runner, b, i->id == LVN_OP_all_gather ? a->all_gather.ranges : NULL,
         i->id == LVN_OP_reduce_scatter ? a->reduce_scatter.first : b->offset, count, first);
 }
 
@@ -172,26 +173,27 @@ static bool has_spare_cpu(const struct lvn_ranks *r, int threads)
     return threads * r->cpu_sharers < m.allowed;
 }
 
-enum lvn_status lvn_reduction_prepare(struct lvn_reduction *d, const struct lvn_program *p, const int64_t *leaf)
+enum lvn_status lvn_collective_runner_prepare(struct lvn_collective_runner *runner, const struct lvn_program *p,
+                                              const int64_t *leaf)
 {
-    const size_t n = (size_t)p->n_handles, parts = (size_t)d->sharding.size + 1;
-    d->program = p;
-    d->overlapped = d->ranks->hosts > 1 || has_spare_cpu(d->ranks, p->device->threads);
-    const size_t pending = d->sharding.tree ? (size_t)p->n_pending : 0;
-    d->work = lvn_calloc(n + 1, sizeof *d->work);
-    d->first = lvn_calloc((n + 1) * parts, sizeof *d->first);
-    d->partial = lvn_calloc(n * pending + 1, sizeof *d->partial);
-    if (!d->work || !d->first || !d->partial) return LVN_MEMORY;
+    const size_t n = (size_t)p->n_handles, parts = (size_t)runner->sharding.size + 1;
+    runner->program = p;
+    runner->overlapped = runner->ranks->hosts > 1 || has_spare_cpu(runner->ranks, p->device->threads);
+    const size_t pending = runner->sharding.tree ? (size_t)p->n_pending : 0;
+    runner->work = lvn_calloc(n + 1, sizeof *runner->work);
+    runner->first = lvn_calloc((n + 1) * parts, sizeof *runner->first);
+    runner->partial = lvn_calloc(n * pending + 1, sizeof *runner->partial);
+    if (!runner->work || !runner->first || !runner->partial) return LVN_MEMORY;
     for (int i = 0; i < p->n_instrs; i++) {
         const struct lvn_instr *instr = &p->instrs[i];
         if (!instr->op->collective || instr->id == LVN_OP_wait) continue;
-        d->work[instr->handle].partial = d->partial + (size_t)instr->handle * pending;
-        cut_parts(d, instr, d->first + (size_t)instr->handle * parts);
+        runner->work[instr->handle].partial = runner->partial + (size_t)instr->handle * pending;
+        cut_parts(runner, instr, runner->first + (size_t)instr->handle * parts);
     }
-    return d->sharding.tree ? lvn_tree_new(&d->tree, d->ranks->comm, leaf) : LVN_OK;
+    return runner->sharding.tree ? lvn_tree_new(&runner->tree, runner->ranks->comm, leaf) : LVN_OK;
 }
 
-int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf)
+int64_t lvn_collective_runner_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf)
 {
     const int64_t parts = s->size + 1;
     const int64_t partials = s->tree ? p->n_pending * (int64_t)sizeof(void *) : 0;
@@ -202,11 +204,11 @@ int64_t lvn_reduction_bytes(const struct lvn_sharding *s, const struct lvn_progr
     return bytes + lvn_tree_bytes(s->size, s->rank, NULL);
 }
 
-void lvn_reduction_release(struct lvn_reduction *d)
+void lvn_collective_runner_release(struct lvn_collective_runner *runner)
 {
-    lvn_tree_free(d->tree);
-    free(d->work);
-    free(d->first);
-    free(d->partial);
-    *d = (struct lvn_reduction){0};
+    lvn_tree_free(runner->tree);
+    free(runner->work);
+    free(runner->first);
+    free(runner->partial);
+    *runner = (struct lvn_collective_runner){0};
 }

@@ -1,4 +1,4 @@
-/* sharder_parameters.c - fsdp: the sharded parameters of a block are gathered before use; see sharder.c.
+/* data_parallel_parameters.c - fsdp: the sharded parameters of a block are gathered before use; see data_parallel.c.
  *
  * In mixed precision a parameter that all readers round to bf16 is rounded before it is gathered: same values, half the
  * bytes. Gathered parameters are in the order of their block; those with an fp32 reader are in fp32. Which
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/data_parallel.h"
 #include "passes/device_query.h"
-#include "passes/sharder.h"
 
 static const char name[] = "parameters of a block"; /* name of the instructions */
 
@@ -23,7 +23,7 @@ struct gather {
 };
 
 struct gather_plan {
-    struct sharder *sharder;
+    struct dp_pass *pass;
     int n_blocks;         /* lvn_params.n_blocks */
     int backward;         /* the first instruction of backward */
     int instruction;      /* index of the visited instruction */
@@ -41,7 +41,7 @@ struct gather_plan {
 
 static const struct lvn_param_block *range_of(const struct gather_plan *plan, const struct gather *gather)
 {
-    const struct lvn_params *params = plan->sharder->p->graph->params;
+    const struct lvn_params *params = plan->pass->p->graph->params;
     return &(gather->frozen ? params->frozen : params->blocks)[lvn_block_index(gather->block)];
 }
 
@@ -54,13 +54,13 @@ static struct gather *use_at(const struct gather_plan *plan, bool backward, bool
 static struct gather *use_of(const struct gather_plan *plan, const struct lvn_param *param)
 {
     struct gather *forward = use_at(plan, false, !param->trainable, param->block);
-    if (plan->instruction < plan->backward || plan->sharder->s->keep) return forward;
+    if (plan->instruction < plan->backward || plan->pass->s->keep) return forward;
     return plan->instruction <= forward->last ? forward : use_at(plan, true, !param->trainable, param->block);
 }
 
 static const struct lvn_param *parameter(const struct gather_plan *plan, const struct lvn_operand *o)
 {
-    const struct lvn_value *v = &plan->sharder->p->values[o->value];
+    const struct lvn_value *v = &plan->pass->p->values[o->value];
     return v->buffer == LVN_BUFFER_PARAM ? v->param : NULL;
 }
 
@@ -106,8 +106,8 @@ static int by_first(const void *a, const void *b)
 static enum lvn_status find_uses(struct gather_plan *plan, struct lvn_instr *old, int n)
 {
     const size_t max = 4 * (size_t)plan->n_blocks;
-    plan->uses = lvn_arena_alloc(&plan->sharder->p->arena, sizeof *plan->uses * max);
-    plan->list = lvn_arena_alloc(&plan->sharder->p->arena, sizeof(struct gather *) * max);
+    plan->uses = lvn_arena_alloc(&plan->pass->p->arena, sizeof *plan->uses * max);
+    plan->list = lvn_arena_alloc(&plan->pass->p->arena, sizeof(struct gather *) * max);
     if (!plan->uses || !plan->list) return LVN_MEMORY;
     for (size_t k = 0; k < max; k++) plan->uses[k] = (struct gather){.first = -1, .last = -1};
     for (plan->instruction = 0; plan->instruction < n; plan->instruction++)
@@ -124,11 +124,11 @@ static enum lvn_status find_uses(struct gather_plan *plan, struct lvn_instr *old
 static enum lvn_status find_rounded(struct gather_plan *plan, const struct lvn_device *device,
                                     const struct lvn_instr *old, int n)
 {
-    const struct lvn_program *p = plan->sharder->p;
+    const struct lvn_program *p = plan->pass->p;
     const int n_params = p->graph->params->n;
-    plan->rounded = lvn_arena_alloc(&plan->sharder->p->arena, sizeof *plan->rounded * (size_t)(n_params + 1));
+    plan->rounded = lvn_arena_alloc(&plan->pass->p->arena, sizeof *plan->rounded * (size_t)(n_params + 1));
     if (!plan->rounded) return LVN_MEMORY;
-    const bool possible = plan->sharder->s->round && p->weights == LVN_F32;
+    const bool possible = plan->pass->s->round && p->weights == LVN_F32;
     for (int k = 0; k < n_params; k++) plan->rounded[k] = possible;
     for (int m = 0; possible && m < n; m++) {
         struct lvn_instr i = old[m];
@@ -147,10 +147,10 @@ static enum lvn_status find_rounded(struct gather_plan *plan, const struct lvn_d
 /* Divide the parameters of each block that has rounded ones into ranges for lvn_gathered_offset(). */
 static enum lvn_status find_ranges(struct gather_plan *plan)
 {
-    const struct lvn_params *params = plan->sharder->p->graph->params;
+    const struct lvn_params *params = plan->pass->p->graph->params;
     const size_t n = (size_t)params->n, n_blocks = 2 * (size_t)plan->n_blocks;
-    struct lvn_extents *ranges = lvn_arena_alloc(&plan->sharder->p->arena, sizeof *ranges * n_blocks);
-    int64_t *start = lvn_arena_alloc(&plan->sharder->p->arena, sizeof *start * (n + 2 * n_blocks));
+    struct lvn_extents *ranges = lvn_arena_alloc(&plan->pass->p->arena, sizeof *ranges * n_blocks);
+    int64_t *start = lvn_arena_alloc(&plan->pass->p->arena, sizeof *start * (n + 2 * n_blocks));
     if (!ranges || !start) return LVN_MEMORY;
     for (size_t k = 0; k < n_blocks; k++) ranges[k] = (struct lvn_extents){0};
     for (int i = 0; i < params->n; i++) {
@@ -178,7 +178,7 @@ static enum lvn_status find_ranges(struct gather_plan *plan)
 static struct lvn_operand view(const struct gather_plan *plan, const struct gather *gather, int64_t first,
                                int64_t count, enum lvn_dtype type)
 {
-    if (!gather->ranges) return lvn_sharder_view(range_of(plan, gather), gather->parameters, first, count);
+    if (!gather->ranges) return lvn_dp_view(range_of(plan, gather), gather->parameters, first, count);
     struct lvn_operand o = {.value = gather->parameters.value, .desc = lvn_desc_make(type, 1, &count)};
     o.desc.offset = lvn_gathered_offset(gather->ranges, first) / lvn_dtype_bytes(type);
     return o;
@@ -188,11 +188,10 @@ static struct lvn_operand view(const struct gather_plan *plan, const struct gath
 static struct lvn_operand copy_part(struct gather_plan *plan, struct gather *gather, int64_t first, int64_t count,
                                     enum lvn_dtype type)
 {
-    struct sharder *sharder = plan->sharder;
-    const int64_t place = lvn_sharder_part_place(sharder, range_of(plan, gather), first);
-    const struct lvn_operand from =
-        lvn_sharder_range(sharder, "parameters", LVN_BUFFER_PARAM, sharder->p->weights, place, count);
-    struct lvn_instr *copy = lvn_sharder_append(sharder, LVN_OP_accumulate, LVN_EVERY_MICRO_BATCH, name);
+    struct dp_pass *pass = plan->pass;
+    const int64_t place = lvn_dp_part_place(pass, range_of(plan, gather), first);
+    const struct lvn_operand from = lvn_dp_range(pass, "parameters", LVN_BUFFER_PARAM, pass->p->weights, place, count);
+    struct lvn_instr *copy = lvn_dp_append(pass, LVN_OP_accumulate, LVN_EVERY_MICRO_BATCH, name);
     copy->attr.accumulate.copy = true;
     copy->in[0] = from;
     return copy->out[0] = view(plan, gather, first, count, type);
@@ -201,11 +200,11 @@ static struct lvn_operand copy_part(struct gather_plan *plan, struct gather *gat
 /* Copy this rank's shard, and return it as the operand of the gather. */
 static struct lvn_operand copy_shard(struct gather_plan *plan, struct gather *gather)
 {
-    const struct lvn_shard mine = lvn_sharder_part(plan->sharder, range_of(plan, gather));
+    const struct lvn_shard mine = lvn_dp_part(plan->pass, range_of(plan, gather));
     const struct lvn_extents *r = gather->ranges;
     const int64_t end = mine.first + mine.count;
     if (!mine.count) return LVN_NO_OPERAND;
-    if (!r) return copy_part(plan, gather, mine.first, mine.count, plan->sharder->p->weights);
+    if (!r) return copy_part(plan, gather, mine.first, mine.count, plan->pass->p->weights);
     for (int k = 0; k < r->n; k++) {
         const int64_t from = r->start[k] > mine.first ? r->start[k] : mine.first;
         const int64_t to = r->start[k + 1] < end ? r->start[k + 1] : end;
@@ -217,20 +216,18 @@ static struct lvn_operand copy_shard(struct gather_plan *plan, struct gather *ga
 /* Copy this rank's shard, and start to gather the other shards. */
 static void start(struct gather_plan *plan, struct gather *gather)
 {
-    struct sharder *sharder = plan->sharder;
-    struct lvn_program *p = sharder->p;
+    struct dp_pass *pass = plan->pass;
+    struct lvn_program *p = pass->p;
     const struct lvn_param_block *range = range_of(plan, gather);
     char text[LVN_BLOCK_TEXT];
     const char *value = lvn_arena_printf(&p->arena, "parameters of %s", lvn_block_text(gather->block, text));
-    if (!value) sharder->failed = true;
+    if (!value) pass->failed = true;
     const int64_t count =
         gather->ranges ? lvn_gathered_offset(gather->ranges, range->offset + range->count) : range->count;
-    gather->parameters =
-        lvn_sharder_range(sharder, value, LVN_BUFFER_ARENA, gather->ranges ? LVN_U8 : p->weights, 0, count);
+    gather->parameters = lvn_dp_range(pass, value, LVN_BUFFER_ARENA, gather->ranges ? LVN_U8 : p->weights, 0, count);
     const struct lvn_operand shard = copy_shard(plan, gather);
-    gather->collective =
-        lvn_sharder_start(sharder, LVN_OP_all_gather, LVN_EVERY_MICRO_BATCH, shard, gather->parameters, name);
-    union lvn_attr *attr = &lvn_sharder_latest(sharder)->attr;
+    gather->collective = lvn_dp_start(pass, LVN_OP_all_gather, LVN_EVERY_MICRO_BATCH, shard, gather->parameters, name);
+    union lvn_attr *attr = &lvn_dp_latest(pass)->attr;
     attr->all_gather.block = gather->block;
     attr->all_gather.frozen = gather->frozen;
     attr->all_gather.ranges = gather->ranges;
@@ -239,7 +236,7 @@ static void start(struct gather_plan *plan, struct gather *gather)
 /* Start the gathers that are needed now or next. */
 static void start_due(struct gather_plan *plan)
 {
-    for (; plan->started < plan->n && !plan->sharder->failed; plan->started++) {
+    for (; plan->started < plan->n && !plan->pass->failed; plan->started++) {
         struct gather *gather = plan->list[plan->started];
         const bool needed = plan->started <= plan->last_needed,
                    early = gather->first >= plan->last_block_backward && plan->instruction < plan->last_block_backward;
@@ -264,17 +261,15 @@ static void to_view(struct lvn_operand *o, bool written, void *argument)
     o->desc.offset += all.desc.offset;
 }
 
-enum lvn_status lvn_sharder_gather_parameters(struct sharder *sharder, const struct lvn_device *device)
+enum lvn_status lvn_dp_gather_parameters(struct dp_pass *pass, const struct lvn_device *device)
 {
-    struct lvn_program *p = sharder->p;
+    struct lvn_program *p = pass->p;
     const struct lvn_params *params = p->graph->params;
     const int n = p->n_instrs;
     /* One block ahead: a block has two gathers if only a part of it is trained. */
     const int lookahead = params->trainable_count && params->trainable_count < params->flat_count ? 2 : 1;
-    struct gather_plan plan = {.sharder = sharder,
-                               .n_blocks = params->n_blocks,
-                               .backward = lvn_program_first_backward(p),
-                               .lookahead = lookahead};
+    struct gather_plan plan = {
+        .pass = pass, .n_blocks = params->n_blocks, .backward = lvn_program_first_backward(p), .lookahead = lookahead};
     struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
     if (!old) return LVN_MEMORY;
     memcpy(old, p->instrs, sizeof *old * (size_t)n);
@@ -283,16 +278,16 @@ enum lvn_status lvn_sharder_gather_parameters(struct sharder *sharder, const str
     LVN_TRY(find_ranges(&plan));
     p->n_instrs = 0;
     int next = 0; /* index of the first gather that has not been waited for */
-    for (plan.instruction = 0; plan.instruction < n && !sharder->failed; plan.instruction++) {
+    for (plan.instruction = 0; plan.instruction < n && !pass->failed; plan.instruction++) {
         for (; next < plan.n && plan.list[next]->first == plan.instruction; next++) {
             plan.last_needed = next;
             start_due(&plan);
-            lvn_sharder_wait(sharder, &plan.list[next]->collective, LVN_EVERY_MICRO_BATCH, name);
+            lvn_dp_wait(pass, &plan.list[next]->collective, LVN_EVERY_MICRO_BATCH, name);
         }
         if (plan.instruction == plan.last_block_backward) start_due(&plan);
         lvn_instr_operands(&old[plan.instruction], to_view, &plan);
         const struct lvn_instr *i = &old[plan.instruction];
-        *lvn_sharder_append(sharder, i->id, i->when, i->name) = *i;
+        *lvn_dp_append(pass, i->id, i->when, i->name) = *i;
     }
-    return sharder->failed ? LVN_MEMORY : LVN_OK;
+    return pass->failed ? LVN_MEMORY : LVN_OK;
 }
