@@ -1,39 +1,39 @@
-/* layernorm.cpu.c - layer normalization on CPUs, four rows at a time; see layernorm_cpu.h. */
-#include "ops/layernorm_cpu.h"
+/* layernorm.cpu.c - layer normalization on CPUs, four rows at a time; see norm_cpu.h. */
+#include "ops/norm_cpu.h"
 
 #include "backend/cpu/cpu_kernels.h"
 
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *x = call->in[0].p, *beta = call->in[2].p; /* (R,C), (C) */
-    const struct layernorm_weights w = {call->in[1].p, 1, 0};
+    const struct norm_weights w = {call->in[1].p, 1, 0};
     float *mean = call->out[1].p, *rstd = call->out[2].p; /* (R), (R) */
     int64_t C = call->in[1].desc->dim[0], r, end;
     double eps = call->attr->layernorm.eps;
     lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
     for (; r + ROWS <= end; r += ROWS) {
-        layernorm_moments(ROWS, x + r * C, C, eps, mean + r, rstd + r);
-        layernorm_results(ROWS, r, x, mean, rstd, &w, beta, C, &call->out[0]);
+        norm_moments(ROWS, x + r * C, C, eps, mean + r, rstd + r);
+        norm_results(ROWS, r, x, mean, rstd, &w, beta, C, &call->out[0]);
     }
     for (; r < end; r++) {
-        layernorm_moments(1, x + r * C, C, eps, mean + r, rstd + r);
-        layernorm_results(1, r, x, mean, rstd, &w, beta, C, &call->out[0]);
+        norm_moments(1, x + r * C, C, eps, mean + r, rstd + r);
+        norm_results(1, r, x, mean, rstd, &w, beta, C, &call->out[0]);
     }
 }
 
 static void restore(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *x = call->in[0].p, *beta = call->in[2].p;
-    const struct layernorm_weights w = {call->in[1].p, 1, 0};
+    const struct norm_weights w = {call->in[1].p, 1, 0};
     const float *mean = call->out[1].p, *rstd = call->out[2].p;
     int64_t C = call->in[1].desc->dim[0], r, end;
     lvn_thread_range(lvn_desc_rows(call->out[0].desc), ROWS, thread, n_threads, &r, &end);
-    for (; r < end; r++) layernorm_results(1, r, x, mean, rstd, &w, beta, C, &call->out[0]);
+    for (; r < end; r++) norm_results(1, r, x, mean, rstd, &w, beta, C, &call->out[0]);
 }
 
 static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
-    const struct layernorm_backward o = {
+    const struct norm_backward o = {
         .x = call->in[0].p,
         .dy = call->dout[0].p,
         .mean = call->out[1].p,
@@ -45,17 +45,17 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         .C = call->in[1].desc->dim[0],
         .sums = call->din[1].p || call->din[2].p ? call->scratch : NULL,
     };
-    layernorm_backward_plain(&o, call->dout[0].desc->dtype == LVN_BF16, thread, n_threads);
+    norm_backward_plain(&o, call->dout[0].desc->dtype == LVN_BF16, thread, n_threads);
     if (o.sums)
-        layernorm_backward_vectors(o.sums, o.R, o.C, call->din[1].p, call->add[1], call->din[2].p, call->add[2], thread,
-                                   n_threads);
+        norm_backward_vectors(o.sums, o.R, o.C, call->din[1].p, call->add[1], call->din[2].p, call->add[2], thread,
+                              n_threads);
 }
 
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     (void)n_threads;
     if (call->phase != LVN_BACKWARD) return 0;
-    return layernorm_scratch(lvn_desc_rows(call->dout[0].desc), call->in[1].desc->dim[0]);
+    return norm_scratch(lvn_desc_rows(call->dout[0].desc), call->in[1].desc->dim[0]);
 }
 
 LVN_CPU_OPERATION(layernorm, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch);

@@ -1,7 +1,7 @@
 /* norm_gpu.h - code that normalizations share on devices: sums over a row, and the launches of the kernels of
  * layernorm.k for layernorm, residual_layernorm and rmsnorm.
  *
- * ROW_ITEMS items process a row of COLUMNS values and hold it in registers, PACKS times LVN_WIDTH per item. A group
+ * ROW_ITEMS items process a row of COLUMNS values and hold it in registers, VECTORS times LVN_WIDTH per item. A group
  * processes GROUP_ROWS rows. If a row is short enough, its items are a warp, and its sums need no barrier. */
 #ifndef LVN_NORM_GPU_H
 #define LVN_NORM_GPU_H
@@ -11,12 +11,12 @@
 #ifdef LVN_DEVICE
 
 #define GROUP_ROWS (LVN_ITEMS / ROW_ITEMS)
-#define PACKS ((COLUMNS + ROW_ITEMS * LVN_WIDTH - 1) / (ROW_ITEMS * LVN_WIDTH))
-/* The item's first column in pack p; and a loop over the packs in which it has any. */
+#define VECTORS ((COLUMNS + ROW_ITEMS * LVN_WIDTH - 1) / (ROW_ITEMS * LVN_WIDTH))
+/* The item's first column in vector p; and a loop over the vectors in which it has any. */
 #define COLUMN(p) (((p)*ROW_ITEMS + LVN_ITEM % ROW_ITEMS) * LVN_WIDTH)
-#define EACH_PACK(p)                                                                                                   \
+#define EACH_VECTOR(p)                                                                                                 \
     LVN_UNROLLED                                                                                                       \
-    for (int p = 0; p < PACKS; p++)                                                                                    \
+    for (int p = 0; p < VECTORS; p++)                                                                                  \
         if (COLUMN(p) < COLUMNS)
 
 /* The sum over the items of a row; all items of the group make the call and get the sum of their row. */
@@ -46,7 +46,7 @@ LVN_FUNCTION float row_sum(float x, LVN_LOCAL float *shared)
 
 struct norm {
     bool residual; /* of s = x + dropout(b): inputs (x,b,...), outputs (s,y,...); else of x: (x,...), (y,...) */
-    bool centered; /* layernorm, with beta and mean; else RMS normalization */
+    bool has_mean; /* layernorm, which subtracts the mean and may add beta; else RMS normalization */
     double offset; /* added to gamma */
     double eps, p; /* p: of dropout */
 };
@@ -77,9 +77,9 @@ static inline double norm_offset(const struct lvn_gpu *g, int k, const struct no
 /* Number of items per row of C values: a warp, or the number that holds the row in registers. */
 static inline int64_t norm_row_items(int64_t C, int width)
 {
-    enum { WARP = 32, MAX_PACKS = 4 };
+    enum { WARP = 32, MAX_VECTORS = 4 };
     int64_t items = WARP;
-    while (items < LVN_ITEMS && C > items * width * MAX_PACKS) items *= 2;
+    while (items < LVN_ITEMS && C > items * width * MAX_VECTORS) items *= 2;
     return items;
 }
 
@@ -99,15 +99,15 @@ static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, bool gamma, cons
 static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
 {
     const struct lvn_desc *x = g->call->in[0].desc;
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
     const int64_t R = lvn_desc_rows(x), C = x->dim[x->rank - 1];
     const struct lvn_gpu_arg args[] = {LVN_IN(0, x),
                                        NORM_IF(n->residual, LVN_IN(1, b)),
                                        NORM_IF(n->residual, LVN_OUT(0, s)),
                                        norm_gamma(g, gamma),
-                                       NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
+                                       NORM_IF(n->has_mean, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
-                                       NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
+                                       NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
                                        LVN_STEP,
                                        LVN_LONG(R),
@@ -121,14 +121,14 @@ static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
 
 static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
 {
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
     const struct lvn_desc *d = g->call->out[y].desc;
     const int64_t C = d->dim[d->rank - 1], count = lvn_desc_count(d);
     const struct lvn_gpu_arg args[] = {norm_x(n),
                                        norm_gamma(g, gamma),
-                                       NORM_IF(n->centered, LVN_IN(gamma + 1, beta)),
+                                       NORM_IF(n->has_mean, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
-                                       NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
+                                       NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
                                        LVN_LONG(count),
                                        LVN_FLOAT(norm_offset(g, gamma, n)),
@@ -140,12 +140,12 @@ static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
 /* The gradients of gamma and beta. constants: those before norm_define(). */
 static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, const char *constants, int64_t R, int64_t C)
 {
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
-    const bool has_gamma = g->call->din[gamma].desc, has_beta = n->centered && g->call->din[gamma + 1].desc;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
+    const bool has_gamma = g->call->din[gamma].desc, has_beta = n->has_mean && g->call->din[gamma + 1].desc;
     if (!has_gamma && !has_beta) return;
     const int64_t gammas = has_gamma ? column_scratch(g, R, C) : 0, betas = has_beta ? column_scratch(g, R, C) : 0;
     LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
-               NORM_IF(n->centered, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
+               NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
                NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
                LVN_LONG(COLUMN_ROWS), LVN_LONG(R));
     g->constants = constants;
@@ -160,13 +160,13 @@ static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, const c
 static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
 {
     const struct lvn_call *c = g->call;
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->centered;
+    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
     const struct lvn_gpu_arg x = norm_x(n);
     const struct lvn_desc *d = lvn_gpu_desc(c, &x);
     const int64_t R = lvn_desc_rows(d), C = d->dim[d->rank - 1];
     const struct lvn_gpu_arg args[] = {x,
                                        norm_gamma(g, gamma),
-                                       NORM_IF(n->centered, LVN_OUT(y + 1, mean)),
+                                       NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
                                        NORM_IF(n->residual, LVN_DOUT(0, ds)),
                                        LVN_DOUT(y, dy),
@@ -186,6 +186,25 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
     norm_vectors(g, n, constants, R, C);
     g->constants = constants;
 }
+
+/* The launches of an operation whose file defines norm_of(g). */
+#define NORM_GPU_OPERATION(id)                                                                                         \
+    static void forward(struct lvn_gpu *g)                                                                             \
+    {                                                                                                                  \
+        const struct norm n = norm_of(g);                                                                              \
+        norm_forward(g, &n);                                                                                           \
+    }                                                                                                                  \
+    static void restore(struct lvn_gpu *g)                                                                             \
+    {                                                                                                                  \
+        const struct norm n = norm_of(g);                                                                              \
+        norm_restore(g, &n);                                                                                           \
+    }                                                                                                                  \
+    static void backward(struct lvn_gpu *g)                                                                            \
+    {                                                                                                                  \
+        const struct norm n = norm_of(g);                                                                              \
+        norm_backward(g, &n);                                                                                          \
+    }                                                                                                                  \
+    LVN_GPU_OPERATION(id, .forward = forward, .backward = backward, .restore = restore)
 
 #endif
 #endif

@@ -53,9 +53,9 @@ LVN_INLINE void residual_norm_rows(const struct lvn_call *call, const struct res
 {
     const int64_t C = residual_columns(call);
     const float *s = call->out[0].p;
-    if (o->mean) layernorm_means(k, s + r * C, C, o->mean + r);
-    layernorm_scales(k, s + r * C, C, o->eps, o->mean ? o->mean + r : NULL, o->rstd + r);
-    layernorm_results(k, r, s, o->mean, o->rstd, &o->w, o->beta, C, &call->out[1]);
+    if (o->mean) norm_means(k, s + r * C, C, o->mean + r);
+    norm_scales(k, s + r * C, C, o->eps, o->mean ? o->mean + r : NULL, o->rstd + r);
+    norm_results(k, r, s, o->mean, o->rstd, &o->w, o->beta, C, &call->out[1]);
 }
 
 void LVN_ISA_NAME(lvn_residual_norm_forward)(const struct lvn_call *call, const struct residual_norm *o, int thread,
@@ -82,12 +82,11 @@ void LVN_ISA_NAME(lvn_residual_norm_restore)(const struct lvn_call *call, const 
     int64_t r, end;
     lvn_thread_range(lvn_desc_rows(call->out[1].desc), ROWS, thread, n_threads, &r, &end);
     for (; r < end; r++)
-        layernorm_results(1, r, call->out[0].p, o->mean, o->rstd, &o->w, o->beta, residual_columns(call),
-                          &call->out[1]);
+        norm_results(1, r, call->out[0].p, o->mean, o->rstd, &o->w, o->beta, residual_columns(call), &call->out[1]);
 }
 
 /* Without a gradient of y, the result is the gradient of s. */
-static void backward_sum_only(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
+static void backward_sum_only(const struct norm_backward *o, bool bf16, int thread, int n_threads)
 {
     int64_t C = o->C, r, end;
     lvn_thread_range(o->R, 1, thread, n_threads, &r, &end);
@@ -107,7 +106,7 @@ void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const
 {
     enum { GAMMA = 2, BETA = 3 };
     const struct dropout dropout = dropout_make(call, call->out[0].desc, norm->p);
-    const struct layernorm_backward o = {
+    const struct norm_backward o = {
         .x = call->out[0].p,
         .dy = call->dout[1].p,
         .ds = call->dout[0].p,
@@ -123,7 +122,7 @@ void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const
         .C = residual_columns(call),
         .sums = call->dout[1].p && (call->din[GAMMA].p || call->din[BETA].p) ? call->scratch : NULL,
     };
-    struct layernorm_kind kind = {.ds = o.ds, .da = o.da, .db = o.db, .dropout = dropout.on, .vectors = o.sums};
+    struct norm_kind kind = {.ds = o.ds, .da = o.da, .db = o.db, .dropout = dropout.on, .vectors = o.sums};
     kind.add = (o.da && o.add_a) || (o.db && o.add_b);
     kind.dy_bf16 = o.dy && call->dout[1].desc->dtype == LVN_BF16;
     kind.db_bf16 = o.db && call->din[1].desc->dtype == LVN_BF16;
@@ -131,26 +130,26 @@ void LVN_ISA_NAME(lvn_residual_norm_backward)(const struct lvn_call *call, const
     if (!o.dy) {
         backward_sum_only(&o, kind.db_bf16, thread, n_threads);
     } else if (common && kind.dy_bf16) {
-        kind = (struct layernorm_kind){.ds = true,
-                                       .da = true,
-                                       .db = true,
-                                       .dropout = dropout.on,
-                                       .vectors = true,
-                                       .dy_bf16 = true,
-                                       .db_bf16 = true};
-        layernorm_backward_chunks(&o, kind, thread, n_threads);
+        kind = (struct norm_kind){.ds = true,
+                                  .da = true,
+                                  .db = true,
+                                  .dropout = dropout.on,
+                                  .vectors = true,
+                                  .dy_bf16 = true,
+                                  .db_bf16 = true};
+        norm_backward_chunks(&o, kind, thread, n_threads);
     } else if (common) {
-        kind = (struct layernorm_kind){.ds = true, .da = true, .db = true, .dropout = dropout.on, .vectors = true};
-        layernorm_backward_chunks(&o, kind, thread, n_threads);
+        kind = (struct norm_kind){.ds = true, .da = true, .db = true, .dropout = dropout.on, .vectors = true};
+        norm_backward_chunks(&o, kind, thread, n_threads);
     } else {
-        layernorm_backward_chunks(&o, kind, thread, n_threads);
+        norm_backward_chunks(&o, kind, thread, n_threads);
     }
     if (call->din[GAMMA].p || call->din[BETA].p)
-        layernorm_backward_vectors(o.sums, o.R, o.C, call->din[GAMMA].p, call->add[GAMMA], call->din[BETA].p,
-                                   call->add[BETA], thread, n_threads);
+        norm_backward_vectors(o.sums, o.R, o.C, call->din[GAMMA].p, call->add[GAMMA], call->din[BETA].p,
+                              call->add[BETA], thread, n_threads);
 }
 
-static struct residual_norm residual_norm_of(const struct lvn_call *call)
+static struct residual_norm norm_of(const struct lvn_call *call)
 {
     return (struct residual_norm){.eps = call->attr->residual_layernorm.eps,
                                   .p = call->attr->residual_layernorm.p,
@@ -160,5 +159,4 @@ static struct residual_norm residual_norm_of(const struct lvn_call *call)
                                   .rstd = call->out[3].p};
 }
 
-LVN_CPU_OPERATION(residual_layernorm, .forward = residual_norm_forward, .backward = residual_norm_backward,
-                  .restore = residual_norm_restore, .scratch = residual_norm_scratch);
+RESIDUAL_NORM_CPU_OPERATION(residual_layernorm);

@@ -3,15 +3,14 @@
 
 #include "backend/cpu/cpu_kernels.h"
 
-static struct residual_norm residual_norm_of(const struct lvn_call *call)
+static struct residual_norm norm_of(const struct lvn_call *call)
 {
     struct residual_norm norm = {.eps = call->attr->residual_rmsnorm.eps,
                                  .p = call->attr->residual_rmsnorm.p,
                                  .w = {call->in[2].p, 1, (float)call->attr->residual_rmsnorm.offset},
                                  .rstd = call->out[2].p};
-    if (!norm.w.gamma) norm.w = (struct layernorm_weights){layernorm_ones, 0, 0};
+    if (!norm.w.gamma) norm.w = (struct norm_weights){norm_ones, 0, 0};
     return norm;
 }
 
-LVN_CPU_OPERATION(residual_rmsnorm, .forward = residual_norm_forward, .backward = residual_norm_backward,
-                  .restore = residual_norm_restore, .scratch = residual_norm_scratch);
+RESIDUAL_NORM_CPU_OPERATION(residual_rmsnorm);

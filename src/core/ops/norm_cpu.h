@@ -1,4 +1,4 @@
-/* layernorm_cpu.h - layer and RMS normalization of rows on CPUs, for layernorm.cpu.c, residual_layernorm.cpu.c and
+/* norm_cpu.h - layer and RMS normalization of rows on CPUs, for layernorm.cpu.c, residual_layernorm.cpu.c and
  * rmsnorm.cpu.c. A NULL `mean` stands for 0 and gives RMS normalization.
  *
  * Four rows are processed at a time, so that their sums do not wait for each other. Forward reads them three times, for
@@ -9,8 +9,8 @@
  * dgamma and dbeta are sums over all rows. The rows are divided into chunks that depend only on their number; each
  * chunk has its own sums in scratch, made of blocks of rows, which are added in order after a barrier. So bits do not
  * depend on the number of threads, and no fp32 sum is long. */
-#ifndef LVN_LAYERNORM_CPU_H
-#define LVN_LAYERNORM_CPU_H
+#ifndef LVN_NORM_CPU_H
+#define LVN_NORM_CPU_H
 
 #include "backend/cpu/simd.h"
 #include "backend/cpu/simd_bf16.h"
@@ -58,7 +58,7 @@ LVN_INLINE void put_as(void *p, int64_t i, vf v, int64_t n, const bool bf16)
 /* --- forward --- */
 
 /* The means of k rows of C. */
-LVN_INLINE void layernorm_means(int k, const float *x, int64_t C, float *mean)
+LVN_INLINE void norm_means(int k, const float *x, int64_t C, float *mean)
 {
     struct vacc sum[ROWS];
     int64_t c = 0, rest = C % LVN_LANES;
@@ -72,7 +72,7 @@ LVN_INLINE void layernorm_means(int k, const float *x, int64_t C, float *mean)
 }
 
 /* 1 / sqrt(variance around mean + eps) of k rows of C. */
-LVN_INLINE void layernorm_scales(int k, const float *x, int64_t C, double eps, const float *mean, float *rstd)
+LVN_INLINE void norm_scales(int k, const float *x, int64_t C, double eps, const float *mean, float *rstd)
 {
     struct vacc sum[ROWS];
     int64_t c = 0, rest = C % LVN_LANES;
@@ -94,31 +94,30 @@ LVN_INLINE void layernorm_scales(int k, const float *x, int64_t C, double eps, c
 }
 
 /* mean and 1 / sqrt(variance + eps) of k rows of C. */
-LVN_INLINE void layernorm_moments(int k, const float *x, int64_t C, double eps, float *mean, float *rstd)
+LVN_INLINE void norm_moments(int k, const float *x, int64_t C, double eps, float *mean, float *rstd)
 {
-    layernorm_means(k, x, C, mean);
-    layernorm_scales(k, x, C, eps, mean, rstd);
+    norm_means(k, x, C, mean);
+    norm_scales(k, x, C, eps, mean, rstd);
 }
 
 /* The factors of columns: elements of gamma + offset, or of gamma if offset is 0. */
-struct layernorm_weights {
-    const float *gamma; /* (C); without one, layernorm_ones */
-    int64_t step;       /* 1; 0 for layernorm_ones, of which every vector of columns reads the same */
+struct norm_weights {
+    const float *gamma; /* (C); without one, norm_ones */
+    int64_t step;       /* 1; 0 for norm_ones, of which every vector of columns reads the same */
     float offset;
 };
-static const float layernorm_ones[LVN_LANES] __attribute__((unused)) = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static const float norm_ones[LVN_LANES] __attribute__((unused)) = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* The factors of columns [c, c + n). */
-LVN_INLINE vf get_weights(const struct layernorm_weights *w, int64_t c, int64_t n)
+LVN_INLINE vf get_weights(const struct norm_weights *w, int64_t c, int64_t n)
 {
     const vf gamma = get(w->gamma + c * w->step, n);
     return w->offset != 0 ? gamma + w->offset : gamma;
 }
 
 /* y = (x - mean) * rstd * (gamma + offset) + beta for k rows from `row` on; forward and restore. y may be bf16. */
-LVN_INLINE void layernorm_results_as(int k, int64_t row, const float *x, const float *mean, const float *rstd,
-                                     const struct layernorm_weights *w, const float *beta, int64_t C, void *y,
-                                     const bool bf16)
+LVN_INLINE void norm_results_as(int k, int64_t row, const float *x, const float *mean, const float *rstd,
+                                const struct norm_weights *w, const float *beta, int64_t C, void *y, const bool bf16)
 {
     int64_t c = 0, rest = C % LVN_LANES, to = row * C;
     float m[ROWS];
@@ -140,25 +139,24 @@ LVN_INLINE void layernorm_results_as(int k, int64_t row, const float *x, const f
         vwrite_n(y, to + j * C + c, vfma((vload_n(x + j * C + c, rest) - m[j]) * rstd[j], g, b), rest, bf16);
 }
 
-LVN_INLINE void layernorm_results(int k, int64_t row, const float *x, const float *mean, const float *rstd,
-                                  const struct layernorm_weights *w, const float *beta, int64_t C,
-                                  const struct lvn_arg *y)
+LVN_INLINE void norm_results(int k, int64_t row, const float *x, const float *mean, const float *rstd,
+                             const struct norm_weights *w, const float *beta, int64_t C, const struct lvn_arg *y)
 {
     if (y->desc->dtype == LVN_BF16)
-        layernorm_results_as(k, row, x, mean, rstd, w, beta, C, y->p, true);
+        norm_results_as(k, row, x, mean, rstd, w, beta, C, y->p, true);
     else
-        layernorm_results_as(k, row, x, mean, rstd, w, beta, C, y->p, false);
+        norm_results_as(k, row, x, mean, rstd, w, beta, C, y->p, false);
 }
 
 /* --- backward --- */
 
-struct layernorm_backward {
+struct norm_backward {
     const float *x;    /* (R,C) */
     const void *dy;    /* (R,C), fp32 or bf16 */
     const float *ds;   /* (R,C), a gradient that is added to the result; NULL: none */
     const float *mean; /* (R); NULL: 0 */
     const float *rstd; /* (R) */
-    struct layernorm_weights w;
+    struct norm_weights w;
     float *da;  /* (R,C): the result; NULL: not needed */
     void *db;   /* (R,C), fp32 or bf16: the result times the dropout mask; NULL: not needed */
     bool add_a; /* da += */
@@ -166,11 +164,11 @@ struct layernorm_backward {
     const struct dropout *dropout;
     int64_t R;
     int64_t C;
-    float *sums; /* (chunks,layernorm_sums()): of dgamma, dbeta; NULL: not needed */
+    float *sums; /* (chunks,norm_sums()): of dgamma, dbeta; NULL: not needed */
 };
 
 /* Compile-time constants; the loops are compiled for each combination. */
-struct layernorm_kind {
+struct norm_kind {
     bool ds;      /* is present */
     bool da;      /* is needed */
     bool db;      /* is needed */
@@ -182,15 +180,14 @@ struct layernorm_kind {
 };
 
 /* Factors of a row's gradient, with g = dy * gamma. */
-struct layernorm_row {
+struct norm_row {
     float mean;
     float rstd;
     float g;  /* mean of g */
     float gx; /* mean of g * xhat */
 };
 
-LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const bool bf16, int k, int64_t row,
-                                      struct layernorm_row *f)
+LVN_INLINE void norm_row_factors(const struct norm_backward *o, const bool bf16, int k, int64_t row, struct norm_row *f)
 {
     struct vacc g[ROWS], gx[ROWS];
     const float *x = o->x + row * o->C;
@@ -221,9 +218,9 @@ LVN_INLINE void layernorm_row_factors(const struct layernorm_backward *o, const 
 
 /* Columns [c, c + n) of k rows. bits: the dropout mask of these columns, a bit set for elements that are not dropped.
  */
-LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct layernorm_kind kind, int k, int64_t row,
-                                  const struct layernorm_row *f, int64_t c, int64_t n, const uint64_t *bits,
-                                  float *dgamma, float *dbeta)
+LVN_INLINE void norm_columns(const struct norm_backward *o, struct norm_kind kind, int k, int64_t row,
+                             const struct norm_row *f, int64_t c, int64_t n, const uint64_t *bits, float *dgamma,
+                             float *dbeta)
 {
     vf gamma = get_weights(&o->w, c, n), sum_g = vset(0), sum_b = vset(0);
     if (kind.vectors) sum_g = vload(dgamma + c), sum_b = vload(dbeta + c);
@@ -254,64 +251,62 @@ LVN_INLINE void layernorm_columns(const struct layernorm_backward *o, struct lay
     }
 }
 
-LVN_INLINE void layernorm_backward_rows(const struct layernorm_backward *o, struct layernorm_kind kind, int k,
-                                        int64_t row, float *dgamma, float *dbeta)
+LVN_INLINE void norm_backward_rows(const struct norm_backward *o, struct norm_kind kind, int k, int64_t row,
+                                   float *dgamma, float *dbeta)
 {
-    struct layernorm_row f[ROWS];
-    layernorm_row_factors(o, kind.dy_bf16, k, row, f);
+    struct norm_row f[ROWS];
+    norm_row_factors(o, kind.dy_bf16, k, row, f);
     for (int64_t c = 0; c < o->C; c += 64) {
         uint64_t bits[ROWS] = {0};
         if (kind.dropout)
             for (int j = 0; j < k; j++) bits[j] = dropout_keep(o->dropout, row + j, c);
         int64_t i = c, end = o->C < c + 64 ? o->C : c + 64;
         for (; i + LVN_LANES <= end; i += LVN_LANES) {
-            layernorm_columns(o, kind, k, row, f, i, LVN_LANES, bits, dgamma, dbeta);
+            norm_columns(o, kind, k, row, f, i, LVN_LANES, bits, dgamma, dbeta);
             for (int j = 0; j < k; j++) bits[j] >>= LVN_LANES;
         }
-        if (i < end) layernorm_columns(o, kind, k, row, f, i, end - i, bits, dgamma, dbeta);
+        if (i < end) norm_columns(o, kind, k, row, f, i, end - i, bits, dgamma, dbeta);
     }
 }
 
 /* Rows of a chunk, which has its own sums of dgamma and dbeta; there are at most 128 chunks. */
-LVN_INLINE int64_t layernorm_chunk(int64_t R)
+LVN_INLINE int64_t norm_chunk(int64_t R)
 {
     int64_t rows = (R + 127) / 128;
     return rows < 16 ? 16 : (rows + 3) / 4 * 4;
 }
 
-LVN_INLINE int64_t layernorm_padded(int64_t C)
+LVN_INLINE int64_t norm_padded(int64_t C)
 {
     return (C + LVN_LANES - 1) / LVN_LANES * LVN_LANES;
 }
 
 /* Floats of a chunk's sums of dgamma and dbeta, and of those of the current block if the chunk has several. */
-LVN_INLINE int64_t layernorm_sums(int64_t R, int64_t C)
+LVN_INLINE int64_t norm_sums(int64_t R, int64_t C)
 {
-    return (layernorm_chunk(R) > LVN_SUM_BLOCK ? 4 : 2) * layernorm_padded(C);
+    return (norm_chunk(R) > LVN_SUM_BLOCK ? 4 : 2) * norm_padded(C);
 }
 
-LVN_INLINE int64_t layernorm_scratch(int64_t R, int64_t C)
+LVN_INLINE int64_t norm_scratch(int64_t R, int64_t C)
 {
-    int64_t rows = layernorm_chunk(R);
-    return (R + rows - 1) / rows * layernorm_sums(R, C) * (int64_t)sizeof(float);
+    int64_t rows = norm_chunk(R);
+    return (R + rows - 1) / rows * norm_sums(R, C) * (int64_t)sizeof(float);
 }
 
 /* This thread's chunks. */
-LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, struct layernorm_kind kind, int thread,
-                                          int n_threads)
+LVN_INLINE void norm_backward_chunks(const struct norm_backward *o, struct norm_kind kind, int thread, int n_threads)
 {
-    int64_t rows = layernorm_chunk(o->R), padded = layernorm_padded(o->C), chunk, end;
+    int64_t rows = norm_chunk(o->R), padded = norm_padded(o->C), chunk, end;
     lvn_thread_range((o->R + rows - 1) / rows, 1, thread, n_threads, &chunk, &end);
     for (; chunk < end; chunk++) {
-        float *sums = kind.vectors ? o->sums + chunk * layernorm_sums(o->R, o->C) : NULL;
+        float *sums = kind.vectors ? o->sums + chunk * norm_sums(o->R, o->C) : NULL;
         int64_t row = chunk * rows, last = row + rows < o->R ? row + rows : o->R;
         for (int64_t first = row, block; row < last; row = block) {
             float *to = row == first || !sums ? sums : sums + 2 * padded, *dbeta = to ? to + padded : NULL;
             if (to) memset(to, 0, (size_t)(2 * padded) * sizeof *to);
             block = row + LVN_SUM_BLOCK < last ? row + LVN_SUM_BLOCK : last;
-            for (; row + ROWS_BACK <= block; row += ROWS_BACK)
-                layernorm_backward_rows(o, kind, ROWS_BACK, row, to, dbeta);
-            for (; row < block; row++) layernorm_backward_rows(o, kind, 1, row, to, dbeta);
+            for (; row + ROWS_BACK <= block; row += ROWS_BACK) norm_backward_rows(o, kind, ROWS_BACK, row, to, dbeta);
+            for (; row < block; row++) norm_backward_rows(o, kind, 1, row, to, dbeta);
             for (int64_t c = 0; to != sums && c < 2 * padded; c += LVN_LANES)
                 vstore(sums + c, vload(sums + c) + vload(to + c));
         }
@@ -319,22 +314,22 @@ LVN_INLINE void layernorm_backward_chunks(const struct layernorm_backward *o, st
 }
 
 /* The same for an operation without residual connection; bf16: dy is bf16. */
-LVN_INLINE void layernorm_backward_plain(const struct layernorm_backward *o, bool bf16, int thread, int n_threads)
+LVN_INLINE void norm_backward_plain(const struct norm_backward *o, bool bf16, int thread, int n_threads)
 {
     if (o->da && !o->add_a && o->sums) {
-        const struct layernorm_kind common = {.da = true, .vectors = true, .dy_bf16 = bf16};
-        layernorm_backward_chunks(o, common, thread, n_threads);
+        const struct norm_kind common = {.da = true, .vectors = true, .dy_bf16 = bf16};
+        norm_backward_chunks(o, common, thread, n_threads);
     } else {
-        struct layernorm_kind kind = {.da = o->da, .add = true, .vectors = o->sums, .dy_bf16 = bf16};
-        layernorm_backward_chunks(o, kind, thread, n_threads);
+        struct norm_kind kind = {.da = o->da, .add = true, .vectors = o->sums, .dy_bf16 = bf16};
+        norm_backward_chunks(o, kind, thread, n_threads);
     }
 }
 
 /* Wait for all threads, then sum the chunks for this thread's columns. sums NULL: the gradients are zero. */
-static inline void layernorm_backward_vectors(const float *sums, int64_t R, int64_t C, float *dgamma, bool add_gamma,
-                                              float *dbeta, bool add_beta, int thread, int n_threads)
+static inline void norm_backward_vectors(const float *sums, int64_t R, int64_t C, float *dgamma, bool add_gamma,
+                                         float *dbeta, bool add_beta, int thread, int n_threads)
 {
-    int64_t rows = layernorm_chunk(R), padded = layernorm_padded(C), chunks = sums ? (R + rows - 1) / rows : 0, c, end;
+    int64_t rows = norm_chunk(R), padded = norm_padded(C), chunks = sums ? (R + rows - 1) / rows : 0, c, end;
     float *out[2] = {dgamma, dbeta};
     const bool add[2] = {add_gamma, add_beta};
     lvn_team_barrier();
@@ -344,8 +339,7 @@ static inline void layernorm_backward_vectors(const float *sums, int64_t R, int6
         for (int v = 0; v < 2; v++) {
             if (!out[v]) continue;
             struct vtotal sum = {0};
-            for (int64_t k = 0; k < chunks; k++)
-                vtotal_add(&sum, vload(sums + k * layernorm_sums(R, C) + v * padded + c));
+            for (int64_t k = 0; k < chunks; k++) vtotal_add(&sum, vload(sums + k * norm_sums(R, C) + v * padded + c));
             if (add[v]) vtotal_add(&sum, vload_n(out[v] + c, n));
             vstore_n(out[v] + c, vtotal_get(&sum), n);
         }
