@@ -111,5 +111,5 @@ ty = pa.string() if sys.argv[1] == "brotli" else pa.float32()
 pq.write_table(pa.table({"text": pa.array(["a"] if sys.argv[1] == "brotli" else [1.0], ty)}), f"{sys.argv[1]}.parquet", compression=sys.argv[1], **kw)
 P
 done
-refused "'brotli.parquet', row group 0, column 'text': it is packed with BROTLI" brotli.parquet
+refused "'brotli.parquet', row group 0, column 'text': it is compressed with BROTLI" brotli.parquet
 refused "the column 'text' has the type FLOAT, no text" none.parquet

@@ -32,14 +32,14 @@ static enum lvn_status detect_kind(const struct levin_settings *s, const char **
     *description = "";
     if (!*path || lvn_settings_given(s, LVN_OPT_data_kind)) return LVN_OK;
     LVN_TRY(lvn_file_refuse_name(path));
-    enum lvn_file_type type = lvn_file_type(path, lvn_file_unpacked_name(path));
-    bool packed = path[lvn_file_unpacked_name(path)] != '\0';
-    if (type == LVN_FILE_TYPE_UNKNOWN && !packed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
+    enum lvn_file_type type = lvn_file_type(path, lvn_file_uncompressed_name(path));
+    bool compressed = path[lvn_file_uncompressed_name(path)] != '\0';
+    if (type == LVN_FILE_TYPE_UNKNOWN && !compressed) LVN_TRY(lvn_store_stat(path, &there, &bytes));
     const bool rows = type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET;
-    *kind = rows ? "jsonl" : packed || there == LVN_STORE_FOLDER ? "text" : NULL;
+    *kind = rows ? "jsonl" : compressed || there == LVN_STORE_FOLDER ? "text" : NULL;
     *description = type == LVN_FILE_TYPE_LINES     ? "lines of JSON"
                    : type == LVN_FILE_TYPE_PARQUET ? "a Parquet file"
-                   : packed                        ? "an archive"
+                   : compressed                    ? "an archive"
                                                    : "a folder of texts";
     return LVN_OK;
 }

@@ -69,8 +69,8 @@ struct lvn_param {
         offset; /* elements, in the flat buffers of values, gradients and optimizer state; set by lvn_params_layout() */
     int64_t count; /* elements */
     /* Of a matrix of a block: its first element in the buffer of moments of lines (lvn_param_lines()), set by
-     * lvn_params_layout(), and the rank of those that share the model that computes its steps, set by the pass sharder.
-     */
+     * lvn_params_layout(), and the rank of those that share the model that computes its steps, set by the pass
+     * data_parallel. */
     int64_t lines_at;
     int owner;
     /* A frozen weight in packed blocks (packed/packed.h), rows of which are outputs: it is in a buffer for all of them,

@@ -15,7 +15,7 @@ void LVN_ISA_NAME(lvn_bits_sum_update)(const struct lvn_call *call, int64_t begi
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     int64_t begin, end;
-    if (!lvn_bits_sum_drawn(call->step, call->attr->bits_sum.number, call->attr->bits_sum.period)) return;
+    if (!lvn_bits_sum_is_due(call->step, call->attr->bits_sum.number, call->attr->bits_sum.period)) return;
     lvn_thread_range(lvn_desc_count(call->in[0].desc), 64, thread, n_threads, &begin, &end);
     __atomic_fetch_add((uint32_t *)call->out[0].p, lvn_bits_sum(&call->in[0], begin, end), __ATOMIC_RELAXED);
 }

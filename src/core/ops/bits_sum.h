@@ -4,8 +4,9 @@
 
 #include "graph/op.h"
 
-/* Is `number` selected in this step? It is once within each `period` steps; period 0: always. */
-static inline bool lvn_bits_sum_drawn(const struct lvn_step *step, int64_t number, int64_t period)
+/* Is the sum of this number computed in this step? It is once within each `period` steps, at a step that is drawn at
+ * random; period 0: always. */
+static inline bool lvn_bits_sum_is_due(const struct lvn_step *step, int64_t number, int64_t period)
 {
     if (!period) return true;
     uint32_t turn =

@@ -39,9 +39,9 @@ void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *writer, const char *n
 void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *writer, const char *name,
                                 const struct lvn_safetensors_source *source);
 /* Add a file whose tensors other processes write to its path in the hidden directory. It is created with its header and
- * its full size. The checksums must be in `places` before commit. */
-void lvn_checkpoint_add_places(struct lvn_checkpoint_writer *writer, const char *name,
-                               const struct lvn_safetensors_places *places);
+ * its full size. The checksums must be in `layout` before commit. */
+void lvn_checkpoint_add_layout(struct lvn_checkpoint_writer *writer, const char *name,
+                               const struct lvn_safetensors_layout *layout);
 /* The first failure of adding files. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *writer);
 /* The hidden directory, absolute, in the arena; NULL: out of memory. */

@@ -31,7 +31,7 @@ struct lvn_checkpoint_writer {
 struct written_by_others {
     struct written_by_others *next;
     int file; /* its index in the manifest */
-    const struct lvn_safetensors_places *places;
+    const struct lvn_safetensors_layout *layout;
 };
 
 static enum lvn_status prepare(struct lvn_checkpoint_writer *writer, const char *dir, int64_t step)
@@ -143,23 +143,23 @@ void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *writer, const char
     if (writer->status == LVN_OK) writer->status = add_tensors(writer, name, source);
 }
 
-static enum lvn_status add_places(struct lvn_checkpoint_writer *writer, const char *name,
-                                  const struct lvn_safetensors_places *places)
+static enum lvn_status add_layout(struct lvn_checkpoint_writer *writer, const char *name,
+                                  const struct lvn_safetensors_layout *layout)
 {
     struct lvn_manifest_file *file = NULL;
     const char *path = NULL;
     struct written_by_others *o = lvn_arena_alloc(&writer->arena, sizeof *o);
     if (!o) return LVN_MEMORY;
     LVN_TRY(new_file(writer, name, &file, &path));
-    *o = (struct written_by_others){writer->others, writer->manifest.n - 1, places};
+    *o = (struct written_by_others){writer->others, writer->manifest.n - 1, layout};
     writer->others = o;
-    return lvn_common_file_create(path, places->header, places->sums.data_start, places->sums.bytes);
+    return lvn_common_file_create(path, layout->header, layout->sums.data_start, layout->sums.bytes);
 }
 
-void lvn_checkpoint_add_places(struct lvn_checkpoint_writer *writer, const char *name,
-                               const struct lvn_safetensors_places *places)
+void lvn_checkpoint_add_layout(struct lvn_checkpoint_writer *writer, const char *name,
+                               const struct lvn_safetensors_layout *layout)
 {
-    if (writer->status == LVN_OK) writer->status = add_places(writer, name, places);
+    if (writer->status == LVN_OK) writer->status = add_layout(writer, name, layout);
 }
 
 enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *writer)
@@ -221,7 +221,7 @@ static enum lvn_status commit(struct lvn_checkpoint_writer *writer, double val_l
 {
     LVN_TRY(writer->status);
     for (const struct written_by_others *o = writer->others; o; o = o->next)
-        LVN_TRY(set_sums(writer, &writer->manifest.file[o->file], &o->places->sums));
+        LVN_TRY(set_sums(writer, &writer->manifest.file[o->file], &o->layout->sums));
     writer->manifest.val_loss = val_loss;
     writer->manifest.score =
         score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};

@@ -89,15 +89,15 @@ struct lvn_safetensors_sums {
 LVN_CHECKED enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safetensors_source *source,
                                                   struct lvn_arena *a, struct lvn_safetensors_sums *sums);
 /* The layout of the same file, for several processes that write it together. */
-struct lvn_safetensors_places {
+struct lvn_safetensors_layout {
     const char *header;               /* the first bytes of the file, sums.data_start */
     const int *item;                  /* [sums.n] number in the source of each tensor, in the order of the file */
     const int64_t *at;                /* [sums.n] offset of each tensor */
     struct lvn_safetensors_sums sums; /* those of the tensors are 0 */
 };
 /* `path` is its name in messages; *out is in the arena. */
-LVN_CHECKED enum lvn_status lvn_safetensors_place(struct lvn_safetensors_places *out, const char *path,
-                                                  const struct lvn_safetensors_source *source, struct lvn_arena *a);
+LVN_CHECKED enum lvn_status lvn_safetensors_lay_out(struct lvn_safetensors_layout *out, const char *path,
+                                                    const struct lvn_safetensors_source *source, struct lvn_arena *a);
 
 /* --- several files for one model --- */
 

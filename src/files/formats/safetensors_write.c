@@ -203,7 +203,7 @@ enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safeten
     return status;
 }
 
-static enum lvn_status make_places(struct lvn_safetensors_places *out, const struct lvn_text *header, int n,
+static enum lvn_status make_layout(struct lvn_safetensors_layout *out, const struct lvn_text *header, int n,
                                    const struct slot *slot, struct lvn_arena *a)
 {
     char *copy = lvn_arena_alloc(a, (size_t)header->n);
@@ -216,18 +216,18 @@ static enum lvn_status make_places(struct lvn_safetensors_places *out, const str
         at[i] = next;
         next += slot[i].bytes;
     }
-    *out = (struct lvn_safetensors_places){.header = copy, .item = item, .at = at};
+    *out = (struct lvn_safetensors_layout){.header = copy, .item = item, .at = at};
     return make_sums(&out->sums, header, n, slot, a);
 }
 
-enum lvn_status lvn_safetensors_place(struct lvn_safetensors_places *out, const char *path,
-                                      const struct lvn_safetensors_source *source, struct lvn_arena *a)
+enum lvn_status lvn_safetensors_lay_out(struct lvn_safetensors_layout *out, const char *path,
+                                        const struct lvn_safetensors_source *source, struct lvn_arena *a)
 {
     struct slot *slot = lvn_calloc((size_t)source->n, sizeof *slot);
     if (!slot) return LVN_MEMORY;
     LVN_LOCAL_TEXT(header);
     enum lvn_status status = begin_file(path, source, slot, &header);
-    if (status == LVN_OK) status = make_places(out, &header, source->n, slot, a);
+    if (status == LVN_OK) status = make_layout(out, &header, source->n, slot, a);
     free(slot);
     return status;
 }

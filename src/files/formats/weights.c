@@ -10,20 +10,22 @@
 #include "formats/json.h"
 #include "formats/torch.h"
 
-enum kind { SAFETENSORS, TORCH, GGUF };
 struct lvn_weights_file {
     const char *name; /* its name in the index */
-    enum kind kind;
+    /* Of these, one is open: */
     struct lvn_safetensors safetensors;
     struct lvn_torch torch;
     struct lvn_gguf gguf;
     struct lvn_weight *tensor; /* sorted by name */
     int n;
 };
+/* Opens a file of a format and lists its tensors. lvn_weights_close() closes it, after a failure too. */
+typedef enum lvn_status reader(struct lvn_arena *a, struct lvn_weights_file *file, const char *path);
 
-static enum lvn_status list_safetensors(struct lvn_arena *a, struct lvn_weights_file *file)
+static enum lvn_status read_safetensors(struct lvn_arena *a, struct lvn_weights_file *file, const char *path)
 {
     const struct lvn_safetensors *safetensors = &file->safetensors;
+    LVN_TRY(lvn_safetensors_open(&file->safetensors, path));
     file->tensor = lvn_arena_alloc(a, sizeof *file->tensor * (size_t)(safetensors->n + 1));
     if (!file->tensor) return LVN_MEMORY;
     for (; file->n < safetensors->n; file->n++) {
@@ -45,9 +47,10 @@ static const struct lvn_pickle *find_state_dict(const struct lvn_pickle *root)
     return root;
 }
 
-static enum lvn_status list_torch(struct lvn_arena *a, struct lvn_weights_file *file)
+static enum lvn_status read_torch(struct lvn_arena *a, struct lvn_weights_file *file, const char *path)
 {
     const struct lvn_torch *torch = &file->torch;
+    LVN_TRY(lvn_torch_open(&file->torch, path));
     const struct lvn_pickle *dict = find_state_dict(torch->root);
     LVN_CHECK(dict->kind == LVN_PICKLE_DICT, FORMAT, "'%s' contains %s, expected the state_dict of a model",
               torch->path, lvn_pickle_kind_text(dict));
@@ -69,9 +72,10 @@ static enum lvn_status list_torch(struct lvn_arena *a, struct lvn_weights_file *
     return LVN_OK;
 }
 
-static enum lvn_status list_gguf(struct lvn_arena *a, struct lvn_weights_file *file)
+static enum lvn_status read_gguf(struct lvn_arena *a, struct lvn_weights_file *file, const char *path)
 {
     const struct lvn_gguf *gguf = &file->gguf;
+    LVN_TRY(lvn_gguf_open(&file->gguf, path));
     file->tensor = lvn_arena_alloc(a, sizeof *file->tensor * (size_t)(gguf->n + 1));
     if (!file->tensor) return LVN_MEMORY;
     for (; file->n < gguf->n; file->n++) {
@@ -94,24 +98,12 @@ static enum lvn_status alloc_files(struct lvn_weights *weights, size_t n)
     return weights->file ? LVN_OK : LVN_MEMORY;
 }
 
-static enum lvn_status open_file(struct lvn_weights *weights, const char *path, enum kind kind)
-{
-    struct lvn_weights_file *file = &weights->file[weights->n_files];
-    file->kind = kind;
-    LVN_TRY(kind == TORCH  ? lvn_torch_open(&file->torch, path)
-            : kind == GGUF ? lvn_gguf_open(&file->gguf, path)
-                           : lvn_safetensors_open(&file->safetensors, path));
-    weights->n_files++;
-    return kind == TORCH  ? list_torch(&weights->arena, file)
-           : kind == GGUF ? list_gguf(&weights->arena, file)
-                          : list_safetensors(&weights->arena, file);
-}
-
-static enum lvn_status open_one(struct lvn_weights *weights, const char *path, enum kind kind)
+static enum lvn_status open_one(struct lvn_weights *weights, const char *path, reader *read)
 {
     LVN_TRY(alloc_files(weights, 1));
-    LVN_TRY(open_file(weights, path, kind));
-    const struct lvn_pickle *args = kind == TORCH ? lvn_pickle_get(weights->file->torch.root, "model_args") : NULL;
+    LVN_TRY(read(&weights->arena, &weights->file[weights->n_files++], path));
+    const struct lvn_pickle *root = weights->file->torch.root;
+    const struct lvn_pickle *args = root ? lvn_pickle_get(root, "model_args") : NULL;
     if (args && args->kind == LVN_PICKLE_DICT) weights->args = args;
     weights->tensor = weights->file->tensor;
     weights->n = weights->file->n;
@@ -120,7 +112,7 @@ static enum lvn_status open_one(struct lvn_weights *weights, const char *path, e
 
 /* --- several files and their index --- */
 
-static enum lvn_status find_file(struct lvn_weights *weights, const char *index, const char *name, enum kind kind,
+static enum lvn_status find_file(struct lvn_weights *weights, const char *index, const char *name, reader *read,
                                  const struct lvn_weights_file **out)
 {
     for (int i = 0; i < weights->n_files; i++) {
@@ -130,11 +122,11 @@ static enum lvn_status find_file(struct lvn_weights *weights, const char *index,
     LVN_CHECK(*name && !strchr(name, '/'), FORMAT, "'%s' refers to the file '%.100s', which is not in the same folder",
               index, name);
     char *dir = lvn_path_dir(&weights->arena, index), *path = dir ? lvn_path_join(&weights->arena, dir, name) : NULL;
-    struct lvn_weights_file *file = &weights->file[weights->n_files];
+    struct lvn_weights_file *file = &weights->file[weights->n_files++];
     *out = file;
     file->name = lvn_arena_strdup(&weights->arena, name);
     if (!path || !file->name) return LVN_MEMORY;
-    return open_file(weights, path, kind);
+    return read(&weights->arena, file, path);
 }
 
 /* All tensors of all files. Refuses one in two files: some programs use the copy in the last shard, others the one from
@@ -158,7 +150,7 @@ static enum lvn_status list_all(struct lvn_weights *weights, const char *index, 
     return LVN_OK;
 }
 
-static enum lvn_status read_index(struct lvn_weights *weights, const char *path, enum kind kind, const json_t *index)
+static enum lvn_status read_index(struct lvn_weights *weights, const char *path, reader *read, const json_t *index)
 {
     const json_t *map = json_object_get(index, "weight_map");
     LVN_CHECK(json_is_object(map), FORMAT, "'%s' has no 'weight_map': this is not an index of a model", path);
@@ -172,7 +164,7 @@ static enum lvn_status read_index(struct lvn_weights *weights, const char *path,
     {
         const struct lvn_weights_file *file = NULL;
         LVN_CHECK(json_is_string(value), FORMAT, "'%s', tensor '%.100s': its file is not a string", path, key);
-        LVN_TRY_WHILE(find_file(weights, path, json_string_value(value), kind, &file), "opening the files of '%s'",
+        LVN_TRY_WHILE(find_file(weights, path, json_string_value(value), read, &file), "opening the files of '%s'",
                       path);
         struct lvn_weight name = {.name = key};
         const struct lvn_weight *weight =
@@ -185,11 +177,11 @@ static enum lvn_status read_index(struct lvn_weights *weights, const char *path,
     return list_all(weights, path, &(struct lvn_weight *){0}, &(int){0});
 }
 
-static enum lvn_status open_index(struct lvn_weights *weights, const char *path, enum kind kind)
+static enum lvn_status open_index(struct lvn_weights *weights, const char *path, reader *read)
 {
     json_t *index;
     LVN_TRY(lvn_json_read(path, &index));
-    enum lvn_status status = read_index(weights, path, kind, index);
+    enum lvn_status status = read_index(weights, path, read, index);
     json_decref(index);
     return status;
 }
@@ -204,7 +196,7 @@ static enum lvn_status open_part(struct lvn_weights *weights, const char *path, 
     if (!name && parts > 1) return LVN_MEMORY;
     LVN_CHECK(!name || lvn_path_is_file(name), IO,
               "'%s' is missing: the model of '%s' has %d parts, which must be in one folder", name, path, parts);
-    LVN_TRY(open_file(weights, name ? name : path, GGUF));
+    LVN_TRY(read_gguf(&weights->arena, &weights->file[weights->n_files++], name ? name : path));
     const struct lvn_gguf *file = &weights->file[i].gguf;
     LVN_TRY(lvn_gguf_int(file, "split.no", false, 0, UINT16_MAX, &number));
     LVN_TRY(lvn_gguf_int(file, "split.count", false, 0, UINT16_MAX, &count));
@@ -239,13 +231,13 @@ static enum lvn_status open_gguf(struct lvn_weights *weights, const char *path)
 
 static const struct {
     const char *name;
-    enum lvn_status (*open)(struct lvn_weights *weights, const char *path, enum kind kind);
-    enum kind kind;
+    enum lvn_status (*open)(struct lvn_weights *weights, const char *path, reader *read);
+    reader *read;
 } in_directory[] = {
-    {"model.safetensors", open_one, SAFETENSORS},
-    {"model.safetensors.index.json", open_index, SAFETENSORS},
-    {"pytorch_model.bin", open_one, TORCH},
-    {"pytorch_model.bin.index.json", open_index, TORCH},
+    {"model.safetensors", open_one, read_safetensors},
+    {"model.safetensors.index.json", open_index, read_safetensors},
+    {"pytorch_model.bin", open_one, read_torch},
+    {"pytorch_model.bin.index.json", open_index, read_torch},
 };
 
 bool lvn_weights_exist(const char *directory)
@@ -261,13 +253,13 @@ bool lvn_weights_exist(const char *directory)
 static enum lvn_status open_any(struct lvn_weights *weights, const char *path)
 {
     if (!lvn_path_is_dir(path) && lvn_ends_with(path, ".json"))
-        return open_index(weights, path, lvn_ends_with(path, ".bin.index.json") ? TORCH : SAFETENSORS);
+        return open_index(weights, path, lvn_ends_with(path, ".bin.index.json") ? read_torch : read_safetensors);
     if (!lvn_path_is_dir(path) && lvn_gguf_is_file(path)) return open_gguf(weights, path);
-    if (!lvn_path_is_dir(path)) return open_one(weights, path, lvn_torch_is_file(path) ? TORCH : SAFETENSORS);
+    if (!lvn_path_is_dir(path)) return open_one(weights, path, lvn_torch_is_file(path) ? read_torch : read_safetensors);
     for (size_t i = 0; i < sizeof in_directory / sizeof in_directory[0]; i++) {
         char *file = lvn_path_join(&weights->arena, path, in_directory[i].name);
         if (!file) return LVN_MEMORY;
-        if (lvn_path_exists(file)) return in_directory[i].open(weights, file, in_directory[i].kind);
+        if (lvn_path_exists(file)) return in_directory[i].open(weights, file, in_directory[i].read);
     }
     LVN_FAIL(IO, "'%s' contains neither model.safetensors nor pytorch_model.bin nor an index of several files", path);
 }
@@ -284,12 +276,9 @@ enum lvn_status lvn_weights_open(struct lvn_weights *weights, const char *path)
 void lvn_weights_close(struct lvn_weights *weights)
 {
     for (int i = 0; i < weights->n_files; i++) {
-        if (weights->file[i].kind == TORCH)
-            lvn_torch_close(&weights->file[i].torch);
-        else if (weights->file[i].kind == GGUF)
-            lvn_gguf_close(&weights->file[i].gguf);
-        else
-            lvn_safetensors_close(&weights->file[i].safetensors);
+        lvn_torch_close(&weights->file[i].torch);
+        lvn_gguf_close(&weights->file[i].gguf);
+        lvn_safetensors_close(&weights->file[i].safetensors);
     }
     lvn_arena_release(&weights->arena);
     *weights = (struct lvn_weights){0};
@@ -298,10 +287,9 @@ void lvn_weights_close(struct lvn_weights *weights)
 void lvn_weights_evict(const struct lvn_weights *weights)
 {
     for (int i = 0; i < weights->n_files; i++) {
-        const struct lvn_weights_file *file = &weights->file[i];
-        lvn_file_map_drop(file->kind == TORCH  ? &file->torch.map
-                          : file->kind == GGUF ? &file->gguf.map
-                                               : &file->safetensors.map);
+        lvn_file_map_drop(&weights->file[i].torch.map);
+        lvn_file_map_drop(&weights->file[i].gguf.map);
+        lvn_file_map_drop(&weights->file[i].safetensors.map);
     }
 }
 

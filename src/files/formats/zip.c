@@ -71,14 +71,14 @@ static enum lvn_status find_directory(struct archive *archive)
 }
 
 /* Reads the zip64 extra field of an entry: the values of the 4-byte fields that are all ones, in this order. */
-static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, uint64_t *packed, uint64_t *offset)
+static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, uint64_t *compressed, uint64_t *offset)
 {
     for (; bytes >= 4; bytes -= 4) {
         int64_t length = (int64_t)number(p + 2, 2);
         bool zip64 = number(p, 2) == 1;
         p += 4;
         if (length > bytes - 4) return;
-        uint64_t *const wide[] = {size, packed, offset};
+        uint64_t *const wide[] = {size, compressed, offset};
         int64_t at = 0;
         for (int i = 0; zip64 && i < 3; i++) {
             if (*wide[i] != UINT32_MAX || at + 8 > length) continue;
@@ -102,13 +102,13 @@ static enum lvn_status read_entry(const struct archive *archive, struct lvn_aren
     int64_t all = ENTRY_BYTES + name_bytes + extra + (int64_t)number(p + 32, 2);
     LVN_CHECK(all <= left && !memchr(p + ENTRY_BYTES, 0, (size_t)name_bytes), FORMAT,
               "'%s': the directory entry at byte %lld is damaged", archive->name, (long long)*at);
-    uint64_t packed = number(p + 20, 4), size = number(p + 24, 4), offset = number(p + 42, 4);
-    read_extra(p + ENTRY_BYTES + name_bytes, extra, &size, &packed, &offset);
+    uint64_t compressed = number(p + 20, 4), size = number(p + 24, 4), offset = number(p + 42, 4);
+    read_extra(p + ENTRY_BYTES + name_bytes, extra, &size, &compressed, &offset);
     member->name = lvn_arena_printf(a, "%.*s", (int)name_bytes, (const char *)p + ENTRY_BYTES);
     if (!member->name) return LVN_MEMORY;
     LVN_CHECK(!(number(p + 8, 2) & 1), UNSUPPORTED, "'%s': '%.100s' is encrypted", archive->name, member->name);
     LVN_CHECK(
-        number(p + 10, 2) == 0 && packed == size, UNSUPPORTED,
+        number(p + 10, 2) == 0 && compressed == size, UNSUPPORTED,
         "'%s': '%.100s' is compressed, but torch.save() never compresses; unpack the archive and pack it with zip -0",
         archive->name, member->name);
     LVN_CHECK(is_inside(archive, offset, LOCAL_BYTES) && memcmp(archive->data + offset, "PK\3\4", 4) == 0, FORMAT,

@@ -45,19 +45,19 @@ struct lvn_shard_writing {
 
 enum lvn_status lvn_shard_files_add(struct lvn_shard_files *s, const char *path,
                                     const struct lvn_safetensors_source *source,
-                                    const struct lvn_safetensors_places **places)
+                                    const struct lvn_safetensors_layout **layout)
 {
     struct lvn_shard_file *f = lvn_arena_alloc(s->arena, sizeof *f);
     if (!f) return LVN_MEMORY;
     *f = (struct lvn_shard_file){.path = lvn_arena_strdup(s->arena, path), .source = *source};
     if (!f->path) return LVN_MEMORY;
-    LVN_TRY(lvn_safetensors_place(&f->places, path, &f->source, s->arena));
+    LVN_TRY(lvn_safetensors_lay_out(&f->layout, path, &f->source, s->arena));
     if (s->last)
         s->last->next = f;
     else
         s->first = f;
     s->last = f;
-    *places = &f->places;
+    *layout = &f->layout;
     return LVN_OK;
 }
 
@@ -72,9 +72,9 @@ static const struct lvn_shard_origin *sharded_origin(const struct lvn_model_stat
 
 static void add_tasks(struct lvn_shard_writing *w, const struct lvn_shard_file *f)
 {
-    for (int i = 0; i < f->places.sums.n; i++) {
+    for (int i = 0; i < f->layout.sums.n; i++) {
         struct task t = {
-            f->path, &f->source, NULL, f->places.item[i], -1, 0, f->places.at[i], f->places.sums.tensor_bytes[i]};
+            f->path, &f->source, NULL, f->layout.item[i], -1, 0, f->layout.at[i], f->layout.sums.tensor_bytes[i]};
         t.origin = sharded_origin(w->n, &f->source.item[t.item]);
         w->tasks[w->n_tasks++] = t;
     }
@@ -127,7 +127,7 @@ static enum lvn_status prepare(struct lvn_shard_writing *w, const struct lvn_sha
 {
     const size_t size = (size_t)w->n->ranks->size;
     int tasks = 0, rank = w->n->ranks->rank;
-    for (const struct lvn_shard_file *f = s->first; f; f = f->next) tasks += f->places.sums.n;
+    for (const struct lvn_shard_file *f = s->first; f; f = f->next) tasks += f->layout.sums.n;
     w->tasks = lvn_calloc((size_t)tasks + 1, sizeof *w->tasks);
     w->sums = lvn_calloc((size_t)tasks + 1, sizeof *w->sums);
     w->busy = lvn_calloc(size, sizeof *w->busy);
@@ -361,7 +361,7 @@ static enum lvn_status share_sums(const struct lvn_shard_writing *w, const struc
     const int64_t *sum = w->sums;
     LVN_TRY(lvn_comm_all_reduce_now(w->n->ranks->comm, w->sums, w->n_tasks, LVN_I64, LVN_SUM));
     for (struct lvn_shard_file *f = s->first; f; f = f->next)
-        for (int i = 0; i < f->places.sums.n; i++) f->places.sums.tensor[i] = (uint64_t)*sum++;
+        for (int i = 0; i < f->layout.sums.n; i++) f->layout.sums.tensor[i] = (uint64_t)*sum++;
     return LVN_OK;
 }
 

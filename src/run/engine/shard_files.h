@@ -32,7 +32,7 @@ struct lvn_shard_origin {
 struct lvn_shard_file {
     const char *path;
     struct lvn_safetensors_source source;
-    struct lvn_safetensors_places places;
+    struct lvn_safetensors_layout layout;
     struct lvn_shard_file *next;
 };
 /* The files of one save; the same list on all ranks. */
@@ -43,10 +43,10 @@ struct lvn_shard_files {
     struct lvn_shard_writing *writing; /* from begin to release */
 };
 
-/* Add a file; *places is valid as long as the arena, and has the tensors' checksums after they are written. */
+/* Add a file; *layout is valid as long as the arena, and has the tensors' checksums after they are written. */
 enum lvn_status lvn_shard_files_add(struct lvn_shard_files *s, const char *path,
                                     const struct lvn_safetensors_source *source,
-                                    const struct lvn_safetensors_places **places) LVN_CHECKED;
+                                    const struct lvn_safetensors_layout **layout) LVN_CHECKED;
 /* Memory that a rank allocates to save n in this way, without gathered tensors: one block to write. */
 int64_t lvn_shard_files_bytes(const struct lvn_model_state *n);
 /* All ranks, while windows are gathered (lvn_parameters_begin_gathering()); so_far: the status of this rank's previous

@@ -82,15 +82,15 @@ bool lvn_snapshot_files_mine(const struct lvn_snapshot_files *f)
 enum lvn_status lvn_snapshot_files_add_tensors(struct lvn_snapshot_files *f, const char *name,
                                                const struct lvn_safetensors_source *source)
 {
-    const struct lvn_safetensors_places *places;
+    const struct lvn_safetensors_layout *layout;
     if (!f->collective) {
         lvn_checkpoint_add_tensors(f->w, name, source);
         return LVN_OK;
     }
     const char *path = lvn_path_join(f->arena, f->path, name);
     if (!path) return LVN_MEMORY;
-    LVN_TRY(lvn_shard_files_add(&f->shards, path, source, &places));
-    if (f->w) lvn_checkpoint_add_places(f->w, name, places);
+    LVN_TRY(lvn_shard_files_add(&f->shards, path, source, &layout));
+    if (f->w) lvn_checkpoint_add_layout(f->w, name, layout);
     return LVN_OK;
 }
 

@@ -136,7 +136,7 @@ void lvn_benchmark_score(struct lvn_benchmark *b)
     }
 }
 
-double lvn_benchmark_centered(const struct lvn_benchmark *b)
+double lvn_benchmark_centered_accuracy(const struct lvn_benchmark *b)
 {
     return (b->value->value - b->baseline) / (1 - b->baseline);
 }

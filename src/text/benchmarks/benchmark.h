@@ -95,7 +95,7 @@ void lvn_benchmark_score(struct lvn_benchmark *b);
 /* Do its items have a choice? */
 bool lvn_benchmark_chooses(const struct lvn_benchmark *b);
 /* (accuracy - baseline) / (1 - baseline), for a task of a CORE bundle. */
-double lvn_benchmark_centered(const struct lvn_benchmark *b);
+double lvn_benchmark_centered_accuracy(const struct lvn_benchmark *b);
 /* The mean of it over the tasks of CORE bundles, of which there are *n; false: none. */
 bool lvn_benchmarks_core(const struct lvn_benchmarks *b, double *core, int64_t *n);
 /* Results as JSON: the list of all tasks with their values, and item i of a task. Missing members: no memory. */

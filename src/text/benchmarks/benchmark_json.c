@@ -24,7 +24,7 @@ static json_t *json_of_task(const struct lvn_benchmark *b)
         if (!strncmp(v->metric, "acc", 3)) json_object_set_new(task, name, number(v->stderr_of_mean));
     }
     if (b->is_core) json_object_set_new(task, "baseline", number(b->baseline));
-    if (b->is_core) json_object_set_new(task, "centered", number(lvn_benchmark_centered(b)));
+    if (b->is_core) json_object_set_new(task, "centered", number(lvn_benchmark_centered_accuracy(b)));
     return task;
 }
 
@@ -50,7 +50,7 @@ bool lvn_benchmarks_core(const struct lvn_benchmarks *b, double *core, int64_t *
     *core = 0;
     *n = 0;
     for (int64_t i = 0; i < b->n; i++)
-        if (b->list[i].is_core) *core += lvn_benchmark_centered(&b->list[i]), ++*n;
+        if (b->list[i].is_core) *core += lvn_benchmark_centered_accuracy(&b->list[i]), ++*n;
     if (*n) *core /= (double)*n;
     return *n > 0;
 }

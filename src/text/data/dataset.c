@@ -40,14 +40,14 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
 static enum lvn_status refuse_path(const char *path)
 {
     const bool folder = lvn_path_is_dir(path);
-    const int64_t unpacked = lvn_file_unpacked_name(path);
-    const bool packed = path[unpacked] != '\0', lines = lvn_file_type(path, unpacked) == LVN_FILE_TYPE_LINES;
+    const int64_t plain = lvn_file_uncompressed_name(path);
+    const bool compressed = path[plain] != '\0', lines = lvn_file_type(path, plain) == LVN_FILE_TYPE_LINES;
     enum lvn_status status = folder ? LVN_OK : lvn_file_refuse_name(path);
     if (status == LVN_FORMAT && lvn_table_is_named(path))
         LVN_FAIL(FORMAT, "%s; or, to learn labels of its texts: --data.text_column=COLUMN --data.label_column=COLUMN",
                  levin_error_text());
     LVN_TRY(status);
-    LVN_CHECK(!lines || packed || !lvn_file_begins_array(path), FORMAT,
+    LVN_CHECK(!lines || compressed || !lvn_file_begins_array(path), FORMAT,
               "'%s' is an array of JSON, and levin reads lines of JSON: `jq -c '.[]' %s > %.*s-lines.jsonl` makes "
               "lines of it",
               path, path, (int)lvn_path_stem(path), path);
@@ -65,7 +65,7 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
 {
     LVN_LOCAL_ARENA(a);
     *out = NULL;
-    const enum lvn_file_type type = lvn_file_type(path, lvn_file_unpacked_name(path));
+    const enum lvn_file_type type = lvn_file_type(path, lvn_file_uncompressed_name(path));
     if (lvn_store_is_url(path) && (type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET))
         LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &path)); /* its rows determine the kind */
     for (int i = 0; kinds[i] && !*out; i++)

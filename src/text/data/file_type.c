@@ -35,7 +35,7 @@ enum lvn_file_type lvn_file_type(const char *name, int64_t n)
     return f ? f->type : LVN_FILE_TYPE_UNKNOWN;
 }
 
-int64_t lvn_file_unpacked_name(const char *name)
+int64_t lvn_file_uncompressed_name(const char *name)
 {
     int64_t all = (int64_t)strlen(name), n = all, first = lvn_path_name(name) - name;
     const struct extension_type *f;
@@ -45,7 +45,7 @@ int64_t lvn_file_unpacked_name(const char *name)
 
 int64_t lvn_file_stem(const char *name)
 {
-    int64_t all = (int64_t)strlen(name), n = lvn_file_unpacked_name(name);
+    int64_t all = (int64_t)strlen(name), n = lvn_file_uncompressed_name(name);
     const struct extension_type *f = find(name, n);
     if (n < all) return f ? n - (int64_t)strlen(f->extension) : n; /* v1.2.tar.gz */
     return lvn_path_stem(name);
@@ -53,11 +53,11 @@ int64_t lvn_file_stem(const char *name)
 
 enum lvn_status lvn_file_refuse_name(const char *name)
 {
-    const int64_t unpacked = lvn_file_unpacked_name(name);
-    const struct extension_type *f = find(name, unpacked);
-    const bool packed = f && f->type == LVN_FILE_TYPE_PARQUET && name[unpacked];
-    if (!f || (f->type != LVN_FILE_TYPE_REFUSED && !packed)) return LVN_OK;
-    LVN_CHECK(!name[unpacked], FORMAT,
+    const int64_t plain = lvn_file_uncompressed_name(name);
+    const struct extension_type *f = find(name, plain);
+    const bool compressed = f && f->type == LVN_FILE_TYPE_PARQUET && name[plain];
+    if (!f || (f->type != LVN_FILE_TYPE_REFUSED && !compressed)) return LVN_OK;
+    LVN_CHECK(!name[plain], FORMAT,
               "'%s' is %s that is compressed: unpack it first, with gunzip, unxz, unzstd or bunzip2", name,
               f->description);
     int stem = (int)lvn_file_stem(name);

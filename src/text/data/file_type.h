@@ -20,7 +20,7 @@ enum lvn_file_type {
 /* The type by the first n bytes of the name; case does not matter. */
 enum lvn_file_type lvn_file_type(const char *name, int64_t n);
 /* Length of the name without the extensions of archives and compression: ".gz", ".tar". */
-int64_t lvn_file_unpacked_name(const char *name);
+int64_t lvn_file_uncompressed_name(const char *name);
 /* Length of the name without all known extensions: "a/b.txt" and "a/b.txt.gz" are "a/b". */
 int64_t lvn_file_stem(const char *name);
 /* FORMAT, with what the file is and how to convert it, if the extension is one of REFUSED. */

@@ -56,18 +56,18 @@ static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_optio
 static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char *name,
                             const char *sha256, const char **out)
 {
-    const char *plain = lvn_path_join(a, o->path, name), *packed = lvn_arena_printf(a, "%s/%s.gz", o->path, name);
-    if (!plain || !packed) return LVN_MEMORY;
-    *out = lvn_path_exists(plain) ? plain : packed;
+    const char *plain = lvn_path_join(a, o->path, name), *compressed = lvn_arena_printf(a, "%s/%s.gz", o->path, name);
+    if (!plain || !compressed) return LVN_MEMORY;
+    *out = lvn_path_exists(plain) ? plain : compressed;
     if (lvn_path_exists(*out)) return LVN_OK;
     LVN_CHECK(o->url && *o->url, IO,
               "neither '%s' nor '%s' is there: put the files of MNIST into data.path, or give data.url, the folder of "
               "a web server or store that has them",
-              plain, packed);
+              plain, compressed);
     LVN_TRY(checksum(a, o, i, &sha256));
     const char *url = lvn_arena_printf(a, "%s/%s.gz", o->url, name);
     if (!url) return LVN_MEMORY;
-    LVN_TRY_WHILE(lvn_download(url, sha256, packed, NULL, NULL), "fetching '%s' from data.url", packed);
+    LVN_TRY_WHILE(lvn_download(url, sha256, compressed, NULL, NULL), "fetching '%s' from data.url", compressed);
     return LVN_OK;
 }
 
@@ -148,8 +148,8 @@ static bool matches(const char *path)
 {
     LVN_LOCAL_ARENA(a);
     const char *plain = lvn_path_join(&a, path, published[TRAIN].images);
-    const char *packed = plain ? lvn_arena_printf(&a, "%s.gz", plain) : NULL;
-    return packed && (lvn_path_is_file(plain) || lvn_path_is_file(packed));
+    const char *compressed = plain ? lvn_arena_printf(&a, "%s.gz", plain) : NULL;
+    return compressed && (lvn_path_is_file(plain) || lvn_path_is_file(compressed));
 }
 
 static void close_mnist(struct lvn_dataset *d)

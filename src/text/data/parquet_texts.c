@@ -33,7 +33,7 @@ static bool is_of_train(const char *name)
 static bool is_read(const char *name, bool train)
 {
     if (lvn_is_parquet(name)) return !train || !split_length(name) || is_of_train(name);
-    return lvn_file_type(name, lvn_file_unpacked_name(name)) == LVN_FILE_TYPE_LINES;
+    return lvn_file_type(name, lvn_file_uncompressed_name(name)) == LVN_FILE_TYPE_LINES;
 }
 
 enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)

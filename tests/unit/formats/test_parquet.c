@@ -217,13 +217,13 @@ static void snappy(void **state)
     (void)state;
     unsigned char out[64 + LVN_PARQUET_SLACK];
     static const unsigned char good[] = {10, 0x04, 'a', 'b', 0x11, 0x02}; /* "ab", then 8 bytes from 2 before */
-    assert_true(lvn_snappy_unpack(good, sizeof good, out, 10));
+    assert_true(lvn_snappy_decompress(good, sizeof good, out, 10));
     assert_memory_equal(out, "ababababab", 10);
-    assert_false(lvn_snappy_unpack(good, sizeof good, out, 11));                        /* another size */
-    assert_false(lvn_snappy_unpack(good, sizeof good - 1, out, 10));                    /* cut */
-    assert_false(lvn_snappy_unpack((const unsigned char[]){4, 0x01, 0x01}, 3, out, 4)); /* before the beginning */
-    assert_false(lvn_snappy_unpack((const unsigned char[]){4, 0xfc, 0xff, 0xff, 0xff, 0xff}, 6, out, 4));
-    assert_false(lvn_snappy_unpack((const unsigned char[]){0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 6, out, 4));
+    assert_false(lvn_snappy_decompress(good, sizeof good, out, 11));                        /* another size */
+    assert_false(lvn_snappy_decompress(good, sizeof good - 1, out, 10));                    /* cut */
+    assert_false(lvn_snappy_decompress((const unsigned char[]){4, 0x01, 0x01}, 3, out, 4)); /* before the beginning */
+    assert_false(lvn_snappy_decompress((const unsigned char[]){4, 0xfc, 0xff, 0xff, 0xff, 0xff}, 6, out, 4));
+    assert_false(lvn_snappy_decompress((const unsigned char[]){0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 6, out, 4));
 }
 
 static void other_files(void **state)

@@ -57,7 +57,7 @@ static void print_task(struct lvn_cli *c, const struct lvn_benchmark *b, int wid
             lvn_cli_print(c, "%-*s %8s %6s", width, "", "", "");
         lvn_cli_print(c, "  %-15s %8.4f", v->metric, v->value);
         if (b->is_core)
-            lvn_cli_print(c, "  %8.4f\n", lvn_benchmark_centered(b));
+            lvn_cli_print(c, "  %8.4f\n", lvn_benchmark_centered_accuracy(b));
         else
             lvn_cli_print(c, isnan(v->stderr_of_mean) ? "\n" : "  %8.4f\n", v->stderr_of_mean);
     }

@@ -1,5 +1,5 @@
-/* parquet_codec.c - unpacks the pages of Parquet files; see parquet_private.h. snappy and LZ4 are short and decoded
- * here; libz and libzstd are loaded when they are first needed. */
+/* parquet_codec.c - decompresses the pages of Parquet files; see parquet_private.h. snappy and LZ4 are short and
+ * decoded here; libz and libzstd are loaded when they are first needed. */
 #include <string.h>
 
 #include "formats/parquet/parquet_private.h"
@@ -47,7 +47,7 @@ struct lvn_library lvn_library_z = {.name = "libz",
                                     .version = z_version};
 
 #define ZSTD_FUNCTIONS(F)                                                                                              \
-    F(size_t, unpack, (void *, size_t, const void *, size_t), "ZSTD_decompress")                                       \
+    F(size_t, decompress, (void *, size_t, const void *, size_t), "ZSTD_decompress")                                   \
     F(unsigned, failed, (size_t), "ZSTD_isError")                                                                      \
     F(const char *, error, (size_t), "ZSTD_getErrorName")                                                              \
     F(const char *, version, (void), "ZSTD_versionString")
@@ -69,7 +69,7 @@ struct lvn_library lvn_library_zstd = {.name = "libzstd",
                                        .functions = &zstd,
                                        .version = zstd_version};
 
-static enum lvn_status unpack_gzip(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
+static enum lvn_status decompress_gzip(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
 {
     struct z_stream s = {.next_in = from, .avail_in = (unsigned)n, .next_out = to, .avail_out = (unsigned)bytes};
     LVN_TRY(lvn_library_open(&lvn_library_z));
@@ -87,10 +87,10 @@ static enum lvn_status unpack_gzip(const unsigned char *from, int64_t n, unsigne
     return LVN_OK;
 }
 
-static enum lvn_status unpack_zstd(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
+static enum lvn_status decompress_zstd(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
 {
     LVN_TRY(lvn_library_open(&lvn_library_zstd));
-    const size_t got = zstd.unpack(to, (size_t)bytes, from, (size_t)n);
+    const size_t got = zstd.decompress(to, (size_t)bytes, from, (size_t)n);
     LVN_CHECK(!zstd.failed(got), FORMAT, "its zstd data are wrong (%s)", zstd.error(got));
     LVN_CHECK(got == (size_t)bytes, FORMAT, "its zstd data have %lld bytes instead of %lld", (long long)got,
               (long long)bytes);
@@ -125,7 +125,7 @@ static unsigned char *literal(unsigned char *at, const unsigned char *from, cons
     return at + n;
 }
 
-bool lvn_snappy_unpack(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
+bool lvn_snappy_decompress(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
 {
     const unsigned char *p = from, *end = from + n;
     unsigned char *at = to, *stop = to + bytes;
@@ -172,7 +172,7 @@ static int64_t lz4_length(const unsigned char **p, const unsigned char *end, int
     return length;
 }
 
-static bool unpack_lz4(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
+static bool decompress_lz4(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
 {
     const unsigned char *p = from, *end = from + n;
     unsigned char *at = to, *stop = to + bytes;
@@ -193,18 +193,19 @@ static bool unpack_lz4(const unsigned char *from, int64_t n, unsigned char *to, 
     return at == stop;
 }
 
-enum lvn_status lvn_parquet_unpack(int codec, const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
+enum lvn_status lvn_parquet_decompress(int codec, const unsigned char *from, int64_t n, unsigned char *to,
+                                       int64_t bytes)
 {
     enum { SNAPPY = 1, GZIP = 2, ZSTD = 6, LZ4_RAW = 7 };
     static const char *const others[] = {[3] = "LZO", [4] = "BROTLI", [5] = "LZ4 (of Hadoop)"};
     const char *name = codec >= 0 && codec < (int)(sizeof others / sizeof *others) ? others[codec] : NULL;
-    if (codec == GZIP) return unpack_gzip(from, n, to, bytes);
-    if (codec == ZSTD) return unpack_zstd(from, n, to, bytes);
+    if (codec == GZIP) return decompress_gzip(from, n, to, bytes);
+    if (codec == ZSTD) return decompress_zstd(from, n, to, bytes);
     LVN_CHECK(codec == SNAPPY || codec == LZ4_RAW, UNSUPPORTED,
-              "it is packed with %s, number %d of the format's codecs; levin reads files without a codec and with "
+              "it is compressed with %s, number %d of the format's codecs; levin reads files without a codec and with "
               "snappy, gzip, zstd and LZ4_RAW",
               name ? name : "an unknown codec", codec);
-    LVN_CHECK(codec == SNAPPY ? lvn_snappy_unpack(from, n, to, bytes) : unpack_lz4(from, n, to, bytes), FORMAT,
+    LVN_CHECK(codec == SNAPPY ? lvn_snappy_decompress(from, n, to, bytes) : decompress_lz4(from, n, to, bytes), FORMAT,
               "its %s data are wrong", codec == SNAPPY ? "snappy" : "LZ4");
     return LVN_OK;
 }

@@ -38,10 +38,10 @@ static bool next_run(struct lvn_hybrid *h)
 {
     uint64_t head;
     if (!varint(&h->p, h->end, &head)) return false;
-    h->packed = head & 1;
+    h->bit_packed = head & 1;
     if (head >> 1 > INT32_MAX / 8) return false;
-    h->left = (int64_t)(head >> 1) * (h->packed ? 8 : 1);
-    if (h->packed) {
+    h->left = (int64_t)(head >> 1) * (h->bit_packed ? 8 : 1);
+    if (h->bit_packed) {
         const int64_t bytes = (int64_t)(head >> 1) * h->width;
         h->at = h->p;
         h->bit = 0;
@@ -63,7 +63,7 @@ bool lvn_hybrid_read(struct lvn_hybrid *h, uint32_t *out, int64_t n)
         while (!h->left)
             if (!next_run(h)) return false;
         const int64_t count = n < h->left ? n : h->left;
-        if (h->packed)
+        if (h->bit_packed)
             for (int64_t i = 0; i < count; i++, h->bit += h->width)
                 out[i] = (uint32_t)bits_at(h->at, h->end, h->bit, h->width);
         else

@@ -21,10 +21,10 @@ enum { HEADER = 64 << 10, MAX_HEADER = 32 << 20, BUILT_VALUES = 64 };
 
 struct header {
     int type, encoding, def_encoding, rep_encoding;
-    int64_t unpacked, stored; /* bytes of the page */
-    int64_t values;           /* levels */
+    int64_t uncompressed, stored; /* bytes of the page */
+    int64_t values;               /* levels */
     int64_t def_bytes, rep_bytes;
-    bool is_packed, has_crc, has_values;
+    bool is_compressed, has_crc, has_values;
     uint32_t crc;
 };
 
@@ -68,7 +68,7 @@ static void read_v2_header(struct lvn_thrift *t, struct header *h)
     h->has_values = true;
     for (int id = 0, type; lvn_thrift_next(t, &id, &type);) {
         const int64_t x = id < 7 ? lvn_thrift_int(t, type) : 0;
-        if (id == 7) h->is_packed = lvn_thrift_bool(t, type);
+        if (id == 7) h->is_compressed = lvn_thrift_bool(t, type);
         if (id > 7) lvn_thrift_skip(t, type);
         if (id == 1) h->values = x;
         if (id == 4) h->encoding = (int)(x & 0xff);
@@ -91,7 +91,7 @@ static void read_dictionary_header(struct lvn_thrift *t, struct header *h)
 static void read_header(struct lvn_thrift *t, struct header *h)
 {
     *h = (struct header){
-        .type = -1, .unpacked = -1, .stored = -1, .is_packed = true, .def_encoding = RLE, .rep_encoding = RLE};
+        .type = -1, .uncompressed = -1, .stored = -1, .is_compressed = true, .def_encoding = RLE, .rep_encoding = RLE};
     for (int id = 0, type; lvn_thrift_next(t, &id, &type);) {
         if (id == 5 && type == LVN_THRIFT_STRUCT) {
             read_data_header(t, h);
@@ -104,7 +104,7 @@ static void read_header(struct lvn_thrift *t, struct header *h)
         } else {
             const int64_t x = lvn_thrift_int(t, type);
             if (id == 1) h->type = (int)(x & 0xff);
-            if (id == 2) h->unpacked = x;
+            if (id == 2) h->uncompressed = x;
             if (id == 3) h->stored = x;
             if (id == 4) h->crc = (uint32_t)x;
             h->has_crc |= id == 4;
@@ -138,17 +138,17 @@ static enum lvn_status read_raw(struct lvn_parquet_reader *r, struct header *h)
         n *= 2;
     } while (t.bad && n / 2 < left && n <= MAX_HEADER); /* statistics may be long texts */
     n /= 2;
-    if (t.bad || h->unpacked < 0 || h->stored < 0)
+    if (t.bad || h->uncompressed < 0 || h->stored < 0)
         return lvn_parquet_damaged(r, "the page at byte %lld has no readable header", (long long)r->at);
     const int64_t begin = t.p - r->raw;
     if (h->stored > left - begin)
         return lvn_parquet_damaged(r, "the page at byte %lld is longer than the column", (long long)r->at);
     LVN_CHECK(
-        h->unpacked <= LVN_PARQUET_PAGE && h->stored <= LVN_PARQUET_PAGE, UNSUPPORTED,
+        h->uncompressed <= LVN_PARQUET_PAGE && h->stored <= LVN_PARQUET_PAGE, UNSUPPORTED,
         "'%s', row group %lld, column '%s': a page has %lld bytes, and levin reads pages of at most %d MiB: write "
         "the file with smaller pages",
         r->file->name, (long long)r->group, r->column->path,
-        (long long)(h->unpacked > h->stored ? h->unpacked : h->stored), LVN_PARQUET_PAGE >> 20);
+        (long long)(h->uncompressed > h->stored ? h->uncompressed : h->stored), LVN_PARQUET_PAGE >> 20);
     const int64_t have = n - begin < h->stored ? n - begin : h->stored;
     if (h->stored + LVN_PARQUET_SLACK > r->raw_capacity) {
         unsigned char *more = lvn_malloc((size_t)h->stored + LVN_PARQUET_SLACK);
@@ -167,20 +167,20 @@ static enum lvn_status read_raw(struct lvn_parquet_reader *r, struct header *h)
     return LVN_OK;
 }
 
-/* Unpacks raw[from, n); the first `from` bytes are not packed. */
-static enum lvn_status unpack(struct lvn_parquet_reader *r, const struct header *h, int64_t from)
+/* Decompresses raw[from, n); the first `from` bytes are not compressed. */
+static enum lvn_status decompress(struct lvn_parquet_reader *r, const struct header *h, int64_t from)
 {
     r->page = r->raw;
-    if (r->chunk->codec == 0 || !h->is_packed) {
-        if (h->unpacked != h->stored) return lvn_parquet_damaged(r, "the sizes of a page differ");
+    if (r->chunk->codec == 0 || !h->is_compressed) {
+        if (h->uncompressed != h->stored) return lvn_parquet_damaged(r, "the sizes of a page differ");
         return LVN_OK;
     }
-    LVN_TRY(reserve(&r->unpacked, &r->unpacked_capacity, h->unpacked + LVN_PARQUET_SLACK));
-    memcpy(r->unpacked, r->raw, (size_t)from);
-    r->page = r->unpacked;
-    if (h->unpacked == from) return LVN_OK; /* no values */
-    const enum lvn_status status =
-        lvn_parquet_unpack(r->chunk->codec, r->raw + from, h->stored - from, r->unpacked + from, h->unpacked - from);
+    LVN_TRY(reserve(&r->decompressed, &r->decompressed_capacity, h->uncompressed + LVN_PARQUET_SLACK));
+    memcpy(r->decompressed, r->raw, (size_t)from);
+    r->page = r->decompressed;
+    if (h->uncompressed == from) return LVN_OK; /* no values */
+    const enum lvn_status status = lvn_parquet_decompress(r->chunk->codec, r->raw + from, h->stored - from,
+                                                          r->decompressed + from, h->uncompressed - from);
     if (status == LVN_OK || status == LVN_MEMORY) return status;
     return lvn_fail(status, "'%s', row group %lld, column '%s': %s", r->file->name, (long long)r->group,
                     r->column->path, levin_error_text());
@@ -219,16 +219,16 @@ static enum lvn_status read_dictionary(struct lvn_parquet_reader *r, const struc
               "'%s', row group %lld, column '%s': the dictionary has the encoding %s; levin reads PLAIN", r->file->name,
               (long long)r->group, r->column->path, encoding_name(h->encoding));
     if (r->has_dictionary) return lvn_parquet_damaged(r, "it has two dictionaries");
-    LVN_TRY(unpack(r, h, 0));
-    if (h->values < 0 || h->values > h->unpacked / 4) return lvn_parquet_damaged(r, "its dictionary is too short");
+    LVN_TRY(decompress(r, h, 0));
+    if (h->values < 0 || h->values > h->uncompressed / 4) return lvn_parquet_damaged(r, "its dictionary is too short");
     r->dictionary_bytes = r->page;
     r->dictionary = lvn_malloc(sizeof *r->dictionary * (size_t)(h->values + 1));
     if (r->page == r->raw) /* the page keeps its buffer */
         r->raw = NULL, r->raw_capacity = 0;
     else
-        r->unpacked = NULL, r->unpacked_capacity = 0;
+        r->decompressed = NULL, r->decompressed_capacity = 0;
     if (!r->dictionary) return LVN_MEMORY;
-    const unsigned char *p = r->dictionary_bytes, *end = p + h->unpacked;
+    const unsigned char *p = r->dictionary_bytes, *end = p + h->uncompressed;
     const int width = number_bytes(r->column);
     for (int64_t i = 0; i < h->values; i++)
         if (!(r->dictionary[i].p = plain(&p, end, width, &r->dictionary[i].n)))
@@ -285,15 +285,15 @@ static enum lvn_status begin_data(struct lvn_parquet_reader *r, const struct hea
     const struct lvn_parquet_node *column = r->column;
     const bool v2 = h->type == DATA_PAGE_V2;
     const int64_t levels = v2 ? h->def_bytes + h->rep_bytes : 0;
-    if (h->def_bytes < 0 || h->rep_bytes < 0 || levels > h->stored || levels > h->unpacked)
+    if (h->def_bytes < 0 || h->rep_bytes < 0 || levels > h->stored || levels > h->uncompressed)
         return lvn_parquet_damaged(r, "the levels of a page are longer than the page");
     LVN_CHECK(v2 || ((!column->max_def || h->def_encoding == RLE) && (!column->max_rep || h->rep_encoding == RLE)),
               UNSUPPORTED, "'%s', row group %lld, column '%s': its levels have the encoding %s; levin reads RLE",
               r->file->name, (long long)r->group, column->path,
               encoding_name(h->def_encoding != RLE ? h->def_encoding : h->rep_encoding));
-    LVN_TRY(unpack(r, h, levels));
+    LVN_TRY(decompress(r, h, levels));
     r->p = r->page;
-    r->end = r->page + h->unpacked;
+    r->end = r->page + h->uncompressed;
     if (v2) {
         r->rep = (struct lvn_hybrid){.p = r->p, .end = r->p + h->rep_bytes, .width = width_of(column->max_rep)};
         r->def = (struct lvn_hybrid){.p = r->rep.end, .end = r->p + levels, .width = width_of(column->max_def)};
@@ -502,7 +502,7 @@ enum lvn_status lvn_parquet_reader_open(struct lvn_parquet_reader *r, struct lvn
 void lvn_parquet_reader_close(struct lvn_parquet_reader *r)
 {
     free(r->raw);
-    free(r->unpacked);
+    free(r->decompressed);
     free(r->dictionary_bytes);
     free(r->dictionary);
     lvn_text_release(&r->built);

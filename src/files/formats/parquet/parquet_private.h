@@ -100,12 +100,12 @@ int64_t lvn_thrift_list(struct lvn_thrift *t, int type, int *element);
 
 /* --- codecs --- */
 
-/* Unpacks exactly `bytes` bytes into `to`, which has room for LVN_PARQUET_SLACK more. FORMAT or UNSUPPORTED with a
+/* Decompresses exactly `bytes` bytes into `to`, which has room for LVN_PARQUET_SLACK more. FORMAT or UNSUPPORTED with a
  * reason that has no subject: "snappy data end early". */
 enum { LVN_PARQUET_SLACK = 32 };
-enum lvn_status lvn_parquet_unpack(int codec, const unsigned char *from, int64_t n, unsigned char *to,
-                                   int64_t bytes) LVN_CHECKED;
-bool lvn_snappy_unpack(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes);
+enum lvn_status lvn_parquet_decompress(int codec, const unsigned char *from, int64_t n, unsigned char *to,
+                                       int64_t bytes) LVN_CHECKED;
+bool lvn_snappy_decompress(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes);
 
 /* --- a column of a row group --- */
 
@@ -119,10 +119,10 @@ struct lvn_hybrid {
     const unsigned char *p, *end;
     int width;
     int64_t left; /* numbers of the current run */
-    bool packed;
+    bool bit_packed;
     uint32_t value;          /* of a run of equal numbers */
-    const unsigned char *at; /* packed: the bits */
-    int64_t bit;             /* packed: of the next number */
+    const unsigned char *at; /* bit_packed: the bits */
+    int64_t bit;             /* bit_packed: of the next number */
 };
 
 /* DELTA_BINARY_PACKED. */
@@ -159,9 +159,9 @@ struct lvn_parquet_reader {
     int64_t in_page;    /* levels of the page that were not delivered yet */
     unsigned char *raw; /* bytes of a page, as stored */
     int64_t raw_capacity;
-    unsigned char *page; /* unpacked; may be raw */
-    unsigned char *unpacked;
-    int64_t unpacked_capacity;
+    unsigned char *page; /* decompressed; may be raw */
+    unsigned char *decompressed;
+    int64_t decompressed_capacity;
     unsigned char *dictionary_bytes;
     struct lvn_parquet_value *dictionary;
     int64_t n_dictionary;

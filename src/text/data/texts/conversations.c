@@ -654,7 +654,7 @@ static bool matches(const char *path)
     int64_t n = 0, bytes;
     if (!lvn_path_exists(path)) return false;
     if (!lvn_path_is_dir(path) && !lvn_is_parquet(path) &&
-        lvn_file_type(path, lvn_file_unpacked_name(path)) != LVN_FILE_TYPE_LINES)
+        lvn_file_type(path, lvn_file_uncompressed_name(path)) != LVN_FILE_TYPE_LINES)
         return false;
     if (lvn_archive_list(&a, path, &file, &n) == LVN_OK)
         for (int64_t i = 0; i < n && !l.text.n; i++)

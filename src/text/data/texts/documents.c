@@ -254,10 +254,10 @@ static bool matches(const char *path)
     bool texts = false;
     if (!lvn_path_exists(path)) return false;
     if (!lvn_path_is_dir(path)) {
-        const int64_t unpacked = lvn_file_unpacked_name(path);
-        if (path[unpacked]) return lvn_file_type(path, unpacked) != LVN_FILE_TYPE_REFUSED;
+        const int64_t plain = lvn_file_uncompressed_name(path);
+        if (path[plain]) return lvn_file_type(path, plain) != LVN_FILE_TYPE_REFUSED;
         return lvn_is_parquet(path) ||
-               (lvn_file_type(path, unpacked) == LVN_FILE_TYPE_LINES && !lvn_file_begins_array(path));
+               (lvn_file_type(path, plain) == LVN_FILE_TYPE_LINES && !lvn_file_begins_array(path));
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (has(&a, path, others[i])) return false;
