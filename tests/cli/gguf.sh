@@ -126,7 +126,7 @@ says "--adapter writes a GGUF file" err
 
 # --- options ---
 code 2 "$LEVIN" export run m.gguf --type=q4_k
-says "--type is 'q4_k'; expected f32, f16, bf16 or q8_0" err
+says "--type is 'q4_k'; expected one of F32, F16, BF16, Q8_0" err
 code 2 "$LEVIN" export run folder --type=f16
 says "--type is the data type of a GGUF file" err
 code 2 "$LEVIN" export run folder --format=gguf

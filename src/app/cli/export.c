@@ -344,9 +344,10 @@ static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct l
     LVN_CHECK(*is || !lvn_cli_on(c, LVN_FLAG_export_adapter), ARG,
               "'%s': --adapter writes a GGUF file; give a name that ends in .gguf, or --format=peft for PEFT's files",
               out);
-    LVN_CHECK(*type && (!lvn_dtype_is_packed((*type)->type) || (*type)->write), ARG,
-              "--type is '%.40s'; expected f32, f16, bf16 or q8_0", name);
-    return LVN_OK;
+    if (*type && lvn_gguf_type_is_written(*type)) return LVN_OK;
+    LVN_LOCAL_TEXT(names);
+    lvn_gguf_type_names(&names, true);
+    LVN_FAIL(ARG, "--type is '%.40s'; expected one of %s", name, names.p ? names.p : "");
 }
 
 static enum lvn_status write_gguf(struct lvn_arena *a, const struct lvn_gguf_model *model, const char *out)

@@ -267,7 +267,7 @@ static enum lvn_status read_tensor(struct reader *r, struct lvn_gguf_tensor *t, 
     t->type = lvn_gguf_type_of(id);
     if (!t->type) {
         LVN_LOCAL_TEXT(names);
-        lvn_gguf_type_names(&names);
+        lvn_gguf_type_names(&names, false);
         LVN_FAIL(UNSUPPORTED, "'%s', tensor '%s' has the type %s, which levin does not read; it reads %s", path,
                  t->name, lvn_gguf_foreign_name(id), names.p ? names.p : "");
     }

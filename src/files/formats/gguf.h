@@ -32,8 +32,10 @@ struct lvn_gguf_type {
 const struct lvn_gguf_type *lvn_gguf_type_find(const char *name);
 /* By its number in files; NULL: levin does not read it. */
 const struct lvn_gguf_type *lvn_gguf_type_of(uint64_t id);
-/* "F32, F16, ...": all types. */
-void lvn_gguf_type_names(struct lvn_text *out);
+/* Can levin write it? */
+bool lvn_gguf_type_is_written(const struct lvn_gguf_type *type);
+/* "F32, F16, ...": all types, or those that levin writes. */
+void lvn_gguf_type_names(struct lvn_text *out, bool written);
 /* The name of a type that levin does not read; "of an unknown number" for others. */
 const char *lvn_gguf_foreign_name(uint64_t id);
 

@@ -40,10 +40,16 @@ const struct lvn_gguf_type *lvn_gguf_type_find(const char *name)
     return NULL;
 }
 
-void lvn_gguf_type_names(struct lvn_text *out)
+bool lvn_gguf_type_is_written(const struct lvn_gguf_type *type)
+{
+    return type->write || !lvn_dtype_is_packed(type->type);
+}
+
+void lvn_gguf_type_names(struct lvn_text *out, bool written)
 {
     for (int i = 0; i < N_TYPES; i++)
-        lvn_text_printf(out, "%s%s", !i ? "" : i < N_TYPES - 1 ? ", " : " and ", types[i].name);
+        if (!written || lvn_gguf_type_is_written(&types[i]))
+            lvn_text_printf(out, "%s%s", out->n ? ", " : "", types[i].name);
 }
 
 const char *lvn_gguf_foreign_name(uint64_t id)

@@ -20,92 +20,53 @@
 #include "host/machine.h"
 #include "model_io/model_find.h"
 
-const char *const lvn_job_words[] = {"finetune", "scratch", "chars", "classifier", "chat", NULL};
-const struct lvn_job_kind lvn_job_kinds[LVN_JOB_COUNT] = {
-    [LVN_JOB_FINETUNE] = {.help = "fine-tune a published model, or a local one, on plain text",
-                          .title = "Fine-tuning a model on text",
-                          .data = "Where are the tokens? A folder with train.bin and val.bin, from `levin prepare`.",
-                          .use = "generate",
-                          .use_option = " --prompt \"...\"",
-                          .tunes = true},
-    [LVN_JOB_SCRATCH] = {.help = "train a GPT from scratch on a large tokenized corpus",
-                         .title = "A GPT trained from scratch on tokens",
-                         .data = "Where are the tokens? A folder with train.bin and val.bin, from `levin prepare`.",
-                         .use = "generate",
-                         .use_option = " --prompt \"...\""},
-    [LVN_JOB_CHARS] = {.help = "train a small GPT from scratch on one text, character by character",
-                       .title = "A small GPT on one text, character by character",
-                       .data = "Which text? (This one is downloaded if it does not exist.)",
-                       .form = "text",
-                       .use = "generate",
-                       .use_option = " --prompt \"...\""},
-    [LVN_JOB_CLASSIFY] = {.help = "fine-tune a published BERT on labelled rows, a table of texts and labels",
-                          .title = "A classifier of texts",
-                          .data =
-                              "Which table? A .csv, .tsv, .jsonl or .parquet file with a text and a label in each row.",
-                          .form = "table",
-                          .use = "predict",
-                          .use_option = " --text=\"...\"",
-                          .tunes = true,
-                          .by_epochs = true},
-    [LVN_JOB_CHAT] = {.help = "fine-tune a published model, or a local one, on conversations",
-                      .title = "Fine-tuning a model on conversations",
-                      .data = "Which conversations? A .jsonl or .json file, or a folder of these.",
-                      .form = "file of conversations",
-                      .use = "chat",
-                      .use_option = "",
-                      .tunes = true,
-                      .by_epochs = true},
-};
+const char *const lvn_recipe_kind_words[] = {"finetune", "scratch", "chars", "classifier", "chat", NULL};
 enum { ASK_AUTO, ASK_ALWAYS };
 static const char *const ask_words[] = {"auto", "always", "never", NULL};
-const char *const lvn_job_location_words[] = {"here", "hosts", "slurm", NULL};
+const char *const lvn_config_location_words[] = {"here", "hosts", "slurm", NULL};
 
-/* --- presets of the jobs --- */
+/* --- templates --- */
 
-struct preset {
-    const char *key, *value;
-};
-static const struct preset finetune[] = {{"model.init", "gpt2"},
-                                         {"data.kind", "tokens"},
-                                         {"data.path", "data/openwebtext"},
-                                         {"optimizer.kind", "adamw"},
-                                         {"optimizer.lr", "3e-5"},
-                                         {"optimizer.betas", "[0.9, 0.95]"},
-                                         {"optimizer.weight_decay", "0.1"},
-                                         {"schedule.kind", "cosine"},
-                                         {"schedule.warmup_steps", "10"},
-                                         {"schedule.min_lr", "3e-6"},
-                                         {"trainer.max_steps", "100"},
-                                         {"trainer.batch_size", "64"},
-                                         {"trainer.precision", "bf16-mixed"},
-                                         {"trainer.gradient_clip_val", "1.0"},
-                                         {"trainer.val_check_interval", "5"},
-                                         {"trainer.limit_val_batches", "1"},
-                                         {"trainer.log_every_n_steps", "1"},
-                                         {"checkpoint.every_n_steps", "20"},
-                                         {NULL, NULL}};
-static const struct preset scratch[] = {{"model.kind", "nanogpt"},
-                                        {"model.size", "gpt2"},
-                                        {"model.block_size", "1024"},
-                                        {"data.kind", "tokens"},
-                                        {"data.path", "data/openwebtext"},
-                                        {"optimizer.kind", "adamw"},
-                                        {"optimizer.lr", "6e-4"},
-                                        {"optimizer.betas", "[0.9, 0.95]"},
-                                        {"optimizer.weight_decay", "0.1"},
-                                        {"schedule.kind", "cosine"},
-                                        {"schedule.warmup_steps", "2000"},
-                                        {"schedule.min_lr", "6e-5"},
-                                        {"trainer.max_steps", "600000"},
-                                        {"trainer.batch_size", "480"},
-                                        {"trainer.precision", "bf16-mixed"},
-                                        {"trainer.gradient_clip_val", "1.0"},
-                                        {"trainer.val_check_interval", "1000"},
-                                        {"trainer.limit_val_batches", "5"},
-                                        {"checkpoint.every_n_steps", "1000"},
-                                        {NULL, NULL}};
-static const struct preset chars[] = {
+static const struct lvn_recipe_key finetune[] = {{"model.init", "gpt2"},
+                                                 {"data.kind", "tokens"},
+                                                 {"data.path", "data/openwebtext"},
+                                                 {"optimizer.kind", "adamw"},
+                                                 {"optimizer.lr", "3e-5"},
+                                                 {"optimizer.betas", "[0.9, 0.95]"},
+                                                 {"optimizer.weight_decay", "0.1"},
+                                                 {"schedule.kind", "cosine"},
+                                                 {"schedule.warmup_steps", "10"},
+                                                 {"schedule.min_lr", "3e-6"},
+                                                 {"trainer.max_steps", "100"},
+                                                 {"trainer.batch_size", "64"},
+                                                 {"trainer.precision", "bf16-mixed"},
+                                                 {"trainer.gradient_clip_val", "1.0"},
+                                                 {"trainer.val_check_interval", "5"},
+                                                 {"trainer.limit_val_batches", "1"},
+                                                 {"trainer.log_every_n_steps", "1"},
+                                                 {"checkpoint.every_n_steps", "20"},
+                                                 {NULL, NULL}};
+static const struct lvn_recipe_key scratch[] = {{"model.kind", "nanogpt"},
+                                                {"model.size", "gpt2"},
+                                                {"model.block_size", "1024"},
+                                                {"data.kind", "tokens"},
+                                                {"data.path", "data/openwebtext"},
+                                                {"optimizer.kind", "adamw"},
+                                                {"optimizer.lr", "6e-4"},
+                                                {"optimizer.betas", "[0.9, 0.95]"},
+                                                {"optimizer.weight_decay", "0.1"},
+                                                {"schedule.kind", "cosine"},
+                                                {"schedule.warmup_steps", "2000"},
+                                                {"schedule.min_lr", "6e-5"},
+                                                {"trainer.max_steps", "600000"},
+                                                {"trainer.batch_size", "480"},
+                                                {"trainer.precision", "bf16-mixed"},
+                                                {"trainer.gradient_clip_val", "1.0"},
+                                                {"trainer.val_check_interval", "1000"},
+                                                {"trainer.limit_val_batches", "5"},
+                                                {"checkpoint.every_n_steps", "1000"},
+                                                {NULL, NULL}};
+static const struct lvn_recipe_key chars[] = {
     {"model.kind", "nanogpt"},
     {"model.n_layer", "4"},
     {"model.n_head", "4"},
@@ -129,38 +90,80 @@ static const struct preset chars[] = {
     {"trainer.val_check_interval", "250"},
     {NULL, NULL}};
 
-static const struct preset classify[] = {{"model.init", "bert-base"},
-                                         {"data.kind", "labelled"},
-                                         {"data.path", "reviews.csv"},
-                                         {"optimizer.kind", "adamw"},
-                                         {"optimizer.lr", "3e-5"},
-                                         {"optimizer.betas", "[0.9, 0.999]"},
-                                         {"optimizer.weight_decay", "0.01"},
-                                         {"schedule.kind", "linear"},
-                                         {"schedule.warmup_steps", "0.1"},
-                                         {"trainer.max_epochs", "3"},
-                                         {"trainer.batch_size", "32"},
-                                         {"trainer.precision", "bf16-mixed"},
-                                         {"trainer.gradient_clip_val", "1.0"},
-                                         {NULL, NULL}};
+static const struct lvn_recipe_key classify[] = {{"model.init", "bert-base"},
+                                                 {"data.kind", "labelled"},
+                                                 {"data.path", "reviews.csv"},
+                                                 {"optimizer.kind", "adamw"},
+                                                 {"optimizer.lr", "3e-5"},
+                                                 {"optimizer.betas", "[0.9, 0.999]"},
+                                                 {"optimizer.weight_decay", "0.01"},
+                                                 {"schedule.kind", "linear"},
+                                                 {"schedule.warmup_steps", "0.1"},
+                                                 {"trainer.max_epochs", "3"},
+                                                 {"trainer.batch_size", "32"},
+                                                 {"trainer.precision", "bf16-mixed"},
+                                                 {"trainer.gradient_clip_val", "1.0"},
+                                                 {NULL, NULL}};
 
-static const struct preset chat[] = {{"model.init", "HuggingFaceTB/SmolLM2-135M-Instruct"},
-                                     {"lora.rank", "16"},
-                                     {"lora.targets", "all-linear"},
-                                     {"data.kind", "chat"},
-                                     {"data.path", "conversations.jsonl"},
-                                     {"data.max_length", "1024"},
-                                     {"optimizer.kind", "adamw"},
-                                     {"optimizer.lr", "2e-4"},
-                                     {"optimizer.betas", "[0.9, 0.999]"},
-                                     {"optimizer.weight_decay", "0"},
-                                     {"schedule.kind", "linear"},
-                                     {"schedule.warmup_steps", "0.03"},
-                                     {"trainer.max_epochs", "3"},
-                                     {"trainer.batch_size", "16"},
-                                     {"trainer.precision", "bf16-mixed"},
-                                     {"trainer.gradient_clip_val", "1.0"},
-                                     {NULL, NULL}};
+static const struct lvn_recipe_key chat[] = {{"model.init", "HuggingFaceTB/SmolLM2-135M-Instruct"},
+                                             {"lora.rank", "16"},
+                                             {"lora.targets", "all-linear"},
+                                             {"data.kind", "chat"},
+                                             {"data.path", "conversations.jsonl"},
+                                             {"data.max_length", "1024"},
+                                             {"optimizer.kind", "adamw"},
+                                             {"optimizer.lr", "2e-4"},
+                                             {"optimizer.betas", "[0.9, 0.999]"},
+                                             {"optimizer.weight_decay", "0"},
+                                             {"schedule.kind", "linear"},
+                                             {"schedule.warmup_steps", "0.03"},
+                                             {"trainer.max_epochs", "3"},
+                                             {"trainer.batch_size", "16"},
+                                             {"trainer.precision", "bf16-mixed"},
+                                             {"trainer.gradient_clip_val", "1.0"},
+                                             {NULL, NULL}};
+
+const struct lvn_recipe_template lvn_recipe_templates[LVN_RECIPE_COUNT] = {
+    [LVN_RECIPE_FINETUNE] = {.keys = finetune,
+                             .help = "fine-tune a published model, or a local one, on plain text",
+                             .title = "Fine-tuning a model on text",
+                             .data = "Where are the tokens? A folder with train.bin and val.bin, from `levin prepare`.",
+                             .use = "generate",
+                             .use_option = " --prompt \"...\"",
+                             .tunes = true},
+    [LVN_RECIPE_SCRATCH] = {.keys = scratch,
+                            .help = "train a GPT from scratch on a large tokenized corpus",
+                            .title = "A GPT trained from scratch on tokens",
+                            .data = "Where are the tokens? A folder with train.bin and val.bin, from `levin prepare`.",
+                            .use = "generate",
+                            .use_option = " --prompt \"...\""},
+    [LVN_RECIPE_CHARS] = {.keys = chars,
+                          .help = "train a small GPT from scratch on one text, character by character",
+                          .title = "A small GPT on one text, character by character",
+                          .data = "Which text? (This one is downloaded if it does not exist.)",
+                          .form = "text",
+                          .use = "generate",
+                          .use_option = " --prompt \"...\""},
+    [LVN_RECIPE_CLASSIFY] =
+        {.keys = classify,
+         .help = "fine-tune a published BERT on labelled rows, a table of texts and labels",
+         .title = "A classifier of texts",
+         .data = "Which table? A .csv, .tsv, .jsonl or .parquet file with a text and a label in each row.",
+         .form = "table",
+         .use = "predict",
+         .use_option = " --text=\"...\"",
+         .tunes = true,
+         .by_epochs = true},
+    [LVN_RECIPE_CHAT] = {.keys = chat,
+                         .help = "fine-tune a published model, or a local one, on conversations",
+                         .title = "Fine-tuning a model on conversations",
+                         .data = "Which conversations? A .jsonl or .json file, or a folder of these.",
+                         .form = "file of conversations",
+                         .use = "chat",
+                         .use_option = "",
+                         .tunes = true,
+                         .by_epochs = true},
+};
 
 enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line)
 {
@@ -172,10 +175,10 @@ enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const cha
     return lvn_settings_set_at(cf->s, key, value, origin);
 }
 
-static enum lvn_status set_preset(struct lvn_config *cf)
+static enum lvn_status set_template_keys(struct lvn_config *cf)
 {
-    const struct preset *presets[] = {finetune, scratch, chars, classify, chat};
-    for (const struct preset *p = presets[cf->job]; p->key; p++) LVN_TRY(lvn_config_set(cf, p->key, p->value, 0));
+    for (const struct lvn_recipe_key *k = lvn_recipe_templates[cf->kind].keys; k->key; k++)
+        LVN_TRY(lvn_config_set(cf, k->key, k->value, 0));
     return LVN_OK;
 }
 
@@ -233,8 +236,8 @@ static enum lvn_status read_flags(struct lvn_config *cf)
     LVN_TRY(parse_word(c, LVN_FLAG_config_ask, ask_words, &n));
     cf->ask = n == ASK_AUTO ? isatty(STDIN_FILENO) && isatty(STDERR_FILENO) : n == ASK_ALWAYS;
     if (c->given[LVN_FLAG_config_where]) {
-        LVN_TRY(parse_word(c, LVN_FLAG_config_where, lvn_job_location_words, &n));
-        cf->location = (enum lvn_job_location)n;
+        LVN_TRY(parse_word(c, LVN_FLAG_config_where, lvn_config_location_words, &n));
+        cf->location = (enum lvn_config_location)n;
         cf->has_location = true;
     }
     cf->hosts = c->flag[LVN_FLAG_config_hosts].t;
@@ -248,17 +251,17 @@ static enum lvn_status read_flags(struct lvn_config *cf)
         LVN_CHECK(!cf->has_machines || cf->machines == names, ARG,
                   "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
                   cf->machines, names);
-        LVN_CHECK(!cf->has_location || cf->location == LVN_JOB_AT_HOSTS, ARG,
+        LVN_CHECK(!cf->has_location || cf->location == LVN_CONFIG_AT_HOSTS, ARG,
                   "--hosts names machines, but --where=%s was given; use --where=hosts, or leave it out",
-                  lvn_job_location_words[cf->location]);
+                  lvn_config_location_words[cf->location]);
         cf->machines = names;
         cf->has_machines = cf->has_location = true;
-        cf->location = LVN_JOB_AT_HOSTS;
+        cf->location = LVN_CONFIG_AT_HOSTS;
     } else if (cf->has_machines && !cf->has_location) {
-        cf->location = cf->machines > 1 ? LVN_JOB_AT_HOSTS : LVN_JOB_AT_HERE;
+        cf->location = cf->machines > 1 ? LVN_CONFIG_AT_HOSTS : LVN_CONFIG_AT_HERE;
         cf->has_location = true;
     }
-    LVN_CHECK(cf->machines == 1 || cf->location != LVN_JOB_AT_HERE, ARG,
+    LVN_CHECK(cf->machines == 1 || cf->location != LVN_CONFIG_AT_HERE, ARG,
               "--where=here uses one machine, but --machines is %" PRId64, cf->machines);
     return parse_memory(c, &cf->memory);
 }
@@ -270,11 +273,11 @@ static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
     const struct lvn_cli *c = cf->c;
     int n = 0;
     if (c->given[LVN_FLAG_config_job]) {
-        LVN_TRY(parse_word(c, LVN_FLAG_config_job, lvn_job_words, &n));
-        cf->job = (enum lvn_job)n;
+        LVN_TRY(parse_word(c, LVN_FLAG_config_job, lvn_recipe_kind_words, &n));
+        cf->kind = (enum lvn_recipe_kind)n;
         return LVN_OK;
     }
-    return *nanogpt ? lvn_config_nanogpt_job(cf, nanogpt) : lvn_config_ask_job(cf);
+    return *nanogpt ? lvn_config_nanogpt_job(cf, nanogpt) : lvn_config_ask_kind(cf);
 }
 
 static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
@@ -299,7 +302,8 @@ static enum lvn_status gather(struct lvn_config *cf)
     LVN_TRY(find_job(cf, nanogpt));
     if (cf->ask) LVN_TRY(lvn_config_paths(cf, &p));
     if (cf->ask) LVN_TRY(refuse_replacing(cf, p.recipe));
-    if (!*nanogpt) LVN_TRY(set_preset(cf)); /* without nanoGPT's file; the defaults of that are in config_nanogpt.c */
+    if (!*nanogpt)
+        LVN_TRY(set_template_keys(cf)); /* without nanoGPT's file; the defaults of that are in config_nanogpt.c */
     cf->sources = !*accelerate ? nanogpt : !*nanogpt ? accelerate : NULL;
     if (!cf->sources) cf->sources = lvn_arena_printf(&cf->s->arena, "%s and %s", nanogpt, accelerate);
     if (!cf->sources) return LVN_MEMORY;
@@ -375,7 +379,7 @@ static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
     lvn_cli_add(c, "recipe", json_string(p->recipe));
     lvn_cli_add(c, "hosts_file", p->hosts ? json_string(p->hosts) : json_null());
     lvn_cli_add(c, "launch", json_string(p->launch));
-    lvn_cli_add(c, "job", json_string(lvn_job_words[cf->job]));
+    lvn_cli_add(c, "job", json_string(lvn_recipe_kind_words[cf->kind]));
     lvn_cli_add(c, "machines", json_integer(cf->machines));
     lvn_cli_add(c, "ranks", json_integer(cf->machines * cf->per_machine));
     lvn_cli_add(c, "parameters", cf->planned ? json_integer(cf->parameters) : json_null());

@@ -1,34 +1,39 @@
 /* config.h - levin config: what is gathered before a recipe is written. Used by the files of this folder alone.
  *
- * The recipe is a struct levin_settings, set by presets of a job, then the file of another program (--from-...), then
- * keys of the command line, then answers; later ones win. Machines and hosts, which are no keys of a recipe, stand
+ * The recipe is a struct levin_settings, set by the keys of a template, then the file of another program (--from-...),
+ * then keys of the command line, then answers; later ones win. Machines and hosts, which are no keys of a recipe, stand
  * here. */
 #ifndef LVN_CONFIG_H
 #define LVN_CONFIG_H
 
 #include "cli/cli.h"
 
-enum lvn_job {
-    LVN_JOB_FINETUNE,
-    LVN_JOB_SCRATCH,
-    LVN_JOB_CHARS,
-    LVN_JOB_CLASSIFY,
-    LVN_JOB_CHAT,
-    LVN_JOB_COUNT,
+enum lvn_recipe_kind {
+    LVN_RECIPE_FINETUNE,
+    LVN_RECIPE_SCRATCH,
+    LVN_RECIPE_CHARS,
+    LVN_RECIPE_CLASSIFY,
+    LVN_RECIPE_CHAT,
+    LVN_RECIPE_COUNT,
 };
-/* What is asked and written for a job. */
-struct lvn_job_kind {
-    const char *help;             /* answer to "What do you want to do?" */
-    const char *title;            /* of the recipe */
-    const char *data;             /* question for data.path */
-    const char *form;             /* what an answer to it must name; NULL: it need not exist yet */
-    const char *use, *use_option; /* command for the trained model, and the option that precedes its text */
-    bool tunes;                   /* model.init is asked for */
-    bool by_epochs;               /* epochs are asked for, not steps */
+/* What is asked and written for a kind of recipe (--job). */
+struct lvn_recipe_template {
+    const char *help;                  /* answer to "What do you want to do?" */
+    const char *title;                 /* of the recipe */
+    const char *data;                  /* question for data.path */
+    const char *form;                  /* what an answer to it must name; NULL: it need not exist yet */
+    const char *use, *use_option;      /* command for the trained model, and the option that precedes its text */
+    bool tunes;                        /* model.init is asked for */
+    bool by_epochs;                    /* epochs are asked for, not steps */
+    const struct lvn_recipe_key *keys; /* the recipe's first keys; the last has no name */
 };
-extern const struct lvn_job_kind lvn_job_kinds[LVN_JOB_COUNT];
-enum lvn_job_location { LVN_JOB_AT_HERE, LVN_JOB_AT_HOSTS, LVN_JOB_AT_SLURM, LVN_JOB_AT_COUNT };
-extern const char *const lvn_job_words[LVN_JOB_COUNT + 1], *const lvn_job_location_words[LVN_JOB_AT_COUNT + 1];
+struct lvn_recipe_key {
+    const char *key, *value;
+};
+extern const struct lvn_recipe_template lvn_recipe_templates[LVN_RECIPE_COUNT];
+enum lvn_config_location { LVN_CONFIG_AT_HERE, LVN_CONFIG_AT_HOSTS, LVN_CONFIG_AT_SLURM, LVN_CONFIG_AT_COUNT };
+extern const char *const lvn_recipe_kind_words[LVN_RECIPE_COUNT + 1],
+    *const lvn_config_location_words[LVN_CONFIG_AT_COUNT + 1];
 
 /* A setting of another program's file that levin lacks, or has in another form than its reader expects. */
 struct lvn_config_note {
@@ -40,8 +45,8 @@ struct lvn_config {
     struct lvn_cli *c;
     struct levin_settings *s; /* the recipe */
     bool ask;                 /* ask on the terminal for settings that are not given; else they take their defaults */
-    enum lvn_job job;
-    enum lvn_job_location location;
+    enum lvn_recipe_kind kind;
+    enum lvn_config_location location;
     bool has_location;    /* given */
     bool has_machines;    /* given */
     bool has_per_machine; /* given */
@@ -72,7 +77,8 @@ struct lvn_config {
 /* Add a note; printf-like. */
 enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
     LVN_PRINTF(3, 4) LVN_CHECKED;
-/* Set a key of the recipe. line: of the file where it stands; 0: a default of the other program, or a preset. */
+/* Set a key of the recipe. line: of the file where it stands; 0: a default of the other program, or a key of the
+ * template. */
 enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line) LVN_CHECKED;
 /* config_fp16.c: does trainer.accelerator of the recipe name a GPU? */
 bool lvn_config_names_gpu(const struct lvn_config *cf);
@@ -80,14 +86,14 @@ bool lvn_config_names_gpu(const struct lvn_config *cf);
  * bf16-mixed, with a note. */
 enum lvn_status lvn_config_fp16(struct lvn_config *cf, const char *key, int line) LVN_CHECKED;
 
-/* config_nanogpt.c: the job of nanoGPT's file `path`; and the file as keys of the recipe. */
+/* config_nanogpt.c: the kind of recipe of nanoGPT's file `path`; and the file as keys of the recipe. */
 enum lvn_status lvn_config_nanogpt_job(struct lvn_config *cf, const char *path) LVN_CHECKED;
 enum lvn_status lvn_config_nanogpt(struct lvn_config *cf, const char *path) LVN_CHECKED;
 /* config_accelerate.c: accelerate's file `path` as keys of the recipe, machines and ranks. */
 enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path) LVN_CHECKED;
 
-/* config_questions.c: ask for the job, or take its default; and for all that is not given. */
-enum lvn_status lvn_config_ask_job(struct lvn_config *cf) LVN_CHECKED;
+/* config_questions.c: ask for the kind of recipe, or take its default; and for all that is not given. */
+enum lvn_status lvn_config_ask_kind(struct lvn_config *cf) LVN_CHECKED;
 enum lvn_status lvn_config_ask(struct lvn_config *cf) LVN_CHECKED;
 /* One sentence about 16-bit arithmetic on this machine's CPU. */
 const char *lvn_config_precision_text(void);

@@ -267,9 +267,9 @@ enum lvn_status lvn_config_nanogpt_job(struct lvn_config *cf, const char *path)
 {
     struct reading r = {.cf = cf};
     LVN_TRY(lvn_assignments_read(&cf->s->arena, path, &r.list, &r.n));
-    cf->job = !strncmp(value(&r, "init_from"), "gpt2", 4)         ? LVN_JOB_FINETUNE
-              : !strcmp(value(&r, "dataset"), "shakespeare_char") ? LVN_JOB_CHARS
-                                                                  : LVN_JOB_SCRATCH;
+    cf->kind = !strncmp(value(&r, "init_from"), "gpt2", 4)         ? LVN_RECIPE_FINETUNE
+               : !strcmp(value(&r, "dataset"), "shakespeare_char") ? LVN_RECIPE_CHARS
+                                                                   : LVN_RECIPE_SCRATCH;
     return LVN_OK;
 }
 

@@ -86,7 +86,7 @@ static enum lvn_status ask_number(const char *question, int64_t min, int64_t *n)
  * made later. */
 static bool is_missing(const struct lvn_config *cf, enum lvn_option_id id, const char *given)
 {
-    if (id != LVN_OPT_data_path || !lvn_job_kinds[cf->job].form || lvn_store_is_url(given)) return false;
+    if (id != LVN_OPT_data_path || !lvn_recipe_templates[cf->kind].form || lvn_store_is_url(given)) return false;
     const char *path = lvn_path_home(&cf->s->arena, given);
     bool downloads = *cf->s->data.url && !strcmp(given, cf->s->data.path);
     return path && !downloads && !lvn_path_exists(path);
@@ -116,7 +116,7 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
         if (!*line) return LVN_OK;
         if (is_missing(cf, id, line)) {
             fprintf(stderr, "There is no '%s'. Please answer with the path of a %s, or its address.\n", line,
-                    lvn_job_kinds[cf->job].form);
+                    lvn_recipe_templates[cf->kind].form);
             continue;
         }
         enum lvn_status status = check_name(cf, id, line);
@@ -129,14 +129,14 @@ static enum lvn_status ask_key(struct lvn_config *cf, enum lvn_option_id id, con
 
 /* --- the questions --- */
 
-enum lvn_status lvn_config_ask_job(struct lvn_config *cf)
+enum lvn_status lvn_config_ask_kind(struct lvn_config *cf)
 {
-    const char *texts[LVN_JOB_COUNT];
-    for (int i = 0; i < LVN_JOB_COUNT; i++) texts[i] = lvn_job_kinds[i].help;
-    /* Pressing Enter alone must lead to a recipe that runs: without token files the job whose text is downloaded. */
-    int n = cf->ask && !lvn_path_exists("data/openwebtext") ? LVN_JOB_CHARS : LVN_JOB_FINETUNE;
-    if (cf->ask) LVN_TRY(choose("What do you want to do?", lvn_job_words, texts, &n));
-    cf->job = (enum lvn_job)n;
+    const char *texts[LVN_RECIPE_COUNT];
+    for (int i = 0; i < LVN_RECIPE_COUNT; i++) texts[i] = lvn_recipe_templates[i].help;
+    /* Pressing Enter alone must lead to a recipe that runs: without token files the kind whose text is downloaded. */
+    int n = cf->ask && !lvn_path_exists("data/openwebtext") ? LVN_RECIPE_CHARS : LVN_RECIPE_FINETUNE;
+    if (cf->ask) LVN_TRY(choose("What do you want to do?", lvn_recipe_kind_words, texts, &n));
+    cf->kind = (enum lvn_recipe_kind)n;
     return LVN_OK;
 }
 
@@ -182,17 +182,17 @@ static enum lvn_status ask_location(struct lvn_config *cf)
                                         "a cluster with Slurm"};
     int n = (int)cf->location;
     if (!cf->ask) return LVN_OK;
-    if (!cf->has_location) LVN_TRY(choose("Where should it run?", lvn_job_location_words, texts, &n));
-    cf->location = (enum lvn_job_location)n;
-    if (cf->location == LVN_JOB_AT_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
-    if (cf->location == LVN_JOB_AT_SLURM && !cf->has_machines)
+    if (!cf->has_location) LVN_TRY(choose("Where should it run?", lvn_config_location_words, texts, &n));
+    cf->location = (enum lvn_config_location)n;
+    if (cf->location == LVN_CONFIG_AT_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
+    if (cf->location == LVN_CONFIG_AT_SLURM && !cf->has_machines)
         LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
-    if (cf->location != LVN_JOB_AT_HERE && !cf->has_per_machine)
+    if (cf->location != LVN_CONFIG_AT_HERE && !cf->has_per_machine)
         LVN_TRY(
             ask_number("How many ranks (processes) on each of them?\n(One uses all cores; one for each socket or NUMA "
                        "node can be faster.)",
                        1, &cf->per_machine));
-    if (cf->location == LVN_JOB_AT_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
+    if (cf->location == LVN_CONFIG_AT_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
     int64_t gib = cf->memory >> 30;
     LVN_TRY(ask_number("How much free memory does each of them have, in GiB?", 1, &gib));
     cf->memory = gib << 30;
@@ -202,20 +202,20 @@ static enum lvn_status ask_location(struct lvn_config *cf)
 enum lvn_status lvn_config_ask(struct lvn_config *cf)
 {
     char question[400];
-    const struct lvn_job_kind *job = &lvn_job_kinds[cf->job];
-    if (job->tunes)
+    const struct lvn_recipe_template *template = &lvn_recipe_templates[cf->kind];
+    if (template->tunes)
         LVN_TRY(ask_key(cf, LVN_OPT_model_init,
                         "Which model? A published one (`levin help model` lists them), or a folder."));
-    if (cf->job == LVN_JOB_SCRATCH)
+    if (cf->kind == LVN_RECIPE_SCRATCH)
         LVN_TRY(ask_key(cf, LVN_OPT_model_size, "Which size? (`levin help model` lists them)"));
-    LVN_TRY(ask_key(cf, LVN_OPT_data_path, job->data));
+    LVN_TRY(ask_key(cf, LVN_OPT_data_path, template->data));
     LVN_TRY(ask_location(cf));
     snprintf(question, sizeof question, "Which precision: 32-true, bf16-mixed or bf16-true?\n(%s)",
              lvn_config_precision_text());
-    if (cf->job != LVN_JOB_CHARS) LVN_TRY(ask_key(cf, LVN_OPT_trainer_precision, question));
+    if (cf->kind != LVN_RECIPE_CHARS) LVN_TRY(ask_key(cf, LVN_OPT_trainer_precision, question));
     LVN_TRY(ask_key(cf, LVN_OPT_trainer_batch_size, "How many sequences make a step, over all machines?"));
-    LVN_TRY(job->by_epochs ? ask_key(cf, LVN_OPT_trainer_max_epochs, "How many epochs?")
-                           : ask_key(cf, LVN_OPT_trainer_max_steps, "How many steps?"));
+    LVN_TRY(template->by_epochs ? ask_key(cf, LVN_OPT_trainer_max_epochs, "How many epochs?")
+                                : ask_key(cf, LVN_OPT_trainer_max_steps, "How many steps?"));
     LVN_TRY(ask_key(cf, LVN_OPT_optimizer_lr, "What is the peak learning rate?"));
     return LVN_OK;
 }

@@ -35,7 +35,7 @@ static const char *with_ending(struct lvn_config *cf, const char *recipe, const 
     return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)lvn_path_stem(recipe), recipe, ending);
 }
 
-/* RECIPE as given, or by the run's name, nanoGPT's file, or the job. */
+/* RECIPE as given, or by the run's name, nanoGPT's file, or the kind of recipe. */
 static enum lvn_status name_recipe(struct lvn_config *cf, struct lvn_config_paths *p)
 {
     struct lvn_arena *a = &cf->s->arena;
@@ -43,7 +43,7 @@ static enum lvn_status name_recipe(struct lvn_config *cf, struct lvn_config_path
     bool named = lvn_settings_given(cf->s, LVN_OPT_name);
     const char *name = named      ? cf->s->name
                        : *nanogpt ? lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(nanogpt), nanogpt)
-                                  : lvn_job_words[cf->job];
+                                  : lvn_recipe_kind_words[cf->kind];
     if (!name) return LVN_MEMORY;
     p->recipe = cf->c->n_operands ? cf->c->operand[0] : lvn_arena_printf(a, "%s.yaml", name);
     if (!p->recipe) return LVN_MEMORY;
@@ -62,13 +62,13 @@ enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths 
     LVN_TRY(name_recipe(cf, p));
     const char *recipe = lvn_word_quoted(a, p->recipe); /* a shell reads p->launch */
     if (!recipe) return LVN_MEMORY;
-    if (cf->location == LVN_JOB_AT_HOSTS) {
+    if (cf->location == LVN_CONFIG_AT_HOSTS) {
         const char *hosts = cf->hostfile;
         if (!hosts) hosts = p->hosts = with_ending(cf, p->recipe, "hosts");
         if (hosts) hosts = lvn_word_quoted(a, hosts);
         if (!hosts) return LVN_MEMORY;
         p->launch = lvn_arena_printf(a, "levin launch --hostfile %s -n %" PRId64 " -- train %s", hosts, ranks, recipe);
-    } else if (cf->location == LVN_JOB_AT_SLURM) {
+    } else if (cf->location == LVN_CONFIG_AT_SLURM) {
         const char *script = with_ending(cf, p->recipe, "sbatch");
         if (script) script = lvn_word_quoted(a, script);
         if (!script) return LVN_MEMORY;
@@ -105,15 +105,15 @@ void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t)
 
 static void add_head(const struct lvn_config *cf, const struct lvn_config_paths *p, struct lvn_text *t)
 {
-    const struct lvn_job_kind *job = &lvn_job_kinds[cf->job];
+    const struct lvn_recipe_template *template = &lvn_recipe_templates[cf->kind];
     char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
     char launch[3000], generate[3000], sources[1000]; /* a newline would end the comment */
-    lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", job->title,
+    lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", template->title,
                     *cf->sources ? ", from " : "", lvn_redacted(sources, sizeof sources, cf->sources));
     const char *run = *cf->s->run_dir ? cf->s->run_dir : lvn_arena_printf(&cf->s->arena, "runs/%s", cf->s->name);
     if (run) run = lvn_word_quoted(&cf->s->arena, run);
-    lvn_text_printf(t, "#     %s\n#     levin %s %s%s\n#\n", lvn_redacted(launch, sizeof launch, p->launch), job->use,
-                    lvn_redacted(generate, sizeof generate, run ? run : "RUN"), job->use_option);
+    lvn_text_printf(t, "#     %s\n#     levin %s %s%s\n#\n", lvn_redacted(launch, sizeof launch, p->launch),
+                    template->use, lvn_redacted(generate, sizeof generate, run ? run : "RUN"), template->use_option);
     lvn_text_add(t,
                  "# `levin help KEY` explains a key, `levin plan` shows memory and arithmetic before anything runs.\n");
     if (cf->planned)
@@ -141,11 +141,13 @@ static void add_remark(const struct lvn_config *cf, int id, struct lvn_text *t)
     if (id == LVN_OPT_trainer_batch_size && ranks > 1)
         snprintf(text, sizeof text, "%" PRId64 " ranks: about %" PRId64 " on each", ranks,
                  cf->s->trainer.batch_size / ranks);
-    if (id == LVN_OPT_optimizer_lr && !origin->line && (cf->job == LVN_JOB_FINETUNE || cf->job == LVN_JOB_CLASSIFY))
+    if (id == LVN_OPT_optimizer_lr && !origin->line &&
+        (cf->kind == LVN_RECIPE_FINETUNE || cf->kind == LVN_RECIPE_CLASSIFY))
         snprintf(text, sizeof text, "rates for training from scratch (6e-4) destroy what the model knows");
-    if (id == LVN_OPT_data_path && cf->job != LVN_JOB_CHARS && !lvn_path_exists(cf->s->data.path))
+    if (id == LVN_OPT_data_path && cf->kind != LVN_RECIPE_CHARS && !lvn_path_exists(cf->s->data.path))
         snprintf(text, sizeof text, "%s",
-                 lvn_job_kinds[cf->job].form ? "does not exist yet" : "not there yet: see `levin help prepare`");
+                 lvn_recipe_templates[cf->kind].form ? "does not exist yet"
+                                                     : "not there yet: see `levin help prepare`");
     if (*text) add_comment(t, "  # ", text);
     if (origin->source == LVN_SOURCE_RECIPE && origin->line)
         lvn_text_printf(t, "  # from %s:%d\n", lvn_redacted(text, sizeof text, origin->where), origin->line);
