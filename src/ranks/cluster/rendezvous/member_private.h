@@ -14,6 +14,17 @@ struct lvn_fact_group {
     char *key, *value, *ranks;
 };
 
+/* The states of a member, by the flags of the struct:
+ *
+ *   state       flags                begins with                                       ends with
+ *   connecting  none                 lvn_member_open(): HELLO is sent                  WELCOME, or REFUSE (`refusal`)
+ *   joined      welcomed             WELCOME                                           START: all ranks have joined
+ *   running     started              START                                             lvn_member_close(), or a fault
+ *   closing     sent_bye             lvn_member_close(): BYE is sent                   END: all ranks have sent BYE
+ *   ended       ended                END
+ *   faulty      faulty               LOST, or the server does not answer: the callback ends the process (delivering)
+ *   failed      failed_here          lvn_member_fail(): FAIL is sent, and the callback is not called
+ */
 struct lvn_member {
     int rank, size;
     int server_rank;      /* rank that runs the server: 0; -1: levin launch runs it */

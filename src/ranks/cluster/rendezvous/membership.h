@@ -9,7 +9,12 @@
 #include "base/status.h"
 #include "base/text.h"
 
-enum lvn_peer_state { LVN_PEER_ABSENT, LVN_PEER_HERE, LVN_PEER_DONE, LVN_PEER_LOST };
+enum lvn_peer_state {
+    LVN_PEER_ABSENT, /* it has not joined */
+    LVN_PEER_HERE,   /* it has joined, and sends heartbeats */
+    LVN_PEER_DONE,   /* it has signed off */
+    LVN_PEER_LOST,   /* its connection closed without a sign-off, or it has sent nothing for too long */
+};
 
 struct lvn_peer {
     int rank;
