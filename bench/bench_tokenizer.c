@@ -13,7 +13,7 @@
 #include "host/machine.h"
 #include "tokenizers/decoder.h"
 #include "tokenizers/encoder.h"
-#include "tokenizers/parallel.h"
+#include "tokenizers/encoders.h"
 
 static double now(void)
 {

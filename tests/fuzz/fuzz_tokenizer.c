@@ -12,7 +12,7 @@
 #include "tokenizers/decoder.h"
 #include "tokenizers/encoder.h"
 #include "tokenizers/load.h"
-#include "tokenizers/parallel.h"
+#include "tokenizers/encoders.h"
 #include "tokenizers/unicode/unicode.h"
 #include "tokenizers/unigram.h"
 #include "tokenizers/wordpiece.h"

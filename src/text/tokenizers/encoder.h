@@ -1,4 +1,4 @@
-/* encoder.h - text to token ids. Who reads text (data/codec.h, texts/corpus.h, parallel.h) makes one for each thread.
+/* encoder.h - text to token ids. Readers of text (data/codec.h, texts/corpus.h, encoders.h) make one for each thread.
  *
  * Added tokens are extracted from the text, the rest is normalized, split into pieces and encoded by the model. Left
  * out: the tokens that a post-processor adds (post_processor.h). */

@@ -1,5 +1,5 @@
 /* test_tokenizer.c - covers: src/text/tokenizers/encoder.c src/text/tokenizers/tokenizer.c
- * src/text/tokenizers/decoder.c src/text/tokenizers/parallel.c src/text/tokenizers/bpe.c
+ * src/text/tokenizers/decoder.c src/text/tokenizers/encoders.c src/text/tokenizers/bpe.c
  *
  * Ids against those of the reference implementations, round trips, long words, and damaged files.
  *
@@ -18,7 +18,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "formats/json.h"
-#include "tokenizers/parallel.h"
+#include "tokenizers/encoders.h"
 #include "unit/io_test.h"
 #include "unit/token_cases.h"
 

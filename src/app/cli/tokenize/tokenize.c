@@ -14,7 +14,7 @@
 #include "host/machine.h"
 #include "tokenizers/decoder.h"
 #include "tokenizers/encoder.h"
-#include "tokenizers/parallel.h"
+#include "tokenizers/encoders.h"
 
 enum { CHUNK_BYTES = 32 << 20 };
 

@@ -16,7 +16,7 @@
 #include "data/prepare/text_write.h"
 #include "data/prepare/token_shards.h"
 #include "data/texts/corpus_pipeline.h"
-#include "tokenizers/parallel.h"
+#include "tokenizers/encoders.h"
 #include "tokenizers/post_processor.h"
 
 struct preparation {

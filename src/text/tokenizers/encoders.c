@@ -1,5 +1,5 @@
-/* parallel.c - see parallel.h. Threads take slices from a shared counter. */
-#include "tokenizers/parallel.h"
+/* encoders.c - see encoders.h. Threads take slices from a shared counter. */
+#include "tokenizers/encoders.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* parallel.h - encodes one long text with several threads. Called by `levin tokenize` and text_prepare.c.
+/* encoders.h - encodes one long text with several threads. Called by `levin tokenize` and text_prepare.c.
  *
  * The text is cut into slices at positions that no piece crosses, the same ones for any number of threads; slice[i] has
  * the ids of slice i, in order. */
-#ifndef LVN_PARALLEL_H
-#define LVN_PARALLEL_H
+#ifndef LVN_ENCODERS_H
+#define LVN_ENCODERS_H
 
 #include "tokenizers/encoder.h"
 
