@@ -1,5 +1,5 @@
 /* node_agent_attempt.c - one attempt on a node other than node 0: starts `levin ranks --part` with this node's command,
- * and forwards between it and node 0: orders and signals to it, output in frames back (ranks_relay.h). node_agent.c
+ * and forwards between it and node 0: request and signals to it, output in frames back (ranks_relay.h). node_agent.c
  * calls it.
  *
  * A signal is not forwarded to the ranks: it requests that node 0 stop the whole job, which then signals all ranks. A

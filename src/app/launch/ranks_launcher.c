@@ -3,8 +3,8 @@
  * launch.
  *
  * Ranks of this machine are its children. On each other host the remote shell starts another levin ranks (--part). From
- * standard input that one reads its order (which ranks, command, variables), then the numbers of signals to forward, so
- * that no secret is on a command line. End of file there terminates its ranks, so nothing outlives a launcher that
+ * standard input that one reads its request (which ranks, command, variables), then the numbers of signals to forward,
+ * so that no secret is on a command line. End of file there terminates its ranks, so nothing outlives a launcher that
  * died. If a node's own launcher has joined levin launch (nodes.h), a relay (ranks_relay.h) over its connection
  * replaces the remote shell. When the first rank fails, the others may exit within some seconds, then they are
  * terminated; the code of the first is that of this program. */
@@ -26,8 +26,8 @@
 #include "cluster/rendezvous/endpoints.h"
 #include "cluster/rendezvous/local_ranks.h"
 #include "launch/launch.h"
-#include "launch/ranks_order.h"
 #include "launch/ranks_relay.h"
+#include "launch/ranks_request.h"
 
 extern char **environ;
 
@@ -268,46 +268,46 @@ static void catch_signals(void)
 
 /* --- ranks of this machine --- */
 
-static enum lvn_status start_here(struct ranks *ranks, const struct lvn_ranks_order *order)
+static enum lvn_status start_here(struct ranks *ranks, const struct lvn_ranks_request *request)
 {
-    for (int i = 0; i < order->n; i++) {
+    for (int i = 0; i < request->n; i++) {
         struct lvn_words env = {.arena = ranks->arena};
-        lvn_words_add(&env, "LEVIN_RANK=%d", order->first + i);
-        lvn_words_add(&env, "LEVIN_SIZE=%d", order->size);
+        lvn_words_add(&env, "LEVIN_RANK=%d", request->first + i);
+        lvn_words_add(&env, "LEVIN_SIZE=%d", request->size);
         lvn_words_add(&env, "LEVIN_LOCAL_RANK=%d", i);
-        lvn_words_add(&env, "LEVIN_LOCAL_SIZE=%d", order->n);
-        lvn_words_add(&env, "LEVIN_NODE=%d", order->node);
-        lvn_words_add(&env, "LEVIN_NODES=%d", order->nodes);
-        for (int k = 0; k < order->variables.n; k++) lvn_words_add(&env, "%s", order->variables.word[k]);
+        lvn_words_add(&env, "LEVIN_LOCAL_SIZE=%d", request->n);
+        lvn_words_add(&env, "LEVIN_NODE=%d", request->node);
+        lvn_words_add(&env, "LEVIN_NODES=%d", request->nodes);
+        for (int k = 0; k < request->variables.n; k++) lvn_words_add(&env, "%s", request->variables.word[k]);
         LVN_TRY(lvn_words_status(&env));
-        LVN_TRY(add_child(ranks, order->first + i, 0, order->command.word, env.word));
+        LVN_TRY(add_child(ranks, request->first + i, 0, request->command.word, env.word));
     }
     return LVN_OK;
 }
 
-static enum lvn_status start_on_host(struct ranks *ranks, const struct lvn_ranks_order *order, const char *ssh,
+static enum lvn_status start_on_host(struct ranks *ranks, const struct lvn_ranks_request *request, const char *ssh,
                                      const char *host)
 {
     struct lvn_words words = {.arena = ranks->arena};
     LVN_TRY(lvn_launch_add_remote_shell(&words, ssh, host));
-    const char *program = lvn_word_quoted(ranks->arena, order->command.word[0]); /* a shell reads this word */
+    const char *program = lvn_word_quoted(ranks->arena, request->command.word[0]); /* a shell reads this word */
     if (!program) return LVN_MEMORY;
     lvn_words_add(&words, "%s ranks --part", program);
     LVN_TRY(lvn_words_status(&words));
     LVN_TRY(add_child(ranks, -1, 0, words.word, environ));
-    return lvn_ranks_order_send(ranks->child[ranks->n - 1].control, order);
+    return lvn_ranks_request_send(ranks->child[ranks->n - 1].control, request);
 }
 
-static enum lvn_status start_on_node(struct ranks *ranks, const struct lvn_ranks_order *order, int connection)
+static enum lvn_status start_on_node(struct ranks *ranks, const struct lvn_ranks_request *request, int connection)
 {
     struct lvn_words words = {.arena = ranks->arena};
-    lvn_words_add(&words, "%s", order->command.word[0]);
+    lvn_words_add(&words, "%s", request->command.word[0]);
     lvn_words_add(&words, "ranks");
     lvn_words_add(&words, "--relay=%d", connection);
     LVN_TRY(lvn_words_status(&words));
     LVN_TRY(add_child(ranks, -1, connection, words.word, environ));
     close(connection); /* the relay keeps it open */
-    return lvn_ranks_order_send(ranks->child[ranks->n - 1].control, order);
+    return lvn_ranks_request_send(ranks->child[ranks->n - 1].control, request);
 }
 
 /* --- the command --- */
@@ -328,54 +328,55 @@ static int connection_of(const char *host)
 }
 
 /* Without --part: start the ranks of all hosts ("node1:2,node2:2"). */
-static enum lvn_status start_all(struct ranks *ranks, struct lvn_ranks_order *order, const char *hosts, const char *ssh)
+static enum lvn_status start_all(struct ranks *ranks, struct lvn_ranks_request *request, const char *hosts,
+                                 const char *ssh)
 {
     char *rest = NULL, *list = lvn_arena_strdup(ranks->arena, hosts);
     struct part *part;
     int children = 0;
-    order->nodes = 1;
-    for (const char *p = hosts; *p; p++) order->nodes += *p == ',';
-    part = lvn_arena_alloc(ranks->arena, sizeof *part * (size_t)order->nodes);
+    request->nodes = 1;
+    for (const char *p = hosts; *p; p++) request->nodes += *p == ',';
+    part = lvn_arena_alloc(ranks->arena, sizeof *part * (size_t)request->nodes);
     if (!list || !part) return LVN_MEMORY;
-    for (int i = 0; i < order->nodes; i++) {
+    for (int i = 0; i < request->nodes; i++) {
         char *host = strtok_r(i ? NULL : list, ",", &rest), *colon = host ? strrchr(host, ':') : NULL, *end = NULL;
         long n = colon ? strtol(colon + 1, &end, 10) : 0;
-        LVN_CHECK(colon && !*end && n > 0 && n <= 65536 && order->size + n <= 1 << 20, ARG,
+        LVN_CHECK(colon && !*end && n > 0 && n <= 65536 && request->size + n <= 1 << 20, ARG,
                   "--hosts must be a name with a number of ranks for each host, as in node1:2,node2:2, not '%s'",
                   hosts);
         *colon = '\0';
         part[i] = (struct part){.host = host, .n = (int)n, .connection = connection_of(host)};
         part[i].here = *host != '@' && lvn_launch_is_this_host(host);
         LVN_CHECK(*host != '@' || part[i].connection, ARG, "--hosts contains '%s', which is not a connection", host);
-        order->size += part[i].n;
+        request->size += part[i].n;
         children += part[i].here ? part[i].n : 1;
     }
-    LVN_TRY(lvn_allow_files(order->size, PIPES * children));
-    ranks->child = lvn_arena_alloc(ranks->arena, sizeof *ranks->child * (size_t)order->size);
+    LVN_TRY(lvn_allow_files(request->size, PIPES * children));
+    ranks->child = lvn_arena_alloc(ranks->arena, sizeof *ranks->child * (size_t)request->size);
     if (!ranks->child) return LVN_MEMORY;
-    for (order->node = 0; order->node < order->nodes; order->first += order->n, order->node++) {
-        order->n = part[order->node].n;
-        if (part[order->node].here)
-            LVN_TRY(start_here(ranks, order));
-        else if (part[order->node].connection)
-            LVN_TRY(start_on_node(ranks, order, part[order->node].connection));
+    for (request->node = 0; request->node < request->nodes; request->first += request->n, request->node++) {
+        request->n = part[request->node].n;
+        if (part[request->node].here)
+            LVN_TRY(start_here(ranks, request));
+        else if (part[request->node].connection)
+            LVN_TRY(start_on_node(ranks, request, part[request->node].connection));
         else
-            LVN_TRY(start_on_host(ranks, order, ssh, part[order->node].host));
+            LVN_TRY(start_on_host(ranks, request, ssh, part[request->node].host));
     }
     return LVN_OK;
 }
 
-/* With --part: start the ranks of this host according to the order on standard input; a command given here replaces the
- * order's. */
-static enum lvn_status start_part(struct ranks *ranks, struct lvn_ranks_order *order)
+/* With --part: start the ranks of this host according to the request on standard input; a command given here replaces
+ * the request's. */
+static enum lvn_status start_part(struct ranks *ranks, struct lvn_ranks_request *request)
 {
-    const bool own = order->command.n > 1;
-    LVN_TRY(lvn_ranks_order_read(ranks->arena, order));
+    const bool own = request->command.n > 1;
+    LVN_TRY(lvn_ranks_request_read(ranks->arena, request));
     ranks->remote_controlled = true;
     ranks->kills_at_end = own;
-    LVN_TRY(lvn_allow_files(order->n, PIPES * order->n));
-    ranks->child = lvn_arena_alloc(ranks->arena, sizeof *ranks->child * (size_t)order->n);
-    return ranks->child ? start_here(ranks, order) : LVN_MEMORY;
+    LVN_TRY(lvn_allow_files(request->n, PIPES * request->n));
+    ranks->child = lvn_arena_alloc(ranks->arena, sizeof *ranks->child * (size_t)request->n);
+    return ranks->child ? start_here(ranks, request) : LVN_MEMORY;
 }
 
 /* --call: fails if this host cannot connect to `address`. */
@@ -392,7 +393,7 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
 {
     struct lvn_arena *arena = &c->settings.arena;
     struct ranks ranks = {.arena = arena};
-    struct lvn_ranks_order order = {.command = {.arena = arena}, .variables = {.arena = arena}};
+    struct lvn_ranks_request request = {.command = {.arena = arena}, .variables = {.arena = arena}};
     const char *hosts = c->flag[LVN_FLAG_ranks_hosts].t, *address = c->flag[LVN_FLAG_ranks_call].t;
     const bool part = lvn_cli_on(c, LVN_FLAG_ranks_part);
     char self[4096];
@@ -405,20 +406,20 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
               "levin ranks requires hosts and a command, as `levin launch --dry-run` shows; use levin launch");
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
-    lvn_words_add(&order.command, "%s", self);
-    for (int i = 0; i < c->n_rest; i++) lvn_words_add(&order.command, "%s", c->rest[i]);
-    if (!part) lvn_ranks_order_add_environment(&order);
+    lvn_words_add(&request.command, "%s", self);
+    for (int i = 0; i < c->n_rest; i++) lvn_words_add(&request.command, "%s", c->rest[i]);
+    if (!part) lvn_ranks_request_add_environment(&request);
     unsetenv("LEVIN_LAUNCH"); /* this process is not a rank, and must not report its exit code as one (main.c) */
-    LVN_TRY(lvn_words_status(&order.command));
-    LVN_TRY(lvn_words_status(&order.variables));
+    LVN_TRY(lvn_words_status(&request.command));
+    LVN_TRY(lvn_words_status(&request.variables));
     catch_signals();
     enum lvn_status status =
-        part ? start_part(&ranks, &order) : start_all(&ranks, &order, hosts, c->flag[LVN_FLAG_ranks_ssh].t);
+        part ? start_part(&ranks, &request) : start_all(&ranks, &request, hosts, c->flag[LVN_FLAG_ranks_ssh].t);
     if (status) ranks.signals_sent = 1; /* KILL immediately */
     if (status) terminate(&ranks);
     LVN_TRY(status);
-    ranks.rendezvous = lvn_ranks_order_variable(&order, "LEVIN_RENDEZVOUS=");
-    ranks.token = lvn_ranks_order_variable(&order, "LEVIN_RENDEZVOUS_TOKEN=");
+    ranks.rendezvous = lvn_ranks_request_variable(&request, "LEVIN_RENDEZVOUS=");
+    ranks.token = lvn_ranks_request_variable(&request, "LEVIN_RENDEZVOUS_TOKEN=");
     LVN_TRY(watch(&ranks));
     c->code = ranks.code;
     return LVN_OK;

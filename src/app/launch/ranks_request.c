@@ -1,6 +1,6 @@
-/* ranks_order.c - the order as bytes: words, each followed by a NUL. First the numbers, then the folder, the variables,
- * an empty word, and the words of the command without the program. */
-#include "launch/ranks_order.h"
+/* ranks_request.c - a request as bytes: words, each followed by a NUL. First the numbers, then the folder, the
+ * variables, an empty word, and the words of the command without the program. */
+#include "launch/ranks_request.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "launch/launch.h"
 
-enum { ORDER_BYTES = 16 << 20 }; /* maximum size of an order */
+enum { REQUEST_BYTES = 16 << 20 }; /* maximum size of a request */
 
 extern char **environ;
 
@@ -20,38 +20,38 @@ static void add_word(struct lvn_text *t, const char *word)
     lvn_text_add_bytes(t, word, (int64_t)strlen(word) + 1);
 }
 
-enum lvn_status lvn_ranks_order_send(int fd, const struct lvn_ranks_order *order)
+enum lvn_status lvn_ranks_request_send(int fd, const struct lvn_ranks_request *request)
 {
     LVN_LOCAL_TEXT(t);
     char numbers[100], folder[4096];
     if (!getcwd(folder, sizeof folder)) snprintf(folder, sizeof folder, "/");
-    snprintf(numbers, sizeof numbers, "%d %d %d %d %d %d", order->first, order->n, order->size, order->node,
-             order->nodes, order->command.n - 1);
+    snprintf(numbers, sizeof numbers, "%d %d %d %d %d %d", request->first, request->n, request->size, request->node,
+             request->nodes, request->command.n - 1);
     add_word(&t, numbers);
     add_word(&t, folder);
-    for (int i = 0; i < order->variables.n; i++)
-        if (lvn_launch_exports(order->variables.word[i])) add_word(&t, order->variables.word[i]);
+    for (int i = 0; i < request->variables.n; i++)
+        if (lvn_launch_exports(request->variables.word[i])) add_word(&t, request->variables.word[i]);
     add_word(&t, "");
-    for (int i = 1; i < order->command.n; i++) add_word(&t, order->command.word[i]);
+    for (int i = 1; i < request->command.n; i++) add_word(&t, request->command.word[i]);
     bool sent = lvn_text_string(&t) && lvn_fd_write(fd, t.p, t.n);
     LVN_CHECK(sent || errno == EPIPE, IO, "cannot send its part of the run to a host: %s", strerror(errno));
     return LVN_OK;
 }
 
-void lvn_ranks_order_add_environment(struct lvn_ranks_order *order)
+void lvn_ranks_request_add_environment(struct lvn_ranks_request *request)
 {
-    for (char **e = environ; *e; e++) lvn_words_add(&order->variables, "%s", *e);
+    for (char **e = environ; *e; e++) lvn_words_add(&request->variables, "%s", *e);
 }
 
-const char *lvn_ranks_order_variable(const struct lvn_ranks_order *order, const char *name)
+const char *lvn_ranks_request_variable(const struct lvn_ranks_request *request, const char *name)
 {
     const size_t n = strlen(name);
-    for (int i = 0; i < order->variables.n; i++)
-        if (!strncmp(order->variables.word[i], name, n)) return order->variables.word[i] + n;
+    for (int i = 0; i < request->variables.n; i++)
+        if (!strncmp(request->variables.word[i], name, n)) return request->variables.word[i] + n;
     return NULL;
 }
 
-/* The next word of standard input. Read byte by byte, because the bytes after the order are signals. */
+/* The next word of standard input. Read byte by byte, because the bytes after the request are signals. */
 static enum lvn_status next_word(struct lvn_arena *a, int64_t *bytes_left, char **word)
 {
     LVN_LOCAL_TEXT(t);
@@ -76,17 +76,17 @@ static bool is_of_launcher(const char *variable)
     return false;
 }
 
-enum lvn_status lvn_ranks_order_read(struct lvn_arena *a, struct lvn_ranks_order *order)
+enum lvn_status lvn_ranks_request_read(struct lvn_arena *a, struct lvn_ranks_request *request)
 {
-    int64_t bytes_left = ORDER_BYTES;
+    int64_t bytes_left = REQUEST_BYTES;
     int words;
-    const bool own = order->command.n > 1;
+    const bool own = request->command.n > 1;
     char *word;
     LVN_TRY(next_word(a, &bytes_left, &word));
-    LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &order->first, &order->n, &order->size, &order->node, &order->nodes,
-                     &words) == 6 &&
-                  order->n > 0 && order->first >= 0 && order->size <= 1 << 20 &&
-                  order->n <= order->size - order->first && words > 0,
+    LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &request->first, &request->n, &request->size, &request->node,
+                     &request->nodes, &words) == 6 &&
+                  request->n > 0 && request->first >= 0 && request->size <= 1 << 20 &&
+                  request->n <= request->size - request->first && words > 0,
               ARG, "`levin ranks --part` read '%.80s' from standard input, which does not describe a part of a run",
               word);
     LVN_TRY(next_word(a, &bytes_left, &word));
@@ -95,12 +95,12 @@ enum lvn_status lvn_ranks_order_read(struct lvn_arena *a, struct lvn_ranks_order
     for (;;) {
         LVN_TRY(next_word(a, &bytes_left, &word));
         if (!*word) break;
-        if (!own || is_of_launcher(word)) lvn_words_add(&order->variables, "%s", word);
+        if (!own || is_of_launcher(word)) lvn_words_add(&request->variables, "%s", word);
     }
-    lvn_ranks_order_add_environment(order);
+    lvn_ranks_request_add_environment(request);
     for (int i = 0; i < words; i++) {
         LVN_TRY(next_word(a, &bytes_left, &word));
-        if (!own) lvn_words_add(&order->command, "%s", word);
+        if (!own) lvn_words_add(&request->command, "%s", word);
     }
-    return lvn_words_status(&order->command);
+    return lvn_words_status(&request->command);
 }
