@@ -452,41 +452,28 @@ static enum lvn_status eval_binary(struct lvn_tpl_run *r, const struct lvn_tpl_n
     return lvn_tpl_binary(r, (enum lvn_tpl_operator)e->op, &x, &y, out);
 }
 
-static enum lvn_status eval_kind(struct lvn_tpl_run *r, const struct lvn_tpl_node *e, struct lvn_tpl_scope *s,
+static enum lvn_status eval_const(struct lvn_tpl_run *r, const struct lvn_tpl_node *e, struct lvn_tpl_scope *s,
+                                  struct lvn_tpl_value *out)
+{
+    (void)r, (void)s;
+    *out = e->v;
+    return LVN_OK;
+}
+
+static enum lvn_status eval_name(struct lvn_tpl_run *r, const struct lvn_tpl_node *e, struct lvn_tpl_scope *s,
                                  struct lvn_tpl_value *out)
 {
-    switch (e->kind) {
-    case LVN_NODE_CONST:
-        *out = e->v;
-        return LVN_OK;
-    case LVN_NODE_NAME:
-        return look_up(r, s, e->name, out);
-    case LVN_NODE_LIST:
-        return eval_list(r, e, s, out);
-    case LVN_NODE_DICT:
-        return eval_dict(r, e, s, out);
-    case LVN_NODE_ATTR:
-        return eval_attribute(r, e, s, out);
-    case LVN_NODE_ITEM:
-        return eval_item(r, e, s, out);
-    case LVN_NODE_CALL:
-        return eval_call(r, e, s, out);
-    case LVN_NODE_FILTER:
-        return eval_filter(r, e, s, out);
-    case LVN_NODE_TEST:
-        return eval_test(r, e, s, out);
-    case LVN_NODE_NEGATE:
-        return eval_negate(r, e, s, out);
-    case LVN_NODE_BINARY:
-        return eval_binary(r, e, s, out);
-    case LVN_NODE_COMPARE:
-        return eval_compare(r, e, s, out);
-    case LVN_NODE_IF_ELSE:
-        return eval_if_else(r, e, s, out);
-    default:
-        return eval_logic(r, e, s, out);
-    }
+    return look_up(r, s, e->name, out);
 }
+
+static enum lvn_status (*const evaluators[])(struct lvn_tpl_run *r, const struct lvn_tpl_node *e,
+                                             struct lvn_tpl_scope *s, struct lvn_tpl_value *out) = {
+    [LVN_NODE_CONST] = eval_const,     [LVN_NODE_NAME] = eval_name,      [LVN_NODE_LIST] = eval_list,
+    [LVN_NODE_DICT] = eval_dict,       [LVN_NODE_ATTR] = eval_attribute, [LVN_NODE_ITEM] = eval_item,
+    [LVN_NODE_CALL] = eval_call,       [LVN_NODE_FILTER] = eval_filter,  [LVN_NODE_TEST] = eval_test,
+    [LVN_NODE_NEGATE] = eval_negate,   [LVN_NODE_BINARY] = eval_binary,  [LVN_NODE_COMPARE] = eval_compare,
+    [LVN_NODE_IF_ELSE] = eval_if_else, [LVN_NODE_NOT] = eval_logic,      [LVN_NODE_AND] = eval_logic,
+    [LVN_NODE_OR] = eval_logic};
 
 static enum lvn_status eval(struct lvn_tpl_run *r, const struct lvn_tpl_node *e, struct lvn_tpl_scope *s,
                             struct lvn_tpl_value *out)
@@ -494,7 +481,7 @@ static enum lvn_status eval(struct lvn_tpl_run *r, const struct lvn_tpl_node *e,
     r->line = e->line;
     LVN_TRY(lvn_tpl_work(r, 1));
     if (++r->depth > MAX_DEPTH) LVN_TPL_FAIL(r, UNSUPPORTED, "the template nests more than %d levels", MAX_DEPTH);
-    LVN_TRY(eval_kind(r, e, s, out));
+    LVN_TRY(evaluators[e->kind](r, e, s, out));
     r->depth--;
     return LVN_OK;
 }
