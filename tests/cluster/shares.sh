@@ -57,14 +57,12 @@ near plain rows-bf16 8e-3
 # --- resuming keeps the shares, and drops those of another number of ranks ---
 arguments resumed "${sizes[@]}" "${mode[@]}" --trainer.shares=9,3
 code 0 ranks "$mpi" 2 "$LEVIN" "${all[@]}"
-longer=("${sizes[@]/max_steps=5/max_steps=8}" "${mode[@]}" --resume)
-code 0 train one "${longer[@]}"
-over "$mpi" 2 resumed "${longer[@]}"
+code 0 train one "${sizes[@]/max_steps=5/max_steps=8}" "${mode[@]}" --resume
+code 0 ranks "$mpi" 2 "$LEVIN" train --resume resumed --trainer.max_steps=8
 shares resumed 9,3
 same_weights one resumed
-longer=("${sizes[@]/max_steps=5/max_steps=11}" "${mode[@]}" --resume)
-code 0 train one "${longer[@]}"
-over "$mpi" 3 resumed "${longer[@]}"
+code 0 train one "${sizes[@]/max_steps=5/max_steps=11}" "${mode[@]}" --resume
+code 0 ranks "$mpi" 3 "$LEVIN" train --resume resumed --trainer.max_steps=11
 has "trainer.shares is 9,3, for 2 ranks, but there are now 3; they compute equal parts" err
 has '  shares: ""' resumed/settings.yaml
 same_weights one resumed

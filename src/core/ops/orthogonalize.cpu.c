@@ -66,7 +66,7 @@ static bool rounds(const struct matrix *z, const struct lvn_call *call)
 {
     struct lvn_gemm gram = gram_of(z, NULL, NULL), x = product_x(z, NULL, NULL, NULL);
     set_type(&gram, true), set_type(&x, true);
-    return call->product_dtype == LVN_BF16 && LVN_ISA_NAME(lvn_gemm).rounds(&gram) && LVN_ISA_NAME(lvn_gemm).rounds(&x);
+    return call->matmul_dtype == LVN_BF16 && LVN_ISA_NAME(lvn_gemm).rounds(&gram) && LVN_ISA_NAME(lvn_gemm).rounds(&x);
 }
 
 static int64_t thread_bytes(const struct matrix *z, const struct lvn_call *call)

@@ -27,7 +27,7 @@ enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimize
 /* device: determines which parameters are rounded if s->round is set. UNSUPPORTED: it has no kernel for an instruction.
  */
 enum lvn_status lvn_pass_data_parallel(struct lvn_program *p, const struct lvn_sharding *s,
-                                 const struct lvn_device *device) LVN_CHECKED;
+                                       const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_shard_checksums(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */

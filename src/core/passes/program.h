@@ -164,7 +164,7 @@ struct lvn_program {
     struct levin_graph *graph;
     enum lvn_dtype real;
     enum lvn_dtype weights;   /* of parameters; set by precision */
-    enum lvn_dtype products;  /* see lvn_instr.product_dtype; set by precision, for instructions of later passes */
+    enum lvn_dtype products;  /* see lvn_instr.matmul_dtype; set by precision, for instructions of later passes */
     enum lvn_dtype gradients; /* of parameters' gradients: `weights`, or `real` above LVN_BF16_PARTIAL_SUMS_MAX sums */
     struct lvn_value *values;
     int n_values;

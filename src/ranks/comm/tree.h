@@ -1,6 +1,6 @@
 /* tree.h - sums in a fixed order: the binary tree in which numbered leaves are added. Reductions of gradients
- * (engine/collective_runner.c) create one for each division of the batch, and each engine has one; lvn_comm_tree_reduce() of
- * comm.h adds in its order. Messages are the subject of exchange.h.
+ * (engine/collective_runner.c) create one for each division of the batch, and each engine has one;
+ * lvn_comm_tree_reduce() of comm.h adds in its order. Messages are the subject of exchange.h.
  *
  * Leaves 0..n-1 (micro-batches of the global batch) are added in one binary tree: the node over [lo, hi) is the sum of
  * [lo, lo + h) and [lo + h, hi), h the largest power of two below hi - lo. Rank i has leaves [leaf[i], leaf[i + 1])

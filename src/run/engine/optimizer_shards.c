@@ -87,9 +87,10 @@ void lvn_optimizer_shards_release(struct lvn_optimizer_shards *shards)
 
 /* --- loading --- */
 
-enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                const struct lvn_param *p, const struct lvn_desc *shape,
-                                const struct lvn_safetensor **out)
+/* Find the tensor named `prefix` + the parameter's name; it must have this shape. */
+static enum lvn_status find_stored(const struct lvn_safetensors *file, const char *path, const char *prefix,
+                                   const struct lvn_param *p, const struct lvn_desc *shape,
+                                   const struct lvn_safetensor **out)
 {
     char name[LVN_NAME_TEXT + 64];
     snprintf(name, sizeof name, "%s%s", prefix, p->name);
@@ -111,11 +112,11 @@ static enum lvn_status stored_values(const struct lvn_optimizer_shards *shards, 
     const struct lvn_safetensor *t;
     const struct lvn_desc desc = lvn_parameters_held(shards->model_state, of_moment(k), p).desc;
     *values = NULL;
-    if (!lvn_desc_same_shape(&desc, &p->desc) && lvn_stored_find(file, path, moments[k], p, &desc, &t) != LVN_OK) {
+    if (!lvn_desc_same_shape(&desc, &p->desc) && find_stored(file, path, moments[k], p, &desc, &t) != LVN_OK) {
         lvn_error_clear();
         return LVN_OK;
     }
-    LVN_TRY(lvn_stored_find(file, path, moments[k], p, &desc, &t));
+    LVN_TRY(find_stored(file, path, moments[k], p, &desc, &t));
     LVN_CHECK(t->desc.dtype == desc.dtype, FORMAT,
               "'%s': '%s' is %s, but this run stores moments in %s; set optimizer.state back to its earlier value",
               path, t->name, lvn_dtype_name(t->desc.dtype), lvn_dtype_name(desc.dtype));

@@ -29,9 +29,4 @@ void lvn_optimizer_shards_release(struct lvn_optimizer_shards *shards);
 enum lvn_status lvn_optimizer_shards_load(struct lvn_optimizer_shards *shards, const char *path,
                                           bool shared) LVN_CHECKED;
 
-/* Find the tensor named `prefix` + the parameter's name; it must have this shape. */
-enum lvn_status lvn_stored_find(const struct lvn_safetensors *file, const char *path, const char *prefix,
-                                const struct lvn_param *p, const struct lvn_desc *shape,
-                                const struct lvn_safetensor **out) LVN_CHECKED;
-
 #endif

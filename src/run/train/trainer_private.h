@@ -2,8 +2,8 @@
  *
  * lvn_train() (trainer.c) runs all of them in one call; a program that makes its steps itself (api/api_run.c) calls
  * them one by one. trainer_setup.c is everything before the first step (its notes to the user: trainer_notes.c),
- * trainer_shares.c changes the shares of ranks, trainer.c is the rest. All ranks make the same calls. The memory of the
- * model is lvn_model_state, a program bound to it lvn_session, the programs that the loop runs lvn_train_programs. */
+ * trainer.c is the rest. All ranks make the same calls. The memory of the model is lvn_model_state, a program bound to
+ * it lvn_session, the programs that the loop runs lvn_train_programs. */
 #ifndef LVN_TRAINER_PRIVATE_H
 #define LVN_TRAINER_PRIVATE_H
 

@@ -1,7 +1,7 @@
 /* trainer_setup.c - everything before the first step: lvn_trainer_set_up() at the end of this file has the order.
  *
  * lvn_trainer_open() calls it. Each part that can fail on one rank ends with an agreement. Only rank 0 opens the run's
- * folder, so ranks need no common file system. See trainer_shares.c for the shares of ranks. */
+ * folder, so ranks need no common file system. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>

@@ -86,14 +86,6 @@ static void the_cache_knows_the_register_file(void **state)
     forget();
 }
 
-static int n_launches;
-static enum lvn_status count_launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *l)
-{
-    (void)p, (void)l;
-    n_launches++;
-    return LVN_OK;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -338,7 +338,7 @@ static void orthogonalize_in_bf16(struct run *r, int threads)
                            .attr = &r->c->attr,
                            .in = {r->in[0].arg},
                            .out = {r->out[0].arg, r->out[1].arg},
-                           .product_dtype = LVN_BF16,
+                           .matmul_dtype = LVN_BF16,
                            .step = &r->step,
                            .result = &r->result}};
     t.call.scratch = aligned_alloc(64, (size_t)(scratch_bytes(r, &t.call, threads) + 63) / 64 * 64);
