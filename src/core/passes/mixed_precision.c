@@ -185,7 +185,7 @@ enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precisi
     if (precision == LVN_PRECISION_TRUE) return LVN_OK;
     LVN_CHECK(p->real == LVN_F32, UNSUPPORTED, "mixed precision starts from a program of fp32, not of %s",
               lvn_dtype_name(p->real));
-    p->products = activation_dtype(precision);
+    p->matmul_dtype = activation_dtype(precision);
     if (precision == LVN_PRECISION_BF16_TRUE) LVN_TRY(params_to_bf16(p));
     return p->graph->cache_length ? LVN_OK : cast_activations(p, activation_dtype(precision));
 }

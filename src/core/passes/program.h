@@ -163,8 +163,8 @@ struct lvn_program {
     struct lvn_arena arena; /* for names and lists */
     struct levin_graph *graph;
     enum lvn_dtype real;
-    enum lvn_dtype weights;   /* of parameters; set by precision */
-    enum lvn_dtype products;  /* see lvn_instr.matmul_dtype; set by precision, for instructions of later passes */
+    enum lvn_dtype weights;      /* of parameters; set by mixed_precision.c */
+    enum lvn_dtype matmul_dtype; /* of instructions that later passes append; set by mixed_precision.c */
     enum lvn_dtype gradients; /* of parameters' gradients: `weights`, or `real` above LVN_BF16_PARTIAL_SUMS_MAX sums */
     struct lvn_value *values;
     int n_values;

@@ -83,7 +83,7 @@ static enum lvn_status append_matrix(struct lvn_program *p, const struct lvn_opt
     i = after_backward(p, m->whole, matrix->name);
     if (!i) return LVN_MEMORY;
     i->attr = m->whole_attr;
-    if (p->products == LVN_BF16) i->matmul_dtype = LVN_BF16;
+    if (p->matmul_dtype == LVN_BF16) i->matmul_dtype = LVN_BF16;
     i->in[0] = i->out[0] = direction;
     i->in[0].desc = i->out[0].desc = lvn_desc_make(p->real, matrix->desc.rank, matrix->desc.dim);
     if (m->lines)
