@@ -23,7 +23,7 @@ static const double LAST_SECONDS = 5; /* for node 0 to close the connection afte
 enum { OUT_BYTES = 1 << 20 };         /* maximum unsent output; above, the pipes are not read */
 
 struct part {
-    struct lvn_node_agent *a;
+    struct lvn_node_agent *agent;
     pid_t pid;
     int control; /* its stdin; -1: closed */
     int pipe[2]; /* its stdout and stderr; -1: at end of file */
@@ -51,7 +51,7 @@ static void start_child(char *const *words, char *const *environment, const int 
 
 static enum lvn_status start_part(struct part *part)
 {
-    struct lvn_launch *l = part->a->l;
+    struct lvn_launch *l = part->agent->l;
     struct lvn_words environment = {.arena = l->arena};
     int in[2], out[2], err[2];
     LVN_TRY(lvn_launch_build_command(l));
@@ -87,7 +87,7 @@ static void write_control(struct part *part, const char *bytes, int64_t n)
 /* Bytes that arrived after START. */
 static void write_leftover(struct part *part)
 {
-    struct lvn_wire *wire = &part->a->wire;
+    struct lvn_wire *wire = &part->agent->wire;
     write_control(part, wire->in + wire->taken, wire->used - wire->taken);
     wire->taken = wire->used = 0;
 }
@@ -95,7 +95,7 @@ static void write_leftover(struct part *part)
 static void read_connection(struct part *part)
 {
     char bytes[1 << 16];
-    ssize_t n = recv(part->a->wire.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    ssize_t n = recv(part->agent->wire.fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (n > 0) {
         write_control(part, bytes, n);
@@ -121,7 +121,7 @@ static void read_pipe(struct part *part, int i)
 static void send_frames(struct part *part)
 {
     while (!part->lost && part->sent < part->out.n) {
-        ssize_t n = send(part->a->wire.fd, part->out.p + part->sent, (size_t)(part->out.n - part->sent),
+        ssize_t n = send(part->agent->wire.fd, part->out.p + part->sent, (size_t)(part->out.n - part->sent),
                          MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
@@ -135,10 +135,10 @@ static void send_frames(struct part *part)
 
 static void handle_signals(struct part *part)
 {
-    if (lvn_launch_stop_requested() && !part->a->stopping) {
+    if (lvn_launch_stop_requested() && !part->agent->stopping) {
         fprintf(stderr, "stop requested: the whole job saves and stops\n");
         lvn_frame_add(&part->out, LVN_FRAME_STOP, "", 0);
-        part->a->stopping = true;
+        part->agent->stopping = true;
     }
     if (lvn_launch_signals_seen.interrupts > 1) end_part(part);
 }
@@ -163,7 +163,7 @@ static void watch(struct part *part)
         const short events = (short)((part->control >= 0 || part->exited ? POLLIN : 0) | (part->out.n ? POLLOUT : 0));
         struct pollfd f[3] = {{.fd = read_on ? part->pipe[0] : -1, .events = POLLIN},
                               {.fd = read_on ? part->pipe[1] : -1, .events = POLLIN},
-                              {.fd = part->lost || !events ? -1 : part->a->wire.fd, .events = events}};
+                              {.fd = part->lost || !events ? -1 : part->agent->wire.fd, .events = events}};
         const int ready = lvn_launch_poll(f, 3, 0.1);
         handle_signals(part);
         for (int i = 0; i < 2 && ready > 0; i++)
@@ -180,7 +180,7 @@ static void watch(struct part *part)
 
 enum lvn_status lvn_node_agent_attempt(struct lvn_node_agent *agent)
 {
-    struct part part = {.a = agent, .control = -1, .pipe = {-1, -1}};
+    struct part part = {.agent = agent, .control = -1, .pipe = {-1, -1}};
     LVN_TRY(start_part(&part));
     write_leftover(&part);
     watch(&part);

@@ -507,7 +507,7 @@ static enum lvn_status find_trainable(struct lvn_model_setup *m, const struct le
     return m->config.lora.tokens || !n ? LVN_OK : LVN_MEMORY;
 }
 
-bool lvn_model_setup_data_is_there(const struct levin_settings *s)
+bool lvn_model_setup_has_data(const struct levin_settings *s)
 {
     if (*s->data.mix) return lvn_mix_is_here(s->data.mix, s->data.folder);
     return *s->data.path && lvn_path_exists(lvn_data_path_of(&s->values));
@@ -527,7 +527,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct le
     LVN_TRY(keep_blocks(m, s, true));
     m->no_download = true;
     LVN_TRY(choose_task(m, s, false));
-    status = lvn_model_setup_data_is_there(s) ? open_data(m, s, false) : LVN_OK;
+    status = lvn_model_setup_has_data(s) ? open_data(m, s, false) : LVN_OK;
     if (status == LVN_MEMORY) return status;
     if (status != LVN_OK) {
         lvn_error_clear();

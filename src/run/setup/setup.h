@@ -31,7 +31,7 @@ enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const stru
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct levin_settings *s,
                                       const struct lvn_model *model) LVN_CHECKED;
 /* Are the data on this machine, or generated? */
-bool lvn_model_setup_data_is_there(const struct levin_settings *s);
+bool lvn_model_setup_has_data(const struct levin_settings *s);
 /* The model of settings' model.init alone, without data. */
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct levin_settings *s) LVN_CHECKED;
 /* For new texts: sets the keys of data and task in s, which are otherwise unused. */

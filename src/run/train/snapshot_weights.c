@@ -216,9 +216,9 @@ static enum lvn_status load_adapters(const char *dir, const char *folder, const 
     return status;
 }
 
-/* Does the base have the values that were loaded for this parameter? */
-static enum lvn_status is_of_base(const struct lvn_model_state *n, const struct lvn_param *p,
-                                  const struct lvn_pretrained *base, bool *same)
+/* *same: the base model has the values that were loaded for this parameter. */
+static enum lvn_status compare_with_base(const struct lvn_model_state *n, const struct lvn_param *p,
+                                         const struct lvn_pretrained *base, bool *same)
 {
     const size_t bytes = (size_t)(p->count * lvn_dtype_bytes(n->weights)), floats = sizeof(float) * (size_t)p->count;
     float *values = lvn_malloc(floats), *scratch = lvn_malloc(floats);
@@ -245,7 +245,7 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_model_state 
     for (int i = 0; i < n->params->n && same; i++) {
         const struct lvn_param *p = n->params->list[i];
         if (p->adapter || p->trainable) continue;
-        LVN_TRY(is_of_base(n, p, base, &same));
+        LVN_TRY(compare_with_base(n, p, base, &same));
         LVN_CHECK(same, FORMAT,
                   "'%s' has a copy of the base model of its adapters, but in '%s' (model.init) '%s' has other values "
                   "now; restore the original weights, give their path (--model.init=PATH), or continue with the copy "

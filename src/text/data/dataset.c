@@ -117,7 +117,7 @@ static enum lvn_status open_mask(struct lvn_dataset *d, const struct lvn_data_op
     if (!t)
         LVN_TRY(lvn_tokenizer_require(d->tokenizer_error ? d->tokenizer_error : o->tokenizer_error, "task.kind=mlm"));
     LVN_CHECK(t, ARG,
-              "task.kind=mlm hides words behind the token [MASK], and neither the data ('%s') nor the model have a "
+              "task.kind=mlm replaces words with the token [MASK], and neither the data ('%s') nor the model have a "
               "tokenizer: prepare the text with one (`levin prepare TEXT --tokenizer=DIR`)",
               d->path);
     LVN_TRY(lvn_mask_init(&d->mask, t, o->mask_fraction, o->whole_words, o->seed));

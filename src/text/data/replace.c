@@ -10,7 +10,7 @@
 #include "tokenizers/unicode/unicode.h"
 
 static const char key[] = "data.replace";
-enum { MAX_BYTES = 1 << 20, MAX_GROWTH = 16 }; /* a text may grow to so many bytes, or so many times its bytes */
+enum { MAX_BYTES = 1 << 20, MAX_GROWTH = 16 }; /* bytes of a replaced text, and relative to the original */
 
 struct entry {
     struct lvn_regex *pattern;
@@ -25,15 +25,14 @@ struct lvn_replace {
     struct lvn_text before; /* what the entry reads */
 };
 
-/* Is there a group for each \1 to \9, and nothing else behind a backslash than another one? */
+/* ARG unless the pattern has a group for each of \1 to \9, and other backslashes are doubled. */
 static enum lvn_status check_with(const char *with, int groups, int n)
 {
     for (const char *p = with; (p = strchr(p, '\\')); p += 2) {
-        LVN_CHECK(
-            p[1] == '\\' || (p[1] >= '1' && p[1] <= '9'), ARG,
-            "%s, entry %d: with has '%.2s' at '%.20s'; behind a backslash there may be the number of a group, 1 to "
-            "9, or another backslash",
-            key, n, p, p);
+        LVN_CHECK(p[1] == '\\' || (p[1] >= '1' && p[1] <= '9'), ARG,
+                  "%s, entry %d: with has '%.2s' at '%.20s'; a backslash must be followed by the number of a group, 1 "
+                  "to 9, or another backslash",
+                  key, n, p, p);
         LVN_CHECK(p[1] == '\\' || p[1] - '0' <= groups, ARG,
                   "%s, entry %d: with has '%.2s', and the pattern has %d group%s (..)", key, n, p, groups,
                   lvn_plural(groups));

@@ -29,7 +29,7 @@ struct lvn_table_row {
         const char *p; /* not zero-terminated, valid until the next row is read. NULL: an absent optional column */
         int64_t n;
     } cell[LVN_TABLE_COLUMNS]; /* in the order of the calls of lvn_table_column() */
-    char bad[LVN_TABLE_BAD];   /* why it cannot be used: "FILE:LINE: what was found, what was wanted"; "": it can */
+    char bad[LVN_TABLE_BAD];   /* why it cannot be used: "FILE:LINE: what was found, what was expected"; "": it can */
 };
 
 struct lvn_table {

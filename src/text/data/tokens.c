@@ -515,7 +515,7 @@ static enum lvn_status keep_place(struct tokens *t, const struct sidecar *s, con
     return LVN_OK;
 }
 
-/* FORMAT if shards are missing or cut, as far as the sidecar tells. */
+/* FORMAT if shards are missing or truncated, by the sizes in the sidecar. */
 static enum lvn_status check_sizes(const char *json, const struct sidecar *s, const struct lvn_shard_file *shard,
                                    int64_t n)
 {

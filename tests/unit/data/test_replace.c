@@ -73,8 +73,8 @@ static void refused(void **state)
         {"[{pattern: '\\x{110000}', with: ''}]", "has an escape, at '\\x{110000}'"},
         {"[{pattern: a, with: '\\1'}]", "data.replace, entry 1: with has '\\1', and the pattern has 0 groups (..)"},
         {"[{pattern: '(a)', with: '\\2'}]", "with has '\\2', and the pattern has 1 group (..)"},
-        {"[{pattern: '(a)', with: '\\n'}]", "data.replace, entry 1: with has '\\n' at '\\n'; behind a backslash there "
-                                            "may be the number of a group, 1 to 9, or "
+        {"[{pattern: '(a)', with: '\\n'}]", "data.replace, entry 1: with has '\\n' at '\\n'; a backslash must be "
+                                            "followed by the number of a group, 1 to 9, or "
                                             "another backslash"},
         {"[{pattern: a, with: 'b\\'}]", "with has '\\' at '\\'"},
         {"{pattern: a, with: b}", "data.replace must be a list of maps"},

@@ -163,7 +163,8 @@ static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_
     }
     return lvn_config_note(
         cf, "distributed_type",
-        "'%.40s' is not supported: as many ranks run as num_processes says, on what trainer.accelerator says", type);
+        "'%.40s' is not supported: num_processes is the number of ranks, and trainer.accelerator is their device",
+        type);
 }
 
 static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_yaml *map)

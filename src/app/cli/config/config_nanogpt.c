@@ -62,7 +62,7 @@ static const struct row {
     {"max_new_tokens", "", "sample.max_new_tokens", NULL},
     {"temperature", "", "sample.temperature", NULL},
     {"top_k", "", "sample.top_k", NULL},
-    {"num_samples", "", NULL, "not in levin; `levin generate --num-samples` makes as many as wanted"},
+    {"num_samples", "", NULL, "not a key of levin; give `levin generate --num-samples=N`"},
 };
 
 static const struct row *find_row(const char *name)

@@ -70,7 +70,7 @@ static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_s
     return LVN_OK;
 }
 
-/* Plan rank 0 with at least so many micro-batches. */
+/* Plan rank 0 with at least this number of micro-batches. */
 static enum lvn_status plan_once(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m,
                                  int64_t pieces)
 {

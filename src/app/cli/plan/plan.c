@@ -58,8 +58,8 @@ static enum lvn_status open_data(struct plan *p)
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
     p->validates = *s->data.val_path || !kind || !kind->needs_val_path;
     p->steps = s->trainer.max_steps;
-    LVN_TRY(lvn_model_setup_data_is_there(s) && !is_published_model(s) ? lvn_model_setup_open(&p->setup, s, NULL, NULL)
-                                                                       : lvn_model_setup_sizes(&p->setup, s, NULL));
+    LVN_TRY(lvn_model_setup_has_data(s) && !is_published_model(s) ? lvn_model_setup_open(&p->setup, s, NULL, NULL)
+                                                                  : lvn_model_setup_sizes(&p->setup, s, NULL));
     if (p->setup.data) {
         LVN_TRY(lvn_limits_loader(&loader, p->setup.data, s));
         p->validates = lvn_dataset_has(p->setup.data, LVN_SPLIT_VAL);

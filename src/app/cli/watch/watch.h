@@ -17,7 +17,7 @@ struct lvn_watch {
     bool stored; /* the run is in a store */
     char status_path[1100];
     char metrics_path[1100];
-    json_t *status;         /* status.json as last read; NULL: not there yet */
+    json_t *status;         /* status.json as last read; NULL: not written yet */
     double changed;         /* lvn_seconds() when its time was last seen to change */
     double age;             /* seconds since it was written, by the wall clock */
     double written;         /* its time */
@@ -38,7 +38,7 @@ struct lvn_watch {
 /* Find the run of this name or path, and read its limits. ARG if there is none on this machine; a run in a store may
  * still begin. */
 LVN_CHECKED enum lvn_status lvn_watch_find(struct lvn_watch *w, const char *name);
-/* LVN_OK also if the file is not there yet. */
+/* LVN_OK also if the file does not exist yet. */
 LVN_CHECKED enum lvn_status lvn_watch_read_status(struct lvn_watch *w);
 LVN_CHECKED enum lvn_status lvn_watch_read_metrics(struct lvn_watch *w);
 /* A member of an object; "" and 0: it has none. */

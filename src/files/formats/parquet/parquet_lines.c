@@ -1,6 +1,6 @@
 /* parquet_lines.c - rows of Parquet files as lines of JSON; see parquet.h.
  *
- * The columns that are texts, and numbers if they are wanted, are read side by side. A value has a definition level,
+ * The columns that are texts, and numbers if requested, are read side by side. A value has a definition level,
  * which says how many of the optional and repeated parts of its path exist, and a repetition level, which says which
  * list continues. A row is written along the schema, and each list or struct looks at the levels of the first text in
  * it. */

@@ -9,7 +9,7 @@
 #include "base/list.h"
 #include "base/threads.h"
 
-/* Of a slot of the ring: FREE; READY to be encoded; BUSY: being encoded; DONE: encoded, or not wanted any more. */
+/* Of a slot of the ring: FREE; READY to be encoded; BUSY: being encoded; DONE: encoded, or no longer needed. */
 enum slot_state { FREE, READY, BUSY, DONE };
 
 struct pipeline {
