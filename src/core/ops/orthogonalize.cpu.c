@@ -53,7 +53,7 @@ static struct lvn_gemm product_x(const struct matrix *z, const void *x, const vo
 static int64_t shared_floats(const struct matrix *z)
 {
     const int64_t blocks = lvn_norm_blocks(z->n), sums = blocks > z->lines ? blocks : z->lines;
-    return aligned(z->n) + 3 * aligned(z->side * z->side) + aligned(2 * sums) + aligned(z->lines);
+    return aligned(z->n) + 3 * aligned(z->side * z->side) + 2 * aligned(sums) + aligned(z->lines);
 }
 
 static void set_type(struct lvn_gemm *g, bool bf16)
@@ -167,17 +167,23 @@ static void iterate(struct parts *p, const struct matrix *z, const struct polyno
     p->x = x;
 }
 
-/* Set n elements of x to those of the operand times a factor, or times one for each. */
-static void scale(const struct parts *p, const float *from, int64_t at, int64_t n, const float *factors, float factor)
+/* n elements of x, or with bf16 of x_bf16: those of `from` times a factor, or times one for each. */
+static void scale(float *x, uint16_t *x_bf16, const float *from, const float *factors, float factor, int64_t n)
 {
     for (int64_t i = 0; i < n; i += LVN_LANES) {
         const int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
-        const vf x = vload_n(from + at + i, lanes) * (factors ? vload_n(factors + i, lanes) : vset(factor));
-        if (p->bf16)
-            vstore_bf16_n(p->x_bf16 + at + i, bf16_of_vf(x), lanes);
+        const vf y = vload_n(from + i, lanes) * (factors ? vload_n(factors + i, lanes) : vset(factor));
+        if (x_bf16)
+            vstore_bf16_n(x_bf16 + i, bf16_of_vf(y), lanes);
         else
-            vstore_n(p->x + at + i, x, lanes);
+            vstore_n(x + i, y, lanes);
     }
+}
+
+/* Set n elements of x from element `at` on. */
+static void set_x(const struct parts *p, const float *from, int64_t at, int64_t n, const float *factors, float factor)
+{
+    scale(p->x + at, p->bf16 ? p->x_bf16 + at : NULL, from + at, factors, factor, n);
 }
 
 /* Set x to the operand divided by its norm. Until the norm, each thread reads only its own blocks. */
@@ -194,30 +200,30 @@ static void normalize(const struct parts *p, const struct matrix *z, const struc
     for (int64_t k = 0; k < blocks; k++) squares += p->squares[k];
     const float factor = (float)(1 / fmax(sqrt(squares), smallest_norm));
     const int64_t i = b * LVN_NORM_BLOCK, end = last * LVN_NORM_BLOCK < z->n ? last * LVN_NORM_BLOCK : z->n;
-    scale(p, from, i, end - i, NULL, factor);
+    set_x(p, from, i, end - i, NULL, factor);
     lvn_team_barrier();
 }
 
 /* --- polar express --- */
 
-/* The sums of squares of columns; a thread adds its columns, each in the order of the rows. */
+/* The sums of squares of columns [j, end), each in the order of the rows. */
 static void column_squares(const struct matrix *z, const float *x, double *squares, int64_t j, int64_t end)
 {
-    for (int64_t k = j; k < end; k++) squares[k] = 0;
-    for (int64_t i = 0; i < z->rows; i++)
-        for (int64_t k = j; k < end; k++) squares[k] += (double)x[i * z->columns + k] * x[i * z->columns + k];
+    for (int64_t k = j; k < end; k += LVN_LANES) {
+        struct sums sums = {0};
+        for (int64_t i = 0; i < z->rows; i++) {
+            float part[LVN_LANES];
+            vstore(part, vload_n(x + i * z->columns + k, end - k < LVN_LANES ? end - k : LVN_LANES));
+            sums = add_squares(sums, part);
+        }
+        memcpy(squares + k, &sums, sizeof sums);
+    }
 }
 
+/* The sums of squares of rows [i, end). */
 static void row_squares(const struct matrix *z, const float *x, double *squares, int64_t i, int64_t end)
 {
-    enum { SUMS = 8 };
-    for (; i < end; i++) {
-        const float *row = x + i * z->columns;
-        double sum[SUMS] = {0};
-        for (int64_t k = 0; k < z->columns; k++) sum[k % SUMS] += (double)row[k] * row[k];
-        squares[i] = 0;
-        for (int k = 0; k < SUMS; k++) squares[i] += sum[k];
-    }
+    for (; i < end; i++) squares[i] = sums_fold(add_range((struct sums){0}, x + i * z->columns, false, z->columns));
 }
 
 /* Sets x to the operand with columns of equal norm and a norm of a little less than 1. */
@@ -229,7 +235,7 @@ static void equalize(const struct parts *p, const struct matrix *z, const float 
     lvn_team_barrier();
     const double common = polar_common(z->columns, p->squares);
     for (int64_t k = j; k < end; k++) p->factors[k] = (float)(common / polar_column(p->squares[k]));
-    for (int64_t i = 0; i < z->rows; i++) scale(p, from, i * z->columns + j, end - j, p->factors + j, 0);
+    for (int64_t i = 0; i < z->rows; i++) set_x(p, from, i * z->columns + j, end - j, p->factors + j, 0);
     lvn_team_barrier();
 }
 
@@ -258,8 +264,10 @@ static void finish_polar(const struct parts *p, const struct matrix *z, const st
     for (int64_t k = j; k < end; k++) p->factors[k] = (float)(line_factor(moments[k]) * common);
     for (int64_t i = z->tall ? j : 0; i < (z->tall ? end : z->rows); i++) {
         float *x = p->x + i * z->columns;
-        for (int64_t k = 0; z->tall && k < z->columns; k++) x[k] *= p->factors[i];
-        for (int64_t k = j; !z->tall && k < end; k++) x[k] *= p->factors[k];
+        if (z->tall)
+            scale(x, NULL, x, NULL, p->factors[i], z->columns);
+        else
+            scale(x + j, NULL, x + j, p->factors + j, 0, end - j);
     }
 }
 

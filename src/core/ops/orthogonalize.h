@@ -31,11 +31,17 @@ static inline struct polynomial polynomial_of(bool polar_express, int64_t step)
     return polar_express ? polar[step] : (struct polynomial){schulz_a, schulz_b, schulz_c};
 }
 
+/* max(x, least), and `least` if x is NaN. */
+static inline double at_least(double least, double x)
+{
+    return x > least ? x : least;
+}
+
 /* Scaling of X to columns of equal norm, and to a norm a little below 1: column j is multiplied by polar_common() /
  * polar_column(squares[j]). squares: the sum of squares of each column. */
 static inline double polar_column(double squares)
 {
-    return fmax(sqrt(squares), polar_smallest);
+    return at_least(polar_smallest, sqrt(squares));
 }
 static inline double polar_common(int64_t columns, const double *squares)
 {
@@ -66,7 +72,7 @@ static inline double polar_rescale(const struct matrix *z, const double *squares
 {
     double all = 0;
     for (int64_t j = 0; j < z->lines; j++) all += squares[j];
-    return sqrt((double)z->side) / fmax(sqrt(all), polar_smallest);
+    return sqrt((double)z->side) / at_least(polar_smallest, sqrt(all));
 }
 
 /* NorMuon (Li et al.: "NorMuon: making Muon more efficient and scalable", 2025), as in nanochat: each line is divided
@@ -81,12 +87,12 @@ static inline double line_moment(const struct matrix *z, double moment, double s
 }
 static inline double line_factor(double moment)
 {
-    return 1 / sqrt(fmax(moment, smallest_line));
+    return 1 / sqrt(at_least(smallest_line, moment));
 }
 /* before, after: sums of the squares of all elements, before and after multiplication by line_factor(). */
 static inline double line_common(double before, double after)
 {
-    return sqrt(before) / fmax(sqrt(after), smallest_line);
+    return sqrt(before) / at_least(smallest_line, sqrt(after));
 }
 
 #endif
