@@ -119,6 +119,7 @@ struct lvn_backend {
     bool packed;                 /* linear layers accept weights in packed blocks */
     bool hides;                  /* attention supports hidden ranges of keys (graph.h) */
     bool computes;               /* false: for planning only; it has no memory, and a run only reports its launches */
+    int64_t micro_batch_tokens;  /* a larger micro-batch needs more memory and is not faster; 0: not known */
     struct lvn_library *library; /* library that provides its devices; NULL: none */
     int64_t reserve;             /* bytes; see lvn_backend_reserve() */
     /* Facts of device i; false: no more devices. NULL: it computes on the CPU or not at all. */

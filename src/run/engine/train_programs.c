@@ -21,6 +21,8 @@
 
 /* --- the division of the batch --- */
 
+enum { IN_STEP = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS }; /* ranks exchange these in every micro-batch */
+
 /* The smallest number, at least min_micro_batches, of equal micro-batches into which `rows` can be divided. */
 static int64_t micro_batches_of(int64_t rows, int64_t min_micro_batches)
 {
@@ -69,7 +71,6 @@ static enum lvn_status divide_rows(struct lvn_train_programs *programs, int size
 
 static enum lvn_status divide(struct lvn_train_programs *programs)
 {
-    const unsigned in_step = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS; /* ranks exchange these in lockstep */
     const int64_t units = lvn_shares_units(programs->values);
     const int size = programs->collectives.sharding.size, rank = programs->collectives.sharding.rank;
     const char *shares = programs->values->trainer.shares;
@@ -82,7 +83,7 @@ static enum lvn_status divide(struct lvn_train_programs *programs)
     programs->collectives.sharding.sharded = programs->shards;
     LVN_TRY(lvn_strategy_group(programs->values, size, &programs->collectives.sharding.group));
     if (!(programs->shards & LVN_SHARDS_PARAMETERS)) programs->collectives.sharding.group = 0;
-    for (int i = 0; i < size && programs->collectives.sharding.sharded & in_step; i++) {
+    for (int i = 0; i < size && programs->collectives.sharding.sharded & IN_STEP; i++) {
         if (programs->leaf[i + 1] - programs->leaf[i] == programs->accumulation) continue;
         LVN_CHECK(
             programs->values->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
@@ -254,13 +255,27 @@ static bool recompute(struct lvn_train_programs *programs, enum lvn_recompute mo
     return true;
 }
 
+/* The division to begin with: into micro-batches that are large enough to be fast, if all ranks can have the same and
+ * exchange nothing in each. */
+static int64_t first_division(const struct lvn_train_programs *programs)
+{
+    const struct lvn_values *v = programs->values;
+    const int64_t tokens = lvn_backend_find(v->trainer.accelerator)->micro_batch_tokens, length = programs->block_size;
+    const int64_t rows = v->trainer.batch_size / programs->collectives.sharding.size;
+    if (!tokens || v->trainer.micro_batch_size || *v->trainer.shares || programs->shards & IN_STEP ||
+        rows * programs->collectives.sharding.size != v->trainer.batch_size)
+        return 1;
+    const int64_t n = micro_batches_of(rows, (rows * length + tokens - 1) / tokens);
+    return rows / n * length < tokens / 4 ? 1 : n; /* without a divisor nearby */
+}
+
 /* Plan with cheap recomputation, then with more and more micro-batches, then with more sharding, then with recomputed
  * blocks, until memory is sufficient or none of these helps. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, const struct lvn_model_config *c,
                                        const struct lvn_train_programs_options *options)
 {
-    bool fixed = programs->min_micro_batches > 0;
-    if (!fixed) programs->min_micro_batches = 1;
+    const bool fixed = programs->min_micro_batches > 0;
+    if (!fixed) programs->min_micro_batches = first_division(programs);
     for (;;) {
         LVN_TRY(plan_once(programs, c, options));
         const struct lvn_device *d = programs->model_state->device;
@@ -281,7 +296,7 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, cons
         programs->exceeds_memory = !fits && model <= available;
         if (fits) return LVN_OK;
         if ((hopeless || smallest) && shard_more(programs)) {
-            if (!fixed) programs->min_micro_batches = 1;
+            if (!fixed) programs->min_micro_batches = first_division(programs);
             drop_plan(programs);
             continue;
         }

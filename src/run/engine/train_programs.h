@@ -6,8 +6,8 @@
  *
  * The global batch is divided over ranks into contiguous ranges. If the micro-batch is given (trainer.micro_batch_size,
  * or by trainer.deterministic), it is the unit. Otherwise a row is the unit, and a rank divides its rows into
- * micro-batches only if memory requires it. Each rank computes the same number of units, or one more, or its share
- * (shares.h). */
+ * micro-batches that are large enough to be fast, and smaller ones only if memory requires it. Each rank computes the
+ * same number of units, or one more, or its share (shares.h). */
 #ifndef LVN_TRAIN_PROGRAMS_H
 #define LVN_TRAIN_PROGRAMS_H
 
@@ -74,11 +74,11 @@ struct lvn_train_programs_options {
     int64_t min_micro_batches;          /* of the resumed run; 0: as memory requires */
 };
 
-/* Plan each rank's rows as one micro-batch. If this machine's memory is too small for that and the micro-batch is not
- * given, plan the largest micro-batches that fit; if that does not help and trainer.strategy is auto, shard the
- * optimizer state, then also gradients and parameters; if that does not help either and trainer.recompute is auto,
- * recompute blocks. Ranks agree on all of these. Allocates no buffers: lvn_train_programs_allocate() (memory_advice.h)
- * does. Always release it. */
+/* Plan each rank's rows as one micro-batch, or as several that are as fast (lvn_backend.micro_batch_tokens). If this
+ * machine's memory is too small for that and the micro-batch is not given, plan the largest micro-batches that fit; if
+ * that does not help and trainer.strategy is auto, shard the optimizer state, then also gradients and parameters; if
+ * that does not help either and trainer.recompute is auto, recompute blocks. Ranks agree on all of these. Allocates no
+ * buffers: lvn_train_programs_allocate() (memory_advice.h) does. Always release it. */
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct lvn_values *v,
                                         const struct lvn_model_config *c,
                                         const struct lvn_train_programs_options *o) LVN_CHECKED;
