@@ -7,13 +7,16 @@
  * weights in fp32, in bf16, and with linear layers in int8 and nf4 (other weights in bf16), or in the given types, also
  * those of GGUF files (such as q4_k), for one sample and for a batch of eight: the time of the fastest step, tokens per
  * second, and how many of them two limits allow, measured before each case: reading the weights once per step, and
- * multiplying matrices in fp32. Weights are random. */
+ * multiplying large matrices, in bf16 if the kernel for that many rows rounds its operands to it, else in fp32. Weights
+ * are random. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/gemm.h"
 #include "engine/parameters.h"
 #include "inference/sampler.h"
 #include "models/keys.h"
@@ -63,6 +66,16 @@ static void weights_of(const struct lvn_model_state *n, const struct workload *w
         *bytes += (double)(lvn_param_is_packed(q) ? q->packed_bytes : q->count * lvn_dtype_bytes(n->weights));
         *flops += 2 * (double)q->count;
     }
+}
+
+static enum lvn_rate rate_of(enum lvn_dtype type, int64_t rows)
+{
+    enum { SIDE = 1024 };
+    struct lvn_gemm g = {.m = rows, .n = SIDE, .k = SIDE, .a_row = SIDE, .a_col = 1, .b_row = 1, .b_col = SIDE};
+    if (lvn_dtype_is_packed(type)) g.b_blocks = (struct lvn_blocks){type, SIDE, SIDE};
+    g.b_bf16 = type == LVN_BF16;
+    g.bf16 = type != LVN_F32;
+    return lvn_gemm_kernel(lvn_isa_best())->rounds(&g) ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS;
 }
 
 /* Random bytes as blocks of GGUF files, whose scales, in fp16, are made small. */
@@ -127,7 +140,7 @@ static enum lvn_status run(const struct workload *w, int threads, int64_t tokens
     double reading, products, bytes, flops;
     LVN_TRY(open_model(w, threads, type, rows, tokens + 3, &n, &s));
     LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &reading));
-    LVN_TRY(lvn_device_rate(n->device, LVN_RATE_PRODUCTS, &products));
+    LVN_TRY(lvn_device_rate(n->device, rate_of(type, rows), &products));
     weights_of(n, w, &bytes, &flops);
     for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .max = tokens};
     samples[0].on_token = timed;

@@ -135,6 +135,11 @@ bool lvn_device_has_queues(const struct lvn_device *d)
     return d && d->backend->queues;
 }
 
+bool lvn_device_rounds_decoding(const struct lvn_device *d)
+{
+    return d && d->backend->rounds_decoding;
+}
+
 enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
     i->rounds = 0;

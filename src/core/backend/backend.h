@@ -117,6 +117,7 @@ struct lvn_backend {
     const char *description;     /* a noun phrase, for messages */
     bool fp16;                   /* has kernels for fp16 values */
     bool packed;                 /* linear layers accept weights in packed blocks */
+    bool rounds_decoding;        /* in mixed precision, multiplications of decoding may round its fp32 activations */
     bool hides;                  /* attention supports hidden ranges of keys (graph.h) */
     bool computes;               /* false: for planning only; it has no memory, and a run only reports its launches */
     int64_t micro_batch_tokens;  /* a larger micro-batch needs more memory and is not faster; 0: not known */

@@ -1,7 +1,7 @@
 /* device_query.h - queries that passes make about the target device.
  *
- * Called by memory_planning.c, recompute.c, data_parallel_buckets.c and data_parallel_parameters.c; implemented in
- * backend/backend.c, so that passes include no header of the backends. */
+ * Called by memory_planning.c, mixed_precision.c, recompute.c, data_parallel_buckets.c and data_parallel_parameters.c;
+ * implemented in backend/backend.c, so that passes include no header of the backends. */
 #ifndef LVN_DEVICE_QUERY_H
 #define LVN_DEVICE_QUERY_H
 
@@ -16,5 +16,8 @@ bool lvn_device_has_memory(const struct lvn_device *d);
 
 /* Can collectives run in the device's memory, beside programs? False for NULL. */
 bool lvn_device_has_queues(const struct lvn_device *d);
+
+/* In mixed precision, may multiplications of decoding round its activations, which are fp32? False for NULL. */
+bool lvn_device_rounds_decoding(const struct lvn_device *d);
 
 #endif

@@ -16,10 +16,12 @@
  * computes in fp32 and rounds parameters stochastically, because rounding to nearest would drop every update below 2^-9
  * of a weight.
  *
- * Activations of decoding stay in fp32, because decoding reads little besides weights. */
+ * Activations of decoding stay in fp32, because decoding reads little besides weights. Its matrix multiplications may
+ * round them (lvn_device_rounds_decoding()). */
 #include <string.h>
 
 #include "base/bf16.h"
+#include "passes/device_query.h"
 #include "passes/pass.h"
 
 /* The type of activations that may have 16 bits. */
@@ -172,8 +174,10 @@ static bool is_real(enum lvn_dtype t)
     return t == LVN_F32 || t == LVN_F64 || t == LVN_BF16 || t == LVN_F16;
 }
 
-enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precision precision)
+enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precision precision,
+                                         const struct lvn_device *device)
 {
+    const enum lvn_dtype dtype = activation_dtype(precision);
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         for (int k = 0; k < i->op->n_in; k++) {
@@ -185,7 +189,9 @@ enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precisi
     if (precision == LVN_PRECISION_TRUE) return LVN_OK;
     LVN_CHECK(p->real == LVN_F32, UNSUPPORTED, "mixed precision starts from a program of fp32, not of %s",
               lvn_dtype_name(p->real));
-    p->matmul_dtype = activation_dtype(precision);
+    p->matmul_dtype = dtype;
     if (precision == LVN_PRECISION_BF16_TRUE) LVN_TRY(params_to_bf16(p));
-    return p->graph->cache_length ? LVN_OK : cast_activations(p, activation_dtype(precision));
+    if (!p->graph->cache_length) return cast_activations(p, dtype);
+    for (int n = 0; n < p->n_instrs && lvn_device_rounds_decoding(device); n++) p->instrs[n].matmul_dtype = dtype;
+    return LVN_OK;
 }

@@ -13,7 +13,8 @@ enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_fuse_chains(struct lvn_program *p) LVN_CHECKED;
 /* UNSUPPORTED: an input has another type than the graph's real type; or that is not fp32 and `precision` is not TRUE.
  */
-enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precision precision) LVN_CHECKED;
+enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precision precision,
+                                         const struct lvn_device *device) LVN_CHECKED;
 /* UNSUPPORTED: an operation on the way to a trainable parameter has no gradient. */
 enum lvn_status lvn_pass_differentiate(struct lvn_program *p) LVN_CHECKED;
 /* For all modes but BLOCKS. device: AUTO depends on its memory; NULL: a host. */

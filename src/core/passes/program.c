@@ -12,7 +12,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct levin_graph *g,
     enum lvn_status s = lvn_pass_prune(p);
     if (s == LVN_OK && o->fuse) s = lvn_pass_fuse(p);
     if (s == LVN_OK && o->fuse) s = lvn_pass_fuse_chains(p);
-    if (s == LVN_OK) s = lvn_pass_mixed_precision(p, o->precision);
+    if (s == LVN_OK) s = lvn_pass_mixed_precision(p, o->precision, o->device);
     p->gradients = o->n_partial_sums > LVN_BF16_PARTIAL_SUMS_MAX ? p->real : p->weights;
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train)

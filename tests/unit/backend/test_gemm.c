@@ -300,6 +300,11 @@ static void *pack_numbers(const struct lvn_blocks *blocks, float *wide)
     return packed;
 }
 
+static bool has_unit(int isa)
+{
+    return isa == TILES || isa == LVN_ISA_AMX;
+}
+
 /* B in packed blocks gives the bits of the same numbers in fp32, in the order in which they are packed. */
 static void check_blocks(int isa, enum lvn_dtype type, int64_t m, const int64_t size[2], bool columns, bool bf16)
 {
@@ -307,6 +312,7 @@ static void check_blocks(int isa, enum lvn_dtype type, int64_t m, const int64_t 
     const int64_t n = columns ? size[0] : size[1], k = columns ? size[1] : size[0];
     /* a few rows decode whole units of 64 steps in registers, in another order: decoded_blocks() */
     if (m <= 8 && columns && k % 64 == 0 && isa != LVN_ISA_GENERIC) return;
+    if (m < 16 && columns && k % 64 == 0 && bf16 && has_unit(isa)) return; /* few_rows_on_tiles() */
     float *a = numbers(1, m * k), *wide = numbers(2, n * k), *c = numbers(3, m * n), *wanted = numbers(3, m * n);
     void *packed = pack_numbers(&blocks, wide);
     struct lvn_gemm g = {.m = m, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = wide, .bf16 = bf16};
@@ -391,6 +397,79 @@ static void decoded_blocks(void **state)
             for (int type = LVN_Q8_0; type < LVN_DTYPE_END; type++)
                 if (sizes[s][1] % lvn_ggml_block((enum lvn_dtype)type)->values == 0)
                     check_decoded((enum lvn_dtype)type, sizes[s][0], sizes[s][1], mode);
+        }
+}
+
+/* Fewer than 16 rows of A on the matrix unit, B in a packed type or in bf16: the bits of the first of 16 rows, whatever
+ * the threads and the rows; of int8, whose factor is multiplied after the sum, near the sum in double. */
+static void check_few_on_tiles(int isa, enum lvn_dtype type, int64_t n, int64_t k)
+{
+    enum { M = 16 };
+    const struct lvn_blocks blocks = {type, n, k};
+    const bool packed = lvn_dtype_is_packed(type);
+    float *a = numbers(1, M * k), *wide = numbers(2, n * k), *bias = numbers(4, n), *all = numbers(3, M * n);
+    uint16_t *a_half = halves(a, M * k);
+    void *b = packed ? pack_numbers(&blocks, wide) : halves(wide, n * k);
+    struct finished f = {calloc((size_t)(M * n), 1)};
+    struct lvn_gemm g = {.m = M, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = b, .b_row = 1, .b_col = k};
+    g.b_blocks = packed ? blocks : (struct lvn_blocks){0};
+    g.b_bf16 = !packed;
+    g.bf16 = true;
+    g.c = all;
+    g.c_row = n;
+    run(isa, &g, 1);
+    for (int64_t i = 0; type == LVN_INT8_ROWS && i < M * n; i++) {
+        double sum = 0, size = 0;
+        for (int64_t l = 0; l < k; l++) {
+            const double x = (double)a[i / n * k + l] * wide[i % n * k + l];
+            sum += x, size += fabs(x);
+        }
+        all[i] = (float)sum;
+        assert_true(size < 1e6);
+    }
+    g.finish = count_pieces;
+    g.argument = &f;
+    for (g.m = M - 1; g.m > (packed ? 1 : 0); g.m--) { /* one row of a packed type: decoded_blocks() */
+        const int mode = (int)g.m % 3;
+        float *c = numbers(5, M * n), *before = numbers(5, M * n);
+        g.c = c;
+        g.add = mode == 1;
+        g.bias = mode == 2 ? bias : NULL;
+        g.a = g.m % 2 ? (const void *)a : a_half;
+        g.a_bf16 = g.m % 2 == 0;
+        assert_true(kernel_of(isa).rounds(&g));
+        memset(f.count, 0, (size_t)(M * n));
+        run(isa, &g, 1 + (int)g.m % 4);
+        for (int64_t i = 0; i < M * n; i++) {
+            const float start = mode == 1 ? before[i] : bias[i % n], wanted = i >= g.m * n ? before[i]
+                                                                              : mode == 0  ? all[i]
+                                                                                           : all[i] + start;
+            assert_int_equal(f.count[i], i < g.m * n);
+            if (type == LVN_INT8_ROWS ? !(fabsf(c[i] - wanted) <= 2e-6F * (float)k) : c[i] != wanted)
+                fail_msg("instruction set %d, %s: %lldx%lldx%lld C[%lld] is %.9g, expected %.9g", isa,
+                         lvn_dtype_name(type), (long long)g.m, (long long)n, (long long)k, (long long)i, (double)c[i],
+                         (double)wanted);
+        }
+        free(c), free(before);
+    }
+    free(a), free(wide), free(bias), free(all), free(a_half), free(b), free(f.count);
+}
+
+static void few_rows_on_tiles(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{70, 192}, {33, 64}, {21, 1088}, {16, 1024}, {35, 2304}};
+    for (int isa = LVN_ISA_AMX; isa <= TILES; isa++)
+        for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++) {
+            const int64_t n = sizes[s][0], k = sizes[s][1];
+            if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
+            check_few_on_tiles(isa, LVN_NF4, n, k);
+            check_few_on_tiles(isa, LVN_FP4_F32, n, k);
+            check_few_on_tiles(isa, LVN_INT8_ROWS, n, k);
+            check_few_on_tiles(isa, LVN_BF16, n, k - 32);
+            for (int type = LVN_Q8_0; type < LVN_DTYPE_END; type++)
+                if (k % lvn_ggml_block((enum lvn_dtype)type)->values == 0)
+                    check_few_on_tiles(isa, (enum lvn_dtype)type, n, k);
         }
 }
 
@@ -539,9 +618,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks),    cmocka_unit_test(half_operands),
-        cmocka_unit_test(packed_blocks), cmocka_unit_test(decoded_blocks), cmocka_unit_test(same_bits),
-        cmocka_unit_test(real_threads),  cmocka_unit_test(scratch_grows),  cmocka_unit_test(tiles),
-        cmocka_unit_test(long_sums),
+        cmocka_unit_test(packed_blocks), cmocka_unit_test(decoded_blocks), cmocka_unit_test(few_rows_on_tiles),
+        cmocka_unit_test(same_bits),     cmocka_unit_test(real_threads),   cmocka_unit_test(scratch_grows),
+        cmocka_unit_test(tiles),         cmocka_unit_test(long_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,7 +194,7 @@ static void precision_bf16_mixed(void **state)
     must(lvn_pass_fuse(m.program));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4 (2, 8), %3 (2, 8)\n"
                " 1 forward  linear_cross_entropy %4, w2, labels:int32 -> %8:fp64 (1), %9 (2)\n");
-    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_BF16_MIXED));
+    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_BF16_MIXED, NULL));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4:bf16 (2, 8), %3:bf16 (2, 8)\n"
                " 1 forward  linear_cross_entropy %4:bf16, w2, labels:int32 -> %8:fp64 (1), %9 (2)\n");
     model_free(&m);
@@ -208,7 +208,7 @@ static void precision_bf16_true(void **state)
     must(lvn_pass_fuse(m.program));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4 (2, 8), %3 (2, 8)\n"
                " 1 forward  linear_cross_entropy %4, w2, labels:int32 -> %8:fp64 (1), %9 (2)\n");
-    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_BF16_TRUE));
+    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_BF16_TRUE, NULL));
     expect(&m, " 0 forward  widen                b:bf16 -> %11 (8)\n"
                " 1 forward  linear_gelu          x, w1:bf16, %11 -> %4:bf16 (2, 8), %3:bf16 (2, 8)\n"
                " 2 forward  linear_cross_entropy %4:bf16, w2:bf16, labels:int32 -> %8:fp64 (1), %9 (2)\n");
@@ -224,7 +224,7 @@ static void precision_of_factors(void **state)
         struct levin_tensor *ids = lvn_input(m.graph, "ids", LVN_DESC(LVN_I32, 1, 3));
         struct levin_tensor *x = levin_embedding(m.graph, ids, levin_table(m.graph, "wte", 11, 4, 1), NULL);
         model_build(&m, levin_scale(m.graph, levin_scale(m.graph, x, sqrt(1152)), sqrt(1152)));
-        must(lvn_pass_mixed_precision(m.program, rounded ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_BF16_MIXED));
+        must(lvn_pass_mixed_precision(m.program, rounded ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_BF16_MIXED, NULL));
         assert_true(m.program->instrs[1].attr.scale.factor == (rounded ? 34 : sqrt(1152)));
         assert_true(m.program->instrs[2].attr.scale.factor == sqrt(1152));
         model_free(&m);
@@ -239,7 +239,7 @@ static void precision_16_mixed(void **state)
     must(lvn_pass_fuse(m.program));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4 (2, 8), %3 (2, 8)\n"
                " 1 forward  linear_cross_entropy %4, w2, labels:int32 -> %8:fp64 (1), %9 (2)\n");
-    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_16_MIXED));
+    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_16_MIXED, NULL));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4:fp16 (2, 8), %3:fp16 (2, 8)\n"
                " 1 forward  linear_cross_entropy %4:fp16, w2, labels:int32 -> %8:fp64 (1), %9 (2)\n");
     model_free(&m);

@@ -498,7 +498,7 @@ static void scale(void **state)
     (void)state;
     struct model m = classifier_new();
     must(lvn_pass_fuse(m.program));
-    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_16_MIXED));
+    must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_16_MIXED, NULL));
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
     must(lvn_pass_update(m.program, &sgd));

@@ -85,6 +85,7 @@ static enum lvn_status wait(struct lvn_device *d)
 const struct lvn_backend lvn_backend_cpu = {.name = "cpu",
                                             .description = "this processor",
                                             .packed = true,
+                                            .rounds_decoding = true,
                                             .hides = true,
                                             .computes = true,
                                             .micro_batch_tokens = 16384,

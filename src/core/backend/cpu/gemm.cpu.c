@@ -12,6 +12,9 @@
 #if defined(__AVX512BF16__)
 #include "backend/cpu/gemm_bf16.h"
 #endif
+#if defined(__AMX_BF16__)
+#include "backend/cpu/gemm_few_amx.h"
+#endif
 #if defined(__AVX512BF16__) && defined(LVN_GEMM_AVX512)
 /* All other multiplications are those of AVX-512, whose code need not exist three times. */
 #define vectors_scratch lvn_gemm_avx512.scratch
@@ -341,11 +344,17 @@ static int64_t scratch_bytes(const struct lvn_gemm *g)
     /* bf16_run() may not support a smaller multiplication */
     if (bf16_fits(g) && bf16_scratch(g) > bytes) bytes = bf16_scratch(g);
 #endif
+#if defined(__AMX_BF16__)
+    if (few_amx_reads(g) && few_amx_scratch(g) > bytes) bytes = few_amx_scratch(g);
+#endif
     return bytes;
 }
 
 static bool rounds(const struct lvn_gemm *g)
 {
+#if defined(__AMX_BF16__)
+    if (few_amx_fits(g)) return true;
+#endif
 #if defined(__AVX512BF16__)
     return g->bf16 && bf16_fits(g);
 #else
@@ -356,6 +365,12 @@ static bool rounds(const struct lvn_gemm *g)
 
 static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
+#if defined(__AMX_BF16__)
+    if (few_amx_fits(g)) {
+        few_amx_run(g, scratch, thread, n_threads);
+        return;
+    }
+#endif
 #if defined(__AVX512BF16__)
     if (bf16_fits(g)) {
         bf16_run(g, scratch, thread, n_threads);

@@ -5,15 +5,13 @@
  * of one column, because the bytes of a column are contiguous in k. Each lane sums every sixteenth step of a block of
  * K, and the lanes are added at its end. So bits depend neither on threads nor on the number of rows, and are the same
  * on AVX2 and AVX-512. They differ from those of widened values, which processors without AVX2 use, in the order of the
- * sum; for int8 the factor of a column is also multiplied after the sum.
- *
- * Values of 4 bits are an index to sixteen numbers, which are first made of the scale of a block (nf4: its factor;
- * Q4_K: scale and minimum of a group), with the arithmetic of lvn_blocks_read(). A load of nf4 has 64 values, four in
- * each 16-bit lane; one of GGUF files 32, two in each. Values of 5 and 6 bits are first made to bytes (ggml_cpu.h). */
+ * sum; for int8 the factor of a column is also multiplied after the sum. On AMX, multiplications whose operands may be
+ * rounded to bf16 are those of gemm_few_amx.h. */
 #ifndef LVN_GEMM_FEW_BLOCKS_H
 #define LVN_GEMM_FEW_BLOCKS_H
 
 #include "backend/cpu/blocks_cpu.h"
+#include "backend/cpu/few_units.h"
 #include "backend/cpu/gemm_few.h"
 #include "backend/cpu/simd.h"
 
@@ -21,8 +19,6 @@
 enum {
     FEW_KC = 1024,   /* maximum steps of a block of K */
     FEW_PART = 8192, /* numbers of A that are packed at a time, in the L1 cache */
-    FEW_UNIT = 64,   /* steps that are decoded at a time: a block of nf4 */
-    FEW_VECTORS = FEW_UNIT / LVN_LANES,
     FEW_COLUMNS = 8, /* maximum columns at a time */
 };
 
@@ -38,146 +34,6 @@ struct few_blocks {
     int64_t k0, k, block;
     const float *a; /* for each vector of 16 steps, in the order in which they are decoded: (rows,16) */
 };
-
-/* The number of each lane's lower four bits. */
-LVN_INLINE vf few_select(vu index, vf code)
-{
-#if defined(__AVX512F__)
-    return (vf)_mm512_permutexvar_ps((__m512i)index, (__m512)code);
-#else
-    const union vhalves c = {code}, i = {(vf)index};
-    union vhalves x;
-    for (int h = 0; h < 2; h++) {
-        const __m256i at = _mm256_castps_si256(i.h[h]);
-        x.h[h] = _mm256_blendv_ps(_mm256_permutevar8x32_ps(c.h[0], at), _mm256_permutevar8x32_ps(c.h[1], at),
-                                  _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)));
-    }
-    return x.v;
-#endif
-}
-
-#if defined(__AVX512F__)
-/* map[index]: in less than half the time of a gather. */
-LVN_INLINE __m512 few_map(const float *map, __m512i index)
-{
-    __m512 x[LVN_NF4_FACTORS / 32]; /* by five bits of the index; then its other bits select one of them */
-    LVN_UNROLL
-    for (int i = 0; i < LVN_NF4_FACTORS / 32; i++)
-        x[i] = _mm512_permutex2var_ps(_mm512_loadu_ps(map + 32 * i), index, _mm512_loadu_ps(map + 32 * i + 16));
-    LVN_UNROLL
-    for (int bit = 1; bit < 8; bit *= 2) {
-        const __mmask16 is = _mm512_test_epi32_mask(index, _mm512_set1_epi32(32 * bit));
-        LVN_UNROLL
-        for (int i = 0; i < 8; i += 2 * bit) x[i] = _mm512_mask_blend_ps(is, x[i], x[i + bit]);
-    }
-    return x[0];
-}
-#endif
-
-/* The factors of n blocks, at most 16. */
-LVN_INLINE void few_factors(const struct lvn_nf4 *x, int64_t first, int64_t n, float *to)
-{
-#if defined(__AVX512F__)
-    if (!x->scale && first / LVN_NF4_GROUP == (first + n - 1) / LVN_NF4_GROUP) {
-        const __m512i index = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)((1U << n) - 1), x->factor + first));
-        const __m512 group = _mm512_set1_ps(x->group[first / LVN_NF4_GROUP]), offset = _mm512_set1_ps(x->offset[0]);
-        _mm512_storeu_ps(to, _mm512_add_ps(_mm512_mul_ps(few_map(x->map, index), group), offset));
-        return;
-    }
-#endif
-    for (int64_t i = 0; i < n; i++) to[i] = lvn_nf4_factor(x, first + i);
-}
-
-/* Four values of nf4 in each lane. */
-LVN_INLINE vu few_words(const uint8_t *p)
-{
-    const __m256i words = _mm256_loadu_si256((const void *)p);
-#if defined(__AVX512F__)
-    return (vu)_mm512_cvtepu16_epi32(words);
-#else
-    union vhalves x;
-    x.h[0] = _mm256_castsi256_ps(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(words)));
-    x.h[1] = _mm256_castsi256_ps(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(words, 1)));
-    return (vu)x.v;
-#endif
-}
-
-/* A chunk of a column of GGUF files; of other types only p is used, the first byte of the column. */
-struct few_chunk {
-    const uint8_t *p;
-    struct ggml_scales s;
-};
-
-/* A unit of a column: the numbers of 64 steps, one vector after the other. */
-struct few_unit {
-    const uint8_t *p; /* its bytes; of GGUF files the chunk's */
-    const struct ggml_scales *s;
-    int64_t group;            /* in the chunk */
-    vf table[2];              /* the numbers of 4 bits; of GGUF files for each 32 steps */
-    vu codes;                 /* indices of several vectors */
-    int8_t integer[FEW_UNIT]; /* integers of 5 to 8 bits of GGUF files */
-};
-
-LVN_INLINE bool few_is_nibbles(const int type)
-{
-    return type == LVN_Q4_0 || type == LVN_Q4_1 || type == LVN_Q4_K;
-}
-
-/* Indices of 32 steps of a GGUF file. */
-LVN_INLINE vu few_two(const struct few_unit *u, const int half, const int type)
-{
-    const int64_t k = 16 + (u->group + half) * 16, other = (u->group + half + 1) * ggml_size(type) - 16;
-    const __m128i bytes = _mm_loadu_si128((const void *)(u->p + (type == LVN_Q4_K ? k : other)));
-#if defined(__AVX512F__)
-    return (vu)_mm512_cvtepu8_epi32(bytes);
-#else
-    union vhalves x;
-    x.h[0] = _mm256_castsi256_ps(_mm256_cvtepu8_epi32(bytes));
-    x.h[1] = _mm256_castsi256_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)));
-    return (vu)x.v;
-#endif
-}
-
-LVN_INLINE vf few_vector(struct few_unit *u, const int v, const int type)
-{
-    if (type == LVN_NF4) {
-        static const int shift[FEW_VECTORS] = {4, 0, 12,
-                                               8}; /* the first of two values is in the upper half of a byte */
-        if (v == 0) u->codes = few_words(u->p);
-        return few_select(u->codes >> shift[v], u->table[0]);
-    }
-    if (type == LVN_INT8_ROWS) return ggml_numbers((const int8_t *)u->p + v * LVN_LANES);
-    if (few_is_nibbles(type)) {
-        if (v % 2 == 0) u->codes = few_two(u, v / 2, type);
-        return few_select(v % 2 ? u->codes >> 4 : u->codes, u->table[type == LVN_Q4_K ? v % 2 : v / 2]);
-    }
-    const int8_t *p = type == LVN_Q8_0 ? (const int8_t *)u->p + (u->group + v / 2) * ggml_size(type) + 2
-                                       : u->integer + v / 2 * GGML_GROUP;
-    return ggml_value(u->s, p + v % 2 * LVN_LANES, u->group + v / 2, v % 2, type);
-}
-
-/* Begin at step i of a block of K. */
-LVN_INLINE void few_begin(struct few_unit *u, const struct few_chunk *chunk, vf code, float factor, int64_t i,
-                          const int type)
-{
-    u->p = chunk->p;
-    if (type == LVN_NF4) u->table[0] = code * vset(factor);
-    if (type < LVN_Q8_0) {
-        u->p += type == LVN_NF4 ? i / 2 : i;
-        return;
-    }
-    u->s = &chunk->s;
-    u->group = i % GGML_CHUNK / GGML_GROUP;
-    LVN_UNROLL
-    for (int h = 0; h < 2; h++) {
-        if (few_is_nibbles(type)) {
-            u->table[h] = code * vset(u->s->scale[u->group + h]);
-            if (ggml_has_minimum(type)) u->table[h] -= vset(u->s->minimum[u->group + h]);
-        } else if (type != LVN_Q8_0) {
-            _mm256_storeu_si256((void *)(u->integer + h * GGML_GROUP), ggml_integers(u->p, u->group + h, type));
-        }
-    }
-}
 
 /* sum[column][row] += a unit of each column. A vector of A is used for all columns when it is loaded, because with more
  * of them there are too few registers. */
@@ -232,20 +88,6 @@ LVN_INLINE void few_totals(const struct vacc sum[FEW_COLUMNS][FEW], const int co
 #endif
     for (int c = 0; c < columns; c++)
         for (int r = 0; r < rows; r++) total[r * columns + c] = vsum(vacc_get(sum[c][r]));
-}
-
-/* Begin a chunk of `steps` steps at p, and prefetch the bytes `distance` after them. */
-LVN_INLINE void few_chunk_begin(struct few_chunk *c, const uint8_t *p, int64_t steps, int64_t distance, const int type)
-{
-    c->p = p;
-    for (int64_t i = 0; i < steps / ggml_values(type) * ggml_size(type); i += 64) __builtin_prefetch(p + i + distance);
-    ggml_scales_of(&c->s, p, steps / GGML_GROUP, type);
-}
-
-/* Bytes of `steps` steps. */
-LVN_INLINE int64_t few_bytes(int64_t steps, const int type)
-{
-    return type == LVN_NF4 ? steps / 2 : type == LVN_INT8_ROWS ? steps : steps / ggml_values(type) * ggml_size(type);
 }
 
 /* Add totals (rows,columns), of which n columns exist, to C; `first`: C has no value yet. */
@@ -309,11 +151,15 @@ LVN_INLINE void few_columns_of(const struct few_blocks *f, int64_t j, int64_t en
         for (int64_t at = 0; at < f->k; at += f->block) few_block(f, at, j, end - j, columns, rows, type);
 }
 
-/* Columns at a time; more of them need more registers for sums than there are. */
+/* Columns at a time, and rows; more of them need more registers for sums than there are. */
 #if defined(__AVX512F__)
 #define FEW_AT_ONCE(rows) (rows == 1 ? 6 : 2)
+#define FEW_EIGHT(X, name) X(name, 8)
+enum { FEW_ROWS = 8 };
 #else
 #define FEW_AT_ONCE(rows) 1
+#define FEW_EIGHT(X, name)
+enum { FEW_ROWS = 4 };
 #endif
 typedef void few_blocks_product(const struct few_blocks *f, int64_t j, int64_t end);
 #define FEW_BLOCKS_OF(name, rows)                                                                                      \
@@ -321,8 +167,9 @@ typedef void few_blocks_product(const struct few_blocks *f, int64_t j, int64_t e
     {                                                                                                                  \
         few_columns_of(f, j, end, FEW_AT_ONCE(rows), rows, LVN_##name);                                                \
     }
-#define FEW_BLOCKS(name) FEW_BLOCKS_OF(name, 1) FEW_BLOCKS_OF(name, 4) FEW_BLOCKS_OF(name, 8)
-#define FEW_BLOCKS_ROW(name) [LVN_##name] = {few_##name##_1, few_##name##_4, few_##name##_8},
+#define FEW_BLOCKS(name) FEW_BLOCKS_OF(name, 1) FEW_BLOCKS_OF(name, 4) FEW_EIGHT(FEW_BLOCKS_OF, name)
+#define FEW_BLOCKS_NAME(name, rows) few_##name##_##rows
+#define FEW_BLOCKS_ROW(name) [LVN_##name] = {few_##name##_1, few_##name##_4, FEW_EIGHT(FEW_BLOCKS_NAME, name)},
 #define FEW_GGML(name, function, id, values, bytes, write, file_type) FEW_BLOCKS(name)
 #define FEW_GGML_ROW(name, function, id, values, bytes, write, file_type) FEW_BLOCKS_ROW(name)
 FEW_BLOCKS(NF4)
@@ -372,8 +219,8 @@ static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64
         }
 }
 
-/* All rows, at most FEW, of columns [j, end). */
-static void few_blocks_run(const struct lvn_gemm *g, int64_t j, int64_t end)
+/* All rows, at most FEW_ROWS, of columns [j, end). */
+static void few_blocks_rows(const struct lvn_gemm *g, int64_t j, int64_t end)
 {
     float a[FEW_PART] __attribute__((aligned(64)));
     const enum lvn_dtype type = lvn_dtype_is_nf4(g->b_blocks.dtype) ? LVN_NF4 : g->b_blocks.dtype;
@@ -387,6 +234,17 @@ static void few_blocks_run(const struct lvn_gemm *g, int64_t j, int64_t end)
         f.k = part < g->k - f.k0 ? part : g->k - f.k0;
         few_pack_a(g, rows, f.k0, f.k, a);
         few_blocks_products[type][which](&f, j, end);
+    }
+}
+
+static void few_blocks_run(const struct lvn_gemm *g, int64_t j, int64_t end)
+{
+    for (int64_t i = 0; i < g->m; i += FEW_ROWS) {
+        struct lvn_gemm rows = *g;
+        rows.m = g->m - i < FEW_ROWS ? g->m - i : FEW_ROWS;
+        rows.a = (const float *)g->a + i * g->a_row;
+        rows.c += i * g->c_row;
+        few_blocks_rows(&rows, j, end);
     }
 }
 #endif

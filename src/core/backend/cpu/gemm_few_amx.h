@@ -1,0 +1,193 @@
+/* gemm_few_amx.h - matrix multiplications of fewer than 16 rows on AMX, with operands that may be rounded to bf16:
+ * generating text. B is bf16 or in packed blocks (packed/packed.h), and its columns are contiguous in k. gemm.cpu.c
+ * calls few_amx_run().
+ *
+ * The unit multiplies 16 columns of B by up to 16 rows of A: a column of B, contiguous in k, is a row of its first
+ * operand, so B is read in memory order and nothing is transposed. bf16 is read in place. Blocks are decoded for
+ * FEW_AMX_STEPS steps of 16 columns, to rows of bf16 in the L1 cache; meanwhile the unit multiplies those of the steps
+ * before, because its sums have a long latency. The values are those of lvn_blocks_read(), rounded once; for int8 the
+ * factor of a column is multiplied after the sum, so its integers are exact. Steps are added in order, so bits depend
+ * neither on threads nor on the number of rows. */
+#ifndef LVN_GEMM_FEW_AMX_H
+#define LVN_GEMM_FEW_AMX_H
+
+#include "backend/cpu/blocks_cpu.h"
+#include "backend/cpu/few_units.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_bf16_pack.h"
+
+enum {
+    FEW_AMX_SIDE = 16,   /* rows of A, columns of B */
+    FEW_AMX_STEPS = 256, /* steps of k that are decoded at a time: a chunk of GGUF files */
+    FEW_AMX_TILES = FEW_AMX_STEPS / BF16_K,
+};
+
+struct few_amx {
+    const struct lvn_gemm *g;
+    const uint8_t *b;   /* the first byte of column 0 */
+    struct lvn_nf4 nf4; /* of B in nf4 */
+    const char *a;      /* tiles of A, one for each BF16_K steps */
+    float *factor;      /* of the blocks of 16 columns in nf4: (16, K / FEW_UNIT) */
+    char *rows;         /* decoded tiles of B, (2, FEW_AMX_TILES) */
+};
+
+static bool few_amx_reads(const struct lvn_gemm *g)
+{
+    const bool packed = lvn_dtype_is_packed(g->b_blocks.dtype);
+    return g->bf16 && g->b_row == 1 && (packed ? g->k % FEW_UNIT == 0 : g->b_bf16 && g->k % BF16_K == 0);
+}
+
+static bool few_amx_fits(const struct lvn_gemm *g)
+{
+    const bool one = g->m == 1 && lvn_dtype_is_packed(g->b_blocks.dtype); /* is faster without the unit */
+    return few_amx_reads(g) && !one && g->m < FEW_AMX_SIDE && (g->a_row == 1 || g->a_col == 1);
+}
+
+static int64_t few_amx_a_bytes(const struct lvn_gemm *g)
+{
+    return (g->k + BF16_K - 1) / BF16_K * BF16_TILE;
+}
+
+/* Also for sizes that are smaller. */
+static int64_t few_amx_scratch(const struct lvn_gemm *g)
+{
+    const int64_t factors = (FEW_AMX_SIDE * (g->k / FEW_UNIT + 1) + 15) / 16 * 64;
+    return few_amx_a_bytes(g) + factors + 2 * FEW_AMX_TILES * BF16_TILE;
+}
+
+/* Multiply BF16_K steps of 16 columns by all rows. */
+LVN_INLINE void few_amx_multiply(const char *b, int64_t b_row, const char *a)
+{
+    _tile_loadd(4, b, b_row);
+    _tile_loadd(6, a, 64);
+    _tile_dpbf16ps(0, 4, 6);
+}
+
+/* Steps [k, k + steps) of a column as rows of tiles. */
+LVN_INLINE void few_amx_decode(const struct few_amx *f, int64_t column, const float *factor, int64_t k, int64_t steps,
+                               char *to, const int type)
+{
+    const bool nf4 = type == LVN_NF4, ggml = type >= LVN_Q8_0;
+    const int64_t row = few_bytes(f->g->k, type), ahead = FEW_AMX_SIDE * row;
+    const vf code = nf4 ? vload(f->nf4.code) : __builtin_convertvector(viota() - (type == LVN_Q4_0 ? 8 : 0), vf);
+    struct few_chunk chunk = {.p = f->b + column * row + few_bytes(k, type)};
+    if (ggml) few_chunk_begin(&chunk, chunk.p, steps, ahead, type);
+    for (int64_t i = 0; !ggml && i < few_bytes(steps, type); i += 64) __builtin_prefetch(chunk.p + i + ahead);
+    for (int64_t i = 0; i < steps; i += FEW_UNIT, to += 2 * BF16_TILE) {
+        struct few_unit unit;
+        few_begin(&unit, &chunk, code, nf4 ? factor[(k + i) / FEW_UNIT] : 0, i, type);
+        _mm512_store_si512(to, few_bf16(&unit, 0, type));
+        _mm512_store_si512(to + BF16_TILE, few_bf16(&unit, 1, type));
+    }
+}
+
+/* The sums of n columns from j on, in tile 0. */
+LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, const int type)
+{
+    const int64_t K = f->g->k, units = K / FEW_UNIT, first = j * units;
+    const char *a = f->a;
+    int64_t before = 0; /* tiles that are decoded and not multiplied yet */
+    char *rows = f->rows, *decoded = NULL;
+    for (int64_t i = 0; type == LVN_NF4 && i < n * units; i += LVN_LANES) /* a group has a multiple of 16 blocks */
+        few_factors(&f->nf4, first + i, n * units - i < LVN_LANES ? n * units - i : LVN_LANES, f->factor + i);
+    for (int64_t k = 0; k < K; k += FEW_AMX_STEPS) {
+        const int64_t steps = K - k < FEW_AMX_STEPS ? K - k : FEW_AMX_STEPS;
+        for (int64_t c = 0; c < FEW_AMX_SIDE; c++) {
+            const int64_t column = c < n ? c : n - 1;
+            few_amx_decode(f, j + column, f->factor + column * units, k, steps, rows + c * 64, type);
+            if (c % 2 == 0 || c / 2 >= before) continue;
+            few_amx_multiply(decoded + c / 2 * BF16_TILE, 64, a + c / 2 * BF16_TILE);
+        }
+        PAIRS_BARRIER();
+        a += before * BF16_TILE;
+        before = steps / BF16_K;
+        decoded = rows;
+        rows = f->rows + (rows == f->rows) * FEW_AMX_TILES * BF16_TILE;
+    }
+    for (int64_t t = 0; t < before; t++) few_amx_multiply(decoded + t * BF16_TILE, 64, a + t * BF16_TILE);
+}
+
+/* Columns in bf16, in place. */
+LVN_INLINE void few_amx_bf16(const struct few_amx *f, int64_t j, int64_t n)
+{
+    const int64_t distance = f->g->b_col * 2;
+    const char *b = (const char *)f->b + j * distance;
+    if (n < FEW_AMX_SIDE) {
+        for (int64_t k = 0; k < f->g->k; k += BF16_K) {
+            for (int64_t c = 0; c < FEW_AMX_SIDE; c++)
+                memcpy(f->rows + c * 64, b + (c < n ? c : n - 1) * distance + k * 2, 64);
+            PAIRS_BARRIER();
+            few_amx_multiply(f->rows, 64, f->a + k / BF16_K * BF16_TILE);
+            PAIRS_BARRIER();
+        }
+        return;
+    }
+    for (int64_t k = 0; k < f->g->k; k += BF16_K) {
+        for (int64_t c = 0; c < FEW_AMX_SIDE; c++) /* the next columns at this k, which the hardware does not expect */
+            __builtin_prefetch(b + (FEW_AMX_SIDE + c) * distance + k * 2);
+        few_amx_multiply(b + k * 2, distance, f->a + k / BF16_K * BF16_TILE);
+    }
+}
+
+/* Add the sums of tile 0 to n columns of C from j on. */
+static void few_amx_store(const struct few_amx *f, int64_t j, int64_t n, bool scaled)
+{
+    const struct lvn_gemm *g = f->g;
+    __m512i sum[FEW_AMX_SIDE]; /* of each column; then of each row */
+    const __mmask16 mask = bf16_first(n);
+    const __m512 factor = scaled ? _mm512_maskz_loadu_ps(mask, lvn_int8_factors(&g->b_blocks, g->b) + j) : (__m512){0};
+    _tile_stored(0, sum, 64);
+    PAIRS_BARRIER();
+    pairs_transpose(sum);
+    for (int64_t r = 0; r < g->m; r++) {
+        float *c = g->c + r * g->c_row + j;
+        __m512 x = (__m512)sum[r];
+        if (scaled) x = _mm512_mul_ps(_mm512_mul_ps(x, factor), _mm512_set1_ps((float)(1.0 / 127.0)));
+        if (g->add || g->bias) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, g->add ? c : g->bias + j));
+        _mm512_mask_storeu_ps(c, mask, x);
+    }
+}
+
+#define FEW_AMX(name)                                                                                                  \
+    static void few_amx_##name(const struct few_amx *f, int64_t j, int64_t n)                                          \
+    {                                                                                                                  \
+        few_amx_blocks(f, j, n, LVN_##name);                                                                           \
+    }
+#define FEW_AMX_ROW(name) [LVN_##name] = few_amx_##name,
+#define FEW_AMX_GGML(name, ...) FEW_AMX(name)
+#define FEW_AMX_GGML_ROW(name, ...) FEW_AMX_ROW(name)
+FEW_AMX(NF4)
+FEW_AMX(INT8_ROWS)
+LVN_GGML_MAP(FEW_AMX_GGML)
+static void (*const few_amx_products[LVN_DTYPE_END])(const struct few_amx *f, int64_t j, int64_t n) = {
+    FEW_AMX_ROW(NF4) FEW_AMX_ROW(INT8_ROWS) LVN_GGML_MAP(FEW_AMX_GGML_ROW)};
+
+static void few_amx_run(const struct lvn_gemm *g, char *scratch, int thread, int n_threads)
+{
+    const struct bf16_operand a = {g->a, g->a_row, g->a_col, g->a_bf16, true};
+    const bool packed = lvn_dtype_is_packed(g->b_blocks.dtype), nf4 = packed && lvn_dtype_is_nf4(g->b_blocks.dtype);
+    char *tiles = scratch + 2 * FEW_AMX_TILES * BF16_TILE;
+    struct few_amx f = {.g = g, .b = g->b, .rows = scratch, .a = tiles};
+    int64_t j, end;
+    lvn_thread_range(g->n, FEW_AMX_SIDE, thread, n_threads, &j, &end);
+    if (j == end) return;
+    f.factor = (float *)(tiles + few_amx_a_bytes(g));
+    if (nf4) f.nf4 = lvn_nf4_of(&g->b_blocks, g->b), f.b = f.nf4.value;
+    for (int64_t k = 0; k < g->k; k += BF16_K) bf16_pack(&a, 0, g->m, k, BF16_K, tiles + k / BF16_K * BF16_TILE, 1);
+    pairs_begin();
+    const int64_t j0 = j;
+    for (; j < end; j += FEW_AMX_SIDE) {
+        const int64_t n = end - j < FEW_AMX_SIDE ? end - j : FEW_AMX_SIDE;
+        PAIRS_BARRIER();
+        _tile_zero(0);
+        if (packed)
+            few_amx_products[nf4 ? LVN_NF4 : g->b_blocks.dtype](&f, j, n);
+        else
+            few_amx_bf16(&f, j, n);
+        few_amx_store(&f, j, n, g->b_blocks.dtype == LVN_INT8_ROWS);
+    }
+    pairs_end();
+    if (g->finish) g->finish(g, 0, g->m, j0, end - j0);
+}
+
+#endif
