@@ -81,6 +81,18 @@ cp parts/* m.gguf web
 for model in "$web/plain/m.gguf" "$web/plain/m-00002-of-00003.gguf" hf://org/m/m.gguf hf://org/m/m-00001-of-00003.gguf; do
     check [ "$(text_of "$model")" = "$whole" ]
 done
+# a repository or a folder with one GGUF file is that model; of several, one must be named
+mkdir web/hub/org/{one,parts} folder
+cp m.gguf web/hub/org/one
+cp parts/* web/hub/org/parts
+cp m.gguf folder
+echo "a model" | tee web/hub/org/{one,parts}/README.md >folder/mmproj-m.gguf
+for model in hf://org/one org/one hf://org/parts folder; do check [ "$(text_of "$model")" = "$whole" ]; done
+for model in org/one hf://org/one; do check [ "$(HF_HUB_OFFLINE=1 text_of "$model")" = "$whole" ]; done
+code 2 "$LEVIN" generate hf://org/m --prompt-ids=1
+one_error
+says "'hf://org/m' has 2 models as GGUF files (m-00001-of-00003.gguf, m.gguf): name one of them, such as hf://org/m/m.gguf" err
+
 several=$web/plain/m-00001-of-00003.gguf
 code 0 "$LEVIN" evaluate m.gguf --data.path=text.txt --data.kind=documents --trainer.batch_size=4 --json
 loss=$(value loss)

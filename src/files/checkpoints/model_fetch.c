@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "checkpoints/checkpoint_private.h"
 #include "formats/gguf.h"
 #include "stores/store.h"
@@ -84,12 +85,52 @@ static enum lvn_status follow(struct lvn_arena *a, const char *url, const char *
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
+/* Has a file or folder of this name weights that are not GGUF? */
+static bool is_other_model(const char *name)
+{
+    static const char *const marks[] = {"checkpoints", "state", "manifest.json", "adapter_config.json", NULL},
+                             *const ends[] = {".safetensors", ".bin", ".pt", ".pth", ".index.json", NULL};
+    for (int i = 0; marks[i]; i++)
+        if (strcmp(name, marks[i]) == 0) return true;
+    for (int i = 0; ends[i]; i++)
+        if (lvn_ends_with(name, ends[i])) return true;
+    return false;
+}
+
+/* The GGUF file of a folder whose only weights are in one; else the folder itself. ARG: it has several. */
+static enum lvn_status choose_gguf(struct lvn_arena *a, const char *folder, const char **out)
+{
+    struct lvn_store_entries all;
+    const char *names = "", *file = NULL;
+    int n = 0, parts;
+    *out = folder;
+    if (lvn_ends_with(folder, ".gguf") || lvn_store_list(a, folder, false, &all) != LVN_OK) {
+        lvn_error_clear(); /* the caller that opens it reports what is missing, or finds it in a cache */
+        return LVN_OK;
+    }
+    for (int i = 0; i < all.n; i++) {
+        const char *name = all.entry[i].name, *first = lvn_gguf_part(a, name, 1, &parts);
+        if (is_other_model(name)) return LVN_OK;
+        if (!lvn_ends_with(name, ".gguf") || strncmp(name, "mmproj", 6) == 0) continue; /* of images */
+        if (first && strcmp(first, name) != 0) continue;
+        names = lvn_arena_printf(a, "%s%s%s", names, n++ ? ", " : "", name);
+        file = lvn_store_join(a, folder, name);
+        if (!names || !file) return LVN_MEMORY;
+    }
+    LVN_CHECK(n < 2, ARG, "'%s' has %d models as GGUF files (%.2000s): name one of them, such as %s", folder, n, names,
+              file);
+    if (n == 1 && strcmp(lvn_path_name(file), lvn_path_name(folder)) != 0) *out = file;
+    return LVN_OK;
+}
+
 /* A file, a folder, or all parts of a GGUF file that has several. */
 static enum lvn_status download(struct lvn_arena *a, const char *url, const char **local)
 {
     int parts;
+    LVN_TRY(choose_gguf(a, url, &url));
     const char *part = lvn_gguf_part(a, url, 1, &parts), *other;
     LVN_TRY(lvn_store_download(a, part ? part : url, LVN_WANT_MODEL, local));
+    if (lvn_path_is_dir(*local)) LVN_TRY(choose_gguf(a, *local, local));
     for (int i = 2; i <= parts; i++) {
         part = lvn_gguf_part(a, url, i, &parts);
         if (!part) return LVN_MEMORY;
@@ -104,7 +145,7 @@ enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, con
     enum lvn_store_kind kind;
     int64_t bytes;
     *local = model;
-    if (!lvn_store_is_url(model)) return LVN_OK;
+    if (!lvn_store_is_url(model)) return lvn_path_is_dir(model) ? choose_gguf(a, model, local) : LVN_OK;
     if (strncmp(model, "file:", 5) == 0 || strncmp(model, "hf:", 3) == 0) return download(a, model, local);
     LVN_TRY(lvn_store_stat(model, &kind, &bytes));
     LVN_CHECK(kind != LVN_STORE_NOTHING, ARG, "there is no model '%s'", model);

@@ -159,7 +159,8 @@ static enum lvn_status fetch_place(struct lvn_arena *a, const char *kind_of_file
     const char *url = lvn_arena_printf(a, "hf://%s", p->repository), *cache = lvn_hub_cache(a);
     if (!url || !cache) return LVN_MEMORY;
     lvn_log(LVN_LOG_INFO, "fetching the %s '%s' from the Hugging Face hub", kind_of_file, name);
-    LVN_TRY_WHILE(lvn_store_download(a, url, want, out),
+    LVN_TRY_WHILE(want == LVN_WANT_MODEL ? lvn_checkpoint_fetch(a, url, "best", out)
+                                         : lvn_store_download(a, url, want, out),
                   "fetching the %s '%s' from the Hugging Face hub: there is no such path here, no run '%s', and it is "
                   "not in the hub's cache on this machine ('%s'); a directory that holds it will do as well",
                   kind_of_file, name, p->run, cache);
@@ -228,7 +229,8 @@ enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, con
     LVN_TRY(find_place(a, model, is_here, &p));
     if (p.repository) {
         LVN_TRY(find_cached(a, model, &p, out));
-        return *out ? LVN_OK : fetch_place(a, "model", model, &p, LVN_WANT_MODEL, out);
+        return *out ? lvn_checkpoint_fetch(a, *out, prefer, out)
+                    : fetch_place(a, "model", model, &p, LVN_WANT_MODEL, out);
     }
     LVN_TRY(lvn_checkpoint_fetch(a, p.path, prefer, &p.path));
     if (!lvn_path_exists(p.path)) return refuse_place(a, &p, "model", model);
