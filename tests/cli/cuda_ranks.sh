@@ -104,6 +104,11 @@ code 0 ranks 2 --run_dir=shared --trainer.devices=1,1 --trainer.share_devices=tr
 says "$staged: several ranks compute on one device" err
 code 0 ranks 2 --run_dir=fixed --trainer.deterministic=true
 says "$staged: trainer.deterministic" err
+LEVIN_DOUBLE_MIG=2 code 0 ranks 2 --run_dir=mig
+says "$staged: several ranks compute on parts of one GPU (MIG)" err
+close_to one mig 1e-5
+LEVIN_DOUBLE_MIG=2 code 0 ranks 2 --run_dir=cards --trainer.devices=0,2 # one instance of each
+says "$by_nccl" err
 mkdir without
 ln -s "$doubles"/libcuda* "$doubles"/libnvrtc* without
 (doubles=$PWD/without && code 0 ranks 2 --run_dir=without)
@@ -123,6 +128,23 @@ says "is NCCL 3; levin supports NCCL 2" err
 LEVIN_DOUBLE_FAIL=ncclCommInitRank:1 code 76 ranks 2 --run_dir=no1
 one_error
 says "joining the other ranks on device" err
+# One rank is refused, is killed or does not return where the others wait for it: one sentence, which names it if it can
+# be known, and the checkpoints are as they were.
+cp -r parts before
+LEVIN_DOUBLE_JOIN=1:refused code 76 ranks 2 --run_dir=parts --resume --trainer.max_steps=8 --trainer.start_timeout=15
+one_error
+says "joining the other ranks on device 1 (Double 1): NCCL returned" err
+LEVIN_DOUBLE_JOIN=1:late code 76 ranks 2 --run_dir=parts --resume --trainer.max_steps=8 --trainer.start_timeout=15
+one_error
+says ": device 0 (Double 0) has not joined the devices of the other ranks with NCCL 2.27.3 within 15 s" err
+says "NCCL_SOCKET_IFNAME" err
+LEVIN_DOUBLE_DIE=1:0 code 76 ranks 2 --run_dir=parts --resume --trainer.max_steps=8
+one_error
+says "rank 1 on " err
+LEVIN_DOUBLE_DIE=1:0:19 code 76 ranks 2 --run_dir=parts --resume --trainer.max_steps=8 --trainer.rank_timeout=5
+one_error
+says "rank 1 on " err
+check diff -r before/checkpoints parts/checkpoints
 rm -f report
 LEVIN_DOUBLE_REPORT=$PWD/report LEVIN_DOUBLE_FAIL=ncclCommGetAsyncError:8 code 76 ranks 2 --run_dir=no2
 one_error

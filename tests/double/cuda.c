@@ -10,6 +10,7 @@
  * launched.
  *
  *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it reports about itself (1, 90, 13020, 8 GiB)
+ *   LEVIN_DOUBLE_MIG                                      number of consecutive devices that are parts of one card (1)
  *   LEVIN_DOUBLE_KERNELS                                  a folder for compiled kernels, which processes share
  *   LEVIN_DOUBLE_FAIL, _REPORT                            see double.h
  *
@@ -112,6 +113,15 @@ EXPORT int cuDeviceGetUuid_v2(unsigned char id[16], int handle)
     CALL("cuDeviceGetUuid_v2", INVALID_DEVICE);
     memset(id, 0x5a, 16);
     id[15] = (unsigned char)(handle - 1000 + (visible ? atoi(visible) : 0));
+    return 0;
+}
+
+EXPORT int cuDeviceGetPCIBusId(char *id, int bytes, int handle)
+{
+    const char *visible = getenv("LEVIN_DOUBLE_FIRST");
+    CALL("cuDeviceGetPCIBusId", INVALID_DEVICE);
+    const int number = handle - 1000 + (visible ? atoi(visible) : 0);
+    snprintf(id, (size_t)bytes, "0000:%02x:00.0", number / (int)double_number("LEVIN_DOUBLE_MIG", 1));
     return 0;
 }
 

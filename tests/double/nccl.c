@@ -11,7 +11,8 @@
  *
  *   LEVIN_DOUBLE_NCCL                      the version it reports (22703)
  *   LEVIN_DOUBLE_NCCL_MEMORY               bytes of device memory that a communicator takes and keeps (0)
- *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective
+ *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective; 0: when it joins
+ *   LEVIN_DOUBLE_JOIN=RANK:refused|late    that rank is refused when it joins, or waits there for ever
  *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError reports the error, and itself succeeds
  *
  * Several communicators: those of a rank must use one stream, because their ranks would meet in different orders in
@@ -161,15 +162,25 @@ static void die_if_asked(struct comm *c)
 {
     const char *text = getenv("LEVIN_DOUBLE_DIE");
     char *rest;
-    c->done++;
     if (!text || strtol(text, &rest, 10) != c->rank || *rest != ':' || strtol(rest + 1, &rest, 10) != c->done) return;
     kill(getpid(), *rest == ':' ? (int)strtol(rest + 1, NULL, 10) : SIGKILL);
+}
+
+/* Whether this rank is refused; it does not return if it is late. */
+static bool refused(const struct comm *c)
+{
+    const char *text = getenv("LEVIN_DOUBLE_JOIN");
+    char *rest;
+    if (!text || strtol(text, &rest, 10) != c->rank) return false;
+    while (!strcmp(rest, ":late")) sleep(1);
+    return !strcmp(rest, ":refused");
 }
 
 static void run(void *data)
 {
     struct work *w = data;
     struct comm *c = w->comm;
+    c->done++;
     const size_t max = PIECE / bytes_of(w->task.type);
     die_if_asked(c);
     c->capacity->task[c->rank] = w->task;
@@ -259,6 +270,8 @@ EXPORT int ncclCommInitRank(struct comm **out, int size, struct id id, int rank)
     if (!(function = dlsym(driver, "doubleTake"))) return 1;
     memcpy(&take, &function, sizeof function);
     take((size_t)double_number("LEVIN_DOUBLE_NCCL_MEMORY", 0));
+    die_if_asked(c);
+    if (refused(c)) return INVALID_USAGE;
     atomic_fetch_add(&c->capacity->joined, 1);
     while (atomic_load(&c->capacity->joined) < size) usleep(50);
     (void)unlink(id.path);

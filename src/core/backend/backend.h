@@ -41,6 +41,7 @@ struct lvn_device_facts {
     char name[128];
     char driver[64];
     char id[128];   /* identifies the device on this host in every process; "": unknown */
+    char card[32];  /* identifies the physical card, of which a device may be a part (MIG); "": unknown */
     int64_t memory; /* bytes */
     bool gpu;       /* trainer.accelerator gpu may use it */
     bool xpu;       /* an Intel GPU */
@@ -173,6 +174,12 @@ int64_t lvn_backend_reserve(const struct lvn_backend *b, int64_t memory);
 int lvn_backend_devices(const struct lvn_backend *b);
 /* The reason why the backend has no GPU. Only for backends with describe(). */
 void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capacity);
+
+/* What computes: the device with the library of its matrix multiplications, or the backend's name. */
+static inline const char *lvn_device_text(const struct lvn_device *d)
+{
+    return *d->note ? d->note : d->backend->name;
+}
 
 /* *per_s is 0 if the backend does not measure this rate. */
 enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate rate, double *per_s) LVN_CHECKED;

@@ -1,6 +1,7 @@
 /* comm.c - the functions of comm.h for any kind of communicator: they fill a request, submit it, and wait for it. */
 #include "comm/comm.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -58,6 +59,19 @@ enum lvn_status lvn_comm_split(struct lvn_comm *comm, struct lvn_comm **out, int
     *out = NULL;
     LVN_CHECK(comm->ops->split, UNSUPPORTED, "%s does not support groups of ranks", comm->describe);
     return comm->ops->split(comm, out, color, key);
+}
+
+static _Thread_local char consequence[256]; /* the text of the last one */
+
+enum lvn_status lvn_comm_follows(enum lvn_status status)
+{
+    snprintf(consequence, sizeof consequence, "%s", levin_error_text());
+    return status;
+}
+
+bool lvn_comm_is_consequence(void)
+{
+    return *consequence && !strncmp(levin_error_text(), consequence, strlen(consequence));
 }
 
 void lvn_comm_cancel(struct lvn_comm *comm)

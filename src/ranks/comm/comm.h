@@ -71,6 +71,11 @@ void lvn_comm_cancel(struct lvn_comm *comm);
  * their collectives in any relative order, except in device memory, where all must use the same. Close a group before
  * comm. UNSUPPORTED, on all ranks, if the kind of communicator does not support groups. */
 enum lvn_status lvn_comm_split(struct lvn_comm *comm, struct lvn_comm **out, int color, int key) LVN_CHECKED;
+/* Mark the recorded failure as a consequence of another rank's: lvn_ranks_agree() then prefers that one. Returns
+ * `status`. */
+enum lvn_status lvn_comm_follows(enum lvn_status status);
+/* Is the recorded failure of this thread such a consequence? */
+bool lvn_comm_is_consequence(void);
 int lvn_comm_rank(const struct lvn_comm *comm);
 int lvn_comm_size(const struct lvn_comm *comm);
 /* Declare that the ranks run on `hosts` hosts, with the same number of consecutive ranks on each. Sums then use the

@@ -85,6 +85,7 @@ struct nccl_comm {
     struct lvn_comm *over;      /* in host memory, between the same ranks */
     struct lvn_comm *owned;     /* of a group: equal to `over`, and closed with this one; NULL: the caller owns it */
     struct nccl_handle *handle; /* NULL: aborted, or not joined yet */
+    double timeout;             /* seconds for joining */
     pthread_mutex_t lock;       /* guards handle: another thread may abort it */
     const char *host;           /* of this rank */
     char where[160];            /* "rank 1 on node2" */
@@ -96,8 +97,10 @@ static enum lvn_status status_of(const struct nccl_comm *gpu_comm, int code, con
 {
     if (code == 0 || code == NCCL_IN_PROGRESS) return LVN_OK;
     const char *detail = nccl.last_error(NULL);
-    LVN_FAIL(COMM, "%s: %s on %s: NCCL returned %s (%d)%s%s", gpu_comm->where, action, gpu_comm->device->title,
-             nccl.error_text(code), code, detail && *detail ? ": " : "", detail && *detail ? detail : "");
+    const enum lvn_status status =
+        lvn_fail(LVN_COMM, "%s: %s on %s: NCCL returned %s (%d)%s%s", gpu_comm->where, action, gpu_comm->device->title,
+                 nccl.error_text(code), code, detail && *detail ? ": " : "", detail && *detail ? detail : "");
+    return code == NCCL_REMOTE_ERROR ? lvn_comm_follows(status) : status;
 }
 
 static void abort_handle(void *handle)
@@ -287,16 +290,82 @@ static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *
     return LVN_OK;
 }
 
-static enum lvn_status join(struct nccl_comm *gpu_comm, const struct lvn_comm_options *o)
-{
-    struct lvn_memory *memory;
+/* A rank's join. If NCCL does not return in time, its thread continues to use this struct, which is then never freed.
+ */
+struct joining {
+    struct nccl_comm *gpu_comm;
+    struct lvn_memory *memory; /* for the self test */
     struct nccl_id id;
-    memcpy(id.bytes, o->id, sizeof id.bytes);
+    enum lvn_status status;
+    bool consequence;
+    char text[1024];
+};
+
+static enum lvn_status join_and_test(const struct joining *j)
+{
+    struct nccl_comm *gpu_comm = j->gpu_comm;
+    LVN_TRY(gpu_comm->queues->use(gpu_comm->device));
+    LVN_TRY(status_of(gpu_comm, nccl.join(&gpu_comm->handle, gpu_comm->base.size, j->id, gpu_comm->base.rank),
+                      "joining the other ranks"));
+    return self_test(gpu_comm, j->memory);
+}
+
+static void run_join(void *argument)
+{
+    struct joining *j = argument;
+    j->status = join_and_test(j);
+    j->consequence = lvn_comm_is_consequence();
+    snprintf(j->text, sizeof j->text, "%s", j->status == LVN_OK ? "" : levin_error_text());
+}
+
+/* Everything that can fail on one rank before the ranks meet in NCCL, where the others would wait for it. */
+static enum lvn_status prepare(struct nccl_comm *gpu_comm, struct joining **out, const struct lvn_comm_options *o)
+{
+    struct joining *j = *out = lvn_calloc(1, sizeof *j);
+    if (!j) return LVN_MEMORY;
+    j->gpu_comm = gpu_comm;
+    memcpy(j->id.bytes, o->id, sizeof j->id.bytes);
     LVN_TRY(gpu_comm->queues->open(&gpu_comm->queue, gpu_comm->device, check_errors, gpu_comm));
-    LVN_TRY(status_of(gpu_comm, nccl.join(&gpu_comm->handle, o->size, id, o->rank), "joining the other ranks"));
-    LVN_TRY(lvn_memory_new(&memory, gpu_comm->device, sizeof(float)));
-    enum lvn_status status = self_test(gpu_comm, memory);
-    lvn_memory_free(memory);
+    return lvn_memory_new(&j->memory, gpu_comm->device, sizeof(float));
+}
+
+/* True: all ranks are ready. False, with a status: this or another one is not. */
+static bool all_ready(const struct nccl_comm *gpu_comm, enum lvn_status *status)
+{
+    int32_t ready = *status == LVN_OK;
+    lvn_error_save();
+    const enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->over, &ready, 1, LVN_I32, LVN_MIN);
+    if (agreed == LVN_OK) lvn_error_restore();
+    if (*status != LVN_OK || (agreed == LVN_OK && ready)) return *status == LVN_OK;
+    *status = agreed != LVN_OK
+                  ? agreed
+                  : lvn_comm_follows(lvn_fail(LVN_COMM, "%s: another rank could not prepare to join", gpu_comm->where));
+    return false;
+}
+
+/* *late: NCCL has not returned, and gpu_comm must not be freed. */
+static enum lvn_status join(struct nccl_comm *gpu_comm, const struct lvn_comm_options *o, bool *late)
+{
+    struct joining *j;
+    enum lvn_status status = prepare(gpu_comm, &j, o);
+    const bool ready = all_ready(gpu_comm, &status);
+    *late = ready && o->timeout > 0 && !lvn_thread_with_timeout(o->timeout, run_join, j);
+    if (ready && o->timeout <= 0) run_join(j);
+    if (*late)
+        return lvn_comm_follows(lvn_fail(
+            LVN_COMM,
+            "%s: %s has not joined the devices of the other ranks with %s within %g s; check that NCCL_SOCKET_IFNAME "
+            "names an interface that connects all hosts, and NCCL's log (NCCL_DEBUG=INFO), raise "
+            "trainer.start_timeout, or set trainer.transport, so that collectives go through host memory",
+            gpu_comm->where, gpu_comm->device->title, version(), o->timeout));
+    if (ready && j->status != LVN_OK) {
+        status = lvn_fail(j->status, "%s", j->text);
+        if (j->consequence) (void)lvn_comm_follows(status);
+    }
+    lvn_error_save();
+    if (j) lvn_memory_free(j->memory);
+    free(j);
+    lvn_error_restore();
     return status;
 }
 
@@ -314,13 +383,15 @@ static enum lvn_status open_comm(struct lvn_comm **out, const struct lvn_comm_op
     gpu_comm->queues = o->device->backend->queues;
     gpu_comm->over = o->over;
     gpu_comm->host = o->host;
+    gpu_comm->timeout = o->timeout;
     pthread_mutex_init(&gpu_comm->lock, NULL);
     snprintf(gpu_comm->base.describe, sizeof gpu_comm->base.describe, "%s", version());
     snprintf(gpu_comm->where, sizeof gpu_comm->where, "rank %d on %s", o->rank, o->host);
-    enum lvn_status status = join(gpu_comm, o);
+    bool late;
+    enum lvn_status status = join(gpu_comm, o, &late);
     if (status == LVN_OK)
         *out = &gpu_comm->base;
-    else
+    else if (!late)
         close_comm(&gpu_comm->base);
     return status;
 }
@@ -338,6 +409,7 @@ static enum lvn_status split(struct lvn_comm *comm, struct lvn_comm **out, int c
                                        .kind = &lvn_comm_kind_nccl,
                                        .device = gpu_comm->device,
                                        .over = over,
+                                       .timeout = gpu_comm->timeout,
                                        .host = gpu_comm->host};
     if (over) status = lvn_comm_open(out, &o);
     if (*out) ((struct nccl_comm *)*out)->owned = over;
@@ -349,7 +421,8 @@ static enum lvn_status split(struct lvn_comm *comm, struct lvn_comm **out, int c
     lvn_error_restore();
     *out = NULL;
     if (status != LVN_OK || agreed != LVN_OK) return status != LVN_OK ? status : agreed;
-    LVN_FAIL(COMM, "%s: another rank could not create its group of devices", gpu_comm->where);
+    return lvn_comm_follows(
+        lvn_fail(LVN_COMM, "%s: another rank could not create its group of devices", gpu_comm->where));
 }
 
 const struct lvn_comm_kind lvn_comm_kind_nccl = {.name = "nccl",

@@ -62,19 +62,25 @@ static enum lvn_status check_counts(const struct lvn_ranks *r, const struct lvn_
     return LVN_OK;
 }
 
-/* An id that two ranks of a run share only if they use the same device; 0: no device, or unknown. */
-static enum lvn_status find_device_id(const struct lvn_ranks *r, const struct lvn_values *v, int64_t *device_ids)
+/* A number that two ranks of a run share only if they share the device or card of this name; 0: unknown. */
+static int64_t id_on_host(const struct lvn_ranks *r, const char *name)
+{
+    char text[128 + LVN_HOST_TEXT + 2];
+    snprintf(text, sizeof text, "%s %s", r->host[r->rank], name);
+    return *name ? (int64_t)lvn_name_hash(text) : 0;
+}
+
+/* ids: [size] of devices, then [size] of cards; this rank's are set. */
+static enum lvn_status find_ids(const struct lvn_ranks *r, const struct lvn_values *v, int64_t *ids)
 {
     const struct lvn_backend *b = lvn_backend_find(v->trainer.accelerator);
     struct lvn_device_facts f;
-    char text[sizeof f.id + LVN_HOST_TEXT + 2];
     int number;
-    *device_ids = 0;
     LVN_TRY(check_counts(r, v));
     LVN_TRY(lvn_ranks_device(r, v, &number));
-    if (!b->describe || !b->describe(number, &f) || !*f.id) return LVN_OK;
-    snprintf(text, sizeof text, "%s %s", r->host[r->rank], f.id);
-    *device_ids = (int64_t)lvn_name_hash(text);
+    if (!b->describe || !b->describe(number, &f)) return LVN_OK;
+    ids[r->rank] = id_on_host(r, f.id);
+    ids[r->size + r->rank] = id_on_host(r, f.card);
     return LVN_OK;
 }
 
@@ -95,9 +101,10 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_value
 {
     const struct lvn_backend *b = lvn_backend_find(v->trainer.accelerator);
     int pair[2];
-    LVN_TRY(lvn_ranks_agree(
-        r, find_device_id(r, v, &device_ids[r->rank]))); /* the entries of other ranks are 0, so the sum is a gather */
-    LVN_TRY(lvn_comm_all_reduce_now(r->comm, device_ids, r->size, LVN_I64, LVN_SUM));
+    LVN_TRY(
+        lvn_ranks_agree(r, find_ids(r, v, device_ids))); /* the entries of other ranks are 0, so the sum is a gather */
+    LVN_TRY(lvn_comm_all_reduce_now(r->comm, device_ids, 2 * (int64_t)r->size, LVN_I64, LVN_SUM));
+    r->shared_cards = find_shared(device_ids + r->size, r->size, pair);
     const bool shared = find_shared(device_ids, r->size, pair);
     r->exclusive_devices = !shared;
     for (int i = 0; i < r->size; i++) r->exclusive_devices = r->exclusive_devices && device_ids[i];
@@ -128,7 +135,7 @@ static enum lvn_status check_kinds(struct lvn_ranks *r, const struct lvn_values 
 enum lvn_status lvn_ranks_check(struct lvn_ranks *r, const struct lvn_values *v)
 {
     if (r->size == 1) return lvn_ranks_agree(r, check_counts(r, v));
-    int64_t *device_ids = lvn_calloc((size_t)r->size, sizeof *device_ids);
+    int64_t *device_ids = lvn_calloc(2 * (size_t)r->size, sizeof *device_ids);
     LVN_TRY(lvn_ranks_agree(r, device_ids ? LVN_OK : LVN_MEMORY));
     enum lvn_status status = check_kinds(r, v, device_ids);
     if (device_ids) memset(device_ids, 0, sizeof *device_ids * (size_t)r->size);
@@ -155,6 +162,7 @@ static const struct lvn_comm_kind *kind_at(const struct lvn_backend *b, int i)
 static const char *staging_reason(const struct lvn_ranks *r, const struct lvn_values *v)
 {
     if (!r->exclusive_devices) return "several ranks compute on one device";
+    if (r->shared_cards) return "several ranks compute on parts of one GPU (MIG), between which no library transfers";
     if (strcmp(v->trainer.transport, "auto") != 0) return "trainer.transport is set";
     if (v->trainer.deterministic) return "trainer.deterministic requires sums in a fixed order";
     return NULL;
@@ -188,11 +196,16 @@ static enum lvn_status load(struct lvn_ranks *r, const struct lvn_comm_kind *k, 
     return LVN_OK;
 }
 
-static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_comm_kind *k)
+static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_comm_kind *k, double timeout)
 {
     struct lvn_comm *comm = NULL;
-    const struct lvn_comm_options o = {
-        .rank = r->rank, .size = r->size, .kind = k, .device = d, .over = r->comm, .host = r->host[r->rank]};
+    const struct lvn_comm_options o = {.rank = r->rank,
+                                       .size = r->size,
+                                       .kind = k,
+                                       .timeout = timeout,
+                                       .device = d,
+                                       .over = r->comm,
+                                       .host = r->host[r->rank]};
     lvn_member_set_operation(r->member, "joining the devices");
     enum lvn_status status = lvn_comm_open(&comm, &o);
     lvn_member_set_operation(r->member, NULL);
@@ -221,7 +234,7 @@ enum lvn_status lvn_ranks_group(struct lvn_ranks *r, struct lvn_device *d, const
     if (!reason && !r->rank) lvn_log(LVN_LOG_INFO, "collectives run between devices with %s", describe);
     if (reason) return LVN_OK;
     lvn_ranks_ungroup(r);
-    return join(r, d, k);
+    return join(r, d, k, v->trainer.start_timeout);
 }
 
 void lvn_ranks_ungroup(struct lvn_ranks *r)

@@ -357,18 +357,21 @@ enum lvn_status lvn_ranks_open(struct lvn_ranks **out, const struct lvn_values *
 enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine)
 {
     if (!r || r->size == 1) return mine;
-    int32_t lowest = mine == LVN_OK ? r->size : r->rank, highest = mine == LVN_OK;
-    int32_t found[2] = {lowest, -highest}; /* minima: the lowest rank that failed, and whether any rank did not */
+    const int none = 2 * r->size, follows = mine != LVN_OK && lvn_comm_is_consequence() ? r->size : 0;
+    int32_t lowest = mine == LVN_OK ? none : r->rank + follows, highest = mine == LVN_OK;
+    /* minima: the lowest rank that failed, first those whose failure is no consequence; and whether any rank did not */
+    int32_t found[2] = {lowest, -highest};
     struct record m = {0};
     lvn_member_set_operation(r->member, "an agreement");
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, found, 2, LVN_I32, LVN_MIN));
-    if (found[0] == r->size) {
+    if (found[0] == none) {
         lvn_member_set_operation(r->member, NULL);
         return LVN_OK;
     }
-    if (found[0] == r->rank) write_record(&m, mine);
-    if (found[0] == r->rank && found[1] < 0) sign_record(&m, r);
-    LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, found[0]));
+    const int reporter = found[0] % r->size;
+    if (reporter == r->rank) write_record(&m, mine);
+    if (reporter == r->rank && found[1] < 0) sign_record(&m, r);
+    LVN_TRY(lvn_comm_broadcast_now(r->comm, &m, (int64_t)sizeof m, reporter));
     lvn_member_set_operation(r->member, NULL);
     r->agreed = true;
     return read_record(&m);

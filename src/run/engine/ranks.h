@@ -36,6 +36,7 @@ struct lvn_ranks {
     bool lost;                      /* this process exits while other ranks may not know it */
     bool external;                  /* the caller owns and closes comm and member */
     bool exclusive_devices;         /* each rank has its own device */
+    bool shared_cards;              /* two of these devices are parts of one card (MIG) */
     struct lvn_comm *device_comm;   /* between the ranks' devices; NULL: staged through host memory */
     struct lvn_rank_groups *groups; /* if groups of ranks shard the model; NULL: one group */
     bool agreed;                    /* the error record is the same on all ranks: rank 0 prints for all */
@@ -72,8 +73,8 @@ int lvn_ranks_threads(const struct lvn_ranks *r, int64_t given);
 /* --- collectives: all ranks call them in the same order --- */
 
 /* r may be NULL here and in lvn_ranks_sum(): one rank. Each rank passes its status, and all get the same one back: OK,
- * or that of the lowest rank that failed, with its message (and, if not all failed, its name) in every rank's error
- * record. */
+ * or that of the lowest rank that failed (by itself, if one did: lvn_comm_follows()), with its message (and, if not all
+ * failed, its name) in every rank's error record. */
 enum lvn_status lvn_ranks_agree(struct lvn_ranks *r, enum lvn_status mine) LVN_CHECKED;
 /* Sums of x[0..n-1] over ranks, in place. If all ranks but one pass 0, the sum is exact. */
 enum lvn_status lvn_ranks_sum(struct lvn_ranks *r, double *x, int64_t n) LVN_CHECKED;

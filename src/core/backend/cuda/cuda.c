@@ -28,6 +28,7 @@ static bool describe(int i, struct lvn_device_facts *out)
     }
     *out = (struct lvn_device_facts){.memory = f.bytes, .gpu = true};
     snprintf(out->name, sizeof out->name, "%s", f.name);
+    snprintf(out->card, sizeof out->card, "%s", f.card);
     lvn_hex_text(f.id, sizeof f.id, out->id);
     snprintf(out->driver, sizeof out->driver, "CUDA %d.%d, compute capability %d.%d", f.driver / 1000,
              f.driver % 1000 / 10, f.capability / 10, f.capability % 10);

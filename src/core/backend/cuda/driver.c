@@ -128,6 +128,7 @@ enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number)
     LVN_CUDA_TRY(lvn_cuda.device_get(&f->handle, number), "querying a device", number);
     LVN_CUDA_TRY(lvn_cuda.device_name(f->name, sizeof f->name, f->handle), "querying a device's name", number);
     LVN_CUDA_TRY(lvn_cuda.device_id(f->id, f->handle), "querying a device's UUID", number);
+    LVN_CUDA_TRY(lvn_cuda.device_bus(f->card, sizeof f->card, f->handle), "querying a device's PCI bus id", number);
     LVN_CUDA_TRY(lvn_cuda.device_memory(&bytes, f->handle), "querying the size of memory", number);
     LVN_CUDA_TRY(lvn_cuda.device_attribute(&major, LVN_CUDA_CAPABILITY_MAJOR, f->handle),
                  "querying the compute capability", number);

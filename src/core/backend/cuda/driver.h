@@ -54,6 +54,7 @@ enum { LVN_CUDA_URGENT = -5 };
     F(int, device_count, (int *n), "cuDeviceGetCount")                                                                 \
     F(int, device_get, (int *device, int number), "cuDeviceGet")                                                       \
     F(int, device_name, (char *name, int bytes, int device), "cuDeviceGetName")                                        \
+    F(int, device_bus, (char *id, int bytes, int device), "cuDeviceGetPCIBusId")                                       \
     F(int, device_memory, (size_t * bytes, int device), "cuDeviceTotalMem_v2")                                         \
     F(int, device_id, (unsigned char id[16], int device), "cuDeviceGetUuid_v2")                                        \
     F(int, device_attribute, (int *value, int attribute, int device), "cuDeviceGetAttribute")                          \
@@ -111,6 +112,7 @@ struct lvn_cuda_facts {
     char name[100];
     int64_t bytes;
     unsigned char id[16]; /* its UUID, or that of the MIG instance */
+    char card[32];        /* PCI bus id; equal for the MIG instances of a GPU */
     int driver;           /* 13020 for 13.2 */
 };
 
