@@ -60,6 +60,20 @@ silent_about "token" out
 # the memory of a device that this machine lacks
 code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g
 says "are taken: it fits." out
+says "a step of a rank takes at least " out
+says "limit: the larger of FLOPs at 67 TFLOP/s and bytes at 3350 GB/s (NVIDIA H100, 80 GB)" out
+# the operations of a step, by their declarations, at the limits of the device
+code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g --json --trainer.micro_batch_size=4
+json 'abs(sum(o["flops"] for o in d["operations"]) / d["flops_per_step"] - 1) < 1e-9'
+json 'all(abs(o["limit_s"] / max(o["flops"] / 67e12, o["bytes"] / 3.35e12) - 1) < 1e-6 for o in d["operations"])'
+json '[o["calls"] for o in d["operations"] if o["operation"] == "attention" and o["phase"] == "forward"] == [2 * 3]'
+code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g --json --trainer.precision=bf16-mixed
+json 'd["limits"]["flops_per_s"] == 989e12'
+code 0 "$LEVIN" plan "${small[@]}" --limits=775e12,4.3e12 --json
+json 'd["limits"]["flops_per_s"] == 775e12 and d["limits"]["bytes_per_s"] == 4.3e12 and d["limits"]["step_s"] > 0'
+code 2 "$LEVIN" plan "${small[@]}" --limits=775e12
+one_error
+says "(--limits=775e12,4.3e12)" err
 code 0 "$LEVIN" plan "${small[@]}" --device=arc770 --json --model.n_layer=60 --model.n_head=32 --model.n_embd=4096 --trainer.accelerator=trace
 json 'd["device"]["name"] == "arc770" and not d["device"]["fits"] and d["device"]["needed_bytes"] > 4 * 4 * 60 * 12 * 4096 ** 2'
 # there a run keeps what fits, which a plan for this machine recomputes

@@ -338,6 +338,8 @@ void lvn_instr_describe(const struct lvn_instr *i, struct lvn_call *call);
 
 /* Multiplications and additions in one launch. */
 double lvn_instr_flops(const struct lvn_instr *i);
+/* Bytes of the operands, as if each were read or written once. */
+int64_t lvn_instr_bytes(const struct lvn_instr *i);
 /* The sum over all instructions of a step: those of that many micro-batches, and the update once. */
 double lvn_program_flops(const struct lvn_program *p, int64_t micro_batches);
 

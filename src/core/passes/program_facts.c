@@ -57,6 +57,17 @@ double lvn_instr_flops(const struct lvn_instr *i)
     return i->op->flops(&call);
 }
 
+int64_t lvn_instr_bytes(const struct lvn_instr *i)
+{
+    const struct lvn_operand *const lists[] = {i->in, i->out, i->dout, i->din};
+    const int counts[] = {LVN_MAX_IN, LVN_MAX_OUT, LVN_MAX_OUT, LVN_MAX_IN};
+    int64_t bytes = 0;
+    for (int k = 0; k < 4; k++)
+        for (const struct lvn_operand *o = lists[k]; o < lists[k] + counts[k]; o++)
+            if (o->value >= 0) bytes += lvn_desc_count(&o->desc) * lvn_dtype_bytes(o->desc.dtype);
+    return bytes;
+}
+
 double lvn_program_flops(const struct lvn_program *p, int64_t micro_batches)
 {
     double sum = 0.0;

@@ -60,18 +60,19 @@ struct watch {
     struct lvn_parts parts;
 };
 
-static void add_bytes(struct lvn_operand *o, bool written, void *argument)
+void lvn_parts_add(struct lvn_parts *p, const struct lvn_instr *i, int64_t times, double seconds)
 {
-    (void)written;
-    *(int64_t *)argument += lvn_desc_count(&o->desc) * lvn_dtype_bytes(o->desc.dtype);
+    struct lvn_operation_time *time = &p->operation[(int)i->id * LVN_PHASE_COUNT + (int)i->phase];
+    time->seconds += seconds;
+    time->calls += times;
+    time->bytes += times * lvn_instr_bytes(i);
+    time->flops += (double)times * lvn_instr_flops(i);
 }
 
 static void launched(void *argument, const struct lvn_launch_order *at)
 {
     struct watch *w = argument;
     const struct lvn_instr *i = at->instr;
-    struct lvn_instr copy = *i; /* lvn_instr_operands() could change it */
-    struct lvn_operation_time *time = &w->parts.operation[(int)i->id * LVN_PHASE_COUNT + (int)i->phase];
     if (i->op->collective) return; /* its time without waiting counts for the next instruction */
     double now = lvn_seconds(), waited = w->runner->waited, seconds = now - w->last - (waited - w->waited);
     if (i->when == LVN_AFTER_BACKWARD)
@@ -80,9 +81,7 @@ static void launched(void *argument, const struct lvn_launch_order *at)
         w->parts.forward += seconds;
     else
         w->parts.backward += seconds;
-    time->seconds += seconds;
-    time->calls++;
-    lvn_instr_operands(&copy, add_bytes, &time->bytes);
+    lvn_parts_add(&w->parts, i, 1, seconds);
     w->last = now;
     w->waited = waited;
 }

@@ -16,7 +16,8 @@ enum lvn_status lvn_synthetic_step_fill(struct lvn_train_programs *programs, int
 /* All instructions of one operation and phase in a step. */
 struct lvn_operation_time {
     double seconds;
-    int64_t calls, bytes; /* bytes: of the operands, as if each were read or written once */
+    int64_t calls, bytes; /* bytes: lvn_instr_bytes() */
+    double flops;
 };
 
 /* Seconds of the parts of one step, each measured alone: the best of several tries, on the slowest rank. */
@@ -31,6 +32,8 @@ struct lvn_parts {
     struct lvn_operation_time
         operation[LVN_OP_COUNT * LVN_PHASE_COUNT]; /* by operation and phase, of this rank; not of collectives */
 };
+/* Count `times` launches of an instruction, and their seconds, with its operation. */
+void lvn_parts_add(struct lvn_parts *p, const struct lvn_instr *i, int64_t times, double seconds);
 /* Reset all measurements. */
 void lvn_parts_clear(struct lvn_parts *p);
 /* One try: a step without overlap, then only the collectives. It trains, like lvn_train_programs_step(). Without ranks

@@ -105,6 +105,23 @@ static enum lvn_status show_program(struct lvn_cli *c, const struct lvn_program 
     return LVN_OK;
 }
 
+/* With --device or --limits: the operations of a step, and the tokens per second that the device cannot exceed. */
+static enum lvn_status show_operations(struct plan *p)
+{
+    const char *text = p->c->flag[LVN_FLAG_plan_limits].t, *device = p->c->flag[LVN_FLAG_plan_device].t;
+    char rate[LVN_NUMBER_TEXT];
+    struct lvn_limits limits;
+    struct lvn_parts parts;
+    LVN_TRY(lvn_plan_limits(p->c, *text ? text : device, &limits));
+    if (!(limits.flops_per_s > 0)) return LVN_OK;
+    lvn_plan_count(&p->training, &parts);
+    const double least = lvn_plan_operations(p->c, &parts, &limits),
+                 units = (double)p->training.rows * (double)p->training.block_size * p->training.fill;
+    lvn_cli_print(p->c, "a step of a rank takes at least %.4g s there: at most %s %s/s\n", least,
+                  lvn_count_text((int64_t)(units / least), rate), lvn_task_unit(p->setup.task));
+    return LVN_OK;
+}
+
 /* --- memory --- */
 
 int64_t lvn_plan_base_bytes(const struct lvn_train_programs *programs)
@@ -361,6 +378,7 @@ static enum lvn_status show(struct plan *p)
     fflush(stdout);                                                   /* show this much before anything is measured */
     if (!ranks) LVN_TRY(lvn_plan_time(p->c, &p->training, p->steps)); /* with --ranks it is predicted below */
     LVN_TRY(lvn_plan_device(p->c, &p->training));
+    LVN_TRY(show_operations(p));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_program)) LVN_TRY(show_program(p->c, step, p->live));
     if (launches) LVN_TRY(lvn_plan_launches(p->c, &p->training));
     return ranks ? lvn_plan_ranks(p->c, &p->training, &p->setup.config) : LVN_OK;

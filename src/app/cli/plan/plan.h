@@ -1,4 +1,5 @@
-/* plan.h - levin plan: what a run will compute and allocate, and how long a step will take. The files of this folder;
+/* plan.h - levin plan: what a run will compute and allocate, and how long a step will take; levin bench (bench.c)
+ * prints the same table of operations. The files of this folder;
  * config_plan.c plans by engine/train_programs.h directly. */
 #ifndef LVN_PLAN_H
 #define LVN_PLAN_H
@@ -65,7 +66,30 @@ int64_t lvn_plan_process_bytes(const struct lvn_train_programs *programs, int64_
 
 /* plan_launches.c: print the launches of a step, on a backend that computes nothing. */
 enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *programs) LVN_CHECKED;
-/* plan_device.c: print settings that would reduce the memory of a rank that needs `needed` bytes where `available` are.
+/* plan_operations.c: the rates that a device does not exceed. */
+struct lvn_limits {
+    const char *title;
+    double flops_per_s; /* of matrix multiplications, in the precision of the run */
+    double bytes_per_s; /* of its memory; 0: unknown */
+};
+/* text: of --limits, a device of devices.def or FLOP/s and bytes/s; "": unknown limits. */
+enum lvn_status lvn_plan_limits(const struct lvn_cli *c, const char *text, struct lvn_limits *limits) LVN_CHECKED;
+/* Count the operations of a planned step. */
+void lvn_plan_count(const struct lvn_train_programs *programs, struct lvn_parts *parts);
+/* Print a line for each operation of a step that needs a hundredth of it. Returns the least seconds of a step at the
+ * limits, without communication; 0: the limits are unknown. */
+double lvn_plan_operations(struct lvn_cli *c, const struct lvn_parts *p, const struct lvn_limits *limits);
+
+/* plan_device.c: a device that levin knows (devices.def). */
+struct lvn_plan_device {
+    const char *name; /* as --device has it */
+    const char *backend;
+    const char *title; /* "NVIDIA A100, 40 GB" */
+    double bytes;      /* of its memory */
+    double flops_per_s, bf16_flops_per_s, bytes_per_s;
+};
+const struct lvn_plan_device *lvn_plan_device_named(const char *name); /* NULL: unknown */
+/* Print settings that would reduce the memory of a rank that needs `needed` bytes where `available` are.
  * With --json: returns them as a list; else NULL. */
 json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t needed,
                         int64_t available);

@@ -10,13 +10,8 @@
 #include "cli/plan/plan.h"
 #include "engine/memory_advice.h"
 
-static const struct device {
-    const char *name; /* as --device has it */
-    const char *backend;
-    const char *title; /* "NVIDIA A100, 40 GB" */
-    double bytes;      /* of its memory */
-} devices[] = {
-#define LVN_PLAN_DEVICE(name, backend, title, bytes) {name, backend, title, bytes},
+static const struct lvn_plan_device devices[] = {
+#define LVN_PLAN_DEVICE(...) {__VA_ARGS__},
 #include "cli/plan/devices.def"
 };
 
@@ -53,19 +48,24 @@ json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs
     return list;
 }
 
+const struct lvn_plan_device *lvn_plan_device_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        if (!strcmp(devices[i].name, name)) return &devices[i];
+    return NULL;
+}
+
 /* The device of --device. */
-static enum lvn_status find_device(const struct lvn_cli *c, const struct device **out)
+static enum lvn_status find_device(const struct lvn_cli *c, const struct lvn_plan_device **out)
 {
     const char *wanted = c->flag[LVN_FLAG_plan_device].t;
-    *out = NULL;
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-        if (!strcmp(devices[i].name, wanted)) *out = &devices[i];
+    *out = lvn_plan_device_named(wanted);
     LVN_CHECK(*out, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
     return LVN_OK;
 }
 
 /* Bytes that t takes there, with so much scratch of its kernels. */
-static int64_t device_bytes(const struct device *k, const struct lvn_train_programs *programs, int64_t scratch)
+static int64_t device_bytes(const struct lvn_plan_device *k, const struct lvn_train_programs *programs, int64_t scratch)
 {
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t bytes = lvn_model_state_bytes(programs->model_state) + lvn_backend_reserve(backend, (int64_t)k->bytes);
@@ -77,7 +77,7 @@ static int64_t device_bytes(const struct device *k, const struct lvn_train_progr
 enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *programs,
                                        int64_t *takes, int64_t *available)
 {
-    const struct device *k;
+    const struct lvn_plan_device *k;
     int64_t scratch;
     LVN_TRY(find_device(c, &k));
     if (!max_scratch(lvn_backend_find(k->backend), programs->step_session->program, &scratch)) lvn_error_clear();
@@ -88,7 +88,7 @@ enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn
 
 enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *programs)
 {
-    const struct device *k;
+    const struct lvn_plan_device *k;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
     if (!*c->flag[LVN_FLAG_plan_device].t) return LVN_OK;
     LVN_TRY(find_device(c, &k));

@@ -128,20 +128,10 @@ enum lvn_status lvn_plan_rates(struct lvn_cli *c, struct lvn_device *d, struct l
 
 /* --- the step --- */
 
-static double operand_bytes(const struct lvn_operand *o, int n)
-{
-    double bytes = 0;
-    for (int i = 0; i < n; i++)
-        if (o[i].value >= 0) bytes += (double)(lvn_desc_count(&o[i].desc) * lvn_dtype_bytes(o[i].desc.dtype));
-    return bytes;
-}
-
 static double instr_seconds(const struct lvn_instr *i, const struct lvn_rates *r, bool bf16)
 {
-    double bytes = operand_bytes(i->in, LVN_MAX_IN) + operand_bytes(i->out, LVN_MAX_OUT) +
-                   operand_bytes(i->dout, LVN_MAX_OUT) + operand_bytes(i->din, LVN_MAX_IN);
     return lvn_instr_flops(i) / r->per_s[bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS] +
-           bytes / r->per_s[LVN_RATE_READING];
+           (double)lvn_instr_bytes(i) / r->per_s[LVN_RATE_READING];
 }
 
 void lvn_plan_parts(const struct lvn_train_programs *programs, const struct lvn_rates *r, struct lvn_parts *parts)

@@ -7,6 +7,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/cli_ranks.h"
+#include "cli/plan/plan.h"
 #include "engine/devices.h"
 #include "engine/memory_advice.h"
 #include "engine/parameters.h"
@@ -68,47 +69,20 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
     return LVN_OK;
 }
 
-struct operation_line {
-    const struct lvn_operation_time *time;
-    const char *name, *phase;
-};
-
-static int by_seconds(const void *a, const void *b)
+/* The limits of --limits, or, on the CPU, those that are measured here. */
+static enum lvn_status find_limits(struct lvn_cli *c, const struct lvn_model_state *n, struct lvn_limits *limits)
 {
-    const struct operation_line *x = a, *y = b;
-    return (x->time->seconds < y->time->seconds) - (x->time->seconds > y->time->seconds);
-}
-
-/* Where a step's time goes: a line for each operation and phase that takes a hundredth of it. */
-static void report_operations(struct lvn_cli *c, const struct lvn_parts *p)
-{
-    static const char *const phases[LVN_PHASE_COUNT] = {"forward", "backward", "restore"};
-    const double all = p->forward + p->backward + p->update;
-    struct operation_line line[LVN_OP_COUNT * LVN_PHASE_COUNT];
-    json_t *list = json_array();
-    int n = 0;
-    for (int o = 0; o < LVN_OP_COUNT * LVN_PHASE_COUNT; o++)
-        if (p->operation[o].calls)
-            line[n++] =
-                (struct operation_line){&p->operation[o], lvn_op((enum lvn_op_id)(o / LVN_PHASE_COUNT), LVN_F32)->name,
-                                        phases[o % LVN_PHASE_COUNT]};
-    qsort(line, (size_t)n, sizeof *line, by_seconds);
-    lvn_cli_print(c, "%-30s %6s %10s %6s %8s\n", "operation", "calls", "ms", "%", "GB/s");
-    for (const struct operation_line *l = line; l < line + n; l++) {
-        const struct lvn_operation_time *t = l->time;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:I, s:f, s:I}", "operation", l->name, "phase", l->phase, "calls",
-                                        (json_int_t)t->calls, "seconds", t->seconds, "bytes", (json_int_t)t->bytes));
-        if (t->seconds >= 0.01 * all)
-            lvn_cli_print(c, "%-21s %-8s %6lld %10.3f %6.1f %8.1f\n", l->name, l->phase, (long long)t->calls,
-                          t->seconds * 1e3, 100.0 * t->seconds / all, (double)t->bytes / t->seconds * 1e-9);
-    }
-    lvn_cli_add(c, "operations", list);
+    LVN_TRY(lvn_plan_limits(c, c->flag[LVN_FLAG_bench_limits].t, limits));
+    if (limits->flops_per_s > 0) return LVN_OK;
+    limits->title = "measured here";
+    LVN_TRY(lvn_model_state_rate(n, &limits->flops_per_s));
+    return lvn_device_rate(n->device, LVN_RATE_READING, &limits->bytes_per_s);
 }
 
 static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_programs *programs, struct lvn_parts *p,
                                     double best)
 {
+    struct lvn_limits limits;
     LVN_TRY(lvn_parts_agree(c->ranks, p));
     double bound = lvn_parts_bound(p);
     lvn_cli_print(
@@ -126,7 +100,8 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
     lvn_cli_add(c, "share_s", lvn_cli_number(p->share));
     lvn_cli_add(c, "bound_s", lvn_cli_number(bound));
     lvn_cli_add(c, "beside", json_boolean(programs->collectives.overlapped));
-    report_operations(c, p);
+    LVN_TRY(find_limits(c, programs->model_state, &limits));
+    (void)lvn_plan_operations(c, p, &limits);
     return LVN_OK;
 }
 
@@ -137,6 +112,8 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *progr
     bool with_parts = lvn_cli_on(c, LVN_FLAG_bench_parts);
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, labels;
     struct lvn_train_programs_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
+    struct lvn_limits limits;
+    LVN_TRY(lvn_plan_limits(c, c->flag[LVN_FLAG_bench_limits].t, &limits)); /* refused before anything is measured */
     LVN_TRY(lvn_ranks_check(c->ranks, &c->settings.values));
     LVN_TRY(lvn_train_programs_plan(programs, &c->settings.values, &m->config, &plan));
     LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(programs)));
