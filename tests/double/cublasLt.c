@@ -20,7 +20,8 @@
         if (failed_) return failed_;                                                                                   \
     } while (0)
 
-enum { NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
+enum { NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID = 7, ARCH_MISMATCH = 8 };
+enum { EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
 enum { REAL_32 = 0, REAL_16 = 2, REAL_BF16 = 14, COMPUTE_32 = 68, COMPUTE_TF32 = 77 };
 enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4, EPILOGUE = 7, BIAS_AT = 8, KEPT_AT = 11, KEPT_LD = 12 };
 enum { BIAS = 4, GELU = 32, KEEP = 128 };
@@ -253,6 +254,7 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, struct operation *o, str
     CALL("cublasLtMatmulAlgoGetHeuristic", INVALID);
     if (!handle || wanted < 1 || c != d || !fits(o, a, b, d) || p->reductions & 5) return INVALID;
     if (!supported(o, a, b, d)) return NOT_SUPPORTED;
+    if (a->type == REAL_BF16 && double_number("LEVIN_DOUBLE_CAPABILITY", 90) < 80) return ARCH_MISMATCH;
     *to = (struct answer){.scratch = p->max < SCRATCH ? (size_t)p->max : SCRATCH};
     to->algorithm = (struct algorithm){.magic = MAGIC, .what = number_of(o, a, b, d), .scratch = to->scratch};
     for (int k = 0; k < 4; k++) to->algorithm.at[k] = p->at[k];

@@ -60,18 +60,30 @@ static inline void column_parts_launch(struct lvn_gpu *g, int64_t parts, struct 
     g->source = source;
 }
 
+/* Launch a kernel that sums the columns of (R,N), with x_row elements between rows, COLUMN_ROWS at a time; the
+ * arguments end with LVN_GPU_END. */
+static inline void columns_launch(struct lvn_gpu *g, const char *kernel, int64_t R, int64_t N, int64_t x_row,
+                                  const struct lvn_gpu_arg *args)
+{
+    const char *constants = g->constants;
+    const int width = lvn_gpu_width(g, x_row, args);
+    const int64_t columns = COLUMNS * width;
+    if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
+    lvn_gpu_launch(g, kernel, (N + columns - 1) / columns, column_parts(R), 1, args);
+    g->constants = constants;
+}
+#define LVN_LAUNCH_COLUMNS(g, kernel, R, N, x_row, ...)                                                                \
+    columns_launch(g, kernel, R, N, x_row, (const struct lvn_gpu_arg[]){__VA_ARGS__, {.kind = LVN_GPU_END}})
+
 /* sums (N) over the rows of x (R,N), with x_row elements between rows; x and sums: the arguments `x` and `sums`. */
 static inline void column_sums_launch(struct lvn_gpu *g, int64_t parts, struct lvn_gpu_arg x, struct lvn_gpu_arg sums,
                                       struct lvn_gpu_arg add, int64_t R, int64_t N, int64_t x_row)
 {
-    const char *source = g->source, *constants = g->constants;
-    const int width = lvn_gpu_width(g, x_row, (const struct lvn_gpu_arg[]){x, {.kind = LVN_GPU_END}});
-    const int64_t columns = COLUMNS * width;
+    const char *source = g->source;
     g->source = "linear";
-    if (width > 1) lvn_gpu_define(g, "LVN_WIDTH", width);
-    LVN_LAUNCH(g, "column_sums", (N + columns - 1) / columns, column_parts(R), 1, x, LVN_SCRATCH(parts, parts),
-               LVN_LONG(COLUMN_ROWS), LVN_LONG(R), LVN_LONG(N), LVN_LONG(x_row));
-    g->source = source, g->constants = constants;
+    LVN_LAUNCH_COLUMNS(g, "column_sums", R, N, x_row, x, LVN_SCRATCH(parts, parts), LVN_LONG(COLUMN_ROWS), LVN_LONG(R),
+                       LVN_LONG(N), LVN_LONG(x_row));
+    g->source = source;
     column_parts_launch(g, parts, sums, add, R, N);
 }
 
@@ -98,9 +110,11 @@ static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struc
     matmul_launch(g, &p);
 }
 
-/* The gradients of x, w and b that are needed, from dy (R,N), whose name the launches replace. */
+/* The gradients of x, w and b that are needed, from dy (R,N), whose name the launches replace. parts: scratch with the
+ * partial sums of the columns of dy. */
+enum { COLUMNS_NOT_SUMMED = -1 };
 static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, bool in_out, int64_t R, int64_t K,
-                                   int64_t N)
+                                   int64_t N, int64_t parts)
 {
     const struct lvn_call *call = g->call;
     struct lvn_gpu_arg a = dy, b = dy, x = dy;
@@ -133,9 +147,11 @@ static inline void linear_backward(struct lvn_gpu *g, struct lvn_gpu_arg dy, boo
         }
         matmul_launch(g, &p);
     }
-    if (call->din[2].desc)
-        column_sums_launch(g, column_scratch(g, R, N), x, (struct lvn_gpu_arg)LVN_DIN(2, sums),
-                           (struct lvn_gpu_arg)LVN_ADDS(2), R, N, N);
+    const struct lvn_gpu_arg sums = LVN_DIN(2, sums), add = LVN_ADDS(2);
+    if (call->din[2].desc && parts >= 0)
+        column_parts_launch(g, parts, sums, add, R, N);
+    else if (call->din[2].desc)
+        column_sums_launch(g, column_scratch(g, R, N), x, sums, add, R, N, N);
 }
 
 #endif

@@ -3,7 +3,8 @@
  *
  * An item processes LVN_WIDTH consecutive elements, from a multiple of LVN_WIDTH on: 8 if rows and operands of the
  * launch are aligned (LVN_LAUNCH_WIDE), else 1. LVN_GETS(x, i) is a struct lvn_numbers, LVN_PUTS(x, i, numbers) stores
- * one, and LVN_GIVES(x, i, add, numbers), for a variable, adds to the stored values if `add`:
+ * one and returns it as rounded to the type of x, and LVN_GIVES(x, i, add, numbers), for a variable, adds to the stored
+ * values if `add`:
  *
  *     lvn_long i = LVN_INDEX * LVN_WIDTH;
  *     if (i >= n) return;
@@ -43,7 +44,7 @@ LVN_FUNCTION struct lvn_numbers lvn_gets_f32(LVN_GLOBAL const float *p, lvn_long
     return r;
 }
 
-LVN_FUNCTION void lvn_puts_f32(LVN_GLOBAL float *p, lvn_long i, struct lvn_numbers x)
+LVN_FUNCTION struct lvn_numbers lvn_puts_f32(LVN_GLOBAL float *p, lvn_long i, struct lvn_numbers x)
 {
 #ifdef LVN_CUDA
     ((float4 *)(p + i))[0] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
@@ -51,6 +52,7 @@ LVN_FUNCTION void lvn_puts_f32(LVN_GLOBAL float *p, lvn_long i, struct lvn_numbe
 #else
     LVN_EACH(k) p[i + k] = x.v[k];
 #endif
+    return x;
 }
 
 LVN_FUNCTION void put_eight(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_eight x)
@@ -64,19 +66,24 @@ LVN_FUNCTION void put_eight(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_eig
 }
 
 #define NUMBERS_OF_16_BITS(type)                                                                                       \
-    LVN_FUNCTION struct lvn_numbers lvn_gets_##type(LVN_GLOBAL const lvn_ushort *p, lvn_long i)                        \
+    LVN_FUNCTION struct lvn_numbers numbers_of_##type(struct lvn_eight pairs)                                          \
     {                                                                                                                  \
-        struct lvn_eight pairs = lvn_get_eight(p, i);                                                                  \
         struct lvn_numbers r;                                                                                          \
         LVN_EACH(k) r.v[k] = lvn_float_of_##type((lvn_ushort)(pairs.v[k / 2] >> k % 2 * 16));                          \
         return r;                                                                                                      \
     }                                                                                                                  \
-    LVN_FUNCTION void lvn_puts_##type(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_numbers x)                      \
+    LVN_FUNCTION struct lvn_numbers lvn_gets_##type(LVN_GLOBAL const lvn_ushort *p, lvn_long i)                        \
+    {                                                                                                                  \
+        struct lvn_eight pairs = lvn_get_eight(p, i);                                                                  \
+        return numbers_of_##type(pairs);                                                                               \
+    }                                                                                                                  \
+    LVN_FUNCTION struct lvn_numbers lvn_puts_##type(LVN_GLOBAL lvn_ushort *p, lvn_long i, struct lvn_numbers x)        \
     {                                                                                                                  \
         struct lvn_eight pairs;                                                                                        \
         LVN_UNROLLED                                                                                                   \
         for (int k = 0; k < 4; k++) pairs.v[k] = lvn_pair_of_##type(x.v[2 * k], x.v[2 * k + 1]);                       \
         put_eight(p, i, pairs);                                                                                        \
+        return numbers_of_##type(pairs);                                                                               \
     }
 NUMBERS_OF_16_BITS(bf16)
 NUMBERS_OF_16_BITS(f16)
@@ -89,9 +96,10 @@ NUMBERS_OF_16_BITS(f16)
         r.v[0] = lvn_get_##type(p, i);                                                                                 \
         return r;                                                                                                      \
     }                                                                                                                  \
-    LVN_FUNCTION void lvn_puts_##type(LVN_GLOBAL real *p, lvn_long i, struct lvn_numbers x)                            \
+    LVN_FUNCTION struct lvn_numbers lvn_puts_##type(LVN_GLOBAL real *p, lvn_long i, struct lvn_numbers x)              \
     {                                                                                                                  \
         lvn_put_##type(p, i, x.v[0]);                                                                                  \
+        return lvn_gets_##type(p, i);                                                                                  \
     }
 ONE_NUMBER(f32, float)
 ONE_NUMBER(bf16, lvn_ushort)
@@ -102,6 +110,21 @@ LVN_FUNCTION struct lvn_numbers lvn_sums(struct lvn_numbers a, struct lvn_number
 {
     LVN_EACH(k) a.v[k] += b.v[k];
     return a;
+}
+
+/* The partial sums of columns: sum, of the item's columns of a group's 32 * LVN_WIDTH, is added to those of the items
+ * with the same columns, and stored for these rows (LVN_GROUP_Y) of parts (rows, N). shared: LVN_WIDTH * LVN_ITEMS. */
+LVN_FUNCTION void put_column_sums(LVN_LOCAL float *shared, struct lvn_numbers sum, LVN_GLOBAL char *parts, lvn_long N)
+{
+    const lvn_long first = LVN_GROUP_X * 32 * LVN_WIDTH;
+    LVN_EACH(k) shared[k * LVN_ITEMS + LVN_ITEM] = sum.v[k];
+    LVN_BARRIER();
+    if (LVN_ITEM < 32 * LVN_WIDTH && first + LVN_ITEM < N) {
+        lvn_wide all = 0;
+        for (int i = 0; i < LVN_ITEMS / 32; i++)
+            all += shared[LVN_ITEM % LVN_WIDTH * LVN_ITEMS + LVN_ITEM / LVN_WIDTH + 32 * i];
+        lvn_put_wide(parts, LVN_GROUP_Y * N + first + LVN_ITEM, all);
+    }
 }
 
 #define LVN_GETS(x, i) LVN_JOIN(lvn_gets_, TYPE_##x)(LVN_POINTER(x), i)

@@ -43,6 +43,7 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     enum lvn_status status = LVN_OK;
     if (*s->callbacks) status = lvn_json_load(s->callbacks, (int64_t)strlen(s->callbacks), 0, &callbacks, &error);
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
+    if (state && *s->device) json_object_set_new(state, "device", json_string(s->device));
     if (state && *s->skipped) json_object_set_new(state, "skipped_shards", json_string(s->skipped));
     if (state && s->unlabeled) json_object_set_new(state, "unlabeled_steps", json_integer((json_int_t)s->unlabeled));
     if (state && s->scaling.scale > 0)
@@ -226,7 +227,7 @@ static enum lvn_status load_scaling(const char *path, const json_t *state, struc
 static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 {
     json_t *state;
-    const char *data = "0", *skipped = "";
+    const char *data = "0", *skipped = "", *device = "";
     LVN_TRY(lvn_json_read(path, &state));
     *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
@@ -238,6 +239,8 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
     if (status == LVN_OK) status = lvn_json_int(path, state, "unlabeled_steps", false, 0, s->step, &s->unlabeled);
     if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->min_micro_batches);
+    if (status == LVN_OK) status = lvn_json_string(path, state, "device", false, &device);
+    if (status == LVN_OK) status = lvn_copy_bytes(s->device, sizeof s->device, "'device'", device, strlen(device));
     if (status == LVN_OK) status = lvn_json_string(path, state, "skipped_shards", false, &skipped);
     if (status == LVN_OK)
         status = lvn_copy_bytes(s->skipped, sizeof s->skipped, "'skipped_shards'", skipped, strlen(skipped));

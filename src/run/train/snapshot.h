@@ -34,7 +34,7 @@ struct lvn_adapter_base;
 struct lvn_carried_files;
 struct lvn_pretrained;
 
-enum { LVN_SNAPSHOT_CALLBACKS = 64 << 10, LVN_SNAPSHOT_SKIPPED = 16 << 10 };
+enum { LVN_SNAPSHOT_CALLBACKS = 64 << 10, LVN_SNAPSHOT_SKIPPED = 16 << 10, LVN_SNAPSHOT_DEVICE = 320 };
 
 struct lvn_snapshot {
     int64_t step;                           /* finished steps */
@@ -49,6 +49,7 @@ struct lvn_snapshot {
     int64_t ranks;                          /* of the run; 0: not stored */
     struct lvn_scaling scaling;             /* loss scale; all zero: none */
     char skipped[LVN_SNAPSHOT_SKIPPED];     /* shards that are damaged (lvn_dataset_bad_shards()); "": none */
+    char device[LVN_SNAPSHOT_DEVICE];       /* lvn_device_text() of rank 0; "": not stored */
     char callbacks[LVN_SNAPSHOT_CALLBACKS]; /* their states as JSON; "": none */
 };
 

@@ -130,6 +130,7 @@ static enum lvn_status save_checkpoint(struct trainer *trainer)
                                     .ranks = trainer->ranks->size};
     if (trainer->context.scored_step != trainer->running.step) snapshot.score.value = NAN;
     save_skipped(trainer, snapshot.skipped);
+    snprintf(snapshot.device, sizeof snapshot.device, "%s", lvn_device_text(programs->model_state->device));
     if (trainer->running.loss_scale)
         LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_model_state_scaling(programs->model_state, &snapshot.scaling)));
     LVN_TRY(lvn_callbacks_save(&trainer->callbacks, &trainer->context, snapshot.callbacks));
@@ -450,6 +451,12 @@ static void log_device(const struct trainer *trainer)
         lvn_log(LVN_LOG_INFO, "computing on the CPU, because %s has no GPU: %s", b->name, why);
     }
     if (*d->note) lvn_log(LVN_LOG_INFO, "%s", d->note);
+    const char *before = trainer->opened.snapshot.device;
+    if (trainer->opened.resuming && *before && strcmp(before, lvn_device_text(d)) != 0)
+        lvn_log(LVN_LOG_WARN,
+                "until step %lld this run computed with '%s', and it continues with '%s': its bits are not those of a "
+                "run that was never stopped",
+                (long long)trainer->opened.snapshot.step, before, lvn_device_text(d));
     if (trainer->settings->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH && !d->tf32)
         lvn_log(LVN_LOG_INFO,
                 "trainer.float32_matmul_precision high has no effect here, because %s does not support TF32",

@@ -65,12 +65,25 @@ static void sums_of_a_norm_are_added_by_many_groups(void **state)
     assert_int_equal(g.n_launches, 2);
 }
 
+/* The gradient of a bias behind GELU is summed where the gradient of its values is made, which is not read again. */
+static void the_bias_of_a_gelu_is_summed_where_its_gradient_is_made(void **state)
+{
+    static const struct op_case gelu = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true},
+                                        .in = {REAL(32768, 768), REAL(768, 3072), REAL(3072)}};
+    (void)state;
+    const struct lvn_gpu g = launches_of(&gelu, LVN_BACKWARD);
+    assert_int_equal(number_of(&g, "gelu_backward_sums"), 1);
+    assert_int_equal(number_of(&g, "gelu_backward") + number_of(&g, "column_sums"), 0);
+    assert_int_equal(number_of(&g, "column_parts"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_head_has_few_chunks),
         cmocka_unit_test(tokens_are_sorted_in_few_passes),
         cmocka_unit_test(sums_of_a_norm_are_added_by_many_groups),
+        cmocka_unit_test(the_bias_of_a_gelu_is_summed_where_its_gradient_is_made),
     };
     lvn_arena_init(&arena);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

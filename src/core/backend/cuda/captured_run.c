@@ -13,15 +13,25 @@ struct action {
     const struct lvn_instr *instr;
 };
 
-/* The parts of a run with many micro-batches. */
-enum part { FIRST, FURTHER, LAST, UPDATE, PARTS };
+/* A part of a run with many micro-batches: those with the same launches, but for the places of inputs and sums. */
+struct part {
+    bool first, last; /* of the step's micro-batches */
+    int buffer;       /* of gradients */
+    int begin, end;   /* its actions */
+};
+
+/* Three micro-batches stand for any number: the first, a further one, the last. Not if several gradient buffers are in
+ * use, by an order that depends on their number. */
+enum { ANY = 3, WHOLE_MAX = 2 };
 
 struct captured_run {
-    int64_t n_micro_batches;                /* in parts: PARTS, for any number of them */
+    int64_t n_micro_batches;                /* ANY: for any number of them from there on */
     bool without_update, collectives, hook; /* the options of struct lvn_execution of these graphs */
     struct action *actions;
     int n;
-    int end[PARTS];             /* in parts: number of actions up to the end of each */
+    int update;         /* in parts: the first action after all micro-batches */
+    struct part *parts; /* NULL: captured as a whole */
+    int n_parts;
     int64_t capacity;           /* of actions */
     struct lvn_gpu_step *steps; /* pinned, one per micro-batch, at least one */
     int64_t n_steps;
@@ -39,17 +49,20 @@ static struct lvn_cuda_device *device_of(const struct lvn_gpu_program *p)
 int64_t lvn_cuda_max_captured =
     1 << 17; /* an estimate: a captured launch needs some hundred bytes, which no plan counts */
 
-/* Is it captured in parts, whose number does not grow with that of the micro-batches? Not if each micro-batch has a
- * gradient buffer: sums over the tree of micro-batches differ between them. */
-static bool in_parts(const struct lvn_gpu_program *p, int64_t n_micro_batches)
+static int buffer_of(const struct lvn_gpu_program *p, int64_t micro_batch)
 {
-    enum { WHOLE_MAX = 2 };
-    return n_micro_batches > WHOLE_MAX && !p->program->grad_buffer_of;
+    return p->program->grad_buffer_of ? p->program->grad_buffer_of[micro_batch] : 0;
+}
+
+/* The most parts: the first and the last micro-batch, and one for each gradient buffer, or for all if there is none. */
+static int max_parts(const struct lvn_gpu_program *p)
+{
+    return 2 + (p->program->n_grad_buffers > 1 ? p->program->n_grad_buffers : 1);
 }
 
 bool lvn_cuda_captures(const struct lvn_gpu_program *p, const struct lvn_execution *execution)
 {
-    const int64_t n = in_parts(p, execution->n_micro_batches) ? PARTS - 1 : execution->n_micro_batches;
+    const int64_t all = execution->n_micro_batches, n = all > WHOLE_MAX && all > max_parts(p) ? max_parts(p) : all;
     return device_of(p)->graphs && p->n_launches * n <= lvn_cuda_max_captured;
 }
 
@@ -61,6 +74,7 @@ static void captured_run_free(struct captured_run *run)
     if (run->copied) (void)lvn_cuda.event_free(run->copied);
     if (run->steps) (void)lvn_cuda.pinned_free(run->steps);
     lvn_memory_free(run->slot);
+    free(run->parts);
     free(run->actions);
     free(run);
 }
@@ -172,29 +186,55 @@ static enum lvn_status record_all(struct lvn_gpu_program *p, struct captured_run
     return end_graph(p, run);
 }
 
-/* Three micro-batches are the first, a further one and the last. All but the first use the slot, so their graphs serve
- * any number of micro-batches. */
+/* The part of micro-batch m of n; NULL: none yet. */
+static struct part *part_of(const struct lvn_gpu_program *p, const struct captured_run *run, int64_t m, int64_t n)
+{
+    for (struct part *k = run->parts; k < run->parts + run->n_parts; k++)
+        if (k->first == (m == 0) && k->last == (m == n - 1) && k->buffer == buffer_of(p, m)) return k;
+    return NULL;
+}
+
+/* Begin a part with micro-batch m as its pattern. All but the first use the slot. */
+static struct part *begin_part(struct lvn_gpu_program *p, struct captured_run *run, int64_t m)
+{
+    struct part *part = &run->parts[run->n_parts++];
+    *part = (struct part){
+        .first = m == 0, .last = m == run->n_micro_batches - 1, .buffer = buffer_of(p, m), .begin = run->n};
+    if (m == 0)
+        lvn_gpu_set_micro_batch(p, 0);
+    else
+        lvn_gpu_set_slot(p, run->slot, part->buffer);
+    return part;
+}
+
+/* Sums of gradient buffers after a micro-batch are launched one by one: each is a single launch, and they differ. */
 static enum lvn_status record_parts(struct lvn_gpu_program *p, struct captured_run *run,
                                     const struct lvn_collectives *collectives)
 {
-    struct lvn_launch_order w = lvn_launch_order_begin(p->program, UPDATE);
-    const int64_t bytes = lvn_gpu_place_slot(p);
-    LVN_TRY(lvn_memory_new(&run->slot, p->base.device, bytes));
+    struct lvn_launch_order w = lvn_launch_order_begin(p->program, run->n_micro_batches);
+    struct part *part = NULL;
+    bool updating = false;
+    if (!(run->parts = lvn_calloc((size_t)max_parts(p), sizeof *run->parts))) return LVN_MEMORY;
+    LVN_TRY(lvn_memory_new(&run->slot, p->base.device, lvn_gpu_place_slot(p)));
     while (lvn_launch_order_next(&w)) {
-        if (w.event != LVN_ORDER_LAUNCH) {
-            LVN_TRY(end_graph(p, run));
-            if (w.micro_batch > FIRST) run->end[w.micro_batch - 1] = run->n;
+        if (w.event == LVN_ORDER_LAUNCH) {
+            if ((part || updating) && w.instr->when != LVN_AFTER_MICRO_BATCH)
+                LVN_TRY(record_launch(p, run, w.instr, collectives));
+            continue;
         }
-        if (w.event == LVN_ORDER_MICRO_BATCH && w.micro_batch == FIRST) lvn_gpu_set_micro_batch(p, 0);
-        if (w.event == LVN_ORDER_MICRO_BATCH && w.micro_batch != FIRST) lvn_gpu_set_slot(p, run->slot);
-        if (w.event == LVN_ORDER_BACKWARD_DONE && run->without_update) break;
-        if (w.event == LVN_ORDER_BACKWARD_DONE && run->hook) LVN_TRY(interrupt(p, run, BEFORE_UPDATE, NULL));
-        if (w.event != LVN_ORDER_LAUNCH) continue;
-        LVN_TRY(record_launch(p, run, w.instr, collectives));
+        LVN_TRY(end_graph(p, run));
+        if (part) part->end = run->n;
+        part = NULL;
+        if (w.event == LVN_ORDER_MICRO_BATCH) {
+            if (!part_of(p, run, w.micro_batch, run->n_micro_batches)) part = begin_part(p, run, w.micro_batch);
+            continue;
+        }
+        updating = true;
+        run->update = run->n;
+        if (run->without_update) break;
+        if (run->hook) LVN_TRY(interrupt(p, run, BEFORE_UPDATE, NULL));
     }
-    LVN_TRY(end_graph(p, run));
-    run->end[UPDATE] = run->n;
-    return LVN_OK;
+    return end_graph(p, run);
 }
 
 static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *run,
@@ -205,7 +245,7 @@ static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *ru
     LVN_CUDA_DO(d, lvn_cuda.event_new(&run->copied, LVN_CUDA_NO_TIMING), "making an event");
     LVN_TRY(make_steps(d, run, run->n_micro_batches > 0 ? run->n_micro_batches : 1));
     enum lvn_status status =
-        in_parts(p, run->n_micro_batches) ? record_parts(p, run, collectives) : record_all(p, run, collectives);
+        run->n_micro_batches > WHOLE_MAX ? record_parts(p, run, collectives) : record_all(p, run, collectives);
     if (run->recording && lvn_cuda.capture_end(d->work, &partial) == 0 && partial) (void)lvn_cuda.graph_free(partial);
     run->recording = false;
     return status;
@@ -215,7 +255,7 @@ static enum lvn_status captured_run_for(struct lvn_gpu_program *p, const struct 
                                         struct captured_run **out)
 {
     const int64_t n = execution->n_micro_batches;
-    const struct captured_run want = {.n_micro_batches = in_parts(p, n) ? PARTS : n,
+    const struct captured_run want = {.n_micro_batches = n > ANY && !p->program->grad_buffer_of ? ANY : n,
                                       .without_update = execution->without_update,
                                       .collectives = execution->collectives != NULL,
                                       .hook = execution->before_update != NULL};
@@ -262,7 +302,7 @@ static enum lvn_status copy_slot(struct lvn_gpu_program *p, const struct capture
 {
     struct lvn_cuda_device *d = device_of(p);
     for (const struct lvn_gpu_varying_arg *m = p->varying; m < p->varying + p->n_varying; m++) {
-        if (!m->memory || m->same_slot || m->result != results) continue;
+        if (!m->memory || m->by_grad_buffer || m->same_slot || m->result != results) continue;
         const lvn_cuda_address there = lvn_cuda_address_of(m->memory, m->origin + micro_batch * m->stride);
         const lvn_cuda_address slot = lvn_cuda_address_of(run->slot, m->slot);
         LVN_CUDA_DO(d, lvn_cuda.copy(results ? there : slot, results ? slot : there, (size_t)m->stride, d->work),
@@ -275,17 +315,21 @@ static enum lvn_status run_parts(struct lvn_gpu_program *p, const struct capture
                                  const struct lvn_execution *execution)
 {
     struct lvn_cuda_device *d = device_of(p);
+    const struct lvn_program *program = p->program;
     const int64_t n = execution->n_micro_batches;
+    int sum = program->first_sum;
     for (int64_t m = 0; m < n; m++) {
-        const enum part part = m == 0 ? FIRST : m == n - 1 ? LAST : FURTHER;
+        const struct part *part = part_of(p, run, m, n);
         LVN_CUDA_DO(d, lvn_cuda.upload(lvn_cuda_address_of(p->step, 0), &run->steps[m], sizeof *run->steps, d->work),
                     "copying to the device");
-        if (part != FIRST) LVN_TRY(copy_slot(p, run, m, false));
-        LVN_TRY(perform_until(p, run, part == FIRST ? 0 : run->end[part - 1], run->end[part], execution));
-        if (part != FIRST) LVN_TRY(copy_slot(p, run, m, true));
+        if (m) LVN_TRY(copy_slot(p, run, m, false));
+        LVN_TRY(perform_until(p, run, part->begin, part->end, execution));
+        if (m) LVN_TRY(copy_slot(p, run, m, true));
+        for (; sum < program->first_update && program->instrs[sum].micro_batch == m; sum++)
+            LVN_TRY(lvn_gpu_launch_all(p, &program->instrs[sum]));
         lvn_work_done(1);
     }
-    return perform_until(p, run, run->end[LAST], run->end[UPDATE], execution);
+    return perform_until(p, run, run->update, run->n, execution);
 }
 
 enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lvn_execution *execution)
@@ -297,7 +341,7 @@ enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lv
     LVN_CUDA_DO(d, lvn_cuda.event_finish(run->copied), "waiting for the previous step");
     LVN_TRY(make_steps(d, run, n));
     for (int64_t m = 0; m < run->n_steps && (m < n || m == 0); m++) run->steps[m] = lvn_gpu_step_at(p, m);
-    if (in_parts(p, n)) {
+    if (run->parts) {
         LVN_TRY(run_parts(p, run, execution));
     } else {
         LVN_TRY(perform_until(p, run, 0, run->n > 0, execution));

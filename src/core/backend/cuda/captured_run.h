@@ -8,8 +8,8 @@
  * change every step are in pinned memory, one struct per micro-batch, from which they are copied to the device.
  *
  * Operands are part of a captured launch. One or two micro-batches are captured as they are; more are captured in parts
- * (the first micro-batch, a further one, the last one, the update), which are launched for any number of micro-batches:
- * inputs and sums of all but the first are copied into and from one place. */
+ * (the first micro-batch, a further one for each gradient buffer, the last one, the update), which are launched for all
+ * micro-batches: inputs and sums of all but the first are copied into and from one place. */
 #ifndef LVN_CUDA_CAPTURED_RUN_H
 #define LVN_CUDA_CAPTURED_RUN_H
 

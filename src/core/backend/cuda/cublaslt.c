@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/text.h"
 
 /* cublasLtMatmulAlgo_t */
 struct algorithm {
@@ -210,12 +211,19 @@ static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lv
     return LVN_OK;
 }
 
+/* bf16 requires compute capability 8.0. */
+static bool multiplies(const struct lvn_cuda_device *d, const struct lvn_gpu_matmul *m)
+{
+    return m->in != LVN_BF16 || d->facts.capability >= 80;
+}
+
 static enum lvn_status query_algorithm(const struct lvn_cuda_products *l, struct chosen *c)
 {
     struct heuristic a = {.status = NOT_SUPPORTED};
     int n = 0;
     if (c->product.gelu && c->product.c_ld % 8)
         return LVN_OK; /* the auxiliary output requires rows of a multiple of 8 */
+    if (!multiplies(l->device, &c->product)) return LVN_OK;
     LVN_TRY(describe(l, c));
     LVN_TRY(prefer(l, &c->product));
     int result = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
@@ -251,13 +259,19 @@ static enum lvn_status supports(const struct lvn_gpu_library *library, const str
     struct lvn_cuda_products *l = (struct lvn_cuda_products *)(uintptr_t)library;
     struct chosen *c;
     LVN_TRY(find(l, m, &c));
+    char *note = l->device->base.note;
     if (!c->found && !m->gelu && !l->refused) { /* logged when a run starts, as part of the note */
-        const size_t n = strlen(l->device->base.note);
-        snprintf(
-            l->device->base.note + n, sizeof l->device->base.note - n,
-            ", which has no algorithm for %lld x %lld x %lld; levin's kernels compute those matrix multiplications",
-            (long long)m->M, (long long)m->N, (long long)m->K);
         l->refused = true;
+        if (multiplies(l->device, m))
+            lvn_print_append(
+                note, sizeof l->device->base.note,
+                ", which has no algorithm for %lld x %lld x %lld; levin's kernels compute those matrix multiplications",
+                (long long)m->M, (long long)m->N, (long long)m->K);
+        else
+            lvn_print_append(note, sizeof l->device->base.note,
+                             ", which multiplies bf16 matrices from compute capability 8.0 on, and this device has "
+                             "%d.%d; levin's slow kernels do: trainer.precision 16-mixed is faster here",
+                             l->device->facts.capability / 10, l->device->facts.capability % 10);
     }
     *taken = c->found;
     *scratch = c->found && c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch is aligned to 64 bytes */

@@ -389,7 +389,7 @@ int64_t lvn_gpu_place_slot(struct lvn_gpu_program *p)
     int64_t bytes = 0;
     for (struct lvn_gpu_varying_arg *m = p->varying; m < p->varying + p->n_varying; m++) {
         const struct lvn_gpu_varying_arg *other = p->varying;
-        if (!m->memory) continue;
+        if (!m->memory || m->by_grad_buffer) continue;
         while (other < m && (other->memory != m->memory || other->origin != m->origin)) other++;
         m->same_slot = other < m;
         m->slot = m->same_slot ? other->slot : bytes;
@@ -398,13 +398,17 @@ int64_t lvn_gpu_place_slot(struct lvn_gpu_program *p)
     return bytes;
 }
 
-void lvn_gpu_set_slot(struct lvn_gpu_program *p, struct lvn_memory *slot)
+void lvn_gpu_set_slot(struct lvn_gpu_program *p, struct lvn_memory *slot, int grad_buffer)
 {
     p->micro_batch = -1;
     for (const struct lvn_gpu_varying_arg *m = p->varying; m < p->varying + p->n_varying; m++) {
         struct lvn_gpu_arg *a = &m->launch->args[m->arg];
-        if (m->memory) a->memory = slot, a->offset = m->slot + m->base - m->origin;
-        if (!m->memory) a->number = 1;
+        if (m->by_grad_buffer)
+            a->memory = m->memory, a->offset = m->base + grad_buffer * m->stride;
+        else if (m->memory)
+            a->memory = slot, a->offset = m->slot + m->base - m->origin;
+        else
+            a->number = 1;
         p->driver->changed(p, m->launch, m->arg);
     }
 }

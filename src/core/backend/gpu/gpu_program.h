@@ -89,11 +89,12 @@ struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t mic
 void lvn_gpu_set_micro_batch(struct lvn_gpu_program *p, int64_t micro_batch);
 /* Launches that are captured once for several micro-batches have the inputs and sums of each in one place, a slot, into
  * and from which the backend copies `stride` bytes of each entry of `varying` that is in memory, from and to `origin` +
- * micro-batch * `stride`, unless `same_slot`. Sets the entries' offsets in the slot and returns its size. Not for
- * programs with several gradient buffers. */
+ * micro-batch * `stride`, unless `same_slot` or `by_grad_buffer`. Sets the entries' offsets in the slot and returns its
+ * size. */
 int64_t lvn_gpu_place_slot(struct lvn_gpu_program *p);
-/* Set the changing arguments to the slot, and to a later micro-batch than the first; calls the driver's changed(). */
-void lvn_gpu_set_slot(struct lvn_gpu_program *p, struct lvn_memory *slot);
+/* Set the changing arguments to the slot, and to a later micro-batch than the first, with this gradient buffer; calls
+ * the driver's changed(). */
+void lvn_gpu_set_slot(struct lvn_gpu_program *p, struct lvn_memory *slot, int grad_buffer);
 enum lvn_status lvn_gpu_launch_all(struct lvn_gpu_program *p, const struct lvn_instr *i) LVN_CHECKED;
 
 /* --- collectives --- */

@@ -107,7 +107,7 @@ static void put_machine(json_t *row, const struct lvn_callback_context *context)
     put_text(row, "cpu", here.cpu);
     put_count(row, "cores", here.cores);
     put_count(row, "memory", here.memory);
-    if (d) put_text(row, "device", *d->note ? d->note : d->backend->name);
+    if (d) put_text(row, "device", lvn_device_text(d));
 }
 
 static json_t *start_row(const struct lvn_callback_context *context)
