@@ -77,7 +77,7 @@ says "missing.yaml" err
 refused 1 "this run needs 75 TiB" --model.n_layer=400 --model.n_embd=32768 --model.n_head=64 --trainer.batch_size=1 --trainer.val_check_interval=0
 says "trainer.precision=bf16-true needs" err
 says "choose a smaller" err
-refused 2 "more than any machine can store" --model.n_layer=100000 --model.n_embd=1048576
+refused 2 "more than any machine can store" --model.n_layer=10000 --model.n_embd=1048576
 
 # --- folders ---
 if [ "$(id -u)" != 0 ]; then

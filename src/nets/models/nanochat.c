@@ -380,7 +380,7 @@ static const struct lvn_key nanochat_keys[] = {
     {LVN_KEY_NAME, .json = "architectures", .text = "GPT"},
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = -1},
     {N(n_layer), .json = "n_layer", .required = true, LVN_KEY_N_LAYER, .default_value = 4},
-    {N(n_layer), .recipe = "depth", .default_value = 4, .min = 1, .max = 100000,
+    {N(n_layer), .recipe = "depth", .default_value = 4, .min = 1, .max = 10000,
      .help = "another name of n_layer: the one dial of nanochat, from which follow n_embd and n_head, and where they "
              "are not given block_size, batch, steps, optimizer and schedule"},
     {N(n_head), .json = "n_head", .required = true, LVN_KEY_N_HEAD, .default_value = 2, .of_layers = heads_by_depth},

@@ -50,7 +50,7 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
     .bounded = true, .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
 /* Members of the rows of keys that several families have; `levin help` prints one range and one help for each. */
 #define LVN_KEY_N_LAYER                                                                                                \
-    .recipe = "n_layer", .min = 1, .max = 100000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"
+    .recipe = "n_layer", .min = 1, .max = 10000, .role = LVN_ROLE_LAYERS, .help = "number of blocks"
 #define LVN_KEY_N_HEAD                                                                                                 \
     .recipe = "n_head", .min = 1, .max = 100000, .role = LVN_ROLE_HEADS, .help = "attention heads of a block"
 #define LVN_KEY_N_KV_HEAD                                                                                              \
