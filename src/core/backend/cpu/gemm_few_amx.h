@@ -11,10 +11,13 @@
 #ifndef LVN_GEMM_FEW_AMX_H
 #define LVN_GEMM_FEW_AMX_H
 
+#if defined(__AMX_BF16__)
+
 #include "backend/cpu/blocks_cpu.h"
 #include "backend/cpu/few_units.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_bf16_pack.h"
+#include "packed/ggml_blocks.h"
 
 enum {
     FEW_AMX_SIDE = 16,   /* rows of A, columns of B */
@@ -189,5 +192,6 @@ static void few_amx_run(const struct lvn_gemm *g, char *scratch, int thread, int
     pairs_end();
     if (g->finish) g->finish(g, 0, g->m, j0, end - j0);
 }
+#endif
 
 #endif
