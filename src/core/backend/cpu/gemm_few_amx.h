@@ -19,6 +19,8 @@
 #include "backend/cpu/gemm_bf16_pack.h"
 #include "packed/ggml_blocks.h"
 
+#if defined(__AMX_BF16__)
+
 enum {
     FEW_AMX_SIDE = 16,   /* rows of A, columns of B */
     FEW_AMX_STEPS = 256, /* steps of k that are decoded at a time: a chunk of GGUF files */
@@ -192,6 +194,8 @@ static void few_amx_run(const struct lvn_gemm *g, char *scratch, int thread, int
     pairs_end();
     if (g->finish) g->finish(g, 0, g->m, j0, end - j0);
 }
+#endif
+
 #endif
 
 #endif
