@@ -98,7 +98,7 @@ static const struct {
     {"trainer: {seed: x}", {0}, "r.yaml:1: trainer.seed must be a whole number, got 'x'"},
     /* range */
     {NULL, {"model.n_head=0"}, "model.n_head must be between 1 and 100000, got 0"},
-    {NULL, {"model.n_layer=-3"}, "model.n_layer must be between 1 and 100000, got -3"},
+    {NULL, {"model.n_layer=-3"}, "model.n_layer must be between 1 and 10000, got -3"},
     {NULL, {"model.n_embd=99999999999"}, "model.n_embd must be at most 1048576, got 99999999999"},
     {NULL, {"trainer.seed=99999999999999999999"}, "trainer.seed is too large: 99999999999999999999"},
     {NULL, {"model.dropout=1.5"}, "model.dropout must be between 0 and 0.999, got 1.5"},
@@ -126,8 +126,8 @@ static const struct {
      {"model.kind=mingpt", "model.bias=false"},
      "model.bias: false contradicts model.kind: mingpt, which has biases; leave it out or use nanogpt"},
     {NULL,
-     {"model.n_layer=100000", "model.n_embd=1048576", "model.n_head=1"},
-     "the model would have about 1.3e+18 values (model.n_layer 100000, model.n_embd 1048576), more than any machine "
+     {"model.n_layer=10000", "model.n_embd=1048576", "model.n_head=1"},
+     "the model would have about 1.3e+17 values (model.n_layer 10000, model.n_embd 1048576), more than any machine "
      "can store; use smaller sizes"},
     {NULL, {"data.sha256=abc"}, "data.sha256 must be 64 hexadecimal digits, got 3 characters ('abc...')"},
     {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
