@@ -16,7 +16,7 @@ sed -i 's/"n_layer": *[0-9]*/"n_layer": 10000/' model/config.json
 code 1 timeout 60 "$LEVIN" plan --model.init=model
 one_error
 says "that has 10000 layers, and" err
-"$LEVIN" plan --model.n_layer=16000 "${deep[@]}" >out 2>err &
+"$LEVIN" plan --model.n_layer=10000 "${deep[@]}" >out 2>err &
 pid=$!
 sleep 0.3
 kill -TERM $pid

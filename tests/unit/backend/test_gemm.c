@@ -407,6 +407,7 @@ static void check_few_on_tiles(int isa, enum lvn_dtype type, int64_t n, int64_t 
     enum { M = 16 };
     const struct lvn_blocks blocks = {type, n, k};
     const bool packed = lvn_dtype_is_packed(type);
+    const int64_t min = !packed ? 1 : type < LVN_Q8_0 || type == LVN_Q4_0 ? 2 : 5; /* fewer rows: decoded_blocks() */
     float *a = numbers(1, M * k), *wide = numbers(2, n * k), *bias = numbers(4, n), *all = numbers(3, M * n);
     uint16_t *a_half = halves(a, M * k);
     void *b = packed ? pack_numbers(&blocks, wide) : halves(wide, n * k);
@@ -429,7 +430,7 @@ static void check_few_on_tiles(int isa, enum lvn_dtype type, int64_t n, int64_t 
     }
     g.finish = count_pieces;
     g.argument = &f;
-    for (g.m = M - 1; g.m > (packed ? 1 : 0); g.m--) { /* one row of a packed type: decoded_blocks() */
+    for (g.m = M - 1; g.m >= min; g.m--) {
         const int mode = (int)g.m % 3;
         float *c = numbers(5, M * n), *before = numbers(5, M * n);
         g.c = c;
@@ -452,6 +453,7 @@ static void check_few_on_tiles(int isa, enum lvn_dtype type, int64_t n, int64_t 
         }
         free(c), free(before);
     }
+    assert_true(!packed || !kernel_of(isa).rounds(&g));
     free(a), free(wide), free(bias), free(all), free(a_half), free(b), free(f.count);
 }
 

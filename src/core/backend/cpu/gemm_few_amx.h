@@ -42,10 +42,17 @@ static bool few_amx_reads(const struct lvn_gemm *g)
     return g->bf16 && g->b_row == 1 && (packed ? g->k % FEW_UNIT == 0 : g->b_bf16 && g->k % BF16_K == 0);
 }
 
+/* Rows of A from which the unit is faster than vectors; most types of GGUF files take longer to decode to bf16. */
+static int64_t few_amx_min_rows(enum lvn_dtype b)
+{
+    if (!lvn_dtype_is_packed(b)) return 1;
+    return lvn_dtype_is_nf4(b) || b == LVN_INT8_ROWS || b == LVN_Q4_0 ? 2 : 5;
+}
+
 static bool few_amx_fits(const struct lvn_gemm *g)
 {
-    const bool one = g->m == 1 && lvn_dtype_is_packed(g->b_blocks.dtype); /* is faster without the unit */
-    return few_amx_reads(g) && !one && g->m < FEW_AMX_SIDE && (g->a_row == 1 || g->a_col == 1);
+    return few_amx_reads(g) && g->m >= few_amx_min_rows(g->b_blocks.dtype) && g->m < FEW_AMX_SIDE &&
+           (g->a_row == 1 || g->a_col == 1);
 }
 
 static int64_t few_amx_a_bytes(const struct lvn_gemm *g)
