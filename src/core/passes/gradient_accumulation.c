@@ -9,7 +9,7 @@
  * p->gradients: fp32 above LVN_BF16_PARTIAL_SUMS_MAX partial sums, since each level of the tree rounds. The nodes
  * pending at the end are this rank's part of the sum; a sum over all micro-batches is in buffer 0.
  *
- * Not here: sums over ranks (shard.c). */
+ * Not here: sums over ranks (data_parallel.c). */
 #include "passes/pass.h"
 
 /* The binary counter: the pending nodes of the tree. */

@@ -1,5 +1,6 @@
-/* pass.h - the passes, in their order. A pass is one function in one file (differentiate.c: lvn_pass_differentiate())
- * with its line here; it rewrites a program. lvn_program_new() (program.c) calls them all, tests call single ones.
+/* pass.h - the passes, in their order. A pass is one function in a file of its name (differentiate.c:
+ * lvn_pass_differentiate(); data_parallel has more files) with its line here; it rewrites a program. lvn_program_new()
+ * (program.c) calls them all, tests call single ones.
  *
  * All return MEMORY when out of memory, and the program must then be freed. Other errors are named below. Passes build
  * with the functions of program.h and query the device with device_query.h. */

@@ -9,8 +9,8 @@
  *   sizes   names of published and other well-known models of the family, and where they are published
  *
  * Callers read and write model directories, check, list and explain settings through these tables (models/keys.h,
- * models/weight_files.h, model_io/pretrained.h): no other folder names a family. Not here: the values of parameters,
- * and reading and writing files. */
+ * models/weight_files.h, model_io/pretrained.h): of other folders only cli/config names families, in its recipes. Not
+ * here: the values of parameters, and reading and writing files. */
 #ifndef LVN_MODEL_H
 #define LVN_MODEL_H
 

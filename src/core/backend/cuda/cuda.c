@@ -1,6 +1,6 @@
 /* cuda.c - the backend `cuda`: NVIDIA GPUs, through the CUDA driver and NVRTC, opened at run time.
  *
- * Launches are those of backend/gpu. A run is captured once for each number of micro-batches, as graphs that are
+ * Launches are those of backend/gpu. A run is captured once for each kind of run (captured_run.h), as graphs that are
  * interrupted where the host has something to do (a collective, the hook before the update), and then replayed
  * (captured_run.c). docs/gpu-evidence.md lists what has run on a real GPU. See cuda_device.c for memory, streams and
  * the queues of communication libraries, modules.c and nvrtc.c for compiling, cublaslt.c for cuBLASLt. */

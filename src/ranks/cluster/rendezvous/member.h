@@ -4,7 +4,7 @@
  * lvn_member_open() connects to the rendezvous server (of levin launch, or a thread of rank 0), compares start-up
  * facts, and starts a thread that sends heartbeats, about two per second. The trainer stores the state to send without
  * locks and without waiting. When a rank is lost, the server notifies the thread, or the thread notices that the server
- * is gone. It then calls the program's callback, on every rank; one of them is the reporter, which prints the error.
+ * is gone. It then calls the program's callback, on every rank; at most one is the reporter, which prints the error.
  * The library never terminates the process.
  *
  * The lowest running rank writes RUN/status.json. A run of one rank has a member too, for that file.
