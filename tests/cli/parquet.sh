@@ -45,6 +45,14 @@ for name in dictionary plain delta; do
     done
     same_weights labels-parquet labels-jsonl
 done
+code 1 "$LEVIN" train "$golden/numbers-plain.parquet" "${tiny_bert[@]}" --data.label_column=label --data.text_column=body
+says "has no column 'body'; it has text, label, small, large, low, score, mean, good, when, list" err
+python3 - <<'P' # without a column of the known names
+data = open("table.parquet", "rb").read()
+open("other.parquet", "wb").write(data.replace(b"text", b"body"))
+P
+code 1 "$LEVIN" train other.parquet "${tiny_bert[@]}" --data.label_column=label
+says "has no column 'document' or 'text' or 'sentence'; it has body, label" err
 code 0 "$LEVIN" predict labels-parquet --input=table.parquet --data.skip_bad_rows=true
 
 # --- folders: shards of train, no description ---

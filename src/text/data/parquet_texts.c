@@ -80,16 +80,18 @@ enum lvn_status lvn_source_name(struct lvn_text *out, const struct lvn_source_fi
 static enum lvn_status find_column(const struct lvn_parquet_texts *t, const struct lvn_parquet *p, int *column)
 {
     LVN_LOCAL_ARENA(a);
-    enum lvn_status status = LVN_OK;
+    const char *all = "", *one = NULL;
     for (const char *name = t->field; *name; name += strspn(name, "|")) {
         const int n = (int)strcspn(name, "|");
-        const char *one = lvn_arena_printf(&a, "%.*s", n, name);
-        if (!one) return LVN_MEMORY;
-        status = lvn_parquet_column(p, one, column);
-        if (status == LVN_OK) return LVN_OK;
+        one = lvn_arena_printf(&a, "%.*s", n, name);
+        all = one ? lvn_arena_printf(&a, "%s%s%s", all, *all ? "' or '" : "", one) : NULL; /* between quotes */
+        if (!all) return LVN_MEMORY;
+        if (lvn_parquet_has(p, one)) break;
         name += n;
+        one = all;
     }
-    return status == LVN_OK ? LVN_ARG : lvn_fail(status, "%s (%s=NAME)", levin_error_text(), t->option);
+    const enum lvn_status status = one ? lvn_parquet_column(p, one, column) : LVN_ARG;
+    return status == LVN_OK || !one ? status : lvn_fail(status, "%s (%s=NAME)", levin_error_text(), t->option);
 }
 
 struct one_group {
