@@ -143,7 +143,7 @@ for i in $(seq 30); do echo '{"question": "why", "answer": "because"}'; done >ot
 code 1 prepare jsonl --input=other.jsonl --out=other
 says "other.jsonl:1: the field is missing; choose another one with --field: question, answer" err
 [ "$(grep -c "question, answer" err)" = 1 ] || fail "the fields are listed again: $(cat err)"
-says "30 bad lines); texts are files named .txt, and .jsonl and .parquet with the text in \"text\" (another one: --field)" err
+says "30 bad lines); texts are files named .txt, and .jsonl and .parquet with the text in \"text\" (--field gives another name)" err
 code 1 prepare jsonl --input=other.jsonl --out=other --bad-lines=refuse
 says "--field: question, answer" err
 # an array is no file of lines, though its last line may be an object

@@ -24,7 +24,7 @@ enum lvn_status lvn_launch_add_remote_shell(struct lvn_words *words, const char 
 {
     char *text = lvn_arena_strdup(words->arena, ssh), *rest = NULL, *name = text ? strtok_r(text, " ", &rest) : NULL;
     const char *program = name ? lvn_process_find(words->arena, name) : NULL;
-    LVN_CHECK(program, ARG, "'%s' is not installed, which connects to other hosts: apt install openssh-client", ssh);
+    LVN_CHECK(program, ARG, "'%s', which connects to other hosts, is not installed: apt install openssh-client", ssh);
     lvn_words_add(words, "%s", program);
     if (!strcmp(lvn_path_name(program), "ssh")) {
         lvn_words_add(words, "-oBatchMode=yes");

@@ -1,4 +1,5 @@
-/* concat.cpu.c - concat on CPUs; see concat.c. Threads divide the elements; runs of equal origin are copied at once. */
+/* concat.cpu.c - concat on CPUs; see concat.c. Threads divide the elements; runs of elements of the same input are
+ * copied together. */
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,5 +1,6 @@
-/* orthogonalize.cpu.c - the Newton-Schulz iteration on CPUs. It multiplies with backend/cpu/gemm.h, so bits do not
- * depend on the number of threads; b G + c G G and a X + H X are completed while a tile is in the cache.
+/* orthogonalize.cpu.c - orthogonalize on CPUs: Newton-Schulz iterations and polar express. It multiplies with
+ * backend/cpu/gemm.h, so bits do not depend on the number of threads; b G + c G G and a X + H X are completed while a
+ * tile is in the cache.
  *
  * If multiplications round their operands to bf16, a I is added to H instead, and X, G and H are stored in bf16, as
  * nanochat does; results of multiplications are fp32 until then. */
@@ -10,9 +11,9 @@
 #include "base/threads.h"
 #include "ops/grad_norm_cpu.h"
 
-/* X and the next X alternate between out[0] and scratch. Scratch: an X, the Gram matrix, H, sums of squares of blocks,
- * factors of lines, and a part for each thread. With `bf16` these X are both in the scratch, and multiplications write
- * to out[0]. */
+/* X and the next X alternate between out[0] and scratch. Scratch: an X, the Gram matrix, H, their bf16 copies, sums of
+ * squares of blocks, factors of lines, and a part for each thread. With `bf16` both X are bf16, in the space of one
+ * fp32 X, and out[0] receives the next X before it is rounded. */
 struct parts {
     float *x, *next, *gram, *h;
     uint16_t *x_bf16, *next_bf16, *gram_bf16, *h_bf16;
@@ -105,7 +106,7 @@ static struct parts parts_of(const struct matrix *z, const struct lvn_call *call
 
 /* --- multiplications --- */
 
-/* A matrix to add to a result: c = product_factor c + factor from + diagonal I. */
+/* What to do with a result: c = product_factor c + factor from + diagonal I; without `from` it is only rounded. */
 struct sum {
     const float *from; /* of the shape of c; NULL: none */
     float factor, product_factor, diagonal;
@@ -167,7 +168,8 @@ static void iterate(struct parts *p, const struct matrix *z, const struct polyno
     p->x = x;
 }
 
-/* n elements of x, or with bf16 of x_bf16: those of `from` times a factor, or times one for each. */
+/* Set n elements of x, or of x_bf16 if that is not NULL: those of `from` times their `factors`, or times `factor` if
+ * that is NULL. */
 static void scale(float *x, uint16_t *x_bf16, const float *from, const float *factors, float factor, int64_t n)
 {
     for (int64_t i = 0; i < n; i += LVN_LANES) {
@@ -186,7 +188,7 @@ static void set_x(const struct parts *p, const float *from, int64_t at, int64_t 
     scale(p->x + at, p->bf16 ? p->x_bf16 + at : NULL, from + at, factors, factor, n);
 }
 
-/* Set x to the operand divided by its norm. Until the norm, each thread reads only its own blocks. */
+/* Set x to the operand divided by its norm. The operand may be x, so a thread reads and writes the same blocks. */
 static void normalize(const struct parts *p, const struct matrix *z, const struct lvn_call *call, int thread,
                       int n_threads)
 {
@@ -226,7 +228,7 @@ static void row_squares(const struct matrix *z, const float *x, double *squares,
     for (; i < end; i++) squares[i] = sums_fold(add_range((struct sums){0}, x + i * z->columns, false, z->columns));
 }
 
-/* Sets x to the operand with columns of equal norm and a norm of a little less than 1. */
+/* Set x to the operand, with columns scaled to equal norm and the matrix to a norm a little below 1. */
 static void equalize(const struct parts *p, const struct matrix *z, const float *from, int thread, int n_threads)
 {
     int64_t j, end;
@@ -239,7 +241,7 @@ static void equalize(const struct parts *p, const struct matrix *z, const float 
     lvn_team_barrier();
 }
 
-/* The last steps, on x; a thread has its lines. */
+/* The end of polar express: scale the lines of x. Each thread has a range of lines. */
 static void finish_polar(const struct parts *p, const struct matrix *z, const struct lvn_call *call, int thread,
                          int n_threads)
 {

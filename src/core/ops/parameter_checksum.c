@@ -5,8 +5,8 @@
  *     plain = sum of bits(i)        weighted = sum of bits(i) * (i * 0x9e3779b9 mod 2^32)        mod 2^64
  *
  * bits(i) are those of element i in fp32 (fp64: in fp64). Any single change is detected by the plain sum, and any two
- * changes within 2^32 elements by one of the sums; more changes escape detection with probability 2^-64. Integers are
- * added, so every order of summation gives the same bits. */
+ * changes of fp32 within 2^32 elements by one of the sums; more changes escape detection with probability 2^-64.
+ * Integers are added, so every order of summation gives the same bits. */
 #include "ops/parameter_checksum.h"
 
 #include "ops/real.h"

@@ -25,7 +25,7 @@ LVN_INLINE void rotate_head(const void *x, int64_t source, const bool x_bf16, vo
     }
 }
 
-/* Rotate this thread's positions of all samples; sign -1 rotates by the negative angles. */
+/* Rotate this thread's part of the rows, one for each sample and position; sign -1 rotates by the negative angles. */
 static void rotate(const struct lvn_arg *x, const struct lvn_arg *y, const struct lvn_arg *table, float sign, bool add,
                    int thread, int n_threads)
 {

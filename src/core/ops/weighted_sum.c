@@ -1,6 +1,6 @@
 /* weighted_sum.c - y = a x + factor b z, where a and b are learned scalars: a residual connection with weights.
  *
- * x, z (...) of one shape; a (1) or absent, which stands for 1; b (1). The gradients of a and b are sums over all
+ * x, z (...) of one shape; a (1), or absent, which means 1; b (1). The gradients of a and b are sums over all
  * elements. */
 #include "ops/real.h"
 #include "ops/shape.h"

@@ -51,7 +51,6 @@ bool lvn_dp_has(const struct dp_pass *pass, enum lvn_shards what)
  * set. */
 static _Thread_local struct lvn_instr spare;
 
-/* Append an instruction; the pointer is valid until the next one. */
 struct lvn_instr *lvn_dp_append(struct dp_pass *pass, enum lvn_op_id id, enum lvn_when when, const char *name)
 {
     struct lvn_instr *i = lvn_program_add_instr(pass->p, id, LVN_FORWARD);
@@ -115,13 +114,11 @@ void lvn_dp_from_wire(struct dp_pass *pass, struct lvn_operand wire, struct lvn_
     cast->out[0] = gradients;
 }
 
-/* The most recently appended instruction. */
 struct lvn_instr *lvn_dp_latest(const struct dp_pass *pass)
 {
     return pass->failed ? &spare : &pass->p->instrs[pass->p->n_instrs - 1];
 }
 
-/* Memory for a collective of each block. */
 struct collective *lvn_dp_collectives(struct dp_pass *pass)
 {
     struct collective *s = lvn_arena_alloc(&pass->p->arena, sizeof *s * (size_t)(pass->p->graph->params->n_blocks + 1));
@@ -180,7 +177,6 @@ struct lvn_operand lvn_dp_view(const struct lvn_param_block *block, struct lvn_o
     return all;
 }
 
-/* Parameter's number -> the last instruction that writes its gradient; -1: none. NULL: memory. */
 int *lvn_dp_last_writers(struct lvn_arena *a, const struct lvn_program *p)
 {
     int *last = lvn_arena_alloc(a, sizeof *last * (size_t)(p->graph->params->n + 1));

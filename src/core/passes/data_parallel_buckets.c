@@ -8,7 +8,7 @@ enum {
     MIN_BYTES = 1 << 18,            /* of a bucket: latency dominates smaller messages */
     MAX_BYTES = 16 << 20,           /* of a bucket: larger ones only delay the start */
     MAX_BYTES_OF_QUEUES = 64 << 20, /* from device to device: NCCL is faster with larger messages */
-    PER_PROGRAM = 16,               /* number of buckets, between those limits */
+    PER_PROGRAM = 16,               /* buckets of a program, within those limits */
 };
 
 /* A range of the flat gradients that one collective reduces. */
@@ -139,7 +139,7 @@ static void append_tree(struct dp_pass *pass)
     for (int k = 0; k < n; k++) lvn_dp_wait(pass, &s[k], LVN_AFTER_BACKWARD, tree_name);
 }
 
-/* Rebuild the list with sums in buckets, or in tree order, after backward. */
+/* Buckets are waited for, and sums in tree order computed, before the first instruction after backward. */
 void lvn_dp_append_sums(struct dp_pass *pass, const struct lvn_instr *old, int n)
 {
     for (int i = 0, next = 0, summed = 0; i <= n && !pass->failed; i++) {

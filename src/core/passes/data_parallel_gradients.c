@@ -6,7 +6,7 @@
 struct block_gradients {
     int block; /* lvn_param.block */
     int first; /* index of its first trainable parameter in lvn_params.flat */
-    int last;  /* index of the instruction that writes the last of them; -1: none */
+    int last;  /* index of the instruction that writes the last of its gradients; -1: none */
     int next;  /* index of another block that the same instruction completes; -1: none */
     struct lvn_operand gradients;
     struct collective collective;
@@ -91,7 +91,7 @@ static void fill_gaps(struct dp_pass *pass, const struct block_gradients *b, con
     append_zeros(pass, b, written, all->offset + all->count);
 }
 
-/* Start the reduction of a block's complete gradients. */
+/* Start the reduction of a block whose gradients are complete. */
 static void start_block(struct dp_pass *pass, struct block_gradients *b, const int *last_writer)
 {
     static const char name[] = "sum of a block's gradients";
@@ -150,7 +150,7 @@ static void end_block(struct dp_pass *pass)
     if (lvn_dp_has_groups(pass)) start_groups(pass, b);
 }
 
-/* The reduction of a block overlaps with backward until the next block is complete. */
+/* The reduction of a block overlaps with backward until the gradients of the next block are complete. */
 enum lvn_status lvn_dp_append_gradients(struct dp_pass *pass, struct lvn_instr *old, int n)
 {
     LVN_LOCAL_ARENA(a);

@@ -25,8 +25,8 @@ static bool sets_directions(const struct dp_pass *pass, const struct lvn_instr *
     return !in_arena(pass, &i->in[0]) && in_arena(pass, &i->out[0]);
 }
 
-/* The instruction that sets the directions of the block's next matrix after `i` (NULL: of its first matrix); NULL: no
- * more. */
+/* The instruction that sets the directions of the block's next matrix after `i` (NULL: of its first matrix). Returns
+ * NULL if there is none. */
 static const struct lvn_instr *next_matrix(const struct dp_pass *pass, const struct matrix_block *b,
                                            const struct lvn_instr *i)
 {
@@ -45,9 +45,9 @@ static void start_gather(struct dp_pass *pass, struct matrix_block *b)
     lvn_dp_latest(pass)->attr.all_gather.block = b->block;
 }
 
-/* Is the matrix assigned to this rank? All ranks call this for all matrices in the same order. Its owner, which alone
- * keeps moments of its lines, is recorded for checkpoints. */
-static bool is_mine(struct dp_pass *pass, const struct lvn_instr *directions)
+/* Assign the matrix to the rank with the least work; true: to this rank. All ranks call this for all matrices in the
+ * same order. The matrix's owner is recorded for checkpoints, because only the owner has the moments of its lines. */
+static bool assign(struct dp_pass *pass, const struct lvn_instr *directions)
 {
     const struct lvn_params *params = pass->p->graph->params;
     int min = 0; /* the rank with the least work */
@@ -59,6 +59,7 @@ static bool is_mine(struct dp_pass *pass, const struct lvn_instr *directions)
     return min == lvn_sharding_owner(pass->s, pass->s->rank);
 }
 
+/* Fill elements [first, end) of the flat buffers, which other ranks compute, with zeros. */
 static void append_zeros(struct dp_pass *pass, const struct matrix_block *b, int64_t first, int64_t end)
 {
     if (first >= end) return;
@@ -76,7 +77,7 @@ static void compute(struct dp_pass *pass, struct matrix_block *b)
     for (const struct lvn_instr *m = NULL; (m = next_matrix(pass, b, m));) {
         const int64_t first = m->attr.update.first, count = lvn_desc_count(&m->in[0].desc);
         struct lvn_instr whole = m[1];
-        if (!is_mine(pass, m)) continue;
+        if (!assign(pass, m)) continue;
         append_zeros(pass, b, computed, first);
         whole.in[0].value = b->directions.value;
         whole.in[0].desc.offset = first - block->offset;

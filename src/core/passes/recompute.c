@@ -69,8 +69,7 @@ static struct lvn_instr make_restore(const struct lvn_instr *f, int k, int repla
     return restore;
 }
 
-/* Restore output k of forward instruction n before backward reads it, if backward reads it and the output can be freed.
- */
+/* Add a restore of output k of forward instruction n, if backward reads the output and it can be freed before that. */
 static enum lvn_status add_restore(struct restores *r, int n, int k)
 {
     struct lvn_program *p = r->p;
@@ -143,8 +142,8 @@ static enum lvn_status restore_all(struct lvn_program *p)
     return insert(&r);
 }
 
-/* AUTO on hosts: below this much activation memory nothing is restored, since the activations fit the cache; above it,
- * the memory is worth more than the time for restores. */
+/* AUTO on hosts: if all values in the arena together are smaller than this, nothing is restored, because that would
+ * save little memory; otherwise the memory is worth more than the time for restores. */
 static const int64_t auto_bytes = (int64_t)512 << 20;
 
 /* Does AUTO restore nothing? A device with separate memory reserves it for this run, so restores would only cost time;

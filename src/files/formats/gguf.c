@@ -14,7 +14,7 @@
 
 enum { ALIGNMENT = 32, LARGEST_ALIGNMENT = 1 << 16, LONGEST_NAME = 255 };
 
-/* The part of the header that was not read yet. */
+/* The part of the header that has not been read yet. */
 struct reader {
     struct lvn_gguf *file;
     const unsigned char *at, *end;
@@ -113,7 +113,7 @@ static enum lvn_status read_values(struct reader *r, uint64_t n)
 {
     struct lvn_gguf *file = r->file;
     LVN_CHECK(n <= (uint64_t)(r->end - r->at) / 13, FORMAT, /* a key of one letter, its type and one byte */
-              "'%s' announces %llu metadata, more than it holds: it is truncated or damaged", file->path,
+              "'%s' announces %llu metadata entries, more than it holds: it is truncated or damaged", file->path,
               (unsigned long long)n);
     file->value = lvn_arena_alloc(&file->arena, (size_t)(n + 1) * sizeof *file->value);
     if (!file->value) return LVN_MEMORY;
@@ -274,7 +274,7 @@ static enum lvn_status read_tensor(struct reader *r, struct lvn_gguf_tensor *t, 
     const int64_t row = t->desc.dim[t->desc.rank - 1], count = lvn_desc_count(&t->desc);
     t->desc.dtype = t->type->dtype;
     LVN_CHECK(row % t->type->values == 0, FORMAT,
-              "'%s', tensor '%s': its rows of %lld values are no whole number of the blocks of %d that %s has", path,
+              "'%s', tensor '%s': its rows have %lld values, which is not a multiple of %d, the block size of %s", path,
               t->name, (long long)row, t->type->values, t->type->name);
     LVN_CHECK(!__builtin_mul_overflow(count / t->type->values, (int64_t)t->type->bytes, &t->bytes), FORMAT,
               "'%s', tensor '%s': its shape has more bytes than can be counted", path, t->name);
@@ -288,7 +288,7 @@ static int by_data(const void *a, const void *b)
            ((const char *)first->data < (const char *)second->data);
 }
 
-/* Sorts by name; no two tensors may have a name or a byte in common. */
+/* Sorts by name, and checks that no two tensors have a name or a byte in common. */
 static enum lvn_status check_tensors(struct lvn_gguf *file)
 {
     if (file->n) qsort(file->tensor, (size_t)file->n, sizeof *file->tensor, by_data);
@@ -309,7 +309,7 @@ static enum lvn_status read_tensors(struct reader *r, const unsigned char *bytes
     struct lvn_gguf *file = r->file;
     int64_t align = ALIGNMENT;
     LVN_TRY(lvn_gguf_int(file, "general.alignment", false, 1, LARGEST_ALIGNMENT, &align));
-    LVN_CHECK((align & (align - 1)) == 0, FORMAT, "'%s': general.alignment is %lld, which is no power of two",
+    LVN_CHECK((align & (align - 1)) == 0, FORMAT, "'%s': general.alignment is %lld, which is not a power of two",
               file->path, (long long)align);
     LVN_CHECK(n <= (uint64_t)(r->end - r->at) / 33, FORMAT, /* a name of one letter, one dimension, type, offset */
               "'%s' announces %llu tensors, more than it holds: it is truncated or damaged", file->path,
@@ -324,7 +324,7 @@ static enum lvn_status read_tensors(struct reader *r, const unsigned char *bytes
     for (int i = 0; i < file->n; i++) {
         struct lvn_gguf_tensor *t = &file->tensor[i];
         LVN_CHECK(offset[i] % (uint64_t)align == 0, FORMAT,
-                  "'%s', tensor '%s' begins at byte %llu of the data, which is no multiple of %lld "
+                  "'%s', tensor '%s' begins at byte %llu of the data, which is not a multiple of %lld "
                   "(general.alignment)",
                   file->path, t->name, (unsigned long long)offset[i], (long long)align);
         LVN_CHECK(t->bytes <= data_bytes && offset[i] <= (uint64_t)(data_bytes - t->bytes), FORMAT,
@@ -348,13 +348,12 @@ static enum lvn_status read_file(struct lvn_gguf *file, const unsigned char *byt
     LVN_TRY(read_number(&r, 4, "its header", &version));
     LVN_CHECK(!version || (version & 0xffff), UNSUPPORTED, "'%s' is a big-endian GGUF file, which levin does not read",
               file->path);
-    LVN_CHECK(version == 2 || version == 3, UNSUPPORTED,
-              "'%s' is of version %llu of GGUF; levin reads the versions 2 and 3", file->path,
-              (unsigned long long)version);
+    LVN_CHECK(version == 2 || version == 3, UNSUPPORTED, "'%s' has GGUF version %llu; levin reads versions 2 and 3",
+              file->path, (unsigned long long)version);
     LVN_TRY(read_number(&r, 8, "its header", &n_tensors));
     LVN_TRY(read_number(&r, 8, "its header", &n_values));
     LVN_CHECK(n_tensors < INT32_MAX && n_values < INT32_MAX, FORMAT,
-              "'%s' announces %llu tensors and %llu metadata: its header is damaged", file->path,
+              "'%s' announces %llu tensors and %llu metadata entries: its header is damaged", file->path,
               (unsigned long long)n_tensors, (unsigned long long)n_values);
     LVN_TRY(read_values(&r, n_values));
     return read_tensors(&r, bytes, n_tensors);
@@ -490,7 +489,8 @@ void lvn_gguf_writer_release(struct lvn_gguf_writer *w)
 
 /* --- a file --- */
 
-/* The type of a tensor in a file of that type. */
+/* The type of a tensor in a file of type `type`: vectors are fp32, and matrices whose rows are not a multiple of a
+ * block are fp16. */
 static const struct lvn_gguf_type *type_of(const struct lvn_desc *d, const struct lvn_gguf_type *type)
 {
     if (d->rank < 2) return lvn_gguf_type_of(0);
@@ -528,6 +528,7 @@ static enum lvn_status make_header(struct lvn_text *t, const struct lvn_gguf_wri
 static enum lvn_status check_range(const struct lvn_safetensors_item *item, const struct lvn_gguf_type *type,
                                    const float *x, int64_t n)
 {
+    /* from 65520 on, fp16 rounds to infinity; blocks of Q8_0 store 1/127 of their largest value in fp16 */
     const float largest = type->dtype == LVN_F16 ? 65519.0F : type->write ? 65519.0F * 127 : INFINITY;
     for (int64_t i = 0; i < n && largest < INFINITY; i++)
         LVN_CHECK(fabsf(x[i]) <= largest, NONFINITE,

@@ -1,6 +1,6 @@
 /* nccl.c - collectives in the memory of CUDA devices by NCCL, opened at run time: sums and gathers of gradients from
  * device to device. All it knows about CUDA is that NCCL uses addresses and streams. They come from the backend's
- * queues (backend/backend.h, struct lvn_queue_ops), which also keep the order of events, also in a captured graph.
+ * queues (backend/backend.h, struct lvn_queue_ops), which also keep the order of operations, even in a captured graph.
  * Parts of unequal length (zero1) are one reduction or broadcast per rank, in an NCCL group that becomes one launch.
  *
  * While the CPU waits for the device it polls NCCL's asynchronous errors. After an error, or when a rank is lost,
@@ -109,7 +109,7 @@ static void abort_handle(void *handle)
 }
 
 /* The caller holds the lock. Pending collectives end immediately, but ncclCommAbort() returns only after the last graph
- * captured with the communicator is destroyed, which is later. So another thread calls it. */
+ * captured with the communicator is destroyed, which is later. So another thread calls it, and this one waits 0.5 s. */
 static void abort_locked(struct nccl_comm *gpu_comm)
 {
     const double timeout = 0.5;
@@ -195,7 +195,9 @@ static enum lvn_status start(struct nccl_comm *gpu_comm, struct lvn_request *req
                                         [LVN_REQUEST_CALL] = NULL};
     char action[60];
     LVN_CHECK(names[request->kind], UNSUPPORTED,
-              "%s: NCCL has no fixed order of additions, and messages go through host memory", gpu_comm->where);
+              "%s: NCCL cannot serve this request: it has no fixed order of additions, and messages go through host "
+              "memory",
+              gpu_comm->where);
     LVN_CHECK(types[request->type], UNSUPPORTED, "%s: levin does not transfer %s with NCCL", gpu_comm->where,
               lvn_dtype_name((enum lvn_dtype)request->type));
     LVN_TRY(gpu_comm->queues->begin(gpu_comm->queue));
@@ -219,7 +221,7 @@ static void submit(struct lvn_comm *comm, struct lvn_request *request)
     record(gpu_comm, request, start(gpu_comm, request));
 }
 
-/* Programs launched later wait; the CPU does not. */
+/* Work that is launched later waits for the collective; the CPU does not. */
 static void wait(struct lvn_comm *comm, struct lvn_request *request, const struct timespec *until)
 {
     struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
@@ -275,7 +277,7 @@ static void close_comm(struct lvn_comm *comm)
     free(gpu_comm);
 }
 
-/* A sum whose result is known. */
+/* Check one sum, whose result is known. */
 static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *memory)
 {
     struct lvn_request request;

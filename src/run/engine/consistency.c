@@ -31,8 +31,8 @@ static enum lvn_status first_difference(struct lvn_comm *c, int64_t *x, int64_t 
     return LVN_OK;
 }
 
-/* The lowest rank whose integer differs from that of the majority (without a majority: from rank 0's), and one rank of
- * the majority. */
+/* *other: the lowest rank with the most frequent integer (of equally frequent ones, that of the lowest rank). *odd: the
+ * lowest rank whose integer differs from it. */
 static enum lvn_status odd_one(struct lvn_comm *c, int64_t mine, int *odd, int *other)
 {
     const int size = lvn_comm_size(c);
@@ -54,7 +54,7 @@ static enum lvn_status odd_one(struct lvn_comm *c, int64_t mine, int *odd, int *
 
 /* --- before the first step --- */
 
-enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, N_THINGS };
+enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, N_PROPERTIES };
 
 uint64_t lvn_consistency_program(void)
 {
@@ -69,7 +69,7 @@ uint64_t lvn_consistency_program(void)
     return hash;
 }
 
-/* The text of property `id`, of any length, in `text` or in other memory. */
+/* The text of property `id`, in `text` or in other memory; its length is not limited. */
 static const char *property(int id, const struct lvn_values *v, const char **name, char text[LVN_VALUE_TEXT])
 {
     const struct lvn_option *o = id < VERSION ? lvn_option_by_id((enum lvn_option_id)id) : NULL;
@@ -109,17 +109,17 @@ static enum lvn_status report_difference(struct lvn_ranks *r, const struct lvn_v
 
 enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_values *v, char *note, size_t capacity)
 {
-    int64_t x[2 * N_THINGS], which;
+    int64_t x[2 * N_PROPERTIES], which;
     char text[LVN_VALUE_TEXT];
     const char *name;
     *note = '\0';
     if (r->size == 1) return LVN_OK;
-    for (int id = 0; id < N_THINGS; id++) {
+    for (int id = 0; id < N_PROPERTIES; id++) {
         x[id] = (int64_t)lvn_name_hash(property(id, v, &name, text));
     }
     int64_t soft[2] = {x[BUILD]};
-    x[BUILD] = 0; /* a difference of the last property is only noted */
-    LVN_TRY(first_difference(r->comm, x, N_THINGS, &which));
+    x[BUILD] = 0; /* a different build is only noted, below */
+    LVN_TRY(first_difference(r->comm, x, N_PROPERTIES, &which));
     if (which >= 0) return report_difference(r, v, (int)which, note, capacity);
     LVN_TRY(first_difference(r->comm, soft, 1, &which));
     return which < 0 ? LVN_OK : report_difference(r, v, BUILD, note, capacity);
@@ -140,7 +140,8 @@ enum lvn_status lvn_consistency_data(struct lvn_ranks *r, uint64_t fingerprint)
 
 /* --- parameters --- */
 
-/* c: the ranks with replicas of the same parameters, or of parts of them: ranks first, first + step, ... */
+/* Compare the parameters' checksums x over c: ranks with replicas of the same parameters, or of the same parts of them.
+ * These are ranks first, first + step_of_ranks, ... */
 static enum lvn_status compare(struct lvn_ranks *r, struct lvn_comm *c, int first, int step_of_ranks,
                                const struct lvn_model_state *n, int64_t step, int64_t *x)
 {
@@ -155,12 +156,13 @@ static enum lvn_status compare(struct lvn_ranks *r, struct lvn_comm *c, int firs
     LVN_FAIL(
         COMM,
         "after step %lld the parameters of %s differ from those of %s, first in '%s': its memory, its processor or "
-        "its build is at fault; start again without that host, from a checkpoint before",
+        "its build is at fault; start again without that host, from an earlier checkpoint",
         (long long)step, lvn_ranks_name(r, first + odd * step_of_ranks, a),
         lvn_ranks_name(r, first + other * step_of_ranks, b), n->params->list[which]->name);
 }
 
-/* Fail if a block that this rank gathered differs from its owners' parameters. parts: the owners' sums, added. */
+/* Fail if a block that this rank gathered differs from its owners' parameters. copies: the checksum of each gathered
+ * block; parts: the sum of the checksums of its owners' parts. */
 static enum lvn_status compare_gathered(const struct lvn_model_state *n, int64_t step, const uint32_t *copies,
                                         const int64_t *parts)
 {
@@ -168,7 +170,7 @@ static enum lvn_status compare_gathered(const struct lvn_model_state *n, int64_t
     for (int b = 0; b < n->params->n_blocks; b++)
         LVN_CHECK(copies[b] == (uint32_t)parts[b], COMM,
                   "by step %lld bits of the parameters of %s that were gathered here are not those of their owners: "
-                  "this host's memory or a link to it is at fault; start again without it, from a checkpoint before",
+                  "this host's memory or a link to it is at fault; start again without it, from an earlier checkpoint",
                   (long long)step, lvn_block_text(b + LVN_BLOCK_OUTSIDE, block));
     return LVN_OK;
 }
@@ -187,7 +189,7 @@ static enum lvn_status check_shards(struct lvn_ranks *r, const struct lvn_model_
         status = lvn_fail(LVN_COMM,
                           "by step %lld bits of this rank's shard of %s (parameters or optimizer state, from '%s' on) "
                           "are not those that its updates wrote: this host's memory or processor is at fault; start "
-                          "again without it, from a checkpoint before",
+                          "again without it, from an earlier checkpoint",
                           (long long)step, lvn_block_text(changed->block, block), changed->name);
     status = lvn_ranks_agree(r, status);
     for (int b = 0; status == LVN_OK && b < blocks; b++) parts[b] = gathered[blocks + b];

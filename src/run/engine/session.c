@@ -36,7 +36,7 @@ static void raise_to(int64_t *bytes, int64_t min)
     if (*bytes < min) *bytes = min;
 }
 
-/* Bytes of one moment: the whole, or this rank's shard. */
+/* Bytes of one moment of the optimizer: the whole moment, or this rank's shard of it. */
 static int64_t state_bytes(const struct lvn_session *session)
 {
     const struct lvn_sharding *s = &session->model_state->sharding;
@@ -62,7 +62,7 @@ static int64_t partial_sums_of(const struct lvn_session *session, int64_t n_leav
     return n * ((labels + LVN_LOSS_CHUNK - 1) / LVN_LOSS_CHUNK);
 }
 
-/* Does its program have collectives? */
+/* Does the session's program have collectives? */
 static bool is_shared(const struct lvn_session *session)
 {
     const struct lvn_model_state *n = session->model_state;
@@ -177,7 +177,7 @@ enum lvn_status lvn_session_feed(struct lvn_session *session, int64_t row, const
     return LVN_OK;
 }
 
-/* Copy the results of a run. */
+/* Copy the results of a run into the session. */
 static enum lvn_status collect(struct lvn_session *session, int64_t n_micro_batches)
 {
     const struct lvn_memory *m = session->binding.buffer[LVN_BUFFER_RESULT];

@@ -82,13 +82,14 @@ static enum lvn_status write_file(struct writer *x, const char *path, const char
     for (int i = 0; i < files->file.n; i++) {
         const char *tensor = files->file.tensor[i].name;
         LVN_CHECK(strstr(tensor, ".lora_"), UNSUPPORTED,
-                  "'%s' has '%.120s', and adapters in GGUF files have pairs of low rank alone: write the merged model, "
-                  "without --adapter",
+                  "'%s' has '%.120s', but GGUF files of adapters have only pairs of low-rank matrices: write the "
+                  "merged model, without --adapter",
                   files->file.path, tensor);
     }
     LVN_CHECK(x->tensors == files->file.n, UNSUPPORTED,
-              "'%s' has %d tensors, of which %d are adapters of linear layers", files->file.path, files->file.n,
-              x->tensors);
+              "'%s' has %d tensors, of which %d are adapters of linear layers, and GGUF files of adapters have no "
+              "others: write the merged model, without --adapter",
+              files->file.path, files->file.n, x->tensors);
     struct lvn_gguf_writer w = {0};
     lvn_gguf_put_string(&w, "general.architecture", architecture, (int64_t)strlen(architecture));
     lvn_gguf_put_string(&w, "general.type", "adapter", 7);

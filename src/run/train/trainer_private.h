@@ -105,17 +105,18 @@ struct trainer {
 
 /* Open, plan, allocate and load, and describe the run in trainer->context; all ranks return the same status. */
 enum lvn_status lvn_trainer_set_up(struct trainer *trainer) LVN_CHECKED;
+/* Release the prefetcher and the buffers of statistics and validation. */
 void lvn_trainer_release_rows(struct trainer *trainer);
 /* Feed this rank's rows of step `step`; *labels: number of labels that count. */
 enum lvn_status lvn_trainer_load_batch(struct trainer *trainer, int64_t step, int64_t *labels) LVN_CHECKED;
 
 /* --- trainer_notes.c --- */
 
-/* Notify listeners of surprising effects of the settings on the data; and of the plan. */
+/* Notify listeners of surprising effects of the settings, on the data and on the plan. */
 void lvn_trainer_note_data(struct trainer *trainer);
-/* Reports the damaged shards that have been found since the last call (data.skip_bad_shards). */
-void lvn_trainer_note_shards(struct trainer *trainer);
 void lvn_trainer_note_plan(struct trainer *trainer);
+/* Report the damaged shards that have been found since the last call (data.skip_bad_shards). */
+void lvn_trainer_note_shards(struct trainer *trainer);
 
 /* --- trainer.c --- */
 

@@ -68,7 +68,7 @@ static double per_byte(const struct lvn_benchmark_sequence *x)
     return x->log_likelihood / (double)x->bytes;
 }
 
-/* NaN without a scored token, which then, as in core_eval.py, is the smallest loss only if it comes first. */
+/* NaN without a scored token. As in core_eval.py, such a choice has the smallest loss only if it is the first one. */
 static double per_token(const struct lvn_benchmark_sequence *x)
 {
     return x->log_likelihood / (double)x->scored;
@@ -90,7 +90,7 @@ static double is_correct(const struct lvn_benchmark *b, const struct lvn_benchma
                                                                       : whole));
 }
 
-/* The mean over items, with the standard error of the mean. */
+/* The share of correct items, with its standard error. */
 static void accuracy(const struct lvn_benchmark *b, struct lvn_benchmark_value *v)
 {
     const double n = (double)b->n;
@@ -100,7 +100,7 @@ static void accuracy(const struct lvn_benchmark *b, struct lvn_benchmark_value *
     v->stderr_of_mean = n > 1 ? sqrt(v->value * (1 - v->value) / (n - 1)) : NAN;
 }
 
-/* Of likelihoods, and of whole texts by words or bytes. */
+/* The perplexity of answers, or of whole texts per word or byte; or bits per byte. */
 static void perplexity(const struct lvn_benchmark *b, struct lvn_benchmark_value *v)
 {
     const bool words = !strcmp(v->metric, "word_perplexity"), bits = !strcmp(v->metric, "bits_per_byte"),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* JSON has no NaN and no infinity: null. */
 static json_t *number(double x)
 {
     return x - x == 0 ? json_real(x) : json_null();

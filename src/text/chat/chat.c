@@ -98,9 +98,9 @@ static enum lvn_status read_tokens(struct lvn_chat *c, const json_t *object)
     json_object_foreach(members, key, value)
     {
         const json_t *text = json_is_object(value) ? json_object_get(value, "content") : value;
-        bool known = !lvn_ends_with(key, "_token") || !json_is_string(text) || c->n_tokens == LVN_CHAT_TOKENS;
-        for (int i = 0; i < c->n_tokens && !known; i++) known = strcmp(c->token[i].name, key) == 0;
-        if (known) continue;
+        bool skip = !lvn_ends_with(key, "_token") || !json_is_string(text) || c->n_tokens == LVN_CHAT_TOKENS;
+        for (int i = 0; i < c->n_tokens && !skip; i++) skip = strcmp(c->token[i].name, key) == 0;
+        if (skip) continue;
         struct lvn_tpl_variable *to = &c->token[c->n_tokens];
         char *copy = lvn_arena_strdup(&c->arena, json_string_value(text));
         to->name = lvn_arena_strdup(&c->arena, key);
@@ -133,12 +133,12 @@ static enum lvn_status read_files(struct lvn_chat *c, const char *given)
     }
     if (!c->template_name) c->template_name = where;
     LVN_CHECK(c->chat_template, ARG,
-              "'%s' has no chat template; name one: a built-in template (as chatml or llama3) or a file",
+              "'%s' has no chat template; name one: a built-in template (such as chatml or llama3) or a file",
               c->tokenizer->path);
     return LVN_OK;
 }
 
-/* The text of a conversation; "" if the template refuses it. */
+/* Render a conversation; the text is "" if the template refuses it. */
 static enum lvn_status try_text(struct lvn_chat *c, struct lvn_arena *a, const char *messages, bool prompt,
                                 struct lvn_rendered *r)
 {
@@ -153,7 +153,8 @@ static enum lvn_status try_text(struct lvn_chat *c, struct lvn_arena *a, const c
     return LVN_OK;
 }
 
-/* Does the template support a list of text parts? Otherwise it fails, or writes Python's form of the list. */
+/* Set c->joins_parts unless the template supports a list of text parts. A template that does not support it fails, or
+ * writes the list as Python prints it. */
 static enum lvn_status try_parts(struct lvn_chat *c)
 {
     static const char *const parts =
@@ -166,8 +167,8 @@ static enum lvn_status try_parts(struct lvn_chat *c)
     return LVN_OK;
 }
 
-/* Some templates, as the first one of Llama 3, write the beginning of an answer after every conversation. This text,
- * which is that of an empty conversation, is no part of the answer before it. */
+/* Set c->prompt. Some templates, such as the first one of Llama 3, write the beginning of an answer after every
+ * conversation. This text is also the text of an empty conversation. It is not part of the answer before it. */
 static enum lvn_status find_prompt(struct lvn_chat *c)
 {
     static const char *const question = "[{\"role\": \"user\", \"content\": \"levin-text\"}]";
@@ -193,8 +194,10 @@ static enum lvn_status set_up(struct lvn_chat *c, const struct lvn_chat_options 
     const struct lvn_tokenizer *t = c->tokenizer;
     LVN_TRY(read_files(c, o->chat_template));
     time_t seconds = time(NULL);
+    /* without `now` 26 July 2024, the date that Llama 3's templates contain for programs without a clock */
     c->now = (struct tm){.tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_wday = 5, .tm_yday = 207};
-    if (o->now && !localtime_r(&seconds, &c->now)) return lvn_fail(LVN_INTERNAL, "the clock has no date");
+    if (o->now && !localtime_r(&seconds, &c->now))
+        return lvn_fail(LVN_INTERNAL, "cannot convert the system time to a local date");
     c->is_special = lvn_arena_alloc(&c->arena, (size_t)t->n + 1);
     if (!c->is_special) return LVN_MEMORY;
     for (int i = 0; i < t->n_added; i++)

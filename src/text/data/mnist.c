@@ -37,7 +37,8 @@ struct mnist {
 
 /* --- the files --- */
 
-/* The user's checksum of file number i (in the order of the table), compressed; without one *sha256 stays. */
+/* The checksum of the compressed file i (in the order of the table) in data.sha256. If that is not set, *sha256 stays
+ * unchanged. */
 static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char **sha256)
 {
     enum { DIGITS = 64, FILES = 2 * FILE_SETS };
@@ -61,7 +62,7 @@ static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *
     *out = lvn_path_exists(plain) ? plain : compressed;
     if (lvn_path_exists(*out)) return LVN_OK;
     LVN_CHECK(o->url && *o->url, IO,
-              "neither '%s' nor '%s' is there: put the files of MNIST into data.path, or give data.url, the folder of "
+              "neither '%s' nor '%s' exists: put the files of MNIST into data.path, or give data.url, the folder of "
               "a web server or store that has them",
               plain, compressed);
     LVN_TRY(checksum(a, o, i, &sha256));

@@ -1,4 +1,4 @@
-/* chat_template_parser.c - see chat_template_private.h: tokens to nodes, by recursive descent as Jinja's parser.
+/* chat_template_parser.c - see chat_template_private.h: tokens to nodes, by recursive descent, like Jinja's parser.
  * Filters and tests are looked up here, so that a template with an unknown one is refused before anything is rendered.
  */
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static enum lvn_status expect_op(struct parser *p, enum lvn_tpl_operator op, con
     return skip_op(p, op) ? LVN_OK : unexpected(p, text);
 }
 
-/* The number of a variable's name. */
+/* The index of a name in t->names; a new name is added. */
 static enum lvn_status name_index(struct parser *p, const char *text, int64_t n, int32_t *out)
 {
     struct lvn_chat_template *t = p->t;
@@ -288,7 +288,7 @@ static enum lvn_status parse_subscript(struct parser *p, struct lvn_tpl_node **o
     return expect_op(p, LVN_SIGN_RBRACKET, "']'");
 }
 
-/* .name, [key] and calls after an expression */
+/* .name, [key] and calls after an expression. */
 static enum lvn_status parse_postfix(struct parser *p, struct lvn_tpl_node **out)
 {
     for (struct lvn_tpl_node *made;; *out = made) {
@@ -321,7 +321,7 @@ static enum lvn_status parse_postfix(struct parser *p, struct lvn_tpl_node **out
     }
 }
 
-/* The rows of filters and tests are kept as the value's pointer. As in Jinja, a name that does not exist is refused
+/* The node's value points to the row of the filter or test. As in Jinja, an unknown name is refused immediately, but
  * within an if only when it is used. */
 static enum lvn_status parse_filter(struct parser *p, struct lvn_tpl_node **out)
 {
@@ -506,7 +506,7 @@ static enum lvn_status end_tag(struct parser *p)
     return LVN_OK;
 }
 
-/* After parse_body(): the word that ended it, and the end of its tag. */
+/* After parse_body(): skip the word that ended it, and the end of its tag. */
 static enum lvn_status close_tag(struct parser *p)
 {
     p->k++;
@@ -536,7 +536,7 @@ static enum lvn_status check_target(struct parser *p, const struct lvn_tpl_node 
     return LVN_OK;
 }
 
-/* elif is an if in the else branch, with op 1: a chain of them is no nesting. */
+/* elif is an if in the else branch, with op 1. It is parsed in a loop, so a chain of them does not count as nesting. */
 static enum lvn_status parse_if(struct parser *p, struct lvn_tpl_node **out)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
@@ -673,7 +673,8 @@ static enum lvn_status parse_statement(struct parser *p, struct lvn_tpl_node **o
     REFUSE(p, UNSUPPORTED, "the statement '{%% %.*s %%}' is not supported here", (int)p->k->n, p->k->p);
 }
 
-/* Statements up to one whose word is in `ends`, which is the current token then; NULL: to the end of the template. */
+/* Parse statements up to one whose word is in `ends`, which is then the current token; NULL: up to the end of the
+ * template. */
 static enum lvn_status parse_body(struct parser *p, const char *const *ends, struct lvn_tpl_node **out)
 {
     int32_t line = p->k->line;
@@ -681,7 +682,7 @@ static enum lvn_status parse_body(struct parser *p, const char *const *ends, str
     for (struct lvn_tpl_node **last = out;; last = &(*last)->next) {
         if (p->k->kind == LVN_TOKEN_END) {
             p->depth--;
-            while (ends && ends[1]) ends++; /* the word that ends all of its parts */
+            while (ends && ends[1]) ends++; /* the last one ends the whole block */
             LVN_CHECK(!ends, FORMAT, "'%s': a block that begins in line %d has no '{%% %s %%}'", p->t->name, line,
                       *ends);
             return LVN_OK;

@@ -137,7 +137,7 @@ static void lying_tensors(void **state)
     ASSERT_FAILS(FORMAT, "tensor 'w' has 24 bytes from byte 0 of the data, but the file has only 23",
                  with_tensor(2, 3, F32, 0, 23));
     ASSERT_FAILS(FORMAT, "tensor 'w' has 24 bytes from byte 32 of the data", with_tensor(2, 3, F32, 32, 24));
-    ASSERT_FAILS(FORMAT, "tensor 'w' begins at byte 4 of the data, which is no multiple of 32",
+    ASSERT_FAILS(FORMAT, "tensor 'w' begins at byte 4 of the data, which is not a multiple of 32",
                  with_tensor(2, 3, F32, 4, 64));
     ASSERT_FAILS(FORMAT, "from byte 18446744073709551584", with_tensor(2, 3, F32, (uint64_t)-32, 24));
     ASSERT_FAILS(FORMAT, "tensor 'w': its shape has more values than can be counted",
@@ -146,7 +146,7 @@ static void lying_tensors(void **state)
                  with_tensor(1ULL << 31, 1ULL << 31, F32, 0, 24));
     ASSERT_FAILS(FORMAT, "tensor 'w': a dimension is 0", with_tensor(0, 3, F32, 0, 24));
     ASSERT_FAILS(FORMAT, "tensor 'w': a dimension is 9223372036854775808", with_tensor(1ULL << 63, 3, F32, 0, 24));
-    ASSERT_FAILS(FORMAT, "tensor 'w': its rows of 31 values are no whole number of the blocks of 32 that Q4_0 has",
+    ASSERT_FAILS(FORMAT, "tensor 'w': its rows have 31 values, which is not a multiple of 32, the block size of Q4_0",
                  with_tensor(31, 1, Q4_0, 0, 36));
     ASSERT_FAILS(UNSUPPORTED, "tensor 'w' has the type Q2_K, which levin does not read; it reads F32, F16, BF16, Q8_0",
                  with_tensor(256, 1, Q2_K, 0, 256));
@@ -187,7 +187,7 @@ static void lying_metadata(void **state)
     ASSERT_FAILS(FORMAT, "ends within a string of its metadata", with_value("k", LVN_GGUF_STRING, (uint64_t)-1, 8));
     ASSERT_FAILS(FORMAT, "ends within a string of its metadata", with_value("k", LVN_GGUF_STRING, 1, 8));
     ASSERT_FAILS(UNSUPPORTED, "'k' is a list of lists", with_value("k", LVN_GGUF_LIST, LVN_GGUF_LIST, 4));
-    ASSERT_FAILS(FORMAT, "general.alignment is 24, which is no power of two",
+    ASSERT_FAILS(FORMAT, "general.alignment is 24, which is not a power of two",
                  with_value("general.alignment", LVN_GGUF_U32, 24, 4));
     ASSERT_FAILS(FORMAT, "'general.alignment' must be a whole number between 1",
                  with_value("general.alignment", LVN_GGUF_U32, 0, 4));
@@ -218,7 +218,7 @@ static void lying_headers(void **state)
     begin(&b, 2, 0, 0);
     ASSERT_OK(parse(&b));
     begin(&b, 1, 0, 0);
-    ASSERT_FAILS(UNSUPPORTED, "is of version 1 of GGUF; levin reads the versions 2 and 3", parse(&b));
+    ASSERT_FAILS(UNSUPPORTED, "has GGUF version 1; levin reads versions 2 and 3", parse(&b));
     begin(&b, 3ULL << 24, 0, 0);
     ASSERT_FAILS(UNSUPPORTED, "is a big-endian GGUF file", parse(&b));
     begin(&b, 3, 1ULL << 60, 0);
@@ -226,7 +226,7 @@ static void lying_headers(void **state)
     begin(&b, 3, 1000, 0);
     ASSERT_FAILS(FORMAT, "announces 1000 tensors, more than it holds", parse(&b));
     begin(&b, 3, 0, 1000);
-    ASSERT_FAILS(FORMAT, "announces 1000 metadata, more than it holds", parse(&b));
+    ASSERT_FAILS(FORMAT, "announces 1000 metadata entries, more than it holds", parse(&b));
     b.p[0] = 'X';
     ASSERT_FAILS(FORMAT, "is no GGUF file: it does not begin with GGUF", parse(&b));
 }

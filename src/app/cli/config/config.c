@@ -1,8 +1,8 @@
-/* config.c - levin config: asks questions and writes a commented recipe, a hosts file if need be, and prints the
+/* config.c - levin config: asks questions, writes a commented recipe and, if needed, a hosts file, and prints the
  * command that starts the run.
  *
  * Every question has a key of recipes (--optimizer.lr=1e-4) or a flag that answers it. Without a terminal nothing is
- * asked, and settings that are not given take their defaults. */
+ * asked, and settings that are not given have their defaults. */
 #include "cli/config/config.h"
 
 #include <inttypes.h>
@@ -223,7 +223,7 @@ static enum lvn_status parse_memory(const struct lvn_cli *c, int64_t *out)
     int n = sscanf(text, "%lf%c%c", &amount, &unit, &more);
     const char *found = n > 1 ? strchr(units, unit & ~32) : NULL;
     LVN_CHECK(n >= 1 && n <= 2 && amount >= 0 && amount < 1e15 && (n == 1 || (unit && found)), ARG,
-              "--memory expects the memory of a machine, as 64G; got '%.40s'", text);
+              "--memory expects the memory of a machine, such as 64G; got '%.40s'", text);
     for (int i = 0; found && i <= found - units; i++) amount *= 1024;
     *out = amount > 0 ? (int64_t)amount : lvn_memory_available();
     return LVN_OK;
@@ -298,12 +298,11 @@ static enum lvn_status gather(struct lvn_config *cf)
     for (int i = 0; i < c->n_keys; i++)
         LVN_TRY(lvn_settings_set(cf->s, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
     LVN_TRY(read_flags(cf));
-    if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before the user answers questions in vain */
+    if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before the user answers questions */
     LVN_TRY(find_job(cf, nanogpt));
     if (cf->ask) LVN_TRY(lvn_config_paths(cf, &p));
     if (cf->ask) LVN_TRY(refuse_replacing(cf, p.recipe));
-    if (!*nanogpt)
-        LVN_TRY(set_template_keys(cf)); /* without nanoGPT's file; the defaults of that are in config_nanogpt.c */
+    if (!*nanogpt) LVN_TRY(set_template_keys(cf)); /* config_nanogpt.c has nanoGPT's own defaults */
     cf->sources = !*accelerate ? nanogpt : !*nanogpt ? accelerate : NULL;
     if (!cf->sources) cf->sources = lvn_arena_printf(&cf->s->arena, "%s and %s", nanogpt, accelerate);
     if (!cf->sources) return LVN_MEMORY;
@@ -333,7 +332,7 @@ static json_t *notes_json(const struct lvn_config *cf)
     return list;
 }
 
-/* How long it takes, how often the data are read, and a batch that the data cannot fill. */
+/* Report how long the run takes and how often it reads the data, and warn of a batch that is larger than the data. */
 static void report_time(const struct lvn_config *cf)
 {
     struct lvn_cli *c = cf->c;

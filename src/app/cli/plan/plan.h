@@ -1,6 +1,6 @@
 /* plan.h - levin plan: what a run will compute and allocate, and how long a step will take; levin bench (bench.c)
- * prints the same table of operations. The files of this folder;
- * config_plan.c plans by engine/train_programs.h directly. */
+ * prints the same table of operations. levin config (config_plan.c) plans with engine/train_programs.h directly, and
+ * predicts the time with plan_compute.c. */
 #ifndef LVN_PLAN_H
 #define LVN_PLAN_H
 
@@ -32,7 +32,7 @@ enum lvn_computed {
 struct lvn_compute {
     enum lvn_computed method;
     struct lvn_rates rates; /* of this machine */
-    struct lvn_parts parts; /* seconds of one micro-batch */
+    struct lvn_parts parts; /* seconds of one micro-batch, and of the update */
 };
 /* `programs` were planned as rank 0 of `ranks`, for the model m and the settings s. */
 enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, const struct levin_settings *s,

@@ -15,9 +15,9 @@
 
 enum { TRIES = 3 };
 
-/* Limits of one step. */
+/* Limits for running the model: one micro-batch and the update, and the memory of the rank. */
 struct budget {
-    double seconds; /* by the rates */
+    double seconds; /* predicted by the rates */
     int64_t bytes;
 };
 static const struct budget quick = {0.1, (int64_t)200 << 20};
@@ -33,8 +33,8 @@ struct measurement {
     int ranks; /* of the run */
 };
 
-/* Plan a rank's programs for a model with `layers` layers and one micro-batch. The settings s must outlive
- * the programs. */
+/* Plan rank 0's programs for a model with `layers` layers. Without ranks, lvn_parts_try() runs one of their
+ * micro-batches. The settings s must outlive the programs. */
 static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, struct levin_settings *s,
                                    struct lvn_train_programs *programs)
 {
@@ -59,9 +59,9 @@ static enum lvn_status run_steps(struct measurement *m, struct lvn_train_program
     LVN_TRY(lvn_synthetic_step_fill(programs, lvn_model_value(m->model, LVN_ROLE_VOCABULARY), &labels));
     lvn_parts_clear(parts);
     const double begin = lvn_seconds();
-    for (int i = -1; i < TRIES; i++) { /* the first is not counted: it touches the memory for the first time */
+    for (int i = -1; i < TRIES; i++) { /* the first try is not counted: it touches the memory for the first time */
         LVN_TRY(lvn_parts_try(programs, i + 1, 1e-9, labels, parts));
-        if (lvn_seconds() - begin > LATE_SECONDS) break; /* slower than predicted: the steps so far must do */
+        if (lvn_seconds() - begin > LATE_SECONDS) break; /* slower than predicted: keep the tries so far */
         if (i < 0) lvn_parts_clear(parts);
     }
     return LVN_OK;
@@ -109,7 +109,7 @@ static bool fits_budget(const struct lvn_train_programs *programs, const struct 
            lvn_model_state_bytes(programs->model_state) <= b->bytes;
 }
 
-static enum lvn_status choose(struct measurement *m, const struct lvn_rates *r, enum lvn_computed *method)
+static enum lvn_status choose_method(struct measurement *m, const struct lvn_rates *r, enum lvn_computed *method)
 {
     const bool thorough = lvn_cli_on(m->c, LVN_FLAG_plan_measure);
     struct budget b = quick;
@@ -132,7 +132,8 @@ enum lvn_status lvn_plan_compute(struct lvn_compute *out, struct lvn_cli *c, con
     struct measurement m = {.c = c, .settings = s, .programs = programs, .model = model, .ranks = ranks};
     *out = (struct lvn_compute){.method = LVN_COMPUTED_BY_RATES};
     LVN_TRY(lvn_plan_rates(c, programs->model_state->device, &out->rates));
-    if (!lvn_cli_on(c, LVN_FLAG_plan_fit)) LVN_TRY(choose(&m, &out->rates, &out->method)); /* as it compares */
+    /* --fit compares many plans, all by the rates */
+    if (!lvn_cli_on(c, LVN_FLAG_plan_fit)) LVN_TRY(choose_method(&m, &out->rates, &out->method));
     if (out->method != LVN_COMPUTED_BY_RATES) return measure(&m, out->method, &out->parts);
     lvn_plan_parts(programs, &out->rates, &out->parts);
     return LVN_OK;

@@ -2,9 +2,10 @@
  * for gemm_few_blocks.h (to fp32) and gemm_few_amx.h (to bf16). The values are those of lvn_blocks_read(), except those
  * of int8, which are integers: the factor of a column is multiplied after the sum.
  *
- * Values of 4 bits are an index to sixteen numbers, which are first made of the scale of a block (nf4: its factor;
- * Q4_K: scale and minimum of a group), with the arithmetic of lvn_blocks_read(). A load of nf4 has 64 values, four in
- * each 16-bit lane; one of GGUF files 32, two in each. Values of 5 and 6 bits are first made to bytes (ggml_cpu.h). */
+ * A value of 4 bits is an index into a table of sixteen numbers. The table is computed from the scale of a block (nf4:
+ * its factor; Q4_K: scale and minimum of a group), with the arithmetic of lvn_blocks_read(). A load of nf4 has 64
+ * values, four in the lower 16 bits of each lane; a load of GGUF files has 32, two in the lower 8 bits of each lane.
+ * Values of 5 and 6 bits are unpacked to bytes first (ggml_cpu.h). */
 #ifndef LVN_FEW_UNITS_H
 #define LVN_FEW_UNITS_H
 
@@ -19,7 +20,7 @@ enum {
     FEW_VECTORS = FEW_UNIT / LVN_LANES,
 };
 
-/* The number of each lane's lower four bits. */
+/* code[index] for the lower four bits of each lane's index. */
 LVN_INLINE vf few_select(vu index, vf code)
 {
 #if defined(__AVX512F__)
@@ -40,7 +41,7 @@ LVN_INLINE vf few_select(vu index, vf code)
 /* map[index]: in less than half the time of a gather. */
 LVN_INLINE __m512 few_map(const float *map, __m512i index)
 {
-    __m512 x[LVN_NF4_FACTORS / 32]; /* by five bits of the index; then its other bits select one of them */
+    __m512 x[LVN_NF4_FACTORS / 32]; /* selected by five bits of the index; the three others then select one of these */
     LVN_UNROLL
     for (int i = 0; i < LVN_NF4_FACTORS / 32; i++)
         x[i] = _mm512_permutex2var_ps(_mm512_loadu_ps(map + 32 * i), index, _mm512_loadu_ps(map + 32 * i + 16));
@@ -82,18 +83,18 @@ LVN_INLINE vu few_words(const uint8_t *p)
 #endif
 }
 
-/* A chunk of a column of GGUF files; of other types only p is used, the first byte of the column. */
+/* A chunk of a column of GGUF files. Other types use only p, the byte of the column at which decoding begins. */
 struct few_chunk {
     const uint8_t *p;
     struct ggml_scales s;
 };
 
-/* A unit of a column: the numbers of 64 steps, one vector after the other. */
+/* A unit of a column: 64 steps, decoded one vector at a time. */
 struct few_unit {
     const uint8_t *p; /* its bytes; of GGUF files the chunk's */
     const struct ggml_scales *s;
     int64_t group;            /* in the chunk */
-    vf table[2];              /* the numbers of 4 bits; of GGUF files for each 32 steps */
+    vf table[2];              /* values of 4 bits: the numbers; of GGUF files one table for each 32 steps */
     vu codes;                 /* indices of several vectors */
     int8_t integer[FEW_UNIT]; /* integers of 5 to 8 bits of GGUF files */
 };
@@ -121,8 +122,8 @@ LVN_INLINE vu few_two(const struct few_unit *u, const int half, const int type)
 LVN_INLINE vf few_vector(struct few_unit *u, const int v, const int type)
 {
     if (type == LVN_NF4) {
-        static const int shift[FEW_VECTORS] = {4, 0, 12,
-                                               8}; /* the first of two values is in the upper half of a byte */
+        /* the first of two values is in the upper half of a byte */
+        static const int shift[FEW_VECTORS] = {4, 0, 12, 8};
         if (v == 0) u->codes = few_words(u->p);
         return few_select(u->codes >> shift[v], u->table[0]);
     }
@@ -166,22 +167,22 @@ LVN_INLINE __m512i few_bf16(struct few_unit *u, const int half, const int type)
     typedef uint16_t vsteps __attribute__((vector_size(64)));
     const vsteps step = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                          16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
-    if (type == LVN_NF4 ||
-        few_is_nibbles(type)) { /* lower halves of `two`: the byte of each step, then its four bits */
-        const bool nf4 = type == LVN_NF4, large = type == LVN_Q4_K;
+    if (type == LVN_NF4 || few_is_nibbles(type)) {
+        /* each 16-bit lane of `index` gets the byte that has its step, then the step's four bits */
+        const bool nf4 = type == LVN_NF4, q4_k = type == LVN_Q4_K;
         const vsteps byte = nf4 ? step / 2 : step % 16, shift = (nf4 ? 1 - step % 2 : step / 16) * 4;
         const int64_t at = nf4 ? 16 * half : (u->group + half + 1) * ggml_size(type) - 16;
         const __m512i table = (__m512i)_mm512_cvtne2ps_pbh((__m512)u->table[nf4 ? 0 : 1], (__m512)u->table[0]);
-        __m512i two;
-        if (large) {
-            two = _mm512_cvtepu8_epi16(ggml_bytes32(u->p + 16 + u->group / 2 * 32));
-            two = _mm512_srli_epi16(two, half ? 4 : 0);
+        __m512i index;
+        if (q4_k) {
+            index = _mm512_cvtepu8_epi16(ggml_bytes32(u->p + 16 + u->group / 2 * 32));
+            index = _mm512_srli_epi16(index, half ? 4 : 0);
         } else {
-            two = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(u->p + at)));
-            two = _mm512_srlv_epi16(_mm512_shuffle_epi8(two, (__m512i)(byte | 0x8000)), (__m512i)shift);
+            index = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(u->p + at)));
+            index = _mm512_srlv_epi16(_mm512_shuffle_epi8(index, (__m512i)(byte | 0x8000)), (__m512i)shift);
         }
-        if (!nf4) two = (__m512i)(((vsteps)two & 15) | (uint16_t)(16 * half)); /* the numbers of this half */
-        return _mm512_permutexvar_epi16(two, table);
+        if (!nf4) index = (__m512i)(((vsteps)index & 15) | (uint16_t)(16 * half)); /* the table of this half */
+        return _mm512_permutexvar_epi16(index, table);
     }
     const __m512 first = (__m512)few_vector(u, 2 * half, type), last = (__m512)few_vector(u, 2 * half + 1, type);
     return (__m512i)_mm512_cvtne2ps_pbh(last, first);

@@ -8,9 +8,9 @@
  * Each element of C is the sum of fixed blocks of K, each of them one chain of fused multiply-adds in the order of k.
  * How K is divided depends only on K. So the bits of an element depend neither on the number of threads nor on the
  * number of rows or columns computed together with it, and they are the same on AVX2 and AVX-512. Multiplications in
- * bf16 on AVX512-BF16, and all on AMX, are computed differently (gemm_bf16.h), with the same accuracy; their bits
- * differ, and with less than 16 rows they equal those of AVX-512. With few rows, B in packed blocks is decoded in
- * registers and summed in another order (gemm_few_blocks.h).
+ * bf16 on AVX512-BF16, and all on AMX, are computed differently (gemm_bf16.h), with the same accuracy and other bits,
+ * unless they have fewer than 16 rows, columns or steps of k. With few rows, B in packed blocks is decoded in registers
+ * and summed in another order (gemm_few_blocks.h), and AMX has its own kernels for bf16 (gemm_few_amx.h).
  *
  * C and all sums are fp32. A and B may be bf16, and B in packed blocks. If `bf16` is set, a CPU that multiplies bf16
  * faster may round fp32 operands to bf16, once, to nearest; others compute in fp32. */

@@ -35,7 +35,8 @@ static inline double bf16_cycles(int parts)
     if (two_rows && two_columns) _tile_dpbf16ps(3, 5, 7)
 
 /* Compute four tiles of C at c (strides in bytes), starting from `from` (NULL: zero; stride 0: the same row sixteen
- * times), over `steps` steps. The smaller products are added first. */
+ * times), over `steps` steps. The product of the largest parts is added last. The order of the others needs the fewest
+ * loads: each product needs a new part of only one operand. */
 static inline void bf16_block(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row,
                               float *c, int64_t c_row, const bool two_rows, const bool two_columns, const int parts)
 {

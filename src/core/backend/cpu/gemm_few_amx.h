@@ -2,12 +2,13 @@
  * generating text. B is bf16 or in packed blocks (packed/packed.h), and its columns are contiguous in k. gemm.cpu.c
  * calls few_amx_run().
  *
- * The unit multiplies 16 columns of B by up to 16 rows of A: a column of B, contiguous in k, is a row of its first
- * operand, so B is read in memory order and nothing is transposed. bf16 is read in place. Blocks are decoded for
- * FEW_AMX_STEPS steps of 16 columns, to rows of bf16 in the L1 cache; meanwhile the unit multiplies those of the steps
- * before, because its sums have a long latency. The values are those of lvn_blocks_read(), rounded once; for int8 the
- * factor of a column is multiplied after the sum, so its integers are exact. Steps are added in order, so bits depend
- * neither on threads nor on the number of rows. */
+ * AMX multiplies 16 columns of B by up to 16 rows of A: a column of B, contiguous in k, is a row of its first operand,
+ * so B is read in memory order and is not transposed. bf16 is read in place. Blocks are decoded for FEW_AMX_STEPS steps
+ * of 16 columns, to rows of bf16 in the L1 cache; meanwhile AMX multiplies the rows of the previous steps, because its
+ * sums have a long latency. The values are those of lvn_blocks_read(), rounded once; for int8 the factor of a column is
+ * multiplied after the sum, so its integers are exact. Steps are added in order, so bits depend neither on threads nor
+ * on the number of rows. Packed blocks with fewer rows of A than few_amx_fits() requires are not computed here but in
+ * fp32 by gemm_few_blocks.h, which is faster for them. */
 #ifndef LVN_GEMM_FEW_AMX_H
 #define LVN_GEMM_FEW_AMX_H
 
@@ -18,8 +19,6 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_bf16_pack.h"
 #include "packed/ggml_blocks.h"
-
-#if defined(__AMX_BF16__)
 
 enum {
     FEW_AMX_SIDE = 16,   /* rows of A, columns of B */
@@ -32,7 +31,7 @@ struct few_amx {
     const uint8_t *b;   /* the first byte of column 0 */
     struct lvn_nf4 nf4; /* of B in nf4 */
     const char *a;      /* tiles of A, one for each BF16_K steps */
-    float *factor;      /* of the blocks of 16 columns in nf4: (16, K / FEW_UNIT) */
+    float *factor;      /* nf4: factors of the blocks of 16 columns, (16, K / FEW_UNIT) */
     char *rows;         /* decoded tiles of B, (2, FEW_AMX_TILES) */
 };
 
@@ -60,7 +59,7 @@ static int64_t few_amx_a_bytes(const struct lvn_gemm *g)
     return (g->k + BF16_K - 1) / BF16_K * BF16_TILE;
 }
 
-/* Also for sizes that are smaller. */
+/* Bytes of scratch, also sufficient for smaller sizes. */
 static int64_t few_amx_scratch(const struct lvn_gemm *g)
 {
     const int64_t factors = (FEW_AMX_SIDE * (g->k / FEW_UNIT + 1) + 15) / 16 * 64;
@@ -75,7 +74,7 @@ LVN_INLINE void few_amx_multiply(const char *b, int64_t b_row, const char *a)
     _tile_dpbf16ps(0, 4, 6);
 }
 
-/* Steps [k, k + steps) of a column as rows of tiles. */
+/* Decode steps [k, k + steps) of a column to one row of each tile. */
 LVN_INLINE void few_amx_decode(const struct few_amx *f, int64_t column, const float *factor, int64_t k, int64_t steps,
                                char *to, const int type)
 {
@@ -93,12 +92,12 @@ LVN_INLINE void few_amx_decode(const struct few_amx *f, int64_t column, const fl
     }
 }
 
-/* The sums of n columns from j on, in tile 0. */
+/* Add the sums of n packed columns from j on to tile 0. */
 LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, const int type)
 {
     const int64_t K = f->g->k, units = K / FEW_UNIT, first = j * units;
     const char *a = f->a;
-    int64_t before = 0; /* tiles that are decoded and not multiplied yet */
+    int64_t before = 0; /* number of tiles at `decoded`, which are not multiplied yet */
     char *rows = f->rows, *decoded = NULL;
     for (int64_t i = 0; type == LVN_NF4 && i < n * units; i += LVN_LANES) /* a group has a multiple of 16 blocks */
         few_factors(&f->nf4, first + i, n * units - i < LVN_LANES ? n * units - i : LVN_LANES, f->factor + i);
@@ -119,7 +118,7 @@ LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, co
     for (int64_t t = 0; t < before; t++) few_amx_multiply(decoded + t * BF16_TILE, 64, a + t * BF16_TILE);
 }
 
-/* Columns in bf16, in place. */
+/* Add the sums of n columns in bf16 from j on to tile 0. Sixteen columns are read in place. */
 LVN_INLINE void few_amx_bf16(const struct few_amx *f, int64_t j, int64_t n)
 {
     const int64_t distance = f->g->b_col * 2;
@@ -135,13 +134,13 @@ LVN_INLINE void few_amx_bf16(const struct few_amx *f, int64_t j, int64_t n)
         return;
     }
     for (int64_t k = 0; k < f->g->k; k += BF16_K) {
-        for (int64_t c = 0; c < FEW_AMX_SIDE; c++) /* the next columns at this k, which the hardware does not expect */
+        for (int64_t c = 0; c < FEW_AMX_SIDE; c++) /* the next columns at this k: hardware does not prefetch them */
             __builtin_prefetch(b + (FEW_AMX_SIDE + c) * distance + k * 2);
         few_amx_multiply(b + k * 2, distance, f->a + k / BF16_K * BF16_TILE);
     }
 }
 
-/* Add the sums of tile 0 to n columns of C from j on. */
+/* Write the sums in tile 0, plus the bias or the previous values if they are added, to n columns of C from j on. */
 static void few_amx_store(const struct few_amx *f, int64_t j, int64_t n, bool scaled)
 {
     const struct lvn_gemm *g = f->g;
@@ -201,7 +200,6 @@ static void few_amx_run(const struct lvn_gemm *g, char *scratch, int thread, int
     pairs_end();
     if (g->finish) g->finish(g, 0, g->m, j0, end - j0);
 }
-#endif
 
 #endif
 

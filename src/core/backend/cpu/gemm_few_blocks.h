@@ -2,11 +2,11 @@
  * text with weights in 4 to 8 bits. gemm.cpu.c calls few_blocks_run().
  *
  * Reading B dominates, so its values are decoded in registers and used there for all rows. Sixteen lanes are steps of k
- * of one column, because the bytes of a column are contiguous in k. Each lane sums every sixteenth step of a block of
- * K, and the lanes are added at its end. So bits depend neither on threads nor on the number of rows, and are the same
- * on AVX2 and AVX-512. They differ from those of widened values, which processors without AVX2 use, in the order of the
- * sum; for int8 the factor of a column is also multiplied after the sum. On AMX, multiplications whose operands may be
- * rounded to bf16 are those of gemm_few_amx.h. */
+ * of one column, because the bytes of a column are contiguous in k. Each lane sums one sixteenth of the steps of a
+ * block of K, and the lanes are added at its end. So bits depend neither on threads nor on the number of rows, and are
+ * the same on AVX2 and AVX-512. They differ from those of widened values, which processors without AVX2 use, in the
+ * order of the sum; for int8 the factor of a column is also multiplied after the sum. On AMX, multiplications whose
+ * operands may be rounded to bf16 are computed by gemm_few_amx.h if that is faster (few_amx_fits()). */
 #ifndef LVN_GEMM_FEW_BLOCKS_H
 #define LVN_GEMM_FEW_BLOCKS_H
 
@@ -27,16 +27,17 @@ static bool few_blocks_fit(const struct lvn_gemm *g)
     return lvn_dtype_is_packed(g->b_blocks.dtype) && blocks_are_columns(g) && g->k % FEW_UNIT == 0;
 }
 
-/* Steps [k0, k0 + k) of columns from j on. */
+/* Steps [k0, k0 + k) of a multiplication. */
 struct few_blocks {
     const struct lvn_gemm *g;
     struct lvn_nf4 nf4; /* of B in nf4 */
-    int64_t k0, k, block;
+    int64_t k0, k;
+    int64_t block;  /* steps of a block of K */
     const float *a; /* for each vector of 16 steps, in the order in which they are decoded: (rows,16) */
 };
 
-/* sum[column][row] += a unit of each column. A vector of A is used for all columns when it is loaded, because with more
- * of them there are too few registers. */
+/* sum[column][row] += a unit of each column. Each vector of A is used for all columns as soon as it is loaded, because
+ * several of them would need too many registers. */
 LVN_INLINE void few_add(struct few_unit u[FEW_COLUMNS], const float *a, const int columns, const int rows,
                         struct vacc sum[FEW_COLUMNS][FEW], const int type)
 {
@@ -67,7 +68,7 @@ LVN_INLINE void few_totals(const struct vacc sum[FEW_COLUMNS][FEW], const int co
         LVN_UNROLL
         for (int i = 0; i < LVN_LANES; i++)
             x[i] = i < columns * rows ? (__m512)vacc_get(sum[i % columns][i / columns]) : _mm512_setzero_ps();
-        /* lanes 4 i + k are those of x[i], x[i + 4], x[i + 8] and x[i + 12] */
+        /* Add the 128-bit parts of each x, so that part k of x[i] is the sum of x[i + 4 k]; then add its elements. */
         LVN_UNROLL
         for (int i = 0; i < 8; i++) {
             const int at = i / 4 * 8 + i % 4;
@@ -105,7 +106,7 @@ LVN_INLINE void few_blocks_store(const struct few_blocks *f, int64_t j, int64_t 
             c[i] = (scaled ? total[i] * scale[i] * (float)(1.0 / 127.0) : total[i]) + start[i];
 }
 
-/* C of `columns` columns from j on, of which n exist, for one block of K. */
+/* Compute `columns` columns of C from j on, of which n exist, for the block of K that begins `at` steps after k0. */
 LVN_INLINE void few_block(const struct few_blocks *f, int64_t at, int64_t j, int64_t n, const int columns,
                           const int rows, const int type)
 {
@@ -151,7 +152,7 @@ LVN_INLINE void few_columns_of(const struct few_blocks *f, int64_t j, int64_t en
         for (int64_t at = 0; at < f->k; at += f->block) few_block(f, at, j, end - j, columns, rows, type);
 }
 
-/* Columns at a time, and rows; more of them need more registers for sums than there are. */
+/* FEW_AT_ONCE: columns at a time; FEW_ROWS: maximum rows at a time. More would exceed the registers for sums. */
 #if defined(__AVX512F__)
 #define FEW_AT_ONCE(rows) (rows == 1 ? 6 : 2)
 #define FEW_EIGHT(X, name) X(name, 8)
@@ -178,7 +179,7 @@ LVN_GGML_MAP(FEW_GGML)
 static few_blocks_product *const few_blocks_products[LVN_DTYPE_END][3] = {FEW_BLOCKS_ROW(NF4) FEW_BLOCKS_ROW(INT8_ROWS)
                                                                               LVN_GGML_MAP(FEW_GGML_ROW)};
 
-/* Steps of nf4 in the order in which they are decoded: vector v has those whose index is v modulo 4. */
+/* Reorder 64 steps of A as those of nf4 are decoded: vector v has the steps whose index is v modulo 4. */
 LVN_INLINE void few_deal(const float *a, float *to, int64_t distance)
 {
 #if defined(__AVX512F__)
@@ -196,7 +197,7 @@ LVN_INLINE void few_deal(const float *a, float *to, int64_t distance)
 #endif
 }
 
-/* Steps [k0, k0 + k) of A; rows that do not exist are zero. */
+/* Pack steps [k0, k0 + k) of A; rows that do not exist are zero. */
 static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64_t k, float *to)
 {
     const int type = (int)g->b_blocks.dtype;
@@ -219,7 +220,7 @@ static void few_pack_a(const struct lvn_gemm *g, int64_t rows, int64_t k0, int64
         }
 }
 
-/* All rows, at most FEW_ROWS, of columns [j, end). */
+/* Compute all rows, at most FEW_ROWS, of columns [j, end). */
 static void few_blocks_rows(const struct lvn_gemm *g, int64_t j, int64_t end)
 {
     float a[FEW_PART] __attribute__((aligned(64)));

@@ -1,4 +1,4 @@
-/* gemm_tile.h - the inner kernel of a matrix product: a tile of C in registers. gemm.cpu.c calls it.
+/* gemm_tile.h - the inner kernel of a matrix multiplication: a tile of C in registers. gemm.cpu.c calls it.
  *
  * A tile is up to MR rows by NV vectors of C. For each k it reads NV vectors of B (packed: the tile's columns are
  * contiguous, k by k), and broadcasts one element of A per row. MR x NV uses all registers: 8 x 3 of 32 registers on
@@ -121,7 +121,8 @@ enum from_b {
 struct tile {
     int64_t k;
     const float *a;
-    int64_t a_row, a_step;
+    int64_t a_row;             /* bytes */
+    int64_t a_step;            /* floats */
     float *a_packed, *a_below; /* A_PACK: destinations for this tile and the next one */
     const float *b;
     int64_t b_step;
@@ -145,8 +146,8 @@ struct tile_cursor {
     float *b_packed;
 };
 
-/* Prefetch steps of k that the hardware prefetcher misses. More would not help, since lines whose addresses differ by
- * whole pages evict each other from the L1 cache. */
+/* Prefetch later steps of k of the operands that are being packed, which the hardware prefetcher misses. Prefetching
+ * more of them would not help, since lines whose addresses differ by whole pages evict each other from the L1 cache. */
 LVN_INLINE void tile_fetch(const struct tile *t, const struct tile_cursor *w, const int vectors,
                            const enum from_a from_a, const enum from_b from_b)
 {

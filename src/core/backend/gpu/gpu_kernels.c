@@ -11,12 +11,12 @@ struct head {
     char magic[8];
     uint64_t key_bytes;
     uint64_t binary_bytes;
-    uint64_t checksum; /* FNV-1a of the binary */
+    uint64_t checksum; /* FNV-1a of the binary, with the basis 0 */
 };
 
 static const char magic[8] = "levinK1"; /* version of the format */
 
-/* FNV-1a, 64 bits. */
+/* FNV-1a, 64 bits, with the basis `start`. */
 static uint64_t hash_of(const void *p, int64_t n, uint64_t start)
 {
     uint64_t h = start;
@@ -24,7 +24,7 @@ static uint64_t hash_of(const void *p, int64_t n, uint64_t start)
     return h;
 }
 
-/* NULL: there is no cache folder; records no error. */
+/* The path of a key's entry. NULL: there is no cache folder, which is not recorded as an error. */
 static const char *path_of(struct lvn_arena *a, const char *key)
 {
     const char *folder, *path = NULL;
@@ -37,7 +37,8 @@ static const char *path_of(struct lvn_arena *a, const char *key)
     return path;
 }
 
-static bool fits(const char *file, int64_t bytes, const char *key, struct head *h)
+/* Is the file a complete entry of this key? Sets *h. */
+static bool is_entry(const char *file, int64_t bytes, const char *key, struct head *h)
 {
     if (bytes < (int64_t)sizeof *h) return false;
     memcpy(h, file, sizeof *h);
@@ -57,7 +58,7 @@ bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
     const char *path = path_of(&a, key);
     bool found = path && lvn_path_is_file(path) && lvn_file_read(path, 0, &file, &n) == LVN_OK;
     if (path && !found) lvn_error_clear();
-    found = found && fits(file, n, key, &h);
+    found = found && is_entry(file, n, key, &h);
     if (found) {
         memmove(file, file + sizeof h + h.key_bytes, h.binary_bytes);
         *binary = file;

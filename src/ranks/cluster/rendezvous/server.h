@@ -3,10 +3,10 @@
  *
  * It runs as a thread of rank 0 (member.c starts it), or in levin launch, which can then report a fault whichever rank
  * terminates. Ranks connect with a secret token. When all have joined, it sends each the list of the other ranks, and
- * the facts (build, recipe, ...) in which they differ. Then each rank sends heartbeats, about two per second. A rank
- * whose connection closes without a goodbye, or that is silent for most of `timeout`, is lost: the server notifies all
- * ranks, and if it is a thread of rank 0, it names the reporter, which prints the error. It does the same if all ranks
- * send heartbeats and none makes progress. */
+ * the facts (build, recipe, ...) in which they differ. Then each rank sends heartbeats, usually two per second
+ * (lvn_member_heartbeat_interval()). A rank whose connection closes without a goodbye, or that is silent for most of
+ * `timeout`, is lost: the server notifies all ranks, and if it is a thread of rank 0, it names the reporter, which
+ * prints the error. It does the same if all ranks send heartbeats and none makes progress. */
 #ifndef LVN_SERVER_H
 #define LVN_SERVER_H
 

@@ -2,14 +2,15 @@
  * (data.pack).
  *
  * Any kind of data can be a source: it states how many documents it has and how long each is, and reads parts of them.
- * lvn_pack_new() cuts documents that are longer than a row, as data.overlong says, and places the parts by first-fit:
- * of each window of documents in a random order, the longest first, into the first row that has room among those that
- * are open. Which documents form a row is a function of the source and the seed alone. Called by dataset.c, whose
- * samples are then the rows. A document without a label (a single token) is left out and counted.
+ * lvn_pack_new() handles documents that are longer than a row according to data.overlong, and places the pieces by
+ * first-fit. Documents come in a random order; of each window of them, the longest is placed first, into the first open
+ * row with enough room. Which documents form a row is a function of the source and the seed alone. Called by dataset.c,
+ * whose samples are then the rows. A document without a label (a single token) is left out and counted.
  *
  * A row has three fields: the ids; the labels (the next token; the last token of a document has none); and the
  * segments: for each token the position in the row at which its document begins. Positions and attention restart there
- * (graph.h, segments). Padding at the end of a row has the id 0, no label, and each of its tokens is a segment. */
+ * (graph.h, segments). Padding at the end of a row has the id 0 and no label, and each of its tokens is its own
+ * segment. */
 #ifndef LVN_PACKING_H
 #define LVN_PACKING_H
 
@@ -32,9 +33,9 @@ struct lvn_pack_source {
     const char *name;                                         /* of the file, for messages; borrowed */
     int64_t n;                                                /* documents */
     int64_t (*length)(const void *context, int64_t document); /* tokens, at least 1 */
-    /* Number of labels of tokens [first, first + n). NULL: each token has one, but for the last one of a document. */
+    /* Number of labels of tokens [first, first + n). NULL: each token has one, except the last one of a document. */
     int64_t (*labels)(const void *context, int64_t document, int64_t first, int64_t n);
-    /* Reads tokens [first, first + n) and their labels, -1 where there is none. */
+    /* Reads tokens [first, first + n) and their labels; -1: no label. */
     enum lvn_status (*read)(const void *context, int64_t document, int64_t first, int64_t n, int32_t *ids,
                             int32_t *labels);
 };
@@ -54,7 +55,7 @@ struct lvn_pack {
     int64_t n_pieces;
     int64_t tokens;    /* in rows, padding excluded */
     int64_t cut;       /* documents longer than a row */
-    int64_t lost;      /* tokens of the documents that are in no row and are no label */
+    int64_t lost;      /* tokens of the documents that are neither in a row nor the label of a token in one */
     int64_t unlabeled; /* documents or parts left out because they have no label */
 };
 

@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,54 +29,54 @@ struct preparation {
 
 /* --- writing --- */
 
-static enum lvn_status report(struct preparation *l, const struct lvn_batch *b)
+static enum lvn_status report(struct preparation *preparation, const struct lvn_batch *b)
 {
-    struct lvn_text_progress p = {.counts = &l->writer.counts,
-                                  .bytes_read = l->resumed_at + b->bytes_read,
-                                  .bytes_total = l->bytes_total,
-                                  .resumed_at = l->resumed_at,
-                                  .warnings = b->warnings.p && !l->writer.second_pass ? b->warnings.p : ""};
-    if (!l->o->progress || l->o->progress(l->o->context, &p) == 0) return LVN_OK;
-    LVN_TRY(lvn_text_writer_save(&l->writer));
+    struct lvn_text_progress p = {.counts = &preparation->writer.counts,
+                                  .bytes_read = preparation->resumed_at + b->bytes_read,
+                                  .bytes_total = preparation->bytes_total,
+                                  .resumed_at = preparation->resumed_at,
+                                  .warnings = b->warnings.p && !preparation->writer.second_pass ? b->warnings.p : ""};
+    if (!preparation->o->progress || preparation->o->progress(preparation->o->context, &p) == 0) return LVN_OK;
+    LVN_TRY(lvn_text_writer_save(&preparation->writer));
     LVN_FAIL(STOPPED, "stopped; the same command continues from here");
 }
 
 static enum lvn_status write_batch(void *context, const struct lvn_batch *b)
 {
-    struct preparation *l = context;
-    LVN_TRY_WHILE(lvn_text_writer_batch(&l->writer, b), "writing to '%s'", l->o->out);
-    if (lvn_seconds() - l->writer.saved_at > l->o->save_every) {
-        LVN_TRY_WHILE(lvn_text_writer_save(&l->writer), "writing to '%s'", l->o->out);
-        l->writer.saved_at = lvn_seconds();
+    struct preparation *preparation = context;
+    LVN_TRY_WHILE(lvn_text_writer_batch(&preparation->writer, b), "writing to '%s'", preparation->o->out);
+    if (lvn_seconds() - preparation->writer.saved_at > preparation->o->save_every) {
+        LVN_TRY_WHILE(lvn_text_writer_save(&preparation->writer), "writing to '%s'", preparation->o->out);
+        preparation->writer.saved_at = lvn_seconds();
     }
-    return report(l, b);
+    return report(preparation, b);
 }
 
 /* Reads all input that the writer does not have yet. */
-static enum lvn_status encode_all(struct preparation *l)
+static enum lvn_status encode_all(struct preparation *preparation)
 {
-    const struct lvn_corpus_pipeline pipeline = {.corpus = &l->o->corpus,
-                                                 .files = &l->files,
-                                                 .threads = l->o->threads,
-                                                 .first_file = l->writer.file,
-                                                 .first_number = l->writer.file_batch,
-                                                 .written = l->writer.batches,
+    const struct lvn_corpus_pipeline pipeline = {.corpus = &preparation->o->corpus,
+                                                 .files = &preparation->files,
+                                                 .threads = preparation->o->threads,
+                                                 .first_file = preparation->writer.file,
+                                                 .first_number = preparation->writer.file_batch,
+                                                 .written = preparation->writer.batches,
                                                  .each = write_batch,
-                                                 .context = l};
-    l->resumed_at = 0;
-    for (int64_t i = 0; i < l->writer.file; i++) l->resumed_at += l->size[i];
+                                                 .context = preparation};
+    preparation->resumed_at = 0;
+    for (int64_t i = 0; i < preparation->writer.file; i++) preparation->resumed_at += preparation->size[i];
     return lvn_corpus_pipeline_run(&pipeline);
 }
 
-/* --- the whole --- */
+/* --- a preparation --- */
 
 /* A hash of all options and input files that the result depends on. */
-static uint64_t hash_settings(const struct preparation *l)
+static uint64_t hash_settings(const struct preparation *preparation)
 {
-    const struct lvn_text_options *o = l->o;
+    const struct lvn_text_options *o = preparation->o;
     struct lvn_checksum c;
-    int64_t numbers[] = {(int64_t)o->seed,     o->end_id, o->drop_duplicates, (int64_t)o->corpus.kind,
-                         o->corpus.refuse_bad, l->files.n};
+    int64_t numbers[] = {(int64_t)o->seed,     o->end_id,           o->drop_duplicates, (int64_t)o->corpus.kind,
+                         o->corpus.refuse_bad, preparation->files.n};
     lvn_checksum_init(&c);
     lvn_checksum_add(&c, numbers, sizeof numbers);
     lvn_checksum_add(&c, &o->val_fraction, sizeof o->val_fraction);
@@ -92,64 +90,65 @@ static uint64_t hash_settings(const struct preparation *l)
     if (o->corpus.allow_special) lvn_checksum_add_text(&c, "allow_special");
     if (o->corpus.encoding) lvn_checksum_add(&c, &o->corpus.encoding, sizeof o->corpus.encoding);
     if (o->shard_tokens) lvn_checksum_add(&c, &o->shard_tokens, sizeof o->shard_tokens);
-    for (int64_t i = 0; i < l->files.n; i++) {
+    for (int64_t i = 0; i < preparation->files.n; i++) {
         struct stat s = {0};
-        lvn_checksum_add_text(&c, l->files.file[i]);
-        (void)stat(l->files.file[i], &s);
+        lvn_checksum_add_text(&c, preparation->files.file[i]);
+        (void)stat(preparation->files.file[i], &s);
         int64_t of_file[] = {s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
         lvn_checksum_add(&c, of_file, sizeof of_file);
     }
     return lvn_checksum_value(&c);
 }
 
-static enum lvn_status list_input(struct preparation *l)
+static enum lvn_status list_input(struct preparation *preparation)
 {
-    struct lvn_source_files *f = &l->files;
-    f->path = l->o->input;
-    LVN_TRY(lvn_text_files(&l->arena, f->path, &f->file, &f->n));
-    LVN_CHECK(f->n, ARG, "'%s' is a folder without files", l->o->input);
+    struct lvn_source_files *f = &preparation->files;
+    f->path = preparation->o->input;
+    LVN_TRY(lvn_text_files(&preparation->arena, f->path, &f->file, &f->n));
+    LVN_CHECK(f->n, ARG, "'%s' is a folder without files", preparation->o->input);
     f->shown = f->file;
     f->is_folder = lvn_path_is_dir(f->path);
-    l->size = lvn_arena_alloc(&l->arena, sizeof *l->size * (size_t)f->n);
-    if (!l->size) return LVN_MEMORY;
+    preparation->size = lvn_arena_alloc(&preparation->arena, sizeof *preparation->size * (size_t)f->n);
+    if (!preparation->size) return LVN_MEMORY;
     for (int64_t i = 0; i < f->n; i++) {
         struct stat s = {0};
         (void)stat(f->file[i], &s);
-        l->bytes_total += l->size[i] = s.st_size;
+        preparation->bytes_total += preparation->size[i] = s.st_size;
     }
     return LVN_OK;
 }
 
-static enum lvn_status run(struct preparation *l)
+static enum lvn_status run(struct preparation *preparation)
 {
-    if (l->writer.finished) return lvn_text_writer_finish(&l->writer);
-    l->writer.saved_at = lvn_seconds();
+    if (preparation->writer.finished) return lvn_text_writer_finish(&preparation->writer);
+    preparation->writer.saved_at = lvn_seconds();
     for (bool second_pass = true; second_pass;) {
-        LVN_TRY(encode_all(l));
-        LVN_TRY(lvn_text_writer_second_pass(&l->writer, &second_pass));
+        LVN_TRY(encode_all(preparation));
+        LVN_TRY(lvn_text_writer_second_pass(&preparation->writer, &second_pass));
     }
-    const struct lvn_text_counts *c = &l->writer.counts;
+    const struct lvn_text_counts *c = &preparation->writer.counts;
     LVN_CHECK(c->tokens[LVN_SPLIT_TRAIN] + c->tokens[LVN_SPLIT_VAL], FORMAT,
               "there are no documents in '%s' (%lld files skipped, %lld empty documents, %lld bad lines); texts are "
-              "files named .txt, and .jsonl and .parquet with the text in \"%s\" (another one: --field)",
-              l->o->input, (long long)c->skipped, (long long)c->empty, (long long)c->bad, l->o->corpus.field);
-    LVN_TRY_WHILE(lvn_text_writer_balance(&l->writer), "writing to '%s'", l->o->out);
-    return lvn_text_writer_finish(&l->writer);
+              "files named .txt, and .jsonl and .parquet with the text in \"%s\" (--field gives another name)",
+              preparation->o->input, (long long)c->skipped, (long long)c->empty, (long long)c->bad,
+              preparation->o->corpus.field);
+    LVN_TRY_WHILE(lvn_text_writer_balance(&preparation->writer), "writing to '%s'", preparation->o->out);
+    return lvn_text_writer_finish(&preparation->writer);
 }
 
 enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_text_counts *counts)
 {
-    struct preparation l = {.o = o};
-    lvn_arena_init(&l.arena);
-    enum lvn_status status = list_input(&l);
-    if (status == LVN_OK) status = lvn_text_writer_open(&l.writer, o, hash_settings(&l));
+    struct preparation preparation = {.o = o};
+    lvn_arena_init(&preparation.arena);
+    enum lvn_status status = list_input(&preparation);
+    if (status == LVN_OK) status = lvn_text_writer_open(&preparation.writer, o, hash_settings(&preparation));
     if (status == LVN_OK) {
-        status = run(&l);
-        *counts = l.writer.counts;
-        if (status != LVN_OK && status != LVN_STOPPED) lvn_text_writer_abandon(&l.writer);
-        lvn_text_writer_close(&l.writer);
+        status = run(&preparation);
+        *counts = preparation.writer.counts;
+        if (status != LVN_OK && status != LVN_STOPPED) lvn_text_writer_abandon(&preparation.writer);
+        lvn_text_writer_close(&preparation.writer);
     }
-    lvn_arena_release(&l.arena);
+    lvn_arena_release(&preparation.arena);
     return status;
 }
 
@@ -162,8 +161,8 @@ enum lvn_status lvn_val_fraction_check(double fraction, int64_t train, int64_t v
     if (fraction <= 0 || fraction >= 1 || (train >= min && val >= min)) return LVN_OK;
     if (window) snprintf(of, sizeof of, "a window of model.block_size=%lld", (long long)window);
     LVN_CHECK(all >= 2 * min, ARG,
-              "the text has %lld tokens, and %s needs %lld: give more text, or "
-              "--val-fraction=0",
+              "the text has %lld tokens, too few to divide them: %s needs %lld, in training and in validation; give "
+              "more text, or --val-fraction=0",
               (long long)all, of, (long long)min);
     const bool few = val < min;
     LVN_FAIL(ARG,
@@ -178,7 +177,7 @@ static int64_t cut_at(const unsigned char *p, int64_t n, double share)
 {
     int64_t characters = 0;
     for (int64_t i = 0; i < n; i++) characters += (p[i] & 0xc0) != 0x80;
-    int64_t keep = (int64_t)((double)characters * (1 - share)), at = 0; /* as int(n * 0.9) in Python */
+    int64_t keep = (int64_t)((double)characters * (1 - share)), at = 0; /* rounded down, like int(n * 0.9) in Python */
     for (; at < n; at++)
         if ((p[at] & 0xc0) != 0x80 && keep-- == 0) break;
     return at;
@@ -220,7 +219,7 @@ static enum lvn_status write_one(struct lvn_encoders *e, const char *path, enum 
 }
 
 struct part {
-    const char *bin, *part, *json; /* paths: final, while it is written, of the sidecar */
+    const char *bin, *part, *json; /* paths: of the complete file; while it is written; of the sidecar */
     uint64_t sum;
 };
 
@@ -234,7 +233,8 @@ static enum lvn_status name_part(struct lvn_arena *a, const struct lvn_text_opti
     return p->part ? LVN_OK : LVN_MEMORY;
 }
 
-/* Gives a part its name; removes an older one if it is empty. */
+/* Gives the file of a part its final name and writes the sidecar. If the part is empty, removes the files of an older
+ * one. */
 static enum lvn_status finish_part(const struct lvn_text_options *o, const struct lvn_text_counts *counts,
                                    enum lvn_split_id split, const struct part *p)
 {
@@ -281,7 +281,7 @@ static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_text_
     return status;
 }
 
-/* The text of the file in UTF-8: `converted`, or the mapped bytes. */
+/* Sets *p and *n to the text of the file in UTF-8: `converted`, or the mapped bytes. */
 static enum lvn_status text_of_file(const struct lvn_text_options *o, const struct lvn_mapping *m,
                                     struct lvn_text *converted, const char **p, int64_t *n)
 {

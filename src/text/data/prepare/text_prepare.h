@@ -64,8 +64,8 @@ enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_te
 /* One text file as a single stream: the last characters, a tenth of them or val_fraction if it is given, are for
  * validation; no end token. */
 enum lvn_status lvn_text_prepare_one(const struct lvn_text_options *o, struct lvn_text_counts *counts) LVN_CHECKED;
-/* ARG, with the fractions that work, if a part of `all` tokens is too short for a sample (window: tokens of one; 0: not
- * known). A fraction of 0 or 1 means that one part is empty. */
+/* ARG, with a fraction that works, if the part with `train` or `val` tokens is too short for a sample (window: tokens
+ * of one; 0: not known). A fraction of 0 or 1 means that one part is empty. */
 enum lvn_status lvn_val_fraction_check(double fraction, int64_t train, int64_t val, int64_t window) LVN_CHECKED;
 
 /* Bytes of an id in a file: 2 or 4. */

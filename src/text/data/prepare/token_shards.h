@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 
-enum { LVN_TOKEN_SHARDS_MAX = 100000 }; /* five digits, so that the order of the names is that of the numbers */
+enum { LVN_TOKEN_SHARDS_MAX = 100000 }; /* five digits, so that names sort like numbers */
 
 /* Number of shards of a part with `tokens` tokens; 0: it stays one file, because shard_tokens is 0 or not exceeded. */
 int64_t lvn_token_shards_count(int64_t tokens, int64_t shard_tokens);
@@ -19,9 +19,9 @@ void lvn_token_shards_describe(json_t *root, int64_t tokens, int64_t shard_token
  * are not among the new ones. */
 enum lvn_status lvn_token_shards_remove_others(const char *out, enum lvn_split_id split, int64_t tokens,
                                                int64_t shard_tokens) LVN_CHECKED;
-/* Gives the file `part` with this part's tokens its final name, or cuts it into shards, from its end, so that the disk
- * holds one shard twice at most. Each shard appears complete. After an interruption the same call continues; the file
- * then has fewer tokens. */
+/* Gives the file `part` with this part's tokens its final name, or cuts it into shards, starting at its end, so that
+ * the disk holds at most one shard twice. Each shard appears complete. After an interruption the same call continues;
+ * the file then has fewer tokens. */
 enum lvn_status lvn_token_shards_finish(const char *out, enum lvn_split_id split, const char *part, const char *bin,
                                         int width, int64_t tokens, int64_t shard_tokens) LVN_CHECKED;
 /* "train.bin", or "train-00000.bin ... train-00011.bin". */
