@@ -176,3 +176,16 @@ says "data.train_on (all) is a key of data.kind=chat" err
 sed -i 's/say 7"/say seven"/' rows.jsonl
 code 2 "$LEVIN" train two --resume --trainer.max_steps=6
 one_error
+# a chat template sees all special tokens of a tokenizer, or the tokenizer is refused
+cp -r t many
+python3 - <<'P'
+import json
+config = json.load(open("many/tokenizer_config.json"))
+config.update({f"extra{i}_token": f"<{i}>" for i in range(40)})
+config["chat_template"] = "{{ extra39_token }}" + config["chat_template"]
+json.dump(config, open("many/tokenizer_config.json", "w"))
+P
+code 0 "$LEVIN" train rows.jsonl --data.tokenizer=many --model.kind=gpt2 "${small[@]}" --trainer.max_steps=1 --run_dir=many-tokens
+sed -i 's/"extra0_token": "<0>"/&'"$(printf ', "more%d_token": "x"' $(seq 40))"'/' many/tokenizer_config.json
+code 1 "$LEVIN" train rows.jsonl --data.tokenizer=many --model.kind=gpt2 "${small[@]}" --run_dir=no
+says "the tokenizer 'many' names more than 64 special tokens" err

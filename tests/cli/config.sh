@@ -282,6 +282,8 @@ printf '\n%.0s' {1..20} | (cd enter && code 2 "$LEVIN" config --ask=always && sa
 
 code 2 "$LEVIN" config x.yaml --job=sleep
 says "--job must be finetune, scratch, chars, classifier or chat" err
+code 2 "$LEVIN" config x.yaml --memory=999999999999999T
+says "--memory expects the memory of a machine" err
 code 2 "$LEVIN" config x.yaml --memory=much
 says "--memory expects" err
 code 2 "$LEVIN" config x.yaml --hosts=a,b --machines=3

@@ -98,9 +98,13 @@ static enum lvn_status read_tokens(struct lvn_chat *c, const json_t *object)
     json_object_foreach(members, key, value)
     {
         const json_t *text = json_is_object(value) ? json_object_get(value, "content") : value;
-        bool skip = !lvn_ends_with(key, "_token") || !json_is_string(text) || c->n_tokens == LVN_CHAT_TOKENS;
+        bool skip = !lvn_ends_with(key, "_token") || !json_is_string(text);
         for (int i = 0; i < c->n_tokens && !skip; i++) skip = strcmp(c->token[i].name, key) == 0;
         if (skip) continue;
+        LVN_CHECK(
+            c->n_tokens < LVN_CHAT_TOKENS, UNSUPPORTED,
+            "the tokenizer '%s' names more than %d special tokens (bos_token, eos_token, ...) for its chat template",
+            c->tokenizer->path, LVN_CHAT_TOKENS);
         struct lvn_tpl_variable *to = &c->token[c->n_tokens];
         char *copy = lvn_arena_strdup(&c->arena, json_string_value(text));
         to->name = lvn_arena_strdup(&c->arena, key);

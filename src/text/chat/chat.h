@@ -22,7 +22,7 @@ struct lvn_chat_options {
     bool now; /* templates that ask for the date get today's; otherwise always the same date, as training needs it */
 };
 
-enum { LVN_CHAT_TOKENS = 16 };
+enum { LVN_CHAT_TOKENS = 64 };
 struct lvn_chat {
     struct lvn_arena arena;
     const struct lvn_tokenizer *tokenizer; /* borrowed */

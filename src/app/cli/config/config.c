@@ -222,9 +222,9 @@ static enum lvn_status parse_memory(const struct lvn_cli *c, int64_t *out)
     char unit = 0, more = 0;
     int n = sscanf(text, "%lf%c%c", &amount, &unit, &more);
     const char *found = n > 1 ? strchr(units, unit & ~32) : NULL;
-    LVN_CHECK(n >= 1 && n <= 2 && amount >= 0 && amount < 1e15 && (n == 1 || (unit && found)), ARG,
-              "--memory expects the memory of a machine, such as 64G; got '%.40s'", text);
     for (int i = 0; found && i <= found - units; i++) amount *= 1024;
+    LVN_CHECK(n >= 1 && n <= 2 && amount >= 0 && amount < 1e18 && (n == 1 || (unit && found)), ARG,
+              "--memory expects the memory of a machine, such as 64G; got '%.40s'", text);
     *out = amount > 0 ? (int64_t)amount : lvn_memory_available();
     return LVN_OK;
 }

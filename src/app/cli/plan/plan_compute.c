@@ -73,8 +73,10 @@ static enum lvn_status time_layers(struct measurement *m, int64_t layers, struct
     struct lvn_train_programs programs = {0};
     enum lvn_status status = plan_layers(m, layers, &s, &programs);
     if (status == LVN_OK) status = run_steps(m, &programs, parts);
-    parts->forward /= (double)programs.accumulation;
-    parts->backward /= (double)programs.accumulation;
+    if (status == LVN_OK) {
+        parts->forward /= (double)programs.accumulation;
+        parts->backward /= (double)programs.accumulation;
+    }
     lvn_train_programs_release(&programs);
     return status;
 }
