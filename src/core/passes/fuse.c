@@ -122,11 +122,13 @@ static bool fuse_norm(struct fusing *f, struct lvn_instr *norm)
     if (!add || read_between(f, add, norm, &add->out[0])) return false;
     /* A view of the sum, such as heads that are normalized, has other rows. */
     if (!lvn_desc_same_shape(&norm->in[0].desc, &add->out[0].desc)) return false;
+    const enum lvn_op_id fused = norm->id == LVN_OP_layernorm ? LVN_OP_residual_layernorm : LVN_OP_residual_rmsnorm;
+    if (lvn_op(fused, f->p->real)->n_in <= norm->op->n_in) return false; /* has no place for all its inputs */
     struct lvn_instr *dropout = made_by(f, &add->in[1], LVN_OP_dropout);
     if (dropout && !read_once(f, &dropout->out[0])) dropout = NULL;
     const struct lvn_instr before = *norm;
     const double p = dropout ? dropout->attr.dropout.p : 0.0;
-    become(f, norm, before.id == LVN_OP_layernorm ? LVN_OP_residual_layernorm : LVN_OP_residual_rmsnorm);
+    become(f, norm, fused);
     if (before.id == LVN_OP_layernorm) {
         norm->attr.residual_layernorm.eps = before.attr.layernorm.eps;
         norm->attr.residual_layernorm.p = p;
