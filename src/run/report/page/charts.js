@@ -41,6 +41,9 @@ function smooth(y, weight) {
   });
 }
 
+/* Without noise: an average would only lag behind. */
+const exact = ["lr", "memory_bytes", "epoch"];
+
 /* The lines of a chart: one for each run and scalar. */
 function linesOf(group) {
   const lines = [];
@@ -56,7 +59,7 @@ function linesOf(group) {
       lines.push({
         label: many ? run.name + (group.scalars.length > 1 ? " " + name : "") : name, x, series,
         color: "--c" + (many ? r % 8 : role), dashed: many && (validation || r >= 8), points: series.x.length < 60,
-        smoothed: !rare && series.n >= 50 && shown.smoothing > 0, run, name,
+        smoothed: !rare && !exact.includes(name) && series.n >= 50 && shown.smoothing > 0, run, name,
       });
     }
   });
@@ -157,6 +160,12 @@ function showValues(chart, i) {
     (shown.axis === "tokens" ? unitOf().replace(/s$/, "") : "step") + " " + count(x);
 }
 
+/* Wide enough for ticks of bytes to differ. */
+function memoryRange(min, max) {
+  const half = 0.6 * Math.max(max - min, 0.02 * max), middle = (min + max) / 2;
+  return min === null ? [min, max] : [middle - half, middle + half];
+}
+
 /* From the first digit of the lowest value to that of the highest: 1.5 to 4.2 is drawn from 1 to 5. */
 function logRange(min, max) {
   if (min === null) return [null, null];
@@ -174,7 +183,8 @@ function options(chart, built, width) {
     cursor: { sync: { key: "report" }, points: { size: 7 }, drag: { x: true, y: false } },
     scales: {
       x: { time: false, range: (u, min, max) => (min === max && min !== null ? [min - 1, max + 1] : [min, max]) },
-      y: shown.log && name !== "memory_bytes" ? { distr: 3, range: (u, min, max) => logRange(min, max) } : {},
+      y: name === "memory_bytes" ? { range: (u, min, max) => memoryRange(min, max) }
+        : shown.log ? { distr: 3, range: (u, min, max) => logRange(min, max) } : {},
     },
     axes: [
       { stroke: text, font, grid, ticks: grid, space: 64, size: 32, values: (u, all) => all.map((x) => xText(shown.axis, x)) },
