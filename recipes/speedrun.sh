@@ -16,7 +16,7 @@ levin=${LEVIN:-levin} launch=${LAUNCH:-$levin} out=${OUT:-speedrun-d$depth}
 text=${TEXT:-$out/texts} chat=${CHAT:-$out/made/talks.jsonl} tasks=${TASKS:-${tiny:+$out/made/core}}
 [ -n "${TEXT-}$tiny" ] || { echo "give documents in TEXT, as TEXT=hf://datasets/ORG/NAME or a folder, or use --tiny" >&2; exit 2; }
 [ -n "${CHAT-}$tiny" ] || { echo "give conversations in CHAT, a file as docs/chat.md describes it, or use --tiny" >&2; exit 2; }
-vocabulary=32768 documents=() base=(--trainer.micro_batch_size=8) sft=(--trainer.max_epochs=1 --trainer.batch_size=16)
+vocabulary=32768 documents=() base=() sft=(--trainer.max_epochs=1 --trainer.batch_size=16)
 [ -z "$tiny" ] || { vocabulary=2048 documents=(--separator='<|endoftext|>' --val-fraction=0.02)
     base=(--model.block_size=128 --trainer.batch_size=32 --trainer.max_steps=400)
     sft=(--trainer.max_steps=200 --trainer.batch_size=16 --trainer.val_check_interval=100); }
