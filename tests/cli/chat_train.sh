@@ -176,6 +176,8 @@ says "data.train_on (all) is a key of data.kind=chat" err
 sed -i 's/say 7"/say seven"/' rows.jsonl
 code 2 "$LEVIN" train two --resume --trainer.max_steps=6
 one_error
+# the settings of a run have the kind of the model that it loaded
+check grep -q '^  kind: gpt2$' two/settings.yaml
 # a chat template sees all special tokens of a tokenizer, or the tokenizer is refused
 cp -r t many
 python3 - <<'P'

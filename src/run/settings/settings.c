@@ -429,9 +429,11 @@ static void add_differences(const struct levin_settings *then, const struct levi
         enum lvn_option_id id = o->id;
         char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
         const char *a = lvn_settings_value(then, id, was), *b = lvn_settings_value(now, id, is);
-        if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue;                   /* a folder can have several paths */
-        const bool of_folder = id == LVN_OPT_data_folder || id == LVN_OPT_name; /* follow from where a run is */
-        if (of_folder && now->origin[id].source <= LVN_SOURCE_DERIVED) continue;
+        if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder can have several paths */
+        /* These follow from where a run is, or from model.init, which older versions did not record. */
+        const bool is_derived =
+            id == LVN_OPT_data_folder || id == LVN_OPT_name || (id == LVN_OPT_model_kind && *now->model.init);
+        if (is_derived && now->origin[id].source <= LVN_SOURCE_DERIVED) continue;
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
         const bool follows = id == LVN_OPT_schedule_decay_steps && now->origin[id].source == LVN_SOURCE_DERIVED;
         *explicit_only = *explicit_only && (follows || now->origin[id].source >= LVN_SOURCE_COMMAND);

@@ -307,8 +307,12 @@ static enum lvn_status compare_option(const struct levin_settings *then, const s
 static enum lvn_status compare(const struct levin_settings *then, const struct levin_settings *now,
                                const struct lvn_model *m, const char *path)
 {
-    for (int i = 0; i < lvn_option_count(); i++)
-        if (lvn_option_at(i)->fixed) LVN_TRY(compare_option(then, now, lvn_option_at(i), path));
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        /* A loaded model has its own kind, which older versions did not record. */
+        const bool is_own = o->id == LVN_OPT_model_kind && *now->model.init;
+        if (o->fixed && !is_own) LVN_TRY(compare_option(then, now, o, path));
+    }
     /* Targets from lora.init may name the same layers differently; loading compares the layers. */
     if (!now->lora.rank || now->origin[LVN_OPT_lora_targets].source == LVN_SOURCE_DERIVED) return LVN_OK;
     return compare_value(lvn_option_by_id(LVN_OPT_lora_targets)->key, lvn_lora_targets(m, then->lora.targets),

@@ -100,6 +100,10 @@ static void resolve_settings(struct trainer *trainer)
         s->data.kind = m->data_kind;
         s->origin[LVN_OPT_data_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
     }
+    if (m->has_pretrained && strcmp(s->model.kind, m->config.model->name) != 0) {
+        s->model.kind = m->config.model->name;
+        s->origin[LVN_OPT_model_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
+    }
     char here[PATH_MAX];
     if (((*s->data.path && *s->data.path != '/') || *s->data.mix) && !*s->data.folder && getcwd(here, sizeof here)) {
         const char *folder = lvn_arena_strdup(&s->arena, here);
