@@ -112,8 +112,9 @@ static void add_head(const struct lvn_config *cf, const struct lvn_config_paths 
                     *cf->sources ? ", from " : "", lvn_redacted(sources, sizeof sources, cf->sources));
     const char *run = *cf->s->run_dir ? cf->s->run_dir : lvn_arena_printf(&cf->s->arena, "runs/%s", cf->s->name);
     if (run) run = lvn_word_quoted(&cf->s->arena, run);
+    t->failed |= !run;
     lvn_text_printf(t, "#     %s\n#     levin %s %s%s\n#\n", lvn_redacted(launch, sizeof launch, p->launch),
-                    template->use, lvn_redacted(generate, sizeof generate, run ? run : "RUN"), template->use_option);
+                    template->use, lvn_redacted(generate, sizeof generate, run ? run : ""), template->use_option);
     lvn_text_add(t,
                  "# `levin help KEY` explains a key, `levin plan` shows memory and arithmetic before anything runs.\n");
     if (cf->planned)
