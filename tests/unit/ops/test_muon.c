@@ -357,6 +357,9 @@ static void multiplies_in_bf16(void **state)
             enum { ROWS = 96, COLUMNS = 160 };
             const struct matrix_case c = {
                 ROWS, COLUMNS, 1, 0, 1, {.kind = "muon", .momentum = 0.95, .ns_steps = 5, .variant = variant}};
+            /* A build for tests may lack instruction sets (LVN_ISAS). */
+            const bool rounds =
+                isa >= LVN_ISA_AVX512_BF16 && lvn_gemm_kernel((enum lvn_isa)isa) != lvn_gemm_kernel(LVN_ISA_AVX512);
             struct matrix_step bf16, fp32;
             double distance = 0, norm = 0;
             step_init(&bf16, &c, LVN_F32, isa);
@@ -377,7 +380,7 @@ static void multiplies_in_bf16(void **state)
                 distance += (x - y) * (x - y);
                 norm += y * y;
             }
-            assert_true(distance <= 1e-3 * norm && (distance > 0) == (isa >= LVN_ISA_AVX512_BF16));
+            assert_true(distance <= 1e-3 * norm && (distance > 0) == rounds);
             step_release(&bf16);
             step_release(&fp32);
         }

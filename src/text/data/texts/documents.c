@@ -73,10 +73,10 @@ static void count(struct encoding *e, const struct lvn_batch *b)
     struct summary *sum = &e->sum;
     sum->skipped += b->skipped, sum->bad += b->bad, sum->empty += b->empty, sum->crlf += b->crlf;
     lvn_special_texts_add(&sum->special, b->special_texts);
-    for (const char *line = b->warnings.p, *end = line + b->warnings.n, *next; line < end; line = next) {
-        const char *stop = memchr(line, '\n', (size_t)(end - line));
-        next = stop ? stop + 1 : end;
-        if (e->n_warnings++ < WARNED) lvn_text_add_bytes(&e->warnings, line, next - line);
+    for (int64_t at = 0, n; at < b->warnings.n; at += n) { /* lines */
+        const char *line = b->warnings.p + at, *end = memchr(line, '\n', (size_t)(b->warnings.n - at));
+        n = end ? end + 1 - line : b->warnings.n - at;
+        if (e->n_warnings++ < WARNED) lvn_text_add_bytes(&e->warnings, line, n);
     }
 }
 
