@@ -81,6 +81,7 @@ P
 done
 matrices few 'second is None'
 code 0 train few "${muon[@]}" --optimizer.variant=nanochat --schedule.kind=wsd --schedule.decay_steps=8 --trainer.max_steps=8 --resume
+says "has no second moments of rows or columns for " err
 matrices few 'second["shape"] == [max(first["shape"])]'
 for run in one old; do code 0 train $run-half "${muon[@]}" --trainer.max_steps=8 --resume; done
 same_run one-half old-half

@@ -1,10 +1,12 @@
 /* optimizer_shards.c - see optimizer_shards.h. */
 #include "engine/optimizer_shards.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "engine/parameters.h"
 #include "engine/shard_files.h"
 
@@ -124,7 +126,7 @@ static enum lvn_status stored_values(const struct lvn_optimizer_shards *shards, 
     return LVN_OK;
 }
 
-/* FORMAT unless the file has all tensors. */
+/* FORMAT unless the file has all tensors that stored_values() requires. */
 static enum lvn_status open_file(const struct lvn_optimizer_shards *shards, const char *path,
                                  struct lvn_safetensors *file)
 {
@@ -132,8 +134,16 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *shards, cons
     const void *values;
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
-    for (int j = -1, k = 0; status == LVN_OK && (p = next_item(shards->model_state, &j, &k));)
+    int64_t absent = 0;
+    for (int j = -1, k = 0; status == LVN_OK && (p = next_item(shards->model_state, &j, &k));) {
         status = stored_values(shards, file, path, p, k, &values);
+        absent += status == LVN_OK && !values;
+    }
+    if (absent && status == LVN_OK && !shards->ranks->rank)
+        lvn_log(LVN_LOG_WARN,
+                "'%s' has no second moments of rows or columns for %" PRId64
+                " matrices, as those of earlier versions with optimizer.variant=nanochat: they begin at 0",
+                path, absent);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }

@@ -381,7 +381,9 @@ static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row
             row->cell[k].p = json_is_true(v) ? "true" : "false";
             row->cell[k].n = (int64_t)strlen(row->cell[k].p);
         }
-        if (v && !row->cell[k].p)
+        if (json_is_null(v))
+            BAD(row, "%s:%lld: '%s' is null", t->path, (long long)row->line, t->name[k]);
+        else if (v && !row->cell[k].p)
             BAD(row, "%s:%lld: '%s' is neither text nor a %s", t->path, (long long)row->line, t->name[k],
                 t->booleans[k] ? "number, nor true or false"
                 : t->reals[k]  ? "number"

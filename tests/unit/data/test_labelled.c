@@ -304,8 +304,7 @@ static void classes(void **state)
         {"mixed.csv", "text,label\na,x\nb,7\nd,y\n", "7 x y (3): 1 0 2"}, /* more words than numbers */
         /* refused */
         {"nul.jsonl", "{\"text\": \"a\", \"label\": null}\n{\"text\": \"b\", \"label\": 0}\n",
-         "nul.jsonl:1: 'label' is neither text nor a number, nor true or false; correct it, or skip such rows with "
-         "data.skip_bad_rows=true"},
+         "nul.jsonl:1: 'label' is null; correct it, or skip such rows with data.skip_bad_rows=true"},
         {"e.csv", "text,label\na,pos\nb,\nd,neg\n",
          "e.csv:3: the label is empty; correct it, or skip such rows with data.skip_bad_rows=true"},
         {"c.csv", "text,label\na,\"p\nos\"\nb,neg\nd,pos\n",
