@@ -201,6 +201,9 @@ LABELS
 printf '{"text": "the film", "label": 1.5}\n{"text": "the end", "label": null}\n' >bad.jsonl
 code 1 "$LEVIN" train "${sizes[@]}" --model.kind=bert --data.path=bad.jsonl --run_dir=no
 says "bad.jsonl:2: 'label' is null; correct it" err
+printf '{"text": "the film", "label": 1.5}\n{"text": "the end", "label": true}\n' >bad.jsonl
+code 1 "$LEVIN" train "${sizes[@]}" --model.kind=bert --data.path=bad.jsonl --run_dir=no
+says "bad.jsonl:2: 'label' is neither text nor a number; correct it" err
 printf 'text\nthe film\n' >bad.tsv
 code 1 "$LEVIN" train "${sizes[@]}" --model.kind=bert --data.kind=labelled --data.path=bad.tsv --run_dir=no
 says "'bad.tsv' has no column 'label'" err
