@@ -74,6 +74,34 @@ static inline int hidden(const char *dir)
     return count;
 }
 
+/* A file that levin did not write, in the checkpoint step-N. */
+static inline void note(const char *dir, int64_t step)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/step-%lld/notes.txt", dir, (long long)step);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* How many folders of `dir` that no later run removes have a file notes.txt. */
+static inline int with_notes(const char *dir)
+{
+    struct lvn_arena a;
+    lvn_arena_init(&a);
+    const char *const *names;
+    int n, count = 0;
+    ASSERT_OK(lvn_checkpoint_clean(dir));
+    ASSERT_OK(lvn_dir_list(&a, dir, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char path[900];
+        snprintf(path, sizeof path, "%s/%s/notes.txt", dir, names[i]);
+        count += strncmp(names[i], "last", 4) && strncmp(names[i], "best", 4) && lvn_path_exists(path);
+    }
+    lvn_arena_release(&a);
+    return count;
+}
+
 /* Each test has a separate directory. */
 static inline const char *fresh(void)
 {

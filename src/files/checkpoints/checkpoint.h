@@ -5,10 +5,11 @@
  * with sizes and checksums of all others is last; then one rename makes it step-N, and the parent is fsynced. A step-N
  * that exists is exchanged for it (RENAME_EXCHANGE), or, where that is not supported, first renamed to a hidden name,
  * which lvn_checkpoint_clean() restores after a kill between the two renames. So after a kill at any point the old
- * checkpoints, or the old ones and the new one, exist. `last` and `best` are symbolic links,
- * replaced by rename (files with the name if links are not supported). Removal first renames to a hidden name. Reading
- * verifies: the manifest must exist, and every size and checksum must match. The caller decides which files and tensors
- * a checkpoint contains. One process writes to a directory; others may read at any time. */
+ * checkpoints, or the old ones and the new one, exist; docs/checkpoint-format.md has a table. A replaced step-N is
+ * removed, or renamed if it has files that levin did not write. `last` and `best` are symbolic links, replaced by
+ * rename (files with the name if links are not supported). Removal first renames to a hidden name. Reading verifies:
+ * the manifest must exist, and every size and checksum must match. The caller decides which files and tensors a
+ * checkpoint contains. One process writes to a directory; others may read at any time. */
 #ifndef LVN_CHECKPOINT_H
 #define LVN_CHECKPOINT_H
 
@@ -79,8 +80,8 @@ LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);
  * manifest are neither counted nor removed. Checkpoints with files that levin did not write are kept, which is logged.
  */
 LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
-/* At start, before anything is written: removes leftovers of a killed process (hidden directories) and repairs `last`
- * and `best`. A missing dir is not an error. */
+/* At start, before anything is written: removes leftovers of a killed process (hidden directories), or renames one with
+ * files that levin did not write, and repairs `last` and `best`. A missing dir is not an error. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_clean(const char *dir);
 
 /* --- reading --- */

@@ -249,6 +249,11 @@ enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k)
 
 /* --- after a kill --- */
 
+bool lvn_checkpoint_is_replaced(const char *name)
+{
+    return strncmp(name, ".step-", 6) == 0 && strstr(name, LVN_REPLACED);
+}
+
 bool lvn_checkpoint_is_leftover(const char *name)
 {
     bool ours = strstr(name, LVN_REPLACED) || strstr(name, LVN_TEMPORARY) || strstr(name, LVN_DELETED);
@@ -256,20 +261,50 @@ bool lvn_checkpoint_is_leftover(const char *name)
            (strncmp(name, ".step-", 6) == 0 || strncmp(name, ".last.", 6) == 0 || strncmp(name, ".best.", 6) == 0);
 }
 
-/* Handles one hidden name: a checkpoint that was moved aside is restored if nothing has replaced it; everything else is
- * removed. */
+/* Renames a replaced checkpoint that is not removed to "step-N.old-PID-K", a name that no run removes. */
+static void keep_replaced(struct lvn_arena *a, const char *path, const char *published, const char *more)
+{
+    enum { TRIES = 100 };
+    const char *aside = NULL;
+    bool moved = false;
+    for (int k = 0; k < TRIES && !moved; k++) { /* the name may be taken: in a container each process is number 1 */
+        aside = lvn_arena_printf(a, "%s" LVN_REPLACED "%ld-%d", published, (long)getpid(), k);
+        moved = aside && lvn_system.rename(path, aside) == 0;
+    }
+    lvn_log(LVN_LOG_WARN, "'%s' was replaced; it contained %s%s%s, so the former one is now '%s'", published,
+            more ? "'" : "", more ? more : "files that could not be checked",
+            more ? "', which levin did not write" : "", moved ? aside : path);
+}
+
+enum lvn_status lvn_checkpoint_clear_replaced(struct lvn_arena *a, const char *dir, const char *name)
+{
+    const char *suffix = strstr(name, LVN_REPLACED), *more = NULL;
+    const char *path = lvn_path_join(a, dir, name);
+    const int n = (int)(suffix - name);
+    const char *published = lvn_arena_printf(a, "%s/%.*s", dir, n - 1, name + 1);
+    const char *deleted = lvn_arena_printf(a, "%s/%.*s" LVN_DELETED "%ld", dir, n, name, (long)getpid());
+    if (!path || !published || !deleted) return LVN_MEMORY;
+    if (!lvn_path_exists(published)) return lvn_file_rename(path, published);
+    const enum lvn_status status = lvn_checkpoint_unmanaged(a, path, &more);
+    if (status == LVN_MEMORY) return status;
+    if (status != LVN_OK) lvn_error_clear(); /* without a valid manifest it is not known who wrote it */
+    if (status != LVN_OK || more) {
+        keep_replaced(a, path, published, more);
+        return LVN_OK;
+    }
+    LVN_TRY(lvn_tree_remove(deleted));
+    LVN_TRY(lvn_file_rename(path, deleted)); /* a kill within the removal must not leave a folder without a manifest */
+    return lvn_tree_remove(deleted);
+}
+
+/* Handles one hidden name. Unfinished checkpoints and those whose removal has begun are levin's own; a replaced one may
+ * have files of the user. */
 static enum lvn_status clear_hidden(struct lvn_arena *a, const char *dir, const char *name)
 {
-    const char *suffix = strstr(name, LVN_REPLACED);
     if (!lvn_checkpoint_is_leftover(name)) return LVN_OK;
+    if (lvn_checkpoint_is_replaced(name)) return lvn_checkpoint_clear_replaced(a, dir, name);
     char *path = lvn_path_join(a, dir, name);
-    if (!path) return LVN_MEMORY;
-    if (suffix) {
-        char *published = lvn_arena_printf(a, "%s/%.*s", dir, (int)(suffix - name - 1), name + 1);
-        if (!published) return LVN_MEMORY;
-        if (!lvn_path_exists(published)) return lvn_file_rename(path, published);
-    }
-    return lvn_tree_remove(path);
+    return path ? lvn_tree_remove(path) : LVN_MEMORY;
 }
 
 static enum lvn_status clean(struct lvn_arena *a, const char *dir)

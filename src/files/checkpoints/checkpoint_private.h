@@ -9,10 +9,11 @@
 
 #include "checkpoints/checkpoint.h"
 
-/* Hidden names are ".step-N" or ".last", one of these suffixes, and the process ID. */
-#define LVN_TEMPORARY ".tmp-"
-#define LVN_REPLACED ".old-"
-#define LVN_DELETED ".del-"
+/* Hidden names are ".step-N" or ".last", one of these suffixes, and the process ID. Only a folder with the second may
+ * contain files that levin did not write. */
+#define LVN_TEMPORARY ".tmp-" /* is being written */
+#define LVN_REPLACED ".old-"  /* a former step-N, or a complete checkpoint that is about to be exchanged with it */
+#define LVN_DELETED ".del-"   /* is being removed */
 
 /* N of "step-N"; false for any other name. */
 bool lvn_checkpoint_parse_step(const char *name, int64_t *step);
@@ -20,6 +21,11 @@ bool lvn_checkpoint_parse_step(const char *name, int64_t *step);
 LVN_CHECKED enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64_t **step, int *n);
 /* True for a hidden name that a killed process left. */
 bool lvn_checkpoint_is_leftover(const char *name);
+/* True for the hidden name of a replaced step-N. */
+bool lvn_checkpoint_is_replaced(const char *name);
+/* Handles a folder with such a name: renames it to step-N if that does not exist; otherwise removes it, or, if it has
+ * files that levin did not write or no valid manifest, renames it to "step-N.old-PID-K" and logs this. */
+LVN_CHECKED enum lvn_status lvn_checkpoint_clear_replaced(struct lvn_arena *a, const char *dir, const char *name);
 /* True for `last` and `best`: a link or, in a store or without support for links, a small file. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name, bool *is);
 /* Points `last` to step-N, and `best` too if the score is better than that of the current one, or the current one has a

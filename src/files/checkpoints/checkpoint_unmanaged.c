@@ -2,7 +2,7 @@
  * that removes checkpoints calls it first.
  *
  * levin's own files are those with names that it assigns (step-N, last, best and leftovers of a kill) and, within a
- * step-N, the files of the manifest. */
+ * step-N or a replaced step-N that a kill left, the files of the manifest. */
 #include <string.h>
 
 #include "checkpoints/checkpoint.h"
@@ -44,7 +44,8 @@ static enum lvn_status scan_entry(struct lvn_arena *a, const char *dir, const st
     int64_t step;
     const char *more, *path = lvn_store_join(a, dir, e->name);
     if (!path) return LVN_MEMORY;
-    if (e->kind != LVN_STORE_FOLDER || !lvn_checkpoint_parse_step(e->name, &step)) {
+    const bool is_step = lvn_checkpoint_parse_step(e->name, &step) || lvn_checkpoint_is_replaced(e->name);
+    if (e->kind != LVN_STORE_FOLDER || !is_step) {
         bool link;
         LVN_TRY(lvn_checkpoint_is_link(a, dir, e->name, &link));
         if (!link && !lvn_checkpoint_is_leftover(e->name)) contents->unmanaged = path;

@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "base/list.h"
-#include "base/log.h"
 #include "base/output.h"
 #include "base/system.h"
 #include "checkpoints/checkpoint.h"
@@ -48,6 +47,7 @@ static enum lvn_status prepare(struct lvn_checkpoint_writer *writer, const char 
     if (!writer->dir || !writer->temporary || !writer->old || !writer->final || !state) return LVN_MEMORY;
     LVN_TRY(lvn_dir_make(dir));
     LVN_TRY(lvn_tree_remove(writer->temporary));
+    if (lvn_path_exists(writer->old)) LVN_TRY(lvn_checkpoint_clear_replaced(a, dir, lvn_path_name(writer->old)));
     return lvn_dir_make(state);
 }
 
@@ -175,44 +175,37 @@ const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, st
     return copy;
 }
 
-/* Removes a former step-N after its replacement. If it has files that levin did not write, or whose owner a damaged
- * manifest does not tell, it is renamed instead. False: it is left where it is. */
-static bool remove_replaced(struct lvn_checkpoint_writer *writer, const char *path)
+/* The new step-N is in its place: a former one that cannot be removed is no failure; lvn_checkpoint_clean() tries it
+ * again. */
+static void clear_former(struct lvn_checkpoint_writer *writer)
 {
-    enum { TRIES = 100 };
-    const char *more = NULL, *aside = NULL;
-    enum lvn_status status = lvn_checkpoint_unmanaged(&writer->arena, path, &more);
-    if (status != LVN_OK) lvn_error_clear();
-    if (!more && status == LVN_OK) {
-        lvn_tree_drop(path);
-        return true;
-    }
-    bool moved = false;
-    for (int k = 0; k < TRIES && !moved; k++) { /* the name may be taken: in a container each process is number 1 */
-        aside = lvn_arena_printf(&writer->arena, "%s" LVN_REPLACED "%ld-%d", writer->final, (long)getpid(), k);
-        moved = aside && lvn_system.rename(path, aside) == 0;
-    }
-    lvn_log(LVN_LOG_WARN, "'%s' was replaced; it contained %s%s%s, so the former one is now '%s'", writer->final,
-            more ? "'" : "", more ? more : "files that could not be checked",
-            more ? "', which levin did not write" : "", moved ? aside : path);
-    return moved;
+    writer->temporary = NULL;
+    if (lvn_checkpoint_clear_replaced(&writer->arena, writer->dir, lvn_path_name(writer->old)) != LVN_OK)
+        lvn_error_clear();
 }
 
-/* Renames the finished directory to step-N. A former step-N is removed only after the new one is in its place;
+/* Renames the finished directory to step-N. A former step-N is removed only after the new one is in its place, and has
+ * the name `old` until then, in both methods, because it may contain files that levin did not write.
  * lvn_checkpoint_clean() repairs a kill between the two renames of the second method. */
 static enum lvn_status publish(struct lvn_checkpoint_writer *writer)
 {
     if (!lvn_path_exists(writer->final)) return lvn_file_rename(writer->temporary, writer->final);
-    if (lvn_system.exchange(writer->temporary, writer->final) == 0) {
-        if (!remove_replaced(writer, writer->temporary)) writer->temporary = NULL; /* so that nobody removes it */
+    LVN_TRY(lvn_file_rename(writer->temporary, writer->old));
+    if (lvn_system.exchange(writer->old, writer->final) == 0) {
+        clear_former(writer);
         return LVN_OK;
     }
+    enum lvn_status status = lvn_file_rename(writer->old, writer->temporary);
+    if (status != LVN_OK) {
+        lvn_tree_drop(writer->old);
+        return status;
+    }
     LVN_TRY(lvn_file_rename(writer->final, writer->old));
-    enum lvn_status status = lvn_file_rename(writer->temporary, writer->final);
+    status = lvn_file_rename(writer->temporary, writer->final);
     if (status != LVN_OK)
         (void)!rename(writer->old, writer->final);
     else
-        (void)remove_replaced(writer, writer->old);
+        clear_former(writer);
     return status;
 }
 

@@ -2,7 +2,7 @@
  * src/files/checkpoints/checkpoint_directory.c src/files/checkpoints/checkpoint.c
  *
  * A writer that is killed, before each call that changes the disk and at random moments: every checkpoint that is
- * there is whole, and the newest is no older than before. */
+ * there is whole, the newest is no older than before, and files that levin did not write are kept. */
 #include "checkpoint_files.h"
 
 #include "checkpoints/manifest.h"
@@ -74,6 +74,45 @@ static void killed_at_every_call(void **state)
     }
 }
 
+static int no_exchange(const char *a, const char *b)
+{
+    (void)a, (void)b;
+    errno = EINVAL;
+    return -1;
+}
+
+/* Killed before each call that changes the disk while a checkpoint with a file of the user is replaced, on file systems
+ * that exchange folders and on others: the file is kept. */
+static void files_of_users_survive(void **state)
+{
+    (void)state;
+    bool done = false;
+    for (long k = 1; !done; k++)
+        for (int exchanges = 0; exchanges < 2; exchanges++) {
+            const char *dir = fresh();
+            ASSERT_OK(save(dir, 1, 2));
+            ASSERT_OK(save(dir, 2, 3));
+            note(dir, 2);
+            pid_t child = fork();
+            assert_true(child >= 0);
+            if (child == 0) {
+                fault_files_at(-k, false);
+                if (!exchanges) lvn_system.exchange = no_exchange;
+                _exit(save(dir, 2, 3) != LVN_OK || save(dir, 2, 3) != LVN_OK);
+            }
+            int status;
+            assert_int_equal(waitpid(child, &status, 0), child);
+            if (with_notes(dir) != 1) fail_msg("exchanges %d: killed before call %ld, the file is lost", exchanges, k);
+            int skipped;
+            char text[1024];
+            assert_int_equal(newest(dir, &skipped, text), 2);
+            assert_int_equal(hidden(dir), 0);
+            ASSERT_OK(lvn_tree_remove(dir));
+            done = !WIFSIGNALED(status);
+            if (done) assert_int_equal(status, 0);
+        }
+}
+
 /* Saves and prunes until it is killed. */
 static void write_for_ever(const char *dir, int64_t from)
 {
@@ -116,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_at_any_moment),
         cmocka_unit_test(killed_at_every_call),
+        cmocka_unit_test(files_of_users_survive),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
