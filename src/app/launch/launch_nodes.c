@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "cluster/rendezvous/endpoints.h"
 #include "launch/launch.h"
-#include "nodes/node_handshake.h"
-#include "nodes/nodes.h"
+#include "launch/node_handshake.h"
+#include "launch/nodes.h"
 
 static const double FIRST_REPORT_SECONDS = 5, REPORT_SECONDS = 60; /* between lines about missing nodes */
 static const double TICK_SECONDS = 0.02;

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "cluster/rendezvous/endpoints.h"
 #include "launch/node_agent.h"
-#include "nodes/node_handshake.h"
+#include "launch/node_handshake.h"
 
 static const double FIRST_REPORT_SECONDS = 5, REPORT_SECONDS = 60; /* between lines about waiting for node 0 */
 static const double TRY_SECONDS = 5, PAUSE_SECONDS = 0.2, ANSWER_SECONDS = 10;

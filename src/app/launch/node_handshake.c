@@ -1,5 +1,5 @@
 /* node_handshake.c - see node_handshake.h. */
-#include "nodes/node_handshake.h"
+#include "launch/node_handshake.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

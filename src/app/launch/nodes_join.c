@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "nodes/nodes_private.h"
+#include "launch/nodes_private.h"
 
 static const double CLOCK_SECONDS = 30; /* minimum difference of clocks that is reported */
 

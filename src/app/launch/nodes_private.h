@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 #include "cluster/rendezvous/wire.h"
-#include "nodes/node_handshake.h"
-#include "nodes/nodes.h"
+#include "launch/node_handshake.h"
+#include "launch/nodes.h"
 
 enum { LVN_NODE_STRANGERS = 64 }; /* maximum number of connections that have not joined */
 

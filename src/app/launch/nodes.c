@@ -1,6 +1,6 @@
 /* nodes.c - see nodes.h: connections, the thread that serves them, and the functions that launch_nodes.c calls.
  * nodes_join.c handles the messages of other nodes. */
-#include "nodes/nodes.h"
+#include "launch/nodes.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "cluster/rendezvous/endpoints.h"
-#include "nodes/nodes_private.h"
+#include "launch/nodes_private.h"
 
 static const double JOIN_SECONDS = 10; /* for a connection to join */
 static const double TICK_SECONDS = 0.2;
