@@ -214,7 +214,7 @@ static struct lvn_operand copy_shard(struct gather_plan *plan, struct gather *ga
 }
 
 /* Copy this rank's shard, and start to gather the other shards. */
-static void start(struct gather_plan *plan, struct gather *gather)
+static void start_gather(struct gather_plan *plan, struct gather *gather)
 {
     struct dp_pass *pass = plan->pass;
     struct lvn_program *p = pass->p;
@@ -242,7 +242,7 @@ static void start_due(struct gather_plan *plan)
                    early = gather->first >= plan->last_block_backward && plan->instruction < plan->last_block_backward;
         /* Gathers of backward start only with the last block's backward. */
         if (!needed && (early || plan->started > plan->last_needed + plan->lookahead)) return;
-        start(plan, gather);
+        start_gather(plan, gather);
     }
 }
 

@@ -68,8 +68,8 @@ static bool carries(void *context, const struct lvn_device *device)
     return runner->ranks->device_comm && lvn_comm_device(runner->ranks->device_comm) == device;
 }
 
-static void start(void *context, const struct lvn_instr *i, const struct lvn_call *call,
-                  const struct lvn_device *device)
+static void run_start(void *context, const struct lvn_instr *i, const struct lvn_call *call,
+                      const struct lvn_device *device)
 {
     struct lvn_collective_runner *runner = context;
     struct lvn_collective_work *w = &runner->work[i->handle];
@@ -83,7 +83,7 @@ static void start(void *context, const struct lvn_instr *i, const struct lvn_cal
     if (i->when == LVN_EVERY_MICRO_BATCH && !runner->overlapped && !device) (void)end(runner, w);
 }
 
-static bool wait(void *context, const struct lvn_instr *i)
+static bool run_wait(void *context, const struct lvn_instr *i)
 {
     struct lvn_collective_runner *runner = context;
     const int n = runner->program->n_handles;
@@ -119,7 +119,8 @@ void lvn_collective_runner_init(struct lvn_collective_runner *runner, struct lvn
                                 const struct lvn_sharding *sharding)
 {
     *runner = (struct lvn_collective_runner){.ranks = ranks, .sharding = *sharding};
-    runner->calls = (struct lvn_collectives){.context = runner, .carries = carries, .start = start, .wait = wait};
+    runner->calls =
+        (struct lvn_collectives){.context = runner, .carries = carries, .start = run_start, .wait = run_wait};
 }
 
 /* out[owners + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the
