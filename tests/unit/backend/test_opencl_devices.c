@@ -85,7 +85,7 @@ static void a_gpu_allocates_large_buffers(void **state)
     lvn_opencl_find(&d, 0);
     d.base.backend = backend;
     assert_int_equal(backend->alloc(&m, &d.base, 5ll << 30), LVN_MEMORY);
-    assert_non_null(strstr(levin_error_text(), "allocates at most 4.0 GiB per buffer, and 5.0 GiB are needed"));
+    assert_non_null(strstr(levin_error_text(), "allocates at most 4.0 GiB per buffer, and 5.0 GiB is needed"));
     lvn_error_clear();
 }
 

@@ -134,7 +134,7 @@ static enum lvn_status alloc_zeroed(lvn_cuda_address *at, struct lvn_cuda_device
     int result = lvn_cuda.memory_alloc(at, (size_t)bytes, d->work);
     if (result == LVN_CUDA_OUT_OF_MEMORY) *at = 0;
     LVN_CHECK(result != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
-              "device %d (%s) has %s of %s free, but %s are needed; choose a smaller trainer.micro_batch_size, "
+              "device %d (%s) has %s of %s free, but %s is needed; choose a smaller trainer.micro_batch_size, "
               "model.block_size or model, or end other programs on it (nvidia-smi)",
               d->facts.number, d->facts.name, lvn_bytes_text((int64_t)available, have),
               lvn_bytes_text((int64_t)total, all), lvn_bytes_text(bytes, want));

@@ -160,7 +160,7 @@ static void *new_buffer(struct lvn_opencl_device *d, int64_t bytes)
     if (bytes > d->largest && !d->can_pass_limit) {
         (void)lvn_fail(
             LVN_MEMORY,
-            "%s allocates at most %s per buffer, and %s are needed; choose a smaller trainer.micro_batch_size or "
+            "%s allocates at most %s per buffer, and %s is needed; choose a smaller trainer.micro_batch_size or "
             "model",
             d->name, lvn_bytes_text(d->largest, a), lvn_bytes_text(bytes, b));
         return NULL;
