@@ -4,6 +4,10 @@ diff -u "$LEVIN_SOURCE/docs/options.md" options.md || {
     echo "docs/options.md is not what the tables say: make docs"
     exit 1
 }
+if grep -n "(null)" options.md "$LEVIN_SOURCE/include/levin.h" "$LEVIN_SOURCE"/python/levin/_abi.py; then
+    echo "a row of a table has no help"
+    exit 1
+fi
 "$LEVIN_SOURCE/tools/make_levin_h" --check
 "$LEVIN_SOURCE/tools/make_levin_abi" --check
 "$LEVIN" help --completion bash >complete.bash

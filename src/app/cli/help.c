@@ -105,10 +105,12 @@ static void key_section(struct lvn_text *t, const struct lvn_option *o)
     facts(t, o);
     if (o->for_kind) lvn_text_printf(t, "; only with %s.kind %s", o->part, o->for_kind);
     lvn_text_add(t, ".\n");
+    bool was_choice = false; /* a list is a block of its own in Markdown */
     for (const char *line = o->more; line && *line;) {
         const size_t n = strcspn(line, "\n"), word = strcspn(line, ": ");
         const bool choice = word < n && line[word] == ':';
-        if (line == o->more) lvn_text_add(t, "\n");
+        if (line == o->more || was_choice != choice) lvn_text_add(t, "\n");
+        was_choice = choice;
         if (choice) {
             lvn_text_printf(t, "- `%.*s`%.*s\n", (int)word, line, (int)(n - word), line + word);
         } else {
@@ -140,9 +142,9 @@ static void markdown(struct lvn_text *t)
                  "# Options\n\nThis page is written by `levin help --options-markdown` from the tables "
                  "`src/run/options/options.def` and `src/app/cli/commands.def`; edit those.\n\nA key can be set in a "
                  "recipe (`optimizer: {lr: 1e-3}`), in the environment (`LEVIN_OPTIMIZER_LR=1e-3`) and on the "
-                 "command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line wins over the "
-                 "environment, the environment over the recipe. A\n`kind` that wins drops the recipe's "
-                 "keys of other kinds. `--show-settings` prints each value and where it "
+                 "command line\n(`--optimizer.lr=1e-3` or `--optimizer.lr 1e-3`). The command line overrides the "
+                 "environment, the environment the recipe. If `kind`\nis overridden, keys of the recipe that belong to "
+                 "other kinds are ignored. `--show-settings` prints each value and where it "
                  "came from. `off`, `none` and `0` are the same where 0 is allowed.\n\n## The run\n");
     const char *part = "";
     for (int i = 0; i < lvn_option_count(); i++) {

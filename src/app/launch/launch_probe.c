@@ -133,7 +133,7 @@ static const char *probe_script(const struct lvn_launch *l, const char *place)
     const char *check = path ? lvn_arena_printf(l->arena, "test -x %s || exit %d; ", daemon, NO_DAEMON) : "";
     if (!self || !daemon || !check) return NULL;
     return lvn_arena_printf(l->arena,
-                            "test -x %s || exit %d; %s%s ranks --call='%s'; case $? in 0) ;; "
+                            "test -x %s || exit %d; %s%s ranks --check-connection='%s'; case $? in 0) ;; "
                             "%d) exit %d ;; *) exit %d ;; esac",
                             self, NO_PROGRAM, check, self, place, LVN_EXIT_FAULT, NO_CONNECTION, NO_START);
 }

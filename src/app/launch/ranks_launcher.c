@@ -379,7 +379,7 @@ static enum lvn_status start_part(struct ranks *ranks, struct lvn_ranks_request 
     return ranks->child ? start_here(ranks, request) : LVN_MEMORY;
 }
 
-/* --call: fails if this host cannot connect to `address`. */
+/* --check-connection: fails if this host cannot connect to `address`. */
 static enum lvn_status check_connection(const char *address)
 {
     const double seconds = 3;
@@ -394,7 +394,7 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
     struct lvn_arena *arena = &c->settings.arena;
     struct ranks ranks = {.arena = arena};
     struct lvn_ranks_request request = {.command = {.arena = arena}, .variables = {.arena = arena}};
-    const char *hosts = c->flag[LVN_FLAG_ranks_hosts].t, *address = c->flag[LVN_FLAG_ranks_call].t;
+    const char *hosts = c->flag[LVN_FLAG_ranks_hosts].t, *address = c->flag[LVN_FLAG_ranks_check_connection].t;
     const bool part = lvn_cli_on(c, LVN_FLAG_ranks_part);
     char self[4096];
     if (*address) return check_connection(address);

@@ -381,8 +381,8 @@ static const struct lvn_key nanochat_keys[] = {
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = -1},
     {N(n_layer), .json = "n_layer", .required = true, LVN_KEY_N_LAYER, .default_value = 4},
     {N(n_layer), .recipe = "depth", .default_value = 4, .min = 1, .max = 10000,
-     .help = "another name of n_layer: the one dial of nanochat, from which follow n_embd and n_head, and where they "
-             "are not given block_size, batch, steps, optimizer and schedule"},
+     .help = "number of layers, from which n_embd, n_head and, unless given, context length, batch, steps, optimizer "
+             "and schedule are derived, as in nanochat"},
     {N(n_head), .json = "n_head", .required = true, LVN_KEY_N_HEAD, .default_value = 2, .of_layers = heads_by_depth},
     {N(n_kv_head), .json = "n_kv_head", LVN_KEY_N_KV_HEAD},
     {N(n_embd), .json = "n_embd", .required = true, LVN_KEY_N_EMBD, .default_value = 256, .of_layers = width_by_depth},

@@ -92,24 +92,23 @@ bool lvn_optimizer_only_on_cpus(const struct lvn_optimizer_options *o)
 
 static const struct lvn_optimizer_kind optimizers[] = {
     {.name = "adamw",
-     .help = "weight decay apart from the gradient",
+     .help = "decoupled weight decay",
      .op = LVN_OP_adamw,
      .set_betas = adamw_betas,
      .constants = adamw},
     {.name = "adam",
-     .help = "weight decay added to the gradient",
+     .help = "weight decay as an L2 term of the gradient",
      .op = LVN_OP_adamw,
      .set_betas = adamw_betas,
      .constants = adam},
     {.name = "sgd", .help = "with momentum", .op = LVN_OP_sgd, .set_betas = sgd_betas},
     {.name = "lion",
-     .help =
-         "steps of equal size, by the sign of a running mean; needs about a third of adamw's lr and three times its "
-         "weight_decay",
+     .help = "the sign of the momentum; needs about a third of adamw's lr and three times its "
+             "weight_decay",
      .op = LVN_OP_lion,
      .set_betas = lion_betas},
     {.name = "muon",
-     .help = "orthogonal steps for the matrices of a model's layers, adamw for all else",
+     .help = "orthogonal steps for the matrices of a model's layers, adamw for all other parameters",
      .op = LVN_OP_adamw,
      .elements = "adamw",
      .set_betas = adamw_betas,

@@ -112,10 +112,14 @@ static enum lvn_status check_wsd(const struct lvn_schedule_options *o, const str
 }
 
 static const struct lvn_schedule_kind schedules[] = {
-    {.name = "constant", .help = "not at all", .lr = constant},
-    {.name = "linear", .falls = true, .lr = linear},
-    {.name = "cosine", .falls = true, .lr = cosine},
-    {.name = "exponential", .falls = true, .lr = exponential, .check = check_exponential},
+    {.name = "constant", .help = "it does not fall", .lr = constant},
+    {.name = "linear", .help = "along a straight line", .falls = true, .lr = linear},
+    {.name = "cosine", .help = "along half a cosine", .falls = true, .lr = cosine},
+    {.name = "exponential",
+     .help = "by the same factor in each step",
+     .falls = true,
+     .lr = exponential,
+     .check = check_exponential},
     {.name = "wsd",
      .help = "warm-up, stable, decay: only in the last wsd_decay_steps",
      .falls = true,

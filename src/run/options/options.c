@@ -207,7 +207,7 @@ static void gather_tables(void)
     words_task_kind[0] = "auto";
     for (const struct lvn_task *t = lvn_tasks(); t->name; t++)
         add_kind(words_task_kind, task_kinds, sizeof task_kinds, t->name, t->help);
-    add_meaning(task_kinds, sizeof task_kinds, "auto", "a table with a decoder, for example, is classify");
+    add_meaning(task_kinds, sizeof task_kinds, "auto", "for example classify for a decoder with a table");
     words_trainer_transport[n++] = "auto";
     for (int i = 0; (transport = lvn_comm_kind_at(i)); i++) {
         if (!lvn_comm_kind_connects(transport)) continue;

@@ -13,10 +13,15 @@
 #include <cmocka.h>
 
 #include "base/text.h"
+#include "comm/comm_kind.h"
+#include "data/dataset.h"
 #include "faults.h"
 #include "models/model.h"
+#include "optimizers/optimizer.h"
 #include "options/device_list.h"
+#include "schedules/schedule.h"
 #include "settings/settings.h"
+#include "tasks/task.h"
 
 /* Settings from a recipe and a row of "key=value" of the command line; finished. */
 static enum lvn_status make(struct levin_settings *s, const char *recipe, const char *const *keys)
@@ -766,6 +771,39 @@ static void suggestions(void **state)
     }
 }
 
+static void has_help(const char *table, const char *name, const char *help)
+{
+    if (!help || strlen(help) < 5 || strstr(help, "(null)"))
+        fail_msg("%s, row %s: the help is '%s'", table, name, help ? help : "missing");
+}
+
+/* Help, completion and docs/options.md are made from these tables. */
+static void every_row_has_help(void **state)
+{
+    (void)state;
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        has_help("options", o->key, o->help);
+        if (o->more) has_help("options, more", o->key, o->more);
+    }
+    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
+        has_help("models", (*m)->name, (*m)->help);
+        for (const struct lvn_key *k = (*m)->keys; k->kind; k++)
+            if (k->recipe) has_help("keys of models", k->recipe, k->help);
+    }
+    for (const struct lvn_optimizer_kind *k = lvn_optimizers(); k->name; k++) has_help("optimizers", k->name, k->help);
+    for (const struct lvn_schedule_kind *k = lvn_schedules(); k->name; k++) has_help("schedules", k->name, k->help);
+    for (const struct lvn_task *t = lvn_tasks(); t->name; t++) has_help("tasks", t->name, t->help);
+    const struct lvn_comm_kind *kind;
+    for (int i = 0; (kind = lvn_comm_kind_at(i)); i++) has_help("libraries", kind->name, kind->description);
+#define LVN_DATASET(id)                                                                                                \
+    {                                                                                                                  \
+        extern const struct lvn_dataset_kind lvn_dataset_##id;                                                         \
+        has_help("data kinds", lvn_dataset_##id.name, lvn_dataset_##id.help);                                          \
+    }
+#include "data/datasets_each.h"
+}
+
 /* Every default must be a value of its own option, and every row have a sentence. */
 static void table_is_sound(void **state)
 {
@@ -821,6 +859,7 @@ int main(void)
         cmocka_unit_test(other_parts_are_left_alone),
         cmocka_unit_test(suggestions),
         cmocka_unit_test(table_is_sound),
+        cmocka_unit_test(every_row_has_help),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
