@@ -91,7 +91,7 @@ static enum lvn_status settings(struct levin_settings *s, int argc, char **argv)
     struct lvn_identity who;
     LVN_TRY(lvn_identity_find(&who));
     LVN_TRY(lvn_settings_init(s));
-    s->ranks = who.size;
+    s->values.ranks = who.size;
     for (int i = 2; i < argc; i++) {
         char key[128], *equal = strchr(argv[i], '=');
         LVN_CHECK(equal, ARG, "%s is no key=value", argv[i]);

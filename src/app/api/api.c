@@ -59,7 +59,7 @@ void levin_on_interrupt(int (*on_interrupt)(void *context), void *context)
 enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s, unsigned parts)
 {
     struct lvn_identity identity;
-    if (lvn_identity_find(&identity) == LVN_OK) s->ranks = identity.size;
+    if (lvn_identity_find(&identity) == LVN_OK) s->values.ranks = identity.size;
     return lvn_ranks_open(ranks, &s->values, NULL, lvn_settings_finish(s, parts));
 }
 

@@ -72,7 +72,7 @@ int levin_train_model(struct levin_settings *s, const struct levin_own_model *m,
     locale_t before = lvn_api_begin();
     struct lvn_api_model own;
     struct lvn_api_handle run;
-    enum lvn_status status = lvn_api_add(&run, "run", *s->run_dir ? s->run_dir : s->name);
+    enum lvn_status status = lvn_api_add(&run, "run", *s->values.run_dir ? s->values.run_dir : s->values.name);
     if (status != LVN_OK) return lvn_api_return(before, status);
     struct listener steps = {on_step, context};
     struct lvn_listener listener = {.handle = handle, .context = &steps};

@@ -65,7 +65,7 @@ static struct levin_run_event convert(const struct lvn_callback_context *context
         .memory_bytes = e->memory_bytes,
         .peak_bytes = e->peak_bytes,
         .name = e->name,
-        .run_dir = context->settings->trainer.fast_dev_run ? NULL : e->run_dir,
+        .run_dir = context->settings->values.trainer.fast_dev_run ? NULL : e->run_dir,
         .unit = e->unit,
         .isa = e->isa,
         .parameters = e->parameters,
@@ -243,7 +243,7 @@ int levin_run_open_with(struct levin_run **out, struct levin_settings *s, const 
     if (status != LVN_OK) return lvn_api_return(before, status);
     struct levin_run *r = lvn_calloc(1, sizeof *r);
     if (!r) return lvn_api_return(before, LVN_MEMORY);
-    status = lvn_api_add(&r->handle, kind, *s->run_dir ? s->run_dir : s->name);
+    status = lvn_api_add(&r->handle, kind, *s->values.run_dir ? s->values.run_dir : s->values.name);
     if (status != LVN_OK) {
         free(r);
         return lvn_api_return(before, status);
@@ -435,7 +435,7 @@ int levin_run_save(struct levin_run *r)
     if (status == LVN_OK && !saved)
         return leave(r, before,
                      lvn_fail(LVN_IO, "step %lld could not be saved in '%s'; earlier checkpoints are intact",
-                              (long long)r->trainer.running.step, r->trainer.settings->run_dir));
+                              (long long)r->trainer.running.step, r->trainer.settings->values.run_dir));
     return finish_call(r, before, status);
 }
 

@@ -45,7 +45,7 @@ int levin_settings_check(struct levin_settings *s)
     locale_t before = lvn_api_begin();
     enum lvn_status status = lvn_identity_find(&identity);
     if (status == LVN_OK) {
-        s->ranks = identity.size;
+        s->values.ranks = identity.size;
         status = lvn_settings_finish(s, LVN_USES_ALL);
     }
     return lvn_api_return(before, status);

@@ -415,7 +415,7 @@ enum lvn_status lvn_cli_settings(struct lvn_cli *c, const char *recipe, unsigned
         status = lvn_collect_error(
             &wrong, lvn_settings_set(&c->settings, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
     LVN_TRY(lvn_collected_errors(&wrong, status));
-    const char *init = c->settings.model.init;
+    const char *init = c->settings.values.model.init;
     if (c->from_data && (!*init || !lvn_model_has_characters(&c->settings.arena, init)))
         LVN_TRY(lvn_settings_fit_text(&c->settings));
     return lvn_settings_finish(&c->settings, parts);

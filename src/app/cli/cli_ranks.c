@@ -44,7 +44,7 @@ enum lvn_status lvn_cli_join_ranks(struct lvn_cli *c, enum lvn_status status)
 void lvn_cli_count_ranks(struct lvn_cli *c)
 {
     struct lvn_identity identity;
-    if (lvn_identity_find(&identity) == LVN_OK) c->settings.ranks = identity.size;
+    if (lvn_identity_find(&identity) == LVN_OK) c->settings.values.ranks = identity.size;
 }
 
 enum lvn_status lvn_cli_join(struct lvn_cli *c, const char *recipe, unsigned parts)

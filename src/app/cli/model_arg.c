@@ -69,9 +69,9 @@ static enum lvn_status recipe_settings(struct lvn_cli *c, const char *recipe, un
     LVN_LOCAL_ARENA(a);
     const char *dir;
     LVN_TRY(lvn_cli_settings(c, recipe, parts));
-    LVN_CHECK(*c->settings.model.init, ARG,
+    LVN_CHECK(*c->settings.values.model.init, ARG,
               "the recipe '%s' does not say which model: give it model.init, or name a run instead", recipe);
-    return lvn_model_find_files(&a, c->settings.model.init, "best", &dir);
+    return lvn_model_find_files(&a, c->settings.values.model.init, "best", &dir);
 }
 
 /* The strategy of a run or a recipe is that of its training. Where a model is only read, another one may be given: auto
@@ -81,10 +81,11 @@ static enum lvn_status set_strategy(struct lvn_cli *c)
     struct levin_settings *s = &c->settings;
     char word[LVN_VALUE_TEXT];
     if (s->origin[LVN_OPT_trainer_strategy].source <= LVN_SOURCE_RECIPE)
-        s->trainer.strategy = LVN_TRAINER_STRATEGY_AUTO;
-    if (s->origin[LVN_OPT_trainer_fsdp_size].source <= LVN_SOURCE_RECIPE) s->trainer.fsdp_size = 0;
-    if (s->origin[LVN_OPT_trainer_fsdp_reshard].source <= LVN_SOURCE_RECIPE) s->trainer.fsdp_reshard = true;
-    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO1 && s->trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2,
+        s->values.trainer.strategy = LVN_TRAINER_STRATEGY_AUTO;
+    if (s->origin[LVN_OPT_trainer_fsdp_size].source <= LVN_SOURCE_RECIPE) s->values.trainer.fsdp_size = 0;
+    if (s->origin[LVN_OPT_trainer_fsdp_reshard].source <= LVN_SOURCE_RECIPE) s->values.trainer.fsdp_reshard = true;
+    LVN_CHECK(s->values.trainer.strategy != LVN_TRAINER_STRATEGY_ZERO1 &&
+                  s->values.trainer.strategy != LVN_TRAINER_STRATEGY_ZERO2,
               ARG,
               "trainer.strategy %s shards gradients or the optimizer's state, but `levin %s` only reads a "
               "model: use fsdp, which shards the parameters, ddp, which does not, or auto",

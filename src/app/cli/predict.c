@@ -60,7 +60,7 @@ static enum lvn_status copy(struct texts *x, const char *p, int64_t n, const cha
 static enum lvn_status add_row(struct texts *x, const struct levin_settings *s, int64_t line, const char *text,
                                const char *pair, const char *bad)
 {
-    LVN_CHECK(!bad || s->data.skip_bad_rows, FORMAT,
+    LVN_CHECK(!bad || s->values.data.skip_bad_rows, FORMAT,
               "%s; correct it, or give such rows no prediction with data.skip_bad_rows=true", bad);
     if (!lvn_list_reserve(&x->row, &x->row_capacity, x->n_rows + 1, sizeof *x->row)) return LVN_MEMORY;
     x->row[x->n_rows++] = (struct row){.line = line, .text = bad ? -1 : x->n, .bad = bad};
@@ -70,11 +70,11 @@ static enum lvn_status add_row(struct texts *x, const struct levin_settings *s, 
 static enum lvn_status read_table(struct texts *x, const struct levin_settings *s, struct lvn_table *t)
 {
     struct lvn_table_row row;
-    const char *common = "document|text|sentence", *column = s->data.text_column;
-    bool pair = *s->data.pair_column && t->format != LVN_TABLE_LINES;
+    const char *common = "document|text|sentence", *column = s->values.data.text_column;
+    bool pair = *s->values.data.pair_column && t->format != LVN_TABLE_LINES;
     t->keep_empty = true;
     LVN_TRY(lvn_table_column(t, *column && t->format != LVN_TABLE_LINES ? column : common, true));
-    LVN_TRY(lvn_table_column(t, pair ? s->data.pair_column : "", pair));
+    LVN_TRY(lvn_table_column(t, pair ? s->values.data.pair_column : "", pair));
     for (bool more = true;;) {
         const char *bad = NULL, *text = NULL, *second = NULL;
         LVN_TRY(lvn_table_next(t, &row, &more));
@@ -210,12 +210,12 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
     LVN_CHECK(x->n || !x->n_rows, FORMAT, "'%s' has no row that can be used; the first one: %s",
               *input ? input : "--text", x->row[0].bad);
     LVN_CHECK(x->n, FORMAT, "'%s' holds no text", input);
-    if (*c->settings.data.pair_column && !x->pair[0] && !c->ranks->rank)
+    if (*c->settings.values.data.pair_column && !x->pair[0] && !c->ranks->rank)
         lvn_log(
             LVN_LOG_WARN,
             "the model learned from pairs (data.pair_column is '%s'), and these are single texts: give a table with "
             "both columns",
-            c->settings.data.pair_column);
+            c->settings.values.data.pair_column);
     struct lvn_prediction prediction = {0};
     const struct lvn_new_texts texts = {.text = x->text, .pair = x->pair, .n = x->n};
     struct lvn_model_setup setup = {0};

@@ -15,7 +15,7 @@
 /* --out, or the text's path without its ending. */
 static const char *output_folder(struct lvn_cli *c)
 {
-    const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->settings.data.path;
+    const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->settings.values.data.path;
     if (*given) return given;
     int64_t n = lvn_file_stem(path);
     return lvn_arena_printf(&c->settings.arena, "%.*s%s", (int)n, path, path[n] ? "" : "-tokens");
@@ -25,7 +25,7 @@ static const char *output_folder(struct lvn_cli *c)
  * *description names in messages; *kind NULL: one text. */
 static enum lvn_status detect_kind(const struct levin_settings *s, const char **kind, const char **description)
 {
-    const char *path = s->data.path;
+    const char *path = s->values.data.path;
     enum lvn_store_kind there = LVN_STORE_NOTHING;
     int64_t bytes;
     *kind = NULL;
@@ -75,11 +75,11 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
         "--separator, --allow-special and --encoding need a tokenizer: without --tokenizer each character is a token");
     if (!kind && separator) kind = "text", description = "a text of several documents";
     if (kind) {
-        LVN_TRY_WHILE(lvn_cli_prepare_files(c, kind, s->data.path, out), "preparing '%s', which is %s", s->data.path,
-                      description);
+        LVN_TRY_WHILE(lvn_cli_prepare_files(c, kind, s->values.data.path, out), "preparing '%s', which is %s",
+                      s->values.data.path, description);
         return LVN_OK;
     }
-    if (tokenizer) return lvn_cli_prepare_one(c, s->data.path, out);
+    if (tokenizer) return lvn_cli_prepare_one(c, s->values.data.path, out);
     LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));
     LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_cli_prepare_shard_tokens(c, 2, &shard_tokens));

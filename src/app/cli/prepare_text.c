@@ -140,15 +140,15 @@ static enum lvn_status end_token(struct lvn_cli *c, const struct lvn_tokenizer *
 
 static int thread_count(const struct lvn_cli *c)
 {
-    return c->settings.trainer.threads > 0 ? (int)c->settings.trainer.threads : lvn_threads_default();
+    return c->settings.values.trainer.threads > 0 ? (int)c->settings.values.trainer.threads : lvn_threads_default();
 }
 
 /* Download the published archive into the output folder. */
 static enum lvn_status fetch(struct lvn_cli *c, const char *out, const char **path)
 {
     const struct levin_settings *s = &c->settings;
-    const char *url = *s->data.url ? s->data.url : openwebtext_url;
-    const char *sum = *s->data.sha256 ? s->data.sha256 : *s->data.url ? NULL : openwebtext_sha256;
+    const char *url = *s->values.data.url ? s->values.data.url : openwebtext_url;
+    const char *sum = *s->values.data.sha256 ? s->values.data.sha256 : *s->values.data.url ? NULL : openwebtext_sha256;
     /* If `out` is sent to a store, into the folder above: the archive must not be sent. */
     const char *folder =
         lvn_store_is_url(c->flag[LVN_FLAG_prepare_out].t) ? lvn_path_dir(&c->settings.arena, out) : out;
@@ -250,7 +250,7 @@ enum lvn_status lvn_cli_prepare_check_overwrite(const struct lvn_cli *c, const c
 
 int64_t lvn_cli_prepare_window(const struct lvn_cli *c)
 {
-    const struct lvn_model *model = lvn_model_find(c->settings.model.kind);
+    const struct lvn_model *model = lvn_model_find(c->settings.values.model.kind);
     return model ? lvn_settings_role(&c->settings, model, LVN_ROLE_POSITIONS) : 0;
 }
 

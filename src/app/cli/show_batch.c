@@ -152,7 +152,8 @@ static void print_batch(struct shown *s, int64_t rows)
     s->dim = s->dim_id = color ? "\x1b[2m" : "[-";
     s->plain = s->plain_id = color ? "\x1b[0m" : "-]";
     if (!color) s->dim_id = "(", s->plain_id = ")";
-    printf("the first %" PRId64 " of %" PRId64 " rows of the first batch%s\n", rows, s->c->settings.trainer.batch_size,
+    printf("the first %" PRId64 " of %" PRId64 " rows of the first batch%s\n", rows,
+           s->c->settings.values.trainer.batch_size,
            s->labels < 0 ? ""
            : color       ? "; dimmed tokens have no label"
                          : "; [-text-] and (ids) have no label");

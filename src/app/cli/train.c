@@ -97,7 +97,7 @@ static void collect_summary(void *context, const struct lvn_event *e)
 /* Printed after `levin train DATA`, whose user may not know what to do with a run. */
 static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r)
 {
-    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.data.kind);
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.values.data.kind);
     const char *command = kind ? kind->try_command : NULL, *flags = command ? kind->try_flags : NULL;
     lvn_cli_print(c, "next:\n");
     if (command) lvn_cli_print(c, "    levin %s %s%s\n", command, r->run_dir, flags ? flags : "");
@@ -143,8 +143,8 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     lvn_cli_print(c, "%s: step %lld, loss %s%s, peak memory %s%s\n", *r->run_dir ? r->run_dir : "fast_dev_run",
                   (long long)r->step, loss, validation, lvn_bytes_text(m->peak_bytes, text),
                   c->ranks->size > 1 ? " a rank (mean)" : "");
-    if (c->settings.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
-    if (c->settings.logger.report && *r->run_dir) lvn_cli_print(c, "report: %s/report.html\n", r->run_dir);
+    if (c->settings.values.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
+    if (c->settings.values.logger.report && *r->run_dir) lvn_cli_print(c, "report: %s/report.html\n", r->run_dir);
     if (c->from_data && *r->run_dir) print_next_commands(c, r);
 }
 
@@ -161,16 +161,17 @@ static void log_derived(const struct lvn_cli *c)
 {
     const struct levin_settings *s = &c->settings;
     bool derived = s->origin[LVN_OPT_data_kind].source == LVN_SOURCE_DERIVED;
-    const struct lvn_dataset_kind *kind = derived ? lvn_dataset_kind_find(s->data.kind) : NULL;
-    if (!kind || (*s->model.init && kind->tokenized_kind)) return; /* setup.c reports which of its tokens */
-    bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->model.init;
-    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s", *s->data.mix ? "data.mix" : s->data.path, kind->name,
-            kind->help, model ? "; for model.kind=" : "", model ? s->model.kind : "");
+    const struct lvn_dataset_kind *kind = derived ? lvn_dataset_kind_find(s->values.data.kind) : NULL;
+    if (!kind || (*s->values.model.init && kind->tokenized_kind)) return; /* setup.c reports which of its tokens */
+    bool model = s->origin[LVN_OPT_model_kind].source <= LVN_SOURCE_DERIVED && !*s->values.model.init;
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s",
+            *s->values.data.mix ? "data.mix" : s->values.data.path, kind->name, kind->help,
+            model ? "; for model.kind=" : "", model ? s->values.model.kind : "");
     if (s->origin[LVN_OPT_trainer_max_steps].source == LVN_SOURCE_SUGGESTED && c->from_data)
         lvn_log(LVN_LOG_INFO,
                 "%lld steps, a rate that falls to %g and the sizes of the model follow from the size of the text, "
                 "where they are not given; --show-settings lists them",
-                (long long)s->trainer.max_steps, s->schedule.min_lr);
+                (long long)s->values.trainer.max_steps, s->values.schedule.min_lr);
 }
 
 /* Log what follows from model.depth. */
@@ -209,13 +210,14 @@ static void warn_unused_sample(const struct levin_settings *s)
 static enum lvn_status detect_begun(struct lvn_cli *c, const char *launch, bool *begun)
 {
     struct lvn_ranks *r = c->ranks;
-    bool here = false, checks = !r->local_rank && !c->settings.trainer.fast_dev_run;
+    bool here = false, checks = !r->local_rank && !c->settings.values.trainer.fast_dev_run;
     double hosts;
     *begun = false;
     if (!launch || !getenv("LEVIN_RESTART")) return LVN_OK;
     *begun = getenv("LEVIN_RUN_BEGUN") != NULL;
     if (*begun) return LVN_OK;
-    LVN_TRY(lvn_ranks_agree(r, checks ? lvn_run_dir_begun(c->settings.run_dir, launch, !r->rank, &here) : LVN_OK));
+    LVN_TRY(
+        lvn_ranks_agree(r, checks ? lvn_run_dir_begun(c->settings.values.run_dir, launch, !r->rank, &here) : LVN_OK));
     hosts = here;
     LVN_TRY(lvn_ranks_sum(r, &hosts, 1));
     *begun = hosts > 0;
@@ -226,7 +228,8 @@ static enum lvn_status detect_begun(struct lvn_cli *c, const char *launch, bool 
 static enum lvn_status check_has_data(const struct lvn_cli *c)
 {
     const struct levin_settings *s = &c->settings;
-    const bool data = *s->data.path || *s->data.mix || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
+    const bool data =
+        *s->values.data.path || *s->values.data.mix || s->origin[LVN_OPT_data_kind].source > LVN_SOURCE_DERIVED;
     LVN_CHECK(c->n_operands || data || lvn_cli_on(c, LVN_FLAG_train_resume), ARG,
               "nothing to train: give a recipe (levin train recipes/demo.yaml), data (levin train "
               "my.txt, which is data.path) or a run to continue (levin train runs/mine --resume); `levin config` "
@@ -262,7 +265,8 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     LVN_TRY(detect_begun(c, launch, &begun));
     if (lvn_requeue_count() && !silent && !resume && !begun) lvn_log(LVN_LOG_INFO, "this job was requeued: continuing");
     resume |= begun || lvn_requeue_count();
-    lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet), c->settings.trainer.log_every_n_steps);
+    lvn_progress_init(&progress, stderr, lvn_cli_on(c, LVN_FLAG_any_quiet),
+                      c->settings.values.trainer.log_every_n_steps);
     struct lvn_listener listeners[] = {{collect_summary, &summary}, {lvn_progress_handle, &progress}};
     struct lvn_train_options options = {.ranks = c->ranks,
                                         .launch = launch,

@@ -29,11 +29,11 @@ static int64_t flag(const struct lvn_launch *l, enum lvn_flag_id id)
  * them or be refused. */
 static enum lvn_status check_min_ranks(const struct lvn_launch *l, const struct levin_settings *s)
 {
-    const char *key = s->trainer.num_nodes               ? "trainer.num_nodes"
-                      : lvn_devices_count(&s->values)    ? "trainer.devices"
-                      : s->trainer.batch_size_per_device ? "trainer.batch_size_per_device"
-                      : *s->trainer.shares               ? "trainer.shares"
-                                                         : NULL;
+    const char *key = s->values.trainer.num_nodes               ? "trainer.num_nodes"
+                      : lvn_devices_count(&s->values)           ? "trainer.devices"
+                      : s->values.trainer.batch_size_per_device ? "trainer.batch_size_per_device"
+                      : *s->values.trainer.shares               ? "trainer.shares"
+                                                                : NULL;
     LVN_CHECK(!key || !l->request.min_ranks, ARG,
               "--min-ranks continues with fewer ranks, but %s requires a fixed number of ranks: omit one of the two",
               key);
@@ -62,12 +62,12 @@ static enum lvn_status make_id(struct lvn_launch *l)
 static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *launched)
 {
     const struct levin_settings *s = &launched->settings;
-    if (l->place.on) launched->settings.ranks = l->place.nodes * l->place.ranks;
-    if (flag(l, LVN_FLAG_launch_n)) launched->settings.ranks = (int)flag(l, LVN_FLAG_launch_n);
+    if (l->place.on) launched->settings.values.ranks = l->place.nodes * l->place.ranks;
+    if (flag(l, LVN_FLAG_launch_n)) launched->settings.values.ranks = (int)flag(l, LVN_FLAG_launch_n);
     LVN_TRY(lvn_cli_settings(launched, launched->n_operands ? launched->operand[0] : NULL, LVN_USES_ALL));
     LVN_TRY(check_min_ranks(l, s));
-    if (s->trainer.threads > 0) l->resources.threads = (int)s->trainer.threads;
-    l->request.run = lvn_arena_strdup(l->arena, s->trainer.fast_dev_run ? "" : s->run_dir);
+    if (s->values.trainer.threads > 0) l->resources.threads = (int)s->values.trainer.threads;
+    l->request.run = lvn_arena_strdup(l->arena, s->values.trainer.fast_dev_run ? "" : s->values.run_dir);
     if (!l->request.run) return LVN_MEMORY;
     l->request.resume = lvn_cli_on(launched, LVN_FLAG_train_resume);
     LVN_TRY(make_id(l));
@@ -101,11 +101,11 @@ static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *lau
 {
     const struct levin_settings *s = &launched->settings;
     if (!l->request.training) LVN_TRY(lvn_cli_settings(launched, NULL, LVN_USES_SPLIT)); /* ranks check the rest */
-    l->request.rank_timeout = s->trainer.rank_timeout;
-    l->request.stall_timeout = s->trainer.stall_timeout;
-    l->request.start_timeout = s->trainer.start_timeout;
-    l->request.mpi_library = lvn_arena_strdup(l->arena, s->trainer.mpi_library);
-    const struct lvn_comm_kind *kind = lvn_comm_kind_find(s->trainer.transport); /* NULL: auto */
+    l->request.rank_timeout = s->values.trainer.rank_timeout;
+    l->request.stall_timeout = s->values.trainer.stall_timeout;
+    l->request.start_timeout = s->values.trainer.start_timeout;
+    l->request.mpi_library = lvn_arena_strdup(l->arena, s->values.trainer.mpi_library);
+    const struct lvn_comm_kind *kind = lvn_comm_kind_find(s->values.trainer.transport); /* NULL: auto */
     l->request.tcp = kind && kind->connection == LVN_CONNECTED_BY_SOCKETS;
     l->request.mpi = kind && kind->connection == LVN_CONNECTED_BY_LAUNCHER;
     if (!l->request.mpi_library) return LVN_MEMORY;
@@ -115,7 +115,7 @@ static enum lvn_status check_transport(struct lvn_launch *l, struct lvn_cli *lau
         !l->place.on || !l->request.mpi, ARG,
         "trainer.transport is %s, but if each node starts its own levin launch no MPI connects the ranks: leave it "
         "at auto",
-        s->trainer.transport);
+        s->values.trainer.transport);
     return l->place.on ? collect_keys(l, s) : LVN_OK;
 }
 

@@ -142,11 +142,11 @@ static enum lvn_status read_command(struct script *script)
     if (!status) status = lvn_cli_settings(&one, one.n_operands ? one.operand[0] : NULL, LVN_USES_ALL);
     if (!status) {
         const struct levin_settings *r = &one.settings;
-        script->recipe = lvn_arena_strdup(script->arena, one.n_operands ? one.operand[0] : r->name);
-        script->name = job_name(script->arena, r->name);
-        script->run_dir = lvn_arena_strdup(script->arena, r->run_dir);
+        script->recipe = lvn_arena_strdup(script->arena, one.n_operands ? one.operand[0] : r->values.name);
+        script->name = job_name(script->arena, r->values.name);
+        script->run_dir = lvn_arena_strdup(script->arena, r->values.run_dir);
         if (!script->nodes && lvn_settings_given(r, LVN_OPT_trainer_num_nodes))
-            script->nodes = (long)r->trainer.num_nodes;
+            script->nodes = (long)r->values.trainer.num_nodes;
         if (!script->per_node && !script->tasks && lvn_settings_given(r, LVN_OPT_trainer_devices))
             script->per_node = (long)lvn_devices_count(&r->values);
     }

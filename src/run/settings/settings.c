@@ -18,10 +18,6 @@
 
 extern char **environ;
 
-/* s->family is s->values.family: settings.h repeats the members of struct lvn_values in their order. */
-_Static_assert(offsetof(struct levin_settings, family) == offsetof(struct lvn_values, family),
-               "struct levin_settings repeats struct lvn_values");
-
 static void *field_of(const struct levin_settings *s, const struct lvn_option *o)
 {
     return (char *)(uintptr_t)&s->values + o->offset;
@@ -154,7 +150,7 @@ static enum lvn_status drop_download(struct levin_settings *s, enum lvn_source s
 {
     static const enum lvn_option_id ids[] = {LVN_OPT_data_url, LVN_OPT_data_sha256};
     for (int i = 0; i < 2; i++) {
-        if (s->origin[ids[i]].source >= source || !strcmp(s->data.path, path)) continue;
+        if (s->origin[ids[i]].source >= source || !strcmp(s->values.data.path, path)) continue;
         LVN_TRY(lvn_settings_default(s, ids[i]));
     }
     return LVN_OK;
@@ -191,10 +187,10 @@ enum lvn_status lvn_settings_check_utf8(const struct levin_settings *s)
 static void note_library(struct levin_settings *s)
 {
     static const enum lvn_option_id ids[] = {LVN_OPT_trainer_mpi_library, LVN_OPT_trainer_nccl_library};
-    s->foreign_library = 0;
+    s->values.foreign_library = 0;
     for (int i = 1; i >= 0; i--) { /* of both, the first is noted */
         const char *const *value = field_of(s, lvn_option_by_id(ids[i]));
-        if (s->origin[ids[i]].source == LVN_SOURCE_RUN && **value) s->foreign_library = ids[i];
+        if (s->origin[ids[i]].source == LVN_SOURCE_RUN && **value) s->values.foreign_library = ids[i];
     }
 }
 
@@ -317,7 +313,7 @@ enum lvn_status lvn_settings_name_by(struct levin_settings *s, const char *path,
     int bytes;
     for (char *at; (at = (char *)lvn_control_find(name)); memset(at, '_', (size_t)bytes))
         (void)lvn_utf8_decode(at, (int64_t)strlen(at), &bytes);
-    s->name = *name == '.' ? "" : name;
+    s->values.name = *name == '.' ? "" : name;
     s->origin[LVN_OPT_name] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = origin};
     return LVN_OK;
 }
@@ -367,7 +363,7 @@ enum lvn_status lvn_settings_environment(struct levin_settings *s)
 static bool is_written(const struct levin_settings *s, const struct lvn_option *o)
 {
     enum lvn_option_id id = o->id;
-    bool by_device = s->trainer.batch_size_per_device > 0, derived = s->origin[id].source == LVN_SOURCE_DERIVED;
+    bool by_device = s->values.trainer.batch_size_per_device > 0, derived = s->origin[id].source == LVN_SOURCE_DERIVED;
     bool no_limit = s->origin[LVN_OPT_trainer_max_epochs].source == LVN_SOURCE_DERIVED;
     if (s->origin[id].source == LVN_SOURCE_DEFAULT && !*o->default_text) return false;
     if (id == LVN_OPT_trainer_batch_size) return !derived || !by_device;
@@ -416,7 +412,7 @@ enum lvn_status lvn_settings_of_run(struct levin_settings *s, const char *path, 
         lvn_settings_release(s);
         return status;
     }
-    s->ranks = ranks;
+    s->values.ranks = ranks;
     if (lvn_settings_finish(s, LVN_USES_ALL) != LVN_OK) lvn_error_clear(); /* another version allowed these settings */
     return LVN_OK;
 }
@@ -432,7 +428,7 @@ static void add_differences(const struct levin_settings *then, const struct levi
         if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder can have several paths */
         /* These follow from where a run is, or from model.init, which older versions did not record. */
         const bool is_derived =
-            id == LVN_OPT_data_folder || id == LVN_OPT_name || (id == LVN_OPT_model_kind && *now->model.init);
+            id == LVN_OPT_data_folder || id == LVN_OPT_name || (id == LVN_OPT_model_kind && *now->values.model.init);
         if (is_derived && now->origin[id].source <= LVN_SOURCE_DERIVED) continue;
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
         const bool follows = id == LVN_OPT_schedule_decay_steps && now->origin[id].source == LVN_SOURCE_DERIVED;
@@ -445,7 +441,7 @@ enum lvn_status lvn_settings_differences(const char *path, const struct levin_se
 {
     struct levin_settings then;
     *explicit_only = true;
-    LVN_TRY(lvn_settings_of_run(&then, path, now->ranks));
+    LVN_TRY(lvn_settings_of_run(&then, path, now->values.ranks));
     add_differences(&then, now, out, explicit_only);
     lvn_settings_release(&then);
     return lvn_text_status(out);

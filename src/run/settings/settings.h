@@ -1,11 +1,11 @@
 /* settings.h - the settings of a run, and the source of each value.
  *
- * Commands and the C API fill one; everything from data to the loop reads it. struct levin_settings has the members
- * of struct lvn_values (options/values.h). Values come from defaults, a recipe (YAML), the environment
- * (LEVIN_OPTIMIZER_LR=1e-3), and the command line or a program; later sources override earlier ones.
- * lvn_settings_set() checks a value by its row; lvn_settings_finish() derives values from others and refuses
- * contradictions. After it the rest of levin sees const settings, the engine and inference only their values, and
- * nothing sees a key as text. */
+ * Commands and the C API fill one; everything from data to the loop reads it. Its values (options/values.h) come from
+ * defaults, a recipe (YAML), the environment (LEVIN_OPTIMIZER_LR=1e-3), and the command line or a program; later
+ * sources override earlier ones. lvn_settings_set() checks a value by its row; lvn_settings_finish() derives values
+ * from others and refuses contradictions. After it the rest of levin sees const settings, the engine and inference only
+ * their values, and nothing sees a key as text.
+ */
 #ifndef LVN_SETTINGS_H
 #define LVN_SETTINGS_H
 
@@ -50,18 +50,7 @@ enum lvn_uses {
 };
 
 struct levin_settings {
-    union {
-        struct lvn_values values;
-        struct { /* the same members: s->trainer is s->values.trainer */
-#define LVN_TOP(field, ...) const char *field;
-#define LVN_PART_END(name) struct lvn_values_##name name;
-#include "options/options_each.h"
-            struct lvn_found found; /* set by lvn_settings_finish() */
-            int64_t ranks;          /* set by the program before lvn_settings_finish() */
-            enum lvn_option_id foreign_library;
-            union lvn_option_value family[LVN_FAMILY_KEYS]; /* see settings/settings_model.h */
-        };
-    };
+    struct lvn_values values;
     struct lvn_origin origin[LVN_OPT_ALL]; /* [id] */
     struct lvn_arena arena;                /* of texts */
 };

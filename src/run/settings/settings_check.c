@@ -46,8 +46,8 @@ static enum lvn_status take_tokens(struct levin_settings *s, const struct lvn_lo
     for (int i = 0; i < there->n_tokens; i++) lvn_text_printf(&list, "%s%d", i ? ", " : "", there->tokens[i]);
     LVN_TRY(lvn_text_status(&list));
     derived(s, LVN_OPT_lora_trainable_tokens, "lora.init");
-    s->lora.trainable_tokens = lvn_arena_strdup(&s->arena, list.p);
-    return s->lora.trainable_tokens ? LVN_OK : LVN_MEMORY;
+    s->values.lora.trainable_tokens = lvn_arena_strdup(&s->arena, list.p);
+    return s->values.lora.trainable_tokens ? LVN_OK : LVN_MEMORY;
 }
 
 /* Take rank, alpha, use_rslora, dropout and targets from lora.init. Ranks that do not see the folder use the settings.
@@ -57,48 +57,49 @@ static enum lvn_status take_scale(struct levin_settings *s)
     static const enum lvn_option_id taken[] = {LVN_OPT_lora_rank, LVN_OPT_lora_alpha, LVN_OPT_lora_use_rslora,
                                                LVN_OPT_lora_dropout};
     struct lvn_lora there, wanted;
-    const char *config = lvn_path_join(&s->arena, s->lora.init, LVN_ADAPTERS_CONFIG);
+    const char *config = lvn_path_join(&s->arena, s->values.lora.init, LVN_ADAPTERS_CONFIG);
     if (!config) return LVN_MEMORY;
-    if (!*s->lora.init) return LVN_OK;
+    if (!*s->values.lora.init) return LVN_OK;
     if (!lvn_path_is_file(config)) {
-        LVN_CHECK(s->lora.rank, ARG,
+        LVN_CHECK(s->values.lora.rank, ARG,
                   "lora.init is '%s', and there is no %s in it: give a folder with adapters that PEFT or levin has "
                   "written, as RUN/checkpoints/best/adapter",
-                  s->lora.init, LVN_ADAPTERS_CONFIG);
+                  s->values.lora.init, LVN_ADAPTERS_CONFIG);
         return LVN_OK;
     }
-    LVN_TRY(lvn_adapter_files_scale(s->lora.init, &there));
-    wanted = (struct lvn_lora){.rank = is_open(s, LVN_OPT_lora_rank) ? there.rank : s->lora.rank,
-                               .alpha = is_open(s, LVN_OPT_lora_alpha) ? there.alpha : s->lora.alpha,
-                               .rslora = is_open(s, LVN_OPT_lora_use_rslora) ? there.rslora : s->lora.use_rslora};
-    LVN_TRY(lvn_adapter_check_scale(s->lora.init, &there, &wanted));
-    if (is_open(s, LVN_OPT_lora_dropout)) s->lora.dropout = there.dropout;
-    s->lora.rank = there.rank;
-    s->lora.alpha = there.alpha;
-    s->lora.use_rslora = there.rslora;
+    LVN_TRY(lvn_adapter_files_scale(s->values.lora.init, &there));
+    wanted =
+        (struct lvn_lora){.rank = is_open(s, LVN_OPT_lora_rank) ? there.rank : s->values.lora.rank,
+                          .alpha = is_open(s, LVN_OPT_lora_alpha) ? there.alpha : s->values.lora.alpha,
+                          .rslora = is_open(s, LVN_OPT_lora_use_rslora) ? there.rslora : s->values.lora.use_rslora};
+    LVN_TRY(lvn_adapter_check_scale(s->values.lora.init, &there, &wanted));
+    if (is_open(s, LVN_OPT_lora_dropout)) s->values.lora.dropout = there.dropout;
+    s->values.lora.rank = there.rank;
+    s->values.lora.alpha = there.alpha;
+    s->values.lora.use_rslora = there.rslora;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (is_open(s, taken[i])) derived(s, taken[i], "lora.init");
     LVN_TRY(take_tokens(s, &there));
     if (!is_open(s, LVN_OPT_lora_targets)) return LVN_OK;
     derived(s, LVN_OPT_lora_targets, "lora.init");
-    return lvn_adapter_files_targets(&s->arena, s->lora.init, &s->lora.targets);
+    return lvn_adapter_files_targets(&s->arena, s->values.lora.init, &s->values.lora.targets);
 }
 
 /* model.quantize stores weights that no step changes. */
 static enum lvn_status check_quantize(const struct levin_settings *s, bool trains)
 {
     char text[LVN_VALUE_TEXT];
-    if (s->model.quantize == LVN_MODEL_QUANTIZE_NONE) return LVN_OK;
+    if (s->values.model.quantize == LVN_MODEL_QUANTIZE_NONE) return LVN_OK;
     const char *word = lvn_settings_value(s, LVN_OPT_model_quantize, text);
-    LVN_CHECK(!trains || s->lora.rank, ARG,
+    LVN_CHECK(!trains || s->values.lora.rank, ARG,
               "model.quantize %s is for weights that are not trained, and without lora.rank all are; set lora.rank=16 "
               "to train adapters, or leave model.quantize out",
               word);
-    LVN_CHECK(!s->lora.merge_checkpoints, ARG,
+    LVN_CHECK(!s->values.lora.merge_checkpoints, ARG,
               "lora.merge_checkpoints=true would merge adapters into weights that model.quantize %s has rounded; leave "
               "it out, and use `levin export RUN DIR`, which merges them into those of the base model's files",
               word);
-    LVN_CHECK(s->trainer.strategy != LVN_TRAINER_STRATEGY_FSDP, ARG,
+    LVN_CHECK(s->values.trainer.strategy != LVN_TRAINER_STRATEGY_FSDP, ARG,
               "trainer.strategy fsdp shards parameters, and those of model.quantize %s are whole on each rank; set "
               "trainer.strategy to ddp, zero1, zero2 or auto",
               word);
@@ -109,18 +110,18 @@ static enum lvn_status finish_model(struct levin_settings *s, bool trains)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
     for (int i = 0; i < 4; i++) {
-        if (!strcasecmp(s->model.init, nothing[i])) s->model.init = "";
+        if (!strcasecmp(s->values.model.init, nothing[i])) s->values.model.init = "";
     }
     if (trains) LVN_TRY(take_scale(s));
-    LVN_CHECK(*s->model.init || !s->lora.rank, ARG,
+    LVN_CHECK(*s->values.model.init || !s->values.lora.rank, ARG,
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
               "lora.rank out",
-              s->lora.rank);
-    LVN_CHECK(*s->model.init || !*s->lora.base, ARG,
+              s->values.lora.rank);
+    LVN_CHECK(*s->values.model.init || !*s->values.lora.base, ARG,
               "lora.base ('%s') is the base model of loaded adapters, and model.init names none: leave it out",
-              s->lora.base);
+              s->values.lora.base);
     LVN_TRY(check_quantize(s, trains));
-    return *s->model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
+    return *s->values.model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
 }
 
 /* Sets the kind of the data at a path; NULL: nothing is there. */
@@ -128,7 +129,8 @@ static enum lvn_status guess_kind(const struct levin_settings *s, const char *pa
                                   const struct lvn_dataset_kind **kind)
 {
     LVN_TRY(lvn_dataset_guess(path, kind));
-    if (*kind && *s->data.tokenizer && (*kind)->tokenized_kind) *kind = lvn_dataset_kind_find((*kind)->tokenized_kind);
+    if (*kind && *s->values.data.tokenizer && (*kind)->tokenized_kind)
+        *kind = lvn_dataset_kind_find((*kind)->tokenized_kind);
     return LVN_OK;
 }
 
@@ -138,10 +140,10 @@ static enum lvn_status find_kind_of_mix(struct levin_settings *s)
     LVN_LOCAL_ARENA(a);
     struct lvn_mix *m;
     const struct lvn_dataset_kind *first = NULL, *kind;
-    LVN_TRY(lvn_mix_new(&m, s->data.mix));
+    LVN_TRY(lvn_mix_new(&m, s->values.data.mix));
     enum lvn_status status = LVN_OK;
     for (int k = 0; k < m->n && status == LVN_OK && is_open(s, LVN_OPT_data_kind); k++) {
-        const char *path = lvn_mix_path(&a, m, k, s->data.folder);
+        const char *path = lvn_mix_path(&a, m, k, s->values.data.folder);
         status = path ? guess_kind(s, path, &kind) : LVN_MEMORY;
         if (status != LVN_OK || !kind) continue;
         if (!first) first = kind;
@@ -153,7 +155,7 @@ static enum lvn_status find_kind_of_mix(struct levin_settings *s)
     }
     lvn_mix_free(m);
     if (status != LVN_OK || !first) return status;
-    s->data.kind = first->name;
+    s->values.data.kind = first->name;
     derived(s, LVN_OPT_data_kind, "data.mix");
     return LVN_OK;
 }
@@ -162,9 +164,9 @@ static enum lvn_status find_kind_of_mix(struct levin_settings *s)
 static enum lvn_status choose_path(struct levin_settings *s)
 {
     const enum lvn_option_id path = LVN_OPT_data_path, mix = LVN_OPT_data_mix;
-    if (!*s->data.mix || !*s->data.path) return LVN_OK;
+    if (!*s->values.data.mix || !*s->values.data.path) return LVN_OK;
     LVN_CHECK(s->origin[path].source != s->origin[mix].source, ARG,
-              "data.mix names the sources, and data.path is '%s': leave one of them out", s->data.path);
+              "data.mix names the sources, and data.path is '%s': leave one of them out", s->values.data.path);
     const bool mixes = s->origin[mix].source > s->origin[path].source;
     const enum lvn_option_id kept = mixes ? mix : path, dropped = mixes ? path : mix;
     derived(s, dropped, lvn_option_by_id(kept)->key);
@@ -176,16 +178,17 @@ static enum lvn_status find_kind(struct levin_settings *s)
 {
     const struct lvn_dataset_kind *kind = NULL;
     LVN_TRY(choose_path(s));
-    if (*s->data.mix) return find_kind_of_mix(s);
-    if (!is_open(s, LVN_OPT_data_kind) || !*s->data.path) return LVN_OK;
-    const bool label = *s->data.label_column, parquet = lvn_is_parquet(s->data.path);
-    const bool columns = ((label || *s->data.text_column) && lvn_table_is_named(s->data.path)) || (label && parquet);
+    if (*s->values.data.mix) return find_kind_of_mix(s);
+    if (!is_open(s, LVN_OPT_data_kind) || !*s->values.data.path) return LVN_OK;
+    const bool label = *s->values.data.label_column, parquet = lvn_is_parquet(s->values.data.path);
+    const bool columns =
+        ((label || *s->values.data.text_column) && lvn_table_is_named(s->values.data.path)) || (label && parquet);
     if (columns)
         kind = lvn_dataset_kind_find("labelled");
     else
-        LVN_TRY(guess_kind(s, s->data.path, &kind));
+        LVN_TRY(guess_kind(s, s->values.data.path, &kind));
     if (!kind) return LVN_OK;
-    s->data.kind = kind->name;
+    s->values.data.kind = kind->name;
     derived(s, LVN_OPT_data_kind, columns ? "data.text_column and data.label_column" : "data.path");
     return LVN_OK;
 }
@@ -202,8 +205,8 @@ static enum lvn_status find_model(struct levin_settings *s)
         bool reads = t && (!t->label.name || lvn_fields_find(&fields, t->label.name) >= 0);
         for (int i = 0; (*m)->inputs[i].name; i++) reads &= lvn_fields_find(&fields, (*m)->inputs[i].name) >= 0;
         if (!reads) continue;
-        if (!strcmp((*m)->name, s->model.kind)) return LVN_OK;
-        s->model.kind = (*m)->name;
+        if (!strcmp((*m)->name, s->values.model.kind)) return LVN_OK;
+        s->values.model.kind = (*m)->name;
         derived(s, LVN_OPT_model_kind, "data.kind");
         return LVN_OK;
     }
@@ -213,9 +216,9 @@ static enum lvn_status find_model(struct levin_settings *s)
 /* ARG for a tokenizer with data that have tokens of their own. */
 static enum lvn_status check_tokenizer(const struct levin_settings *s)
 {
-    const struct lvn_dataset_kind *kind = *s->data.tokenizer ? lvn_dataset_kind_find(s->data.kind) : NULL;
+    const struct lvn_dataset_kind *kind = *s->values.data.tokenizer ? lvn_dataset_kind_find(s->values.data.kind) : NULL;
     LVN_CHECK(!kind || !kind->own_tokens, ARG, "%s, and data.tokenizer is '%s': leave it out, or %s", kind->own_tokens,
-              s->data.tokenizer, kind->instead_of_tokenizer);
+              s->values.data.tokenizer, kind->instead_of_tokenizer);
     return LVN_OK;
 }
 
@@ -253,14 +256,14 @@ static enum lvn_status check_owners(struct levin_settings *s)
 {
     const enum lvn_option_id kind = LVN_OPT_data_kind, tokenizer = LVN_OPT_data_tokenizer;
     if (!is_open(s, tokenizer) && s->origin[kind].source <= s->origin[tokenizer].source) LVN_TRY(check_tokenizer(s));
-    LVN_TRY(check_owners_of(s, "data", kind, s->data.kind, "the data are of the kind"));
+    LVN_TRY(check_owners_of(s, "data", kind, s->values.data.kind, "the data are of the kind"));
     LVN_CHECK(
-        !*s->data.val_path || is_open(s, LVN_OPT_data_val_fraction) ||
+        !*s->values.data.val_path || is_open(s, LVN_OPT_data_val_fraction) ||
             !lvn_settings_differs(s, LVN_OPT_data_val_fraction),
         ARG,
         "data.val_fraction (%g) holds back rows of data.path, and data.val_path ('%s') validates already: leave one "
         "of them out",
-        s->data.val_fraction, s->data.val_path);
+        s->values.data.val_fraction, s->values.data.val_path);
     return LVN_OK;
 }
 
@@ -268,8 +271,9 @@ static enum lvn_status check_owners(struct levin_settings *s)
 static enum lvn_status find_in_folder(struct levin_settings *s, const char *path, const char **found)
 {
     *found = NULL;
-    if (!*s->data.folder || !*path || *path == '/' || lvn_store_is_url(path) || lvn_path_exists(path)) return LVN_OK;
-    const char *there = lvn_path_join(&s->arena, s->data.folder, path);
+    if (!*s->values.data.folder || !*path || *path == '/' || lvn_store_is_url(path) || lvn_path_exists(path))
+        return LVN_OK;
+    const char *there = lvn_path_join(&s->arena, s->values.data.folder, path);
     if (!there) return LVN_MEMORY;
     if (lvn_path_exists(there)) *found = there;
     return LVN_OK;
@@ -277,24 +281,24 @@ static enum lvn_status find_in_folder(struct levin_settings *s, const char *path
 
 static enum lvn_status find_data(struct levin_settings *s)
 {
-    LVN_TRY(find_in_folder(s, s->data.path, &s->found.path));
-    LVN_TRY(find_in_folder(s, s->data.val_path, &s->found.val_path));
-    LVN_TRY(find_in_folder(s, s->data.test_path, &s->found.test_path));
-    return find_in_folder(s, s->data.tokenizer, &s->found.tokenizer);
+    LVN_TRY(find_in_folder(s, s->values.data.path, &s->values.found.path));
+    LVN_TRY(find_in_folder(s, s->values.data.val_path, &s->values.found.val_path));
+    LVN_TRY(find_in_folder(s, s->values.data.test_path, &s->values.found.test_path));
+    return find_in_folder(s, s->values.data.tokenizer, &s->values.found.tokenizer);
 }
 
 static enum lvn_status finish_data(struct levin_settings *s)
 {
     LVN_TRY(find_data(s));
-    for (const char *sum = s->data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
+    for (const char *sum = s->values.data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
         size_t n = strcspn(sum, ",");
         LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
                   "data.sha256 must be 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
     }
     struct lvn_replace *replace;
-    LVN_TRY(lvn_replace_new(&replace, s->data.replace));
+    LVN_TRY(lvn_replace_new(&replace, s->values.data.replace));
     lvn_replace_free(replace);
-    LVN_CHECK(!*s->data.url || *s->data.path || *s->data.mix, ARG,
+    LVN_CHECK(!*s->values.data.url || *s->values.data.path || *s->values.data.mix, ARG,
               "data.url needs data.path too: the file to keep the download in");
     return LVN_OK;
 }
@@ -322,7 +326,7 @@ static enum lvn_status check_needs(const struct levin_settings *s)
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const enum lvn_option_id key = needs[i].key, owner = needs[i].owner;
-        if (needs[i].data && strcmp(needs[i].data, s->data.kind) != 0) continue;
+        if (needs[i].data && strcmp(needs[i].data, s->values.data.kind) != 0) continue;
         LVN_CHECK(
             is_open(s, key) || !lvn_settings_differs(s, key) || !is_open(s, owner) || lvn_settings_differs(s, owner),
             ARG, "%s (%.60s) has no effect while %s is %s: set that too, or leave it out", lvn_option_by_id(key)->key,
@@ -333,17 +337,17 @@ static enum lvn_status check_needs(const struct levin_settings *s)
 
 static bool computes_on_cpu(const struct levin_settings *s)
 {
-    return lvn_backend_find(s->trainer.accelerator) == lvn_backend_at(0);
+    return lvn_backend_find(s->values.trainer.accelerator) == lvn_backend_at(0);
 }
 
 static enum lvn_status check_optimizer(struct levin_settings *s)
 {
-    LVN_TRY(check_owners_of(s, "optimizer", LVN_OPT_optimizer_kind, s->optimizer.kind, "optimizer.kind is"));
+    LVN_TRY(check_owners_of(s, "optimizer", LVN_OPT_optimizer_kind, s->values.optimizer.kind, "optimizer.kind is"));
     const struct lvn_optimizer_options o = lvn_optimizer_options_of(&s->values);
     LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || computes_on_cpu(s), ARG,
               "optimizer.variant nanochat has kernels for CPUs only, and trainer.accelerator is %s: set "
               "optimizer.variant=torch, or trainer.accelerator=cpu",
-              s->trainer.accelerator);
+              s->values.trainer.accelerator);
     LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || o.end, ARG,
               "optimizer.variant nanochat changes momentum and weight decay until the last step, which is not known: "
               "give trainer.max_steps or schedule.decay_steps");
@@ -353,19 +357,21 @@ static enum lvn_status check_optimizer(struct levin_settings *s)
 /* Derive the step at which a schedule that falls ends, and check all of it. */
 static enum lvn_status finish_schedule(struct levin_settings *s)
 {
-    const bool falls = lvn_schedule_find(s->schedule.kind)->falls;
-    if (falls && (!s->schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED)) {
-        const int64_t max = s->trainer.max_steps, warmup = (int64_t)s->schedule.warmup_steps;
-        s->schedule.decay_steps = max <= 0 ? 0 : max > warmup ? max : warmup;
-        if (s->schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
+    const bool falls = lvn_schedule_find(s->values.schedule.kind)->falls;
+    if (falls &&
+        (!s->values.schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED)) {
+        const int64_t max = s->values.trainer.max_steps, warmup = (int64_t)s->values.schedule.warmup_steps;
+        s->values.schedule.decay_steps = max <= 0 ? 0 : max > warmup ? max : warmup;
+        if (s->values.schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
     }
     const struct lvn_schedule_options o = lvn_schedule_options_of(&s->values);
-    return lvn_schedule_check(&o, s->trainer.max_steps, s->trainer.max_epochs > 0);
+    return lvn_schedule_check(&o, s->values.trainer.max_steps, s->values.trainer.max_epochs > 0);
 }
 
 static bool is_fsdp_or_auto(const struct levin_settings *s)
 {
-    return s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP || s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
+    return s->values.trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ||
+           s->values.trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
 }
 
 /* "1, 2, 3, 4, 6 or 12"; if there are many, the largest. */
@@ -384,7 +390,8 @@ static void divisors(int64_t n, char *text, size_t capacity)
 /* Derive the micro-batch from trainer.accumulate_grad_batches. */
 static enum lvn_status divide_batch(struct levin_settings *s)
 {
-    int64_t n = s->trainer.accumulate_grad_batches, batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
+    int64_t n = s->values.trainer.accumulate_grad_batches, batch = s->values.trainer.batch_size,
+            micro = s->values.trainer.micro_batch_size;
     if (n <= 1) return LVN_OK;
     if (batch % n) {
         char list[LVN_VALUE_TEXT];
@@ -399,7 +406,7 @@ static enum lvn_status divide_batch(struct levin_settings *s)
               ", so micro-batches of %" PRId64 ") set the same thing; leave one out",
               micro, n, batch / n);
     if (micro == batch / n) return LVN_OK;
-    s->trainer.micro_batch_size = batch / n;
+    s->values.trainer.micro_batch_size = batch / n;
     derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.accumulate_grad_batches");
     return LVN_OK;
 }
@@ -408,36 +415,37 @@ static void drop_fsdp_keys(struct levin_settings *s)
 {
     const enum lvn_option_id strategy = LVN_OPT_trainer_strategy;
     if (is_fsdp_or_auto(s)) return;
-    if (s->trainer.fsdp_size && overrules(s, strategy, LVN_OPT_trainer_fsdp_size)) s->trainer.fsdp_size = 0;
-    if (!s->trainer.fsdp_reshard && overrules(s, strategy, LVN_OPT_trainer_fsdp_reshard))
-        s->trainer.fsdp_reshard = true;
+    if (s->values.trainer.fsdp_size && overrules(s, strategy, LVN_OPT_trainer_fsdp_size))
+        s->values.trainer.fsdp_size = 0;
+    if (!s->values.trainer.fsdp_reshard && overrules(s, strategy, LVN_OPT_trainer_fsdp_reshard))
+        s->values.trainer.fsdp_reshard = true;
 }
 
 static enum lvn_status finish_batch(struct levin_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
-    int64_t each = s->trainer.batch_size_per_device, devices = lvn_devices_count(&s->values),
-            nodes = s->trainer.num_nodes;
-    int64_t world = s->ranks ? s->ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
-    bool batch_given = !is_open(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size;
+    int64_t each = s->values.trainer.batch_size_per_device, devices = lvn_devices_count(&s->values),
+            nodes = s->values.trainer.num_nodes;
+    int64_t world = s->values.ranks ? s->values.ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
+    bool batch_given = !is_open(s, LVN_OPT_trainer_batch_size) && s->values.trainer.batch_size;
     LVN_CHECK(!each || !batch_given, ARG,
               "trainer.batch_size (%" PRId64 ", %s) and trainer.batch_size_per_device (%" PRId64
               ", %s) set the same thing; leave one out or set it to 0",
-              s->trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
+              s->values.trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
               lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
     if (!batch_given) {
-        s->trainer.batch_size = each ? each * world : 12;
+        s->values.trainer.batch_size = each ? each * world : 12;
         derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
     }
     LVN_TRY(divide_batch(s));
-    int64_t batch = s->trainer.batch_size, micro = s->trainer.micro_batch_size;
-    bool divided = s->trainer.accumulate_grad_batches > 1;
-    if (s->trainer.deterministic && !divided &&
+    int64_t batch = s->values.trainer.batch_size, micro = s->values.trainer.micro_batch_size;
+    bool divided = s->values.trainer.accumulate_grad_batches > 1;
+    if (s->values.trainer.deterministic && !divided &&
         (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
         /* The largest divisor with at least min(8, batch) micro-batches: independent of this machine. */
         int64_t min = batch < 8 ? batch : 8;
         for (micro = batch / min; batch % micro; micro--) continue;
-        s->trainer.micro_batch_size = micro;
+        s->values.trainer.micro_batch_size = micro;
         derived(s, LVN_OPT_trainer_micro_batch_size, "trainer.batch_size");
     }
     if (micro && batch % micro) {
@@ -466,10 +474,11 @@ static bool is_none(const struct lvn_amount *a)
 
 static enum lvn_status check_limits(const struct levin_settings *s)
 {
-    const struct lvn_amount *train = &s->trainer.limit_train_batches, *test = &s->trainer.limit_test_batches;
-    const struct lvn_amount *overfit = &s->trainer.overfit_batches;
+    const struct lvn_amount *train = &s->values.trainer.limit_train_batches,
+                            *test = &s->values.trainer.limit_test_batches;
+    const struct lvn_amount *overfit = &s->values.trainer.overfit_batches;
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
-    LVN_TRY(check_share("limit_val_batches", &s->trainer.limit_val_batches, "validation set"));
+    LVN_TRY(check_share("limit_val_batches", &s->values.trainer.limit_val_batches, "validation set"));
     LVN_TRY(check_share("limit_train_batches", train, "training set"));
     LVN_TRY(check_share("limit_test_batches", test, "data"));
     LVN_TRY(check_share("overfit_batches", overfit, "training set"));
@@ -491,13 +500,14 @@ static enum lvn_status finish_trainer(struct levin_settings *s)
     LVN_TRY(lvn_devices_read(&devices, &s->values));
     drop_fsdp_keys(s);
     LVN_TRY(lvn_values_check_strategy(&s->values));
-    LVN_CHECK(!s->trainer.deterministic || s->trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
+    LVN_CHECK(!s->values.trainer.deterministic || s->values.trainer.reduce_dtype == LVN_TRAINER_REDUCE_FP32, ARG,
               "trainer.reduce_dtype bf16 rounds between ranks, but trainer.deterministic requires the same bits on any "
               "number of them; leave one of them out");
-    if (s->trainer.max_steps < 0) s->trainer.max_steps = 0; /* Lightning's -1 */
-    if (s->trainer.max_epochs < 0) s->trainer.max_epochs = 0;
-    if (is_open(s, LVN_OPT_trainer_max_steps) && is_open(s, LVN_OPT_trainer_max_epochs) && !s->trainer.max_time) {
-        s->trainer.max_epochs = 1;
+    if (s->values.trainer.max_steps < 0) s->values.trainer.max_steps = 0; /* Lightning's -1 */
+    if (s->values.trainer.max_epochs < 0) s->values.trainer.max_epochs = 0;
+    if (is_open(s, LVN_OPT_trainer_max_steps) && is_open(s, LVN_OPT_trainer_max_epochs) &&
+        !s->values.trainer.max_time) {
+        s->values.trainer.max_epochs = 1;
         derived(s, LVN_OPT_trainer_max_epochs, "no limit being given");
     }
     LVN_TRY(check_limits(s));
@@ -509,27 +519,28 @@ static enum lvn_status finish_run(struct levin_settings *s)
     /* the name of a recipe or of the data is not that of a run in a folder which is given */
     const bool other = s->origin[LVN_OPT_run_dir].source > LVN_SOURCE_RECIPE &&
                        s->origin[LVN_OPT_name].source <= LVN_SOURCE_RECIPE &&
-                       s->origin[LVN_OPT_name].source != LVN_SOURCE_RUN && *lvn_path_name(s->run_dir);
-    const char *folder = lvn_path_name(s->run_dir);
+                       s->origin[LVN_OPT_name].source != LVN_SOURCE_RUN && *lvn_path_name(s->values.run_dir);
+    const char *folder = lvn_path_name(s->values.run_dir);
     if (other && *folder != '.' && strlen(folder) < 200 && !lvn_control_find(folder)) {
-        s->name = folder;
+        s->values.name = folder;
         derived(s, LVN_OPT_name, "run_dir");
     }
-    if (!*s->name) {
-        s->name = "run";
+    if (!*s->values.name) {
+        s->values.name = "run";
         derived(s, LVN_OPT_name, "no name being given");
     }
-    LVN_CHECK(!strchr(s->name, '/') && *s->name != '.' && strlen(s->name) < 200, ARG,
+    LVN_CHECK(!strchr(s->values.name, '/') && *s->values.name != '.' && strlen(s->values.name) < 200, ARG,
               "name '%.60s' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be "
               "shorter than 200 characters",
-              s->name);
-    LVN_CHECK(!lvn_control_find(s->name), ARG,
-              "name '%s' has a control character, as a newline; write it in letters, digits and signs", s->name);
-    LVN_CHECK(strlen(s->run_dir) < LVN_RUN_DIR_TEXT, ARG, "run_dir '%.60s...' has %zu bytes; at most %d are allowed",
-              s->run_dir, strlen(s->run_dir), LVN_RUN_DIR_TEXT - 1);
-    if (!is_open(s, LVN_OPT_run_dir) && *s->run_dir) return LVN_OK;
-    s->run_dir = lvn_arena_printf(&s->arena, "runs/%s", s->name);
-    if (!s->run_dir) return LVN_MEMORY;
+              s->values.name);
+    LVN_CHECK(!lvn_control_find(s->values.name), ARG,
+              "name '%s' has a control character, as a newline; write it in letters, digits and signs", s->values.name);
+    LVN_CHECK(strlen(s->values.run_dir) < LVN_RUN_DIR_TEXT, ARG,
+              "run_dir '%.60s...' has %zu bytes; at most %d are allowed", s->values.run_dir, strlen(s->values.run_dir),
+              LVN_RUN_DIR_TEXT - 1);
+    if (!is_open(s, LVN_OPT_run_dir) && *s->values.run_dir) return LVN_OK;
+    s->values.run_dir = lvn_arena_printf(&s->arena, "runs/%s", s->values.name);
+    if (!s->values.run_dir) return LVN_MEMORY;
     derived(s, LVN_OPT_run_dir, "name");
     return LVN_OK;
 }
@@ -630,11 +641,11 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     enum { BYTES_A_TOKEN = 4 }; /* of byte-level BPE, about */
     int64_t bytes;
     LVN_TRY(find_kind(s));
-    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
     if (!is_open(s, LVN_OPT_data_kind) || !kind || !kind->is_text) return LVN_OK;
-    if (*s->model.init) return set_groups(s, tuning_settings, sizeof tuning_settings / sizeof *tuning_settings);
+    if (*s->values.model.init) return set_groups(s, tuning_settings, sizeof tuning_settings / sizeof *tuning_settings);
     if (kind->needs_model) return LVN_OK; /* refused when the data are opened */
-    LVN_TRY(count_bytes(s->data.path, &bytes));
+    LVN_TRY(count_bytes(s->values.data.path, &bytes));
     if (!bytes) return LVN_OK;
     LVN_TRY(set_groups(s, text_settings, sizeof text_settings / sizeof *text_settings));
     return set_text_steps(s, kind->needs_tokenizer ? bytes / BYTES_A_TOKEN : bytes);
@@ -669,9 +680,9 @@ static int64_t vocabulary_of_tokens(const char *path)
 /* Tokens of a step, if the batch is given; 0: it is not. */
 static int64_t given_batch(const struct levin_settings *s, int64_t context)
 {
-    const int64_t each = s->trainer.batch_size_per_device, ranks = s->ranks > 1 ? s->ranks : 1;
-    if (lvn_settings_given(s, LVN_OPT_trainer_batch_size) && s->trainer.batch_size)
-        return s->trainer.batch_size * context;
+    const int64_t each = s->values.trainer.batch_size_per_device, ranks = s->values.ranks > 1 ? s->values.ranks : 1;
+    if (lvn_settings_given(s, LVN_OPT_trainer_batch_size) && s->values.trainer.batch_size)
+        return s->values.trainer.batch_size * context;
     return each * ranks * context;
 }
 
@@ -681,8 +692,8 @@ static bool suits_depth(const struct levin_settings *s, const struct lvn_depth_p
 {
     if (o->id == LVN_OPT_optimizer_kind || o->id == LVN_OPT_schedule_kind) return true;
     if (o->id == LVN_OPT_optimizer_variant && !computes_on_cpu(s)) return false;
-    if (!strcmp(o->part, "optimizer")) return !strcmp(s->optimizer.kind, plan->set[0].value);
-    return strcmp(o->part, "schedule") != 0 || lvn_option_is_for(o, s->schedule.kind);
+    if (!strcmp(o->part, "optimizer")) return !strcmp(s->values.optimizer.kind, plan->set[0].value);
+    return strcmp(o->part, "schedule") != 0 || lvn_option_is_for(o, s->values.schedule.kind);
 }
 
 static enum lvn_status set_by_depth(struct levin_settings *s, const struct lvn_depth_plan *plan, int64_t context)
@@ -698,14 +709,14 @@ static enum lvn_status set_by_depth(struct levin_settings *s, const struct lvn_d
         if (lvn_settings_given(s, o->id) || !suits_depth(s, plan, o)) continue;
         LVN_TRY(suggest(s, plan->set[i].key, plan->set[i].value, depth_key));
     }
-    if (!lvn_settings_given(s, LVN_OPT_schedule_min_lr) && strcmp(s->schedule.kind, "constant") != 0) {
+    if (!lvn_settings_given(s, LVN_OPT_schedule_min_lr) && strcmp(s->values.schedule.kind, "constant") != 0) {
         char text[LVN_VALUE_TEXT];
-        snprintf(text, sizeof text, "%.8g", plan->min_lr * s->optimizer.lr);
+        snprintf(text, sizeof text, "%.8g", plan->min_lr * s->values.optimizer.lr);
         LVN_TRY(suggest(s, "schedule.min_lr", text, depth_key));
     }
     /* a short run has no room for the whole warm-up */
-    const int64_t steps = s->trainer.max_steps;
-    if (steps > 0 && !has_warmup && steps / 4 < (int64_t)s->schedule.warmup_steps)
+    const int64_t steps = s->values.trainer.max_steps;
+    if (steps > 0 && !has_warmup && steps / 4 < (int64_t)s->values.schedule.warmup_steps)
         return suggest_count(s, "schedule.warmup_steps", steps / 4);
     return LVN_OK;
 }
@@ -714,16 +725,16 @@ static enum lvn_status set_by_depth(struct levin_settings *s, const struct lvn_d
  * schedule as the model's authors do. */
 static enum lvn_status fit_depth(struct levin_settings *s)
 {
-    const struct lvn_model *m = lvn_model_find(s->model.kind);
+    const struct lvn_model *m = lvn_model_find(s->values.model.kind);
     const struct lvn_option *depth = lvn_option_find(depth_key), *context = lvn_option_find("model.block_size");
     struct lvn_model_config c;
     struct lvn_depth_plan plan;
-    if (!m || !m->train_by_depth || *s->model.init || !depth || !lvn_settings_given(s, depth->id)) return LVN_OK;
+    if (!m || !m->train_by_depth || *s->values.model.init || !depth || !lvn_settings_given(s, depth->id)) return LVN_OK;
     if (context && !lvn_settings_given(s, context->id)) LVN_TRY(suggest_count(s, context->key, DEPTH_CONTEXT));
     LVN_TRY(lvn_settings_finish_family(s));
     LVN_TRY(lvn_settings_config(s, m, &c));
     int64_t vocabulary = lvn_model_value(&c, LVN_ROLE_VOCABULARY);
-    if (!vocabulary) vocabulary = vocabulary_of_tokens(s->data.path);
+    if (!vocabulary) vocabulary = vocabulary_of_tokens(s->values.data.path);
     LVN_TRY(lvn_model_put(&c, "vocab_size", (double)(vocabulary ? vocabulary : DEPTH_VOCABULARY)));
     const int64_t positions = lvn_model_value(&c, LVN_ROLE_POSITIONS);
     m->train_by_depth(c.fields, given_batch(s, positions), &plan);
@@ -732,13 +743,13 @@ static enum lvn_status fit_depth(struct levin_settings *s)
 
 void lvn_settings_begun(struct levin_settings *s)
 {
-    if (s->origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) s->lora.base = "";
-    if (s->origin[LVN_OPT_data_add_tokens].source <= LVN_SOURCE_RECIPE) s->data.add_tokens = "";
+    if (s->origin[LVN_OPT_lora_base].source <= LVN_SOURCE_RECIPE) s->values.lora.base = "";
+    if (s->origin[LVN_OPT_data_add_tokens].source <= LVN_SOURCE_RECIPE) s->values.data.add_tokens = "";
 }
 
 static enum lvn_status check_computes(const struct levin_settings *s)
 {
-    const struct lvn_backend *b = lvn_backend_find(s->trainer.accelerator);
+    const struct lvn_backend *b = lvn_backend_find(s->values.trainer.accelerator);
     LVN_CHECK(b->computes, ARG, "trainer.accelerator %s computes nothing (%s); set cpu or auto to run", b->name,
               b->description);
     return LVN_OK;
@@ -749,12 +760,12 @@ enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts)
     char word[LVN_VALUE_TEXT];
     LVN_TRY(finish_run(s));
     LVN_CHECK(
-        (parts & LVN_USES_SPLIT) || s->data.split == LVN_DATA_SPLIT_AUTO, ARG,
+        (parts & LVN_USES_SPLIT) || s->values.data.split == LVN_DATA_SPLIT_AUTO, ARG,
         "data.split (%s) chooses the part that `levin evaluate` scores, and this command scores none: leave it out",
         lvn_settings_value(s, LVN_OPT_data_split, word));
     LVN_CHECK((parts & LVN_USES_OPTIMIZER) || s->origin[LVN_OPT_data_add_tokens].source <= LVN_SOURCE_RECIPE, ARG,
               "data.add_tokens (%s) adds tokens to a model that is trained, and this command trains none: leave it out",
-              s->data.add_tokens);
+              s->values.data.add_tokens);
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(fit_depth(s));
     if (parts & LVN_USES_TRAINER) LVN_TRY(finish_trainer(s));
     if (parts & LVN_USES_DEVICE) LVN_TRY(check_computes(s));
@@ -766,7 +777,7 @@ enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts)
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_needs(s));
     if (parts & LVN_USES_OPTIMIZER) LVN_TRY(check_optimizer(s));
     if (parts & LVN_USES_SCHEDULE)
-        LVN_TRY(check_owners_of(s, "schedule", LVN_OPT_schedule_kind, s->schedule.kind, "schedule.kind is"));
+        LVN_TRY(check_owners_of(s, "schedule", LVN_OPT_schedule_kind, s->values.schedule.kind, "schedule.kind is"));
     if (parts & LVN_USES_SCHEDULE) LVN_TRY(finish_schedule(s));
     return parts & LVN_USES_CALLBACKS ? lvn_callbacks_check(s) : LVN_OK;
 }

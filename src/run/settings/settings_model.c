@@ -15,13 +15,13 @@ static const struct lvn_key *key_of(const struct lvn_model *m, const struct lvn_
 
 static double value_of(const struct levin_settings *s, const struct lvn_option *o)
 {
-    const union lvn_option_value *v = &s->family[o->id - LVN_OPT_COUNT];
+    const union lvn_option_value *v = &s->values.family[o->id - LVN_OPT_COUNT];
     return o->kind == LVN_KIND_INT ? (double)v->i : o->kind == LVN_KIND_BOOL ? v->b : v->r[0];
 }
 
 static void set_value(struct levin_settings *s, const struct lvn_option *o, double value)
 {
-    union lvn_option_value *v = &s->family[o->id - LVN_OPT_COUNT];
+    union lvn_option_value *v = &s->values.family[o->id - LVN_OPT_COUNT];
     if (o->kind == LVN_KIND_INT)
         v->i = (int64_t)value;
     else if (o->kind == LVN_KIND_BOOL)
@@ -74,15 +74,15 @@ static enum lvn_status find_size(struct levin_settings *s, const struct lvn_mode
 {
     const char *names[64], *near;
     int n = 0;
-    if (!strcasecmp(s->model.size, "none")) s->model.size = "";
-    *out = *s->model.size ? lvn_size_find(m, s->model.size) : NULL;
-    if (*out || !*s->model.size) return LVN_OK;
-    const struct lvn_model *other = other_family(s->model.size);
+    if (!strcasecmp(s->values.model.size, "none")) s->values.model.size = "";
+    *out = *s->values.model.size ? lvn_size_find(m, s->values.model.size) : NULL;
+    if (*out || !*s->values.model.size) return LVN_OK;
+    const struct lvn_model *other = other_family(s->values.model.size);
     LVN_CHECK(!other, ARG, "model.size '%.60s' is one of the family %s, and model.kind is %s; set model.kind: %s",
-              s->model.size, other->name, m->name, other->name);
+              s->values.model.size, other->name, m->name, other->name);
     for (const struct lvn_size *z = m->sizes; z && z->name && n < 64; z++) names[n++] = z->name;
-    near = lvn_nearest(s->model.size, names, n);
-    LVN_FAIL(ARG, "model.size '%.60s' is not known; %s%s%s", s->model.size,
+    near = lvn_nearest(s->values.model.size, names, n);
+    LVN_FAIL(ARG, "model.size '%.60s' is not known; %s%s%s", s->values.model.size,
              near ? "did you mean '" : "`levin help model` lists the sizes", near ? near : "", near ? "'?" : "");
 }
 
@@ -174,11 +174,11 @@ static enum lvn_status check_in_positions(const struct lvn_model_config *c)
 
 enum lvn_status lvn_settings_finish_family(struct levin_settings *s)
 {
-    const struct lvn_model *m = lvn_model_find(s->model.kind);
+    const struct lvn_model *m = lvn_model_find(s->values.model.kind);
     const struct lvn_size *size;
     const struct lvn_option *o;
     struct lvn_model_config c;
-    LVN_CHECK(m, ARG, "model.kind '%.60s' is not known", s->model.kind);
+    LVN_CHECK(m, ARG, "model.kind '%.60s' is not known", s->values.model.kind);
     LVN_TRY(find_size(s, m, &size));
     for (int i = 0; (o = lvn_option_family_key(i)); i++) {
         if (!lvn_settings_given(s, o->id)) {
@@ -226,10 +226,11 @@ static enum lvn_status check_same(const struct levin_settings *s, const struct l
 
 static enum lvn_status check_kind(const struct levin_settings *s, const struct lvn_model_config *c)
 {
-    LVN_CHECK(!given_now(s, LVN_OPT_model_kind) || !strcmp(s->model.kind, c->model->name), ARG,
-              "model.kind is %s, but the loaded model is of the kind %s: leave it out", s->model.kind, c->model->name);
-    LVN_CHECK(!given_now(s, LVN_OPT_model_size) || !*s->model.size, ARG,
-              "model.size (%.60s) is for a new model, and one is loaded: leave it out", s->model.size);
+    LVN_CHECK(!given_now(s, LVN_OPT_model_kind) || !strcmp(s->values.model.kind, c->model->name), ARG,
+              "model.kind is %s, but the loaded model is of the kind %s: leave it out", s->values.model.kind,
+              c->model->name);
+    LVN_CHECK(!given_now(s, LVN_OPT_model_size) || !*s->values.model.size, ARG,
+              "model.size (%.60s) is for a new model, and one is loaded: leave it out", s->values.model.size);
     return LVN_OK;
 }
 
@@ -264,7 +265,7 @@ void lvn_settings_resolve(struct levin_settings *s, const struct lvn_model *m, e
     const struct lvn_option *o;
     for (int i = 0; k && k->recipe && (o = lvn_option_family_key(i)); i++) {
         if (key_of(m, o) != k || lvn_settings_given(s, o->id)) continue;
-        s->family[o->id - LVN_OPT_COUNT].i = value;
+        s->values.family[o->id - LVN_OPT_COUNT].i = value;
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "the data"};
         return;
     }

@@ -47,19 +47,19 @@ static enum lvn_status settings_of_loaded(struct lvn_model_setup *m, const struc
 static enum lvn_status add_tokens(struct lvn_model_setup *m, const struct levin_settings *s, int64_t *vocab)
 {
     const int64_t rows = lvn_model_value(&m->pretrained.config, LVN_ROLE_VOCABULARY);
-    if (!*s->data.add_tokens) return LVN_OK;
+    if (!*s->values.data.add_tokens) return LVN_OK;
     LVN_CHECK(
         m->codec.tokenizer, ARG,
         "data.add_tokens (%s) adds tokens to the tokenizer of the model '%s', which has none: add the files of its "
         "tokenizer to its folder",
-        s->data.add_tokens, m->pretrained.path);
-    LVN_TRY(lvn_tokenizer_config_add(m->codec.tokenizer, s->data.add_tokens));
-    if (s->lora.rank && !*s->lora.trainable_tokens)
+        s->values.data.add_tokens, m->pretrained.path);
+    LVN_TRY(lvn_tokenizer_config_add(m->codec.tokenizer, s->values.data.add_tokens));
+    if (s->values.lora.rank && !*s->values.lora.trainable_tokens)
         lvn_log_once(
             LVN_LOG_WARN,
             "the embeddings of data.add_tokens (%s) are not trained: with lora.rank only adapters are, and the "
             "tokens that lora.trainable_tokens names",
-            s->data.add_tokens);
+            s->values.data.add_tokens);
     if (!*vocab && lvn_codec_size(&m->codec) > rows) *vocab = lvn_codec_size(&m->codec);
     return LVN_OK;
 }
@@ -68,17 +68,17 @@ static enum lvn_status add_tokens(struct lvn_model_setup *m, const struct levin_
  * model.vocab_size pads the vocabulary or removes its padding. */
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct levin_settings *s)
 {
-    enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->model.init, "best", s->lora.base);
-    if (status != LVN_OK && s->lora.rank)
+    enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->values.model.init, "best", s->values.lora.base);
+    if (status != LVN_OK && s->values.lora.rank)
         (void)lvn_while_at(status,
                            "opening model.init, '%s', the base model of the adapters; if it is elsewhere now, name it: "
                            "--model.init=PATH",
-                           s->model.init);
+                           s->values.model.init);
     LVN_TRY(status);
     m->has_pretrained = true;
-    LVN_CHECK(!*s->lora.base || m->pretrained.base, ARG,
-              "lora.base ('%s') is the base model of loaded adapters, and '%s' has none: leave it out", s->lora.base,
-              m->pretrained.path);
+    LVN_CHECK(!*s->values.lora.base || m->pretrained.base, ARG,
+              "lora.base ('%s') is the base model of loaded adapters, and '%s' has none: leave it out",
+              s->values.lora.base, m->pretrained.path);
     LVN_TRY(lvn_codec_load(&m->codec, m->pretrained.dir));
     int64_t vocab = lvn_settings_role(s, m->pretrained.config.model, LVN_ROLE_VOCABULARY);
     LVN_TRY(add_tokens(m, s, &vocab));
@@ -90,15 +90,15 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
 /* Linear layers that the files have in packed blocks stay in them, unless something needs their values. */
 static enum lvn_status keep_blocks(struct lvn_model_setup *m, const struct levin_settings *s, bool trains)
 {
-    const struct lvn_backend *backend = lvn_backend_find(s->trainer.accelerator);
-    const char *why = trains && !s->lora.rank ? "all weights are trained; lora.rank=16 trains adapters alone"
-                      : trains && s->lora.merge_checkpoints ? "lora.merge_checkpoints=true adds adapters to them"
-                      : trains && m->pretrained.base        ? "their own adapters are added to them before the training"
-                      : s->trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ? "trainer.strategy fsdp shards them"
+    const struct lvn_backend *backend = lvn_backend_find(s->values.trainer.accelerator);
+    const char *why = trains && !s->values.lora.rank ? "all weights are trained; lora.rank=16 trains adapters alone"
+                      : trains && s->values.lora.merge_checkpoints ? "lora.merge_checkpoints=true adds adapters to them"
+                      : trains && m->pretrained.base ? "their own adapters are added to them before the training"
+                      : s->values.trainer.strategy == LVN_TRAINER_STRATEGY_FSDP ? "trainer.strategy fsdp shards them"
                       : backend && !backend->packed ? "trainer.accelerator has no kernels for packed blocks"
                                                     : NULL;
     if (!m->has_pretrained) return LVN_OK;
-    return lvn_pretrained_keep_blocks(&m->pretrained, lvn_quantize_of(s->model.quantize), why, &m->config);
+    return lvn_pretrained_keep_blocks(&m->pretrained, lvn_quantize_of(s->values.model.quantize), why, &m->config);
 }
 
 /* The vocabulary of a model without weights: that of the settings, else with rows for data.add_tokens. tokens: of its
@@ -108,8 +108,8 @@ static void set_vocabulary(struct lvn_model_setup *m, const struct levin_setting
     const int64_t vocab = lvn_settings_role(s, m->config.model, LVN_ROLE_VOCABULARY);
     int64_t rows = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
     if (!tokens) tokens = rows;
-    for (const char *p = s->data.add_tokens; *p; p += strcspn(p, ","), p += strspn(p, ", ")) tokens++;
-    if (*s->data.add_tokens && tokens > rows) rows = tokens;
+    for (const char *p = s->values.data.add_tokens; *p; p += strcspn(p, ","), p += strspn(p, ", ")) tokens++;
+    if (*s->values.data.add_tokens && tokens > rows) rows = tokens;
     lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, vocab ? vocab : rows);
 }
 
@@ -132,25 +132,25 @@ static bool has_config_only(struct lvn_arena *a, const char *init)
 
 static enum lvn_status sizes_of_config(struct lvn_model_setup *m, const struct levin_settings *s)
 {
-    struct lvn_pretrained p = {.path = s->model.init};
+    struct lvn_pretrained p = {.path = s->values.model.init};
     lvn_arena_init(&p.arena);
     const enum lvn_status status = lvn_pretrained_config(&p);
     lvn_arena_release(&p.arena);
     LVN_TRY(status);
     m->config = p.config;
     struct lvn_codec codec;
-    LVN_TRY(lvn_codec_load(&codec, s->model.init));
+    LVN_TRY(lvn_codec_load(&codec, s->values.model.init));
     set_vocabulary(m, s, codec.tokenizer ? lvn_codec_size(&codec) : 0);
     lvn_codec_release(&codec);
-    lvn_log(LVN_LOG_INFO, "'%s' has no weights; its config.json describes the model", s->model.init);
-    return settings_of_loaded(m, s, "in ", s->model.init);
+    lvn_log(LVN_LOG_INFO, "'%s' has no weights; its config.json describes the model", s->values.model.init);
+    return settings_of_loaded(m, s, "in ", s->values.model.init);
 }
 
 static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct levin_settings *s,
                                          const struct lvn_model *model)
 {
-    if (!model) model = lvn_model_find(s->model.kind);
-    LVN_CHECK(model, ARG, "model.kind '%s' is not known", s->model.kind);
+    if (!model) model = lvn_model_find(s->values.model.kind);
+    LVN_CHECK(model, ARG, "model.kind '%s' is not known", s->values.model.kind);
     LVN_TRY(lvn_settings_config(s, model, &m->config));
     m->block_size = lvn_model_value(&m->config, LVN_ROLE_POSITIONS);
     return LVN_OK;
@@ -161,10 +161,10 @@ static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct
 /* Where an evaluation keeps the data that a run's settings name: CACHE/data/ADDRESS/NAME. */
 static enum lvn_status find_cached(struct lvn_arena *a, const struct levin_settings *s, char **cached)
 {
-    const char *folder, *plain = lvn_path_plain(a, s->data.path), *name = plain ? lvn_path_name(plain) : NULL;
+    const char *folder, *plain = lvn_path_plain(a, s->values.data.path), *name = plain ? lvn_path_name(plain) : NULL;
     char sum[LVN_SHA256_TEXT];
     if (!name) return LVN_MEMORY;
-    lvn_sha256_text(s->data.url, strlen(s->data.url), sum);
+    lvn_sha256_text(s->values.data.url, strlen(s->values.data.url), sum);
     LVN_TRY(lvn_cache_folder(a, "data", &folder));
     const char *path = lvn_arena_printf(a, "%s/%.16s/%s", folder, sum, *name == '.' || !*name ? "data" : name);
     *cached = path ? lvn_strdup(path) : NULL;
@@ -176,31 +176,36 @@ static enum lvn_status check_place(const struct levin_settings *s)
 {
     char origin[LVN_VALUE_TEXT];
     LVN_CHECK(
-        lvn_path_is_below(s->data.path, ".") || (*s->run_dir && lvn_path_is_below(s->data.path, s->run_dir)), ARG,
+        lvn_path_is_below(s->values.data.path, ".") ||
+            (*s->values.run_dir && lvn_path_is_below(s->values.data.path, s->values.run_dir)),
+        ARG,
         "data.path, '%s', does not exist, and data.url, '%s', would be downloaded there; but it is neither in the "
         "run's "
         "folder nor in the current one, and the settings of a run (%s), which may be another user's, create files "
         "nowhere else: give the path again, --data.path=%s",
-        s->data.path, s->data.url, lvn_settings_origin(s, LVN_OPT_data_path, origin), s->data.path);
+        s->values.data.path, s->values.data.url, lvn_settings_origin(s, LVN_OPT_data_path, origin),
+        s->values.data.path);
     return LVN_OK;
 }
 
 enum lvn_status lvn_model_setup_download(const struct levin_settings *s, bool evaluates, char **cached)
 {
     LVN_LOCAL_ARENA(a);
-    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
     *cached = NULL;
     if (!kind) return LVN_ARG;
-    if (!*s->data.url || !*s->data.path || lvn_store_is_url(s->data.path) ||
+    if (!*s->values.data.url || !*s->values.data.path || lvn_store_is_url(s->values.data.path) ||
         lvn_path_exists(lvn_data_path_of(&s->values)))
         return LVN_OK;
     const bool of_run = s->origin[LVN_OPT_data_path].source == LVN_SOURCE_RUN;
     if (of_run) LVN_TRY(evaluates ? find_cached(&a, s, cached) : check_place(s));
-    const char *path = *cached ? *cached : s->data.path, *sum = *s->data.sha256 ? s->data.sha256 : NULL;
-    lvn_log(LVN_LOG_INFO, "data.path, '%s', does not exist: '%s' is %s '%s'", s->data.path, s->data.url,
+    const char *path = *cached ? *cached : s->values.data.path,
+               *sum = *s->values.data.sha256 ? s->values.data.sha256 : NULL;
+    lvn_log(LVN_LOG_INFO, "data.path, '%s', does not exist: '%s' is %s '%s'", s->values.data.path, s->values.data.url,
             lvn_path_exists(path) ? "in the cache," : "downloaded to", path);
     if (kind->fetches) return LVN_OK;
-    LVN_TRY_WHILE(lvn_download(s->data.url, sum, path, NULL, NULL), "fetching data.path, '%s', from data.url", path);
+    LVN_TRY_WHILE(lvn_download(s->values.data.url, sum, path, NULL, NULL), "fetching data.path, '%s', from data.url",
+                  path);
     return LVN_OK;
 }
 
@@ -214,9 +219,9 @@ static void log_address(const struct levin_settings *s, enum lvn_option_id id, c
 static enum lvn_status fetch_data(struct lvn_model_setup *m, const struct levin_settings *s, bool evaluates)
 {
     /* A kind that fetches by itself must not put files into any folder that a run's settings name. */
-    m->no_download = s->origin[LVN_OPT_data_path].source == LVN_SOURCE_RUN && lvn_path_exists(s->data.path) &&
-                     !lvn_path_is_below(s->data.path, ".") &&
-                     !(*s->run_dir && lvn_path_is_below(s->data.path, s->run_dir));
+    m->no_download = s->origin[LVN_OPT_data_path].source == LVN_SOURCE_RUN && lvn_path_exists(s->values.data.path) &&
+                     !lvn_path_is_below(s->values.data.path, ".") &&
+                     !(*s->values.run_dir && lvn_path_is_below(s->values.data.path, s->values.run_dir));
     return lvn_model_setup_download(s, evaluates, &m->downloaded);
 }
 
@@ -231,15 +236,15 @@ static void log_data(const struct lvn_data_options *o, const struct levin_settin
 static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct levin_settings *s,
                                   const struct lvn_model *model)
 {
-    *m = (struct lvn_model_setup){.data_kind = s->data.kind};
-    LVN_TRY(*s->model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model));
+    *m = (struct lvn_model_setup){.data_kind = s->values.data.kind};
+    LVN_TRY(*s->values.model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model));
     const struct lvn_tokenizer *t = m->codec.tokenizer;
     const bool derived = s->origin[LVN_OPT_data_kind].source <= LVN_SOURCE_DERIVED;
     if (!derived || !t || t->model == LVN_TOKENIZER_CHARACTERS) return LVN_OK;
-    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
     if (!kind || !kind->tokenized_kind) return LVN_OK;
     m->data_kind = kind->tokenized_kind;
-    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s, with the tokenizer of the model '%s'", s->data.path,
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s, with the tokenizer of the model '%s'", s->values.data.path,
             m->data_kind, m->pretrained.path);
     return LVN_OK;
 }
@@ -247,9 +252,9 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct levin_
 /* The model whose classes labels must have; NULL: the data determine them. */
 static const struct lvn_model_config *model_of_classes(const struct lvn_model_setup *m, const struct levin_settings *s)
 {
-    const struct lvn_model_config *c = m->trained                                 ? m->trained
-                                       : m->has_pretrained && !s->task.fresh_head ? &m->config
-                                                                                  : NULL;
+    const struct lvn_model_config *c = m->trained                                        ? m->trained
+                                       : m->has_pretrained && !s->values.task.fresh_head ? &m->config
+                                                                                         : NULL;
     const bool classifies = m->task && m->task->label.label == LVN_LABEL_CLASS;
     return c && classifies && lvn_model_predicts(c, LVN_LABEL_CLASS) ? c : NULL;
 }
@@ -267,7 +272,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
     if (evaluates && m->codec.tokenizer && s->origin[LVN_OPT_data_tokenizer].source == LVN_SOURCE_RUN) o.tokenizer = "";
     o.kind = m->data_kind;
     o.trains_tokenizer = !evaluates && !m->has_pretrained;
-    o.seed = (uint64_t)s->trainer.seed;
+    o.seed = (uint64_t)s->values.trainer.seed;
     o.label = m->task ? m->task->label.label : LVN_LABEL_NONE;
     o.for_evaluation = evaluates;
     o.block_size = m->block_size;
@@ -285,8 +290,8 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
     o.pairs = m->new_texts.pair;
     o.n_texts = m->new_texts.n;
     o.masks = m->task && m->task->masks;
-    o.whole_words = s->task.whole_words;
-    o.mask_fraction = s->task.mask_fraction;
+    o.whole_words = s->values.task.whole_words;
+    o.mask_fraction = s->values.task.mask_fraction;
     return o;
 }
 
@@ -298,7 +303,7 @@ static enum lvn_status check_problem(const struct lvn_model_setup *m, const stru
     const enum lvn_label_kind label = m->task->label.label;
     const bool numbers = label == LVN_LABEL_NUMBER;
     if (!m->has_pretrained || !lvn_model_predicts_samples(c) || (!numbers && label != LVN_LABEL_CLASS) ||
-        (s->task.fresh_head && !evaluates))
+        (s->values.task.fresh_head && !evaluates))
         return LVN_OK;
     LVN_CHECK(lvn_model_predicts(c, label) && c->problem == (numbers ? LVN_REGRESSION : LVN_SINGLE_LABEL), UNSUPPORTED,
               "the head of the model '%s' %s, and task.kind=%s is %s%s", m->pretrained.path,
@@ -316,11 +321,11 @@ static enum lvn_status choose_task(struct lvn_model_setup *m, const struct levin
     char has[80];
     struct lvn_data_options data = data_options(m, s, false);
     LVN_TRY(lvn_dataset_fields(&data, &m->fields));
-    LVN_TRY(lvn_task_choose(&m->task, s->task.kind, &m->config, &m->fields));
+    LVN_TRY(lvn_task_choose(&m->task, s->values.task.kind, &m->config, &m->fields));
     LVN_CHECK(evaluates || m->task->masks || !lvn_settings_differs(s, LVN_OPT_task_mask_fraction), ARG,
               "task.mask_fraction (%g) is a key of task.kind=mlm, and the task is %s: leave it out",
-              s->task.mask_fraction, m->task->name);
-    LVN_CHECK(evaluates || m->task->masks || !s->task.whole_words, ARG,
+              s->values.task.mask_fraction, m->task->name);
+    LVN_CHECK(evaluates || m->task->masks || !s->values.task.whole_words, ARG,
               "task.whole_words is a key of task.kind=mlm, and the task is %s: leave it out", m->task->name);
     LVN_TRY(check_problem(m, s, evaluates));
     data = data_options(m, s, false); /* a task may hide tokens */
@@ -368,14 +373,14 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct levin
     LVN_CHECK(!other || !evaluates, ARG,
               "the model '%s' is a %s, which has no head for task.kind=%s: train it for that first", m->pretrained.path,
               c->head->architecture, m->task->name);
-    LVN_CHECK(!fewer || (s->task.fresh_head && !evaluates), ARG,
+    LVN_CHECK(!fewer || (s->values.task.fresh_head && !evaluates), ARG,
               "the data have %lld classes in '%s', and the head of the model '%s' supports %lld%s", (long long)classes,
               m->task->label.name, m->pretrained.path, (long long)c->classes,
               evaluates ? ": use another model or other data" : "; set task.fresh_head=true to start with a new head");
-    if (!other && !(s->task.fresh_head && !evaluates)) return LVN_OK;
+    if (!other && !(s->values.task.fresh_head && !evaluates)) return LVN_OK;
     lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path,
             c->head->architecture, head->architecture);
-    LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->trainer.seed));
+    LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->values.trainer.seed));
     return set_head(m, head, classes);
 }
 
@@ -385,7 +390,7 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct levin
 static enum lvn_status limit_fields(struct lvn_model_setup *m, const struct levin_settings *s)
 {
     const struct lvn_model_config *c = &m->config;
-    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
     const int ids = lvn_fields_find(&m->fields, "ids");
     for (int k = 0; k < m->fields.n; k++) {
         struct lvn_field *f = &m->fields.field[k];
@@ -427,14 +432,14 @@ static enum lvn_status explain_missing(enum lvn_status status, const struct levi
 {
     char here[PATH_MAX];
     const char *path = lvn_data_path_of(&s->values);
-    if (status == LVN_OK || !*s->data.folder || !*path || *path == '/' || lvn_store_is_url(path) ||
+    if (status == LVN_OK || !*s->values.data.folder || !*path || *path == '/' || lvn_store_is_url(path) ||
         lvn_path_exists(path) || !getcwd(here, sizeof here))
         return status;
     return lvn_while_at(status,
                         "looking for data.path, '%s', in the current folder, '%s', and in data.folder, '%s', where the "
                         "run was started; "
                         "--data.path names another one",
-                        path, here, s->data.folder);
+                        path, here, s->values.data.folder);
 }
 
 static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_settings *s, bool evaluates)
@@ -449,12 +454,13 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_s
         "the tokens of the data ('%s') are %lld characters, and the model '%s' has %lld tokens and no tokenizer: the "
         "same ids mean other words. Add the files of its tokenizer to its folder, and make token files with `levin "
         "prepare %s --tokenizer=%s`; or train a new model, without model.init",
-        s->data.path, (long long)size, m->pretrained.path, (long long)model_size, s->data.path, m->pretrained.path);
+        s->values.data.path, (long long)size, m->pretrained.path, (long long)model_size, s->values.data.path,
+        m->pretrained.path);
     LVN_CHECK(
         lvn_codec_agree(&of_data, &m->codec), ARG,
         "the data ('%s') and the model ('%s') have different vocabularies: the same ids mean other words; prepare "
         "the data with the model's tokenizer",
-        s->data.path, m->pretrained.path);
+        s->values.data.path, m->pretrained.path);
     if (!data.vocab_size) lvn_model_set(&m->config, LVN_ROLE_VOCABULARY, m->data->vocab_size);
     if (m->has_pretrained && !evaluates) compare_sizes(m, lvn_codec_is_text(&of_data) ? &of_data : &m->codec);
     m->fields = m->data->fields;
@@ -490,11 +496,11 @@ static enum lvn_status token_id(const struct lvn_model_setup *m, const char *nam
 static enum lvn_status find_trainable(struct lvn_model_setup *m, const struct levin_settings *s)
 {
     LVN_LOCAL_ARENA(a);
-    const char *list = s->lora.trainable_tokens;
+    const char *list = s->values.lora.trainable_tokens;
     int32_t *ids = lvn_arena_alloc(&a, sizeof *ids * (strlen(list) + 1));
     int n = 0;
     if (!ids) return LVN_MEMORY;
-    for (size_t k; s->lora.rank && *list; list += k, list += strspn(list, ", ")) {
+    for (size_t k; s->values.lora.rank && *list; list += k, list += strspn(list, ", ")) {
         k = strcspn(list, ",");
         LVN_TRY(token_id(m, list, (int)k, &ids[n]));
         for (int i = 0; i < n; i++)
@@ -509,8 +515,8 @@ static enum lvn_status find_trainable(struct lvn_model_setup *m, const struct le
 
 bool lvn_model_setup_has_data(const struct levin_settings *s)
 {
-    if (*s->data.mix) return lvn_mix_is_here(s->data.mix, s->data.folder);
-    return *s->data.path && lvn_path_exists(lvn_data_path_of(&s->values));
+    if (*s->values.data.mix) return lvn_mix_is_here(s->values.data.mix, s->values.data.folder);
+    return *s->values.data.path && lvn_path_exists(lvn_data_path_of(&s->values));
 }
 
 enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct levin_settings *s,
@@ -518,11 +524,11 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct le
 {
     LVN_LOCAL_ARENA(a);
     const struct lvn_model *known;
-    const struct lvn_size *size = *s->model.init ? lvn_model_find_size(&a, s->model.init, &known) : NULL;
-    *m = (struct lvn_model_setup){.data_kind = s->data.kind};
-    enum lvn_status status = size                                 ? sizes_of_name(m, s, known, size)
-                             : has_config_only(&a, s->model.init) ? sizes_of_config(m, s)
-                                                                  : open_sizes(m, s, model);
+    const struct lvn_size *size = *s->values.model.init ? lvn_model_find_size(&a, s->values.model.init, &known) : NULL;
+    *m = (struct lvn_model_setup){.data_kind = s->values.data.kind};
+    enum lvn_status status = size                                        ? sizes_of_name(m, s, known, size)
+                             : has_config_only(&a, s->values.model.init) ? sizes_of_config(m, s)
+                                                                         : open_sizes(m, s, model);
     LVN_TRY(status);
     LVN_TRY(keep_blocks(m, s, true));
     m->no_download = true;
@@ -546,10 +552,10 @@ static enum lvn_status open_all(struct lvn_model_setup *m, const struct levin_se
                                 const struct lvn_model *model, const struct lvn_new_texts *texts,
                                 const struct lvn_model_config *trained, bool evaluates)
 {
-    if (!evaluates && s->sample.every_n_steps) log_address(s, LVN_OPT_sample_prompt, s->sample.prompt);
-    log_address(s, LVN_OPT_model_init, s->model.init);
-    log_address(s, LVN_OPT_lora_init, s->lora.init);
-    log_address(s, LVN_OPT_lora_base, s->lora.base);
+    if (!evaluates && s->values.sample.every_n_steps) log_address(s, LVN_OPT_sample_prompt, s->values.sample.prompt);
+    log_address(s, LVN_OPT_model_init, s->values.model.init);
+    log_address(s, LVN_OPT_lora_init, s->values.lora.init);
+    log_address(s, LVN_OPT_lora_base, s->values.lora.base);
     LVN_TRY(open_sizes(m, s, model));
     LVN_TRY(keep_blocks(m, s, !evaluates));
     m->trained = trained;
@@ -581,7 +587,7 @@ enum lvn_status lvn_model_setup_evaluation(struct lvn_model_setup *m, const stru
 enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct levin_settings *s)
 {
     *m = (struct lvn_model_setup){0};
-    LVN_CHECK(*s->model.init, ARG, "generating requires a model; give a run, a checkpoint or a model directory");
+    LVN_CHECK(*s->values.model.init, ARG, "generating requires a model; give a run, a checkpoint or a model directory");
     LVN_TRY(sizes_of_pretrained(m, s));
     return keep_blocks(m, s, false);
 }
@@ -589,17 +595,17 @@ enum lvn_status lvn_model_setup_loaded(struct lvn_model_setup *m, const struct l
 enum lvn_status lvn_model_setup_prediction(struct lvn_model_setup *m, struct levin_settings *s,
                                            const struct lvn_new_texts *texts)
 {
-    s->data.kind = "labelled";
-    s->task.kind = "auto"; /* the task of the model's head */
-    s->data.path = s->data.val_path = s->data.test_path = s->data.url = "";
-    s->data.split = LVN_DATA_SPLIT_ALL;
+    s->values.data.kind = "labelled";
+    s->values.task.kind = "auto"; /* the task of the model's head */
+    s->values.data.path = s->values.data.val_path = s->values.data.test_path = s->values.data.url = "";
+    s->values.data.split = LVN_DATA_SPLIT_ALL;
     return lvn_model_setup_evaluation(m, s, NULL, texts, NULL);
 }
 
 /* auto: everything in a file given on the command line, otherwise the validation split of training. */
 enum lvn_split_id lvn_model_setup_split(const struct lvn_model_setup *m, const struct levin_settings *s)
 {
-    if (s->data.split != LVN_DATA_SPLIT_AUTO) return lvn_split_of(s->data.split);
+    if (s->values.data.split != LVN_DATA_SPLIT_AUTO) return lvn_split_of(s->values.data.split);
     bool named = s->origin[LVN_OPT_data_path].source >= LVN_SOURCE_COMMAND && m->data->is_file;
     bool val_named = s->origin[LVN_OPT_data_val_path].source >= LVN_SOURCE_COMMAND;
     return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;

@@ -18,14 +18,14 @@ static const struct {
     size_t on; /* of a logger: offset of its switch in the settings; 0: none */
 } table[] = {
 #define LVN_CALLBACK(name) {&lvn_callback_##name, 0},
-#define LVN_LOGGER(name, ...) {&lvn_callback_##name, offsetof(struct levin_settings, logger.name)},
+#define LVN_LOGGER(name, ...) {&lvn_callback_##name, offsetof(struct levin_settings, values.logger.name)},
 #include "options/options_each.h"
 };
 
 static bool is_enabled(int i, const struct levin_settings *s)
 {
     const struct lvn_callback *is = table[i].is;
-    if (s->trainer.fast_dev_run && !is->in_fast_dev_run) return false;
+    if (s->values.trainer.fast_dev_run && !is->in_fast_dev_run) return false;
     if (table[i].on && !*(const bool *)((const char *)s + table[i].on)) return false;
     return !is->enabled || is->enabled(s);
 }

@@ -11,13 +11,15 @@ static bool is_on(const struct lvn_amount *a)
 enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dataset *data,
                                   const struct levin_settings *s)
 {
-    bool overfit = is_on(&s->trainer.overfit_batches);
-    const struct lvn_amount *share = overfit ? &s->trainer.overfit_batches : &s->trainer.limit_train_batches;
-    enum lvn_sampling sampling = overfit ? LVN_SAMPLING_SEQUENTIAL : lvn_sampling_of(s->data.sampling);
-    LVN_TRY(lvn_loader_init(train, data, LVN_SPLIT_TRAIN, sampling, s->trainer.batch_size, (uint64_t)s->trainer.seed));
+    bool overfit = is_on(&s->values.trainer.overfit_batches);
+    const struct lvn_amount *share =
+        overfit ? &s->values.trainer.overfit_batches : &s->values.trainer.limit_train_batches;
+    enum lvn_sampling sampling = overfit ? LVN_SAMPLING_SEQUENTIAL : lvn_sampling_of(s->values.data.sampling);
+    LVN_TRY(lvn_loader_init(train, data, LVN_SPLIT_TRAIN, sampling, s->values.trainer.batch_size,
+                            (uint64_t)s->values.trainer.seed));
     int64_t all = train->steps_per_epoch,
             steps = share->count ? share->count : (int64_t)(share->fraction * (double)all);
-    if (s->trainer.fast_dev_run && !overfit) steps = s->trainer.fast_dev_run;
+    if (s->values.trainer.fast_dev_run && !overfit) steps = s->values.trainer.fast_dev_run;
     LVN_CHECK(
         steps > 0, ARG,
         "trainer.%s_batches (%g) of the %lld steps of an epoch is less than one; use a larger fraction or an integer",
@@ -28,22 +30,23 @@ enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dat
 
 int64_t lvn_limits_steps(const struct levin_settings *s, int64_t steps_per_epoch)
 {
-    int64_t by_steps = s->trainer.max_steps ? s->trainer.max_steps : INT64_MAX;
-    int64_t by_epochs = s->trainer.max_epochs * steps_per_epoch;
+    int64_t by_steps = s->values.trainer.max_steps ? s->values.trainer.max_steps : INT64_MAX;
+    int64_t by_epochs = s->values.trainer.max_epochs * steps_per_epoch;
     return by_epochs && by_epochs < by_steps ? by_epochs : by_steps;
 }
 
 int64_t lvn_limits_last(const struct levin_settings *s, int64_t steps_per_epoch)
 {
-    int64_t few = s->trainer.fast_dev_run;
+    int64_t few = s->values.trainer.fast_dev_run;
     if (!few) return lvn_limits_steps(s, steps_per_epoch);
     return few < steps_per_epoch ? few : steps_per_epoch;
 }
 
 struct lvn_amount lvn_limits_validation(const struct levin_settings *s)
 {
-    if (!is_on(&s->trainer.val_check_interval)) return (struct lvn_amount){0};
-    if (is_on(&s->trainer.overfit_batches) && is_on(&s->trainer.limit_val_batches)) return s->trainer.overfit_batches;
-    if (s->trainer.fast_dev_run) return (struct lvn_amount){.count = s->trainer.fast_dev_run};
-    return s->trainer.limit_val_batches;
+    if (!is_on(&s->values.trainer.val_check_interval)) return (struct lvn_amount){0};
+    if (is_on(&s->values.trainer.overfit_batches) && is_on(&s->values.trainer.limit_val_batches))
+        return s->values.trainer.overfit_batches;
+    if (s->values.trainer.fast_dev_run) return (struct lvn_amount){.count = s->values.trainer.fast_dev_run};
+    return s->values.trainer.limit_val_batches;
 }

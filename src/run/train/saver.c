@@ -164,7 +164,7 @@ static enum lvn_status announce_saved(const struct lvn_saver_target *a, int64_t 
     char path[1200], failure[1024], text[1200];
     struct lvn_callback_context *context = a->context;
     const int64_t now = context->event.step;
-    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", context->settings->run_dir, (long long)step);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", context->settings->values.run_dir, (long long)step);
     context->event.step = step;
     LVN_TRY(lvn_callbacks_call(a->callbacks, context, LVN_EVENT_CHECKPOINT, path));
     context->event.step = now;

@@ -310,13 +310,13 @@ static enum lvn_status compare(const struct levin_settings *then, const struct l
     for (int i = 0; i < lvn_option_count(); i++) {
         const struct lvn_option *o = lvn_option_at(i);
         /* A loaded model has its own kind, which older versions did not record. */
-        const bool is_own = o->id == LVN_OPT_model_kind && *now->model.init;
+        const bool is_own = o->id == LVN_OPT_model_kind && *now->values.model.init;
         if (o->fixed && !is_own) LVN_TRY(compare_option(then, now, o, path));
     }
     /* Targets from lora.init may name the same layers differently; loading compares the layers. */
-    if (!now->lora.rank || now->origin[LVN_OPT_lora_targets].source == LVN_SOURCE_DERIVED) return LVN_OK;
-    return compare_value(lvn_option_by_id(LVN_OPT_lora_targets)->key, lvn_lora_targets(m, then->lora.targets),
-                         lvn_lora_targets(m, now->lora.targets), path);
+    if (!now->values.lora.rank || now->origin[LVN_OPT_lora_targets].source == LVN_SOURCE_DERIVED) return LVN_OK;
+    return compare_value(lvn_option_by_id(LVN_OPT_lora_targets)->key, lvn_lora_targets(m, then->values.lora.targets),
+                         lvn_lora_targets(m, now->values.lora.targets), path);
 }
 
 enum lvn_status lvn_snapshot_check(const struct lvn_checkpoint *c, const struct levin_settings *now,

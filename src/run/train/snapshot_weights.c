@@ -89,8 +89,8 @@ static enum lvn_status add_model(struct lvn_snapshot_files *w, const struct lvn_
                                  const struct levin_settings *s)
 {
     struct lvn_safetensors_shards shards;
-    LVN_TRY(
-        lvn_safetensors_split(&shards, w->arena, &f->source, "model", lvn_bytes_of_text(s->checkpoint.max_shard_size)));
+    LVN_TRY(lvn_safetensors_split(&shards, w->arena, &f->source, "model",
+                                  lvn_bytes_of_text(s->values.checkpoint.max_shard_size)));
     for (int i = 0; i < shards.n; i++) LVN_TRY(lvn_snapshot_files_add_tensors(w, shards.name[i], &shards.part[i]));
     if (shards.index)
         lvn_snapshot_files_add_text(w, "model.safetensors.index.json", shards.index, (int64_t)strlen(shards.index));
@@ -108,7 +108,7 @@ static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_m
 enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lvn_model_files *f,
                                          const struct lvn_snapshot_target *to, const struct lvn_model_state *n)
 {
-    const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->lora.merge_checkpoints;
+    const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->values.lora.merge_checkpoints;
     enum lvn_status status =
         whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), n, LVN_PARAMETER_VALUES, false)
               : make_config(f, n);

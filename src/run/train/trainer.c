@@ -26,7 +26,7 @@
 static void count_requests(const struct trainer *trainer, double *count)
 {
     int stop = trainer->options->stop ? *trainer->options->stop : LVN_STOP_NONE;
-    double limit = trainer->settings->trainer.max_time;
+    double limit = trainer->settings->values.trainer.max_time;
     count[LVN_STATISTIC_STOP] = stop != LVN_STOP_NONE;
     count[LVN_STATISTIC_REQUEUE] = stop == LVN_STOP_REQUEUE;
     count[LVN_STATISTIC_TIME_IS_UP] = limit > 0.0 && lvn_seconds() - trainer->context.start_time >= limit;
@@ -96,7 +96,7 @@ static enum lvn_status exchange(struct trainer *trainer, double seconds, enum lv
 /* Does the run have a folder? A trainer.fast_dev_run does not. */
 static bool has_folder(const struct trainer *trainer)
 {
-    return !trainer->settings->trainer.fast_dev_run;
+    return !trainer->settings->values.trainer.fast_dev_run;
 }
 
 /* The lines of the damaged shards that fit. */
@@ -185,7 +185,7 @@ static enum lvn_status announce_step(struct trainer *trainer, double loss, doubl
     if (trainer->running.loss_scale) trainer->running.loss_scale->value = session->result.scaling.scale;
     e->scalar[SCALAR_LR].value = session->step_args.lr;
     const int64_t packed = lvn_loader_tokens(&trainer->opened.train_loader, step - 1);
-    const int64_t units = packed ? packed : trainer->settings->trainer.batch_size * length;
+    const int64_t units = packed ? packed : trainer->settings->values.trainer.batch_size * length;
     e->scalar[SCALAR_TOKENS_PER_S].value = (double)units / seconds;
     e->scalar[SCALAR_EPOCH].value = (double)step / (double)per_epoch;
     e->scalar[SCALAR_TIME].value = lvn_wall_seconds();
@@ -428,7 +428,7 @@ enum lvn_status lvn_trainer_step(struct trainer *trainer, const char **end_reaso
     if (validates) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));
     if (v->on && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));
-    if (every(step, trainer->settings->checkpoint.every_n_steps) ||
+    if (every(step, trainer->settings->values.checkpoint.every_n_steps) ||
         trainer->requested.control & LVN_CONTROL_SHOULD_SAVE)
         LVN_TRY(save_checkpoint(trainer));
     trainer->requested.control &= LVN_CONTROL_SHOULD_TRAINING_STOP;
@@ -444,7 +444,7 @@ static void log_device(const struct trainer *trainer)
     const struct lvn_backend *b;
     char why[400];
     if (trainer->ranks->rank) return;
-    bool is_auto = !strcmp(trainer->settings->trainer.accelerator, "auto") && !d->backend->describe;
+    bool is_auto = !strcmp(trainer->settings->values.trainer.accelerator, "auto") && !d->backend->describe;
     for (int i = 0; is_auto && (b = lvn_backend_at(i)); i++) {
         if (!b->library || b->library->state != LVN_LIBRARY_LOADED) continue;
         lvn_backend_why_none(b, why, sizeof why);
@@ -457,7 +457,7 @@ static void log_device(const struct trainer *trainer)
                 "until step %lld this run computed with '%s', and it continues with '%s': its bits are not those of a "
                 "run that was never stopped",
                 (long long)trainer->opened.snapshot.step, before, lvn_device_text(d));
-    if (trainer->settings->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH && !d->tf32)
+    if (trainer->settings->values.trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH && !d->tf32)
         lvn_log(LVN_LOG_INFO,
                 "trainer.float32_matmul_precision high has no effect here, because %s does not support TF32",
                 d->backend->name);
@@ -477,7 +477,7 @@ static enum lvn_status start(struct trainer *trainer)
     }
     LVN_TRY(lvn_ranks_agree(trainer->ranks, status));
     snprintf(trainer->text, sizeof trainer->text, "%s/status.json",
-             o->run_dir_open ? o->run_dir.path : trainer->settings->run_dir);
+             o->run_dir_open ? o->run_dir.path : trainer->settings->values.run_dir);
     if (has_folder(trainer)) lvn_member_publish(trainer->ranks->member, trainer->text);
     trainer->context.start_time = trainer->running.epoch_start_time = lvn_seconds();
     trainer->running.first_step = trainer->running.step;
@@ -486,7 +486,7 @@ static enum lvn_status start(struct trainer *trainer)
     LVN_TRY(lvn_callbacks_call(&trainer->callbacks, &trainer->context, LVN_EVENT_START,
                                o->resuming ? o->checkpoint.path : NULL));
     const bool is_new = trainer->running.step == 0 && !o->resuming;
-    const int64_t sanity = trainer->settings->trainer.num_sanity_val_steps;
+    const int64_t sanity = trainer->settings->values.trainer.num_sanity_val_steps;
     if (is_new && sanity && has_folder(trainer))
         LVN_TRY(lvn_validation_try(&trainer->opened.validation, &trainer->planned.programs, sanity));
     /* The loss of pretrained weights is the one that training must improve; initial weights need no such measurement.
@@ -517,7 +517,7 @@ static void summarize(const struct trainer *trainer, struct lvn_train_result *r)
                                    .start_val_loss = e->start_val_loss,
                                    .already_done = trainer->running.done,
                                    .requeue = trainer->requested.requeue && has_folder(trainer)};
-    if (has_folder(trainer)) snprintf(r->run_dir, sizeof r->run_dir, "%s", trainer->settings->run_dir);
+    if (has_folder(trainer)) snprintf(r->run_dir, sizeof r->run_dir, "%s", trainer->settings->values.run_dir);
     snprintf(r->end_reason, sizeof r->end_reason, "%s",
              trainer->running.done ? trainer->context.stop_reason : trainer->running.end_reason);
 }

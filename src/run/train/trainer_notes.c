@@ -12,7 +12,8 @@
 /* In Lightning the option multiplies the batch instead. */
 static void note_accumulation(struct trainer *trainer)
 {
-    long long n = trainer->settings->trainer.accumulate_grad_batches, batch = trainer->settings->trainer.batch_size;
+    long long n = trainer->settings->values.trainer.accumulate_grad_batches,
+              batch = trainer->settings->values.trainer.batch_size;
     if (n <= 1) return;
     snprintf(
         trainer->text, sizeof trainer->text,
@@ -25,7 +26,7 @@ static void note_accumulation(struct trainer *trainer)
 static void note_repeated_rows(struct trainer *trainer)
 {
     const struct lvn_loader *l = &trainer->opened.train_loader;
-    const struct lvn_amount *overfit = &trainer->settings->trainer.overfit_batches;
+    const struct lvn_amount *overfit = &trainer->settings->values.trainer.overfit_batches;
     if (l->batch_size <= l->samples || l->sampling == LVN_SAMPLING_RANDOM || overfit->count || overfit->fraction > 0)
         return;
     snprintf(trainer->text, sizeof trainer->text,
@@ -37,7 +38,7 @@ static void note_repeated_rows(struct trainer *trainer)
 
 static void note_threads(struct trainer *trainer)
 {
-    const int64_t given = trainer->settings->trainer.threads;
+    const int64_t given = trainer->settings->values.trainer.threads;
     const int threads = trainer->planned.programs.model_state->threads;
     struct lvn_machine m;
     lvn_machine_read(&m);
@@ -60,7 +61,7 @@ static void note_threads(struct trainer *trainer)
 static void note_recompute(struct trainer *trainer)
 {
     const struct lvn_train_programs *programs = &trainer->planned.programs;
-    bool requested = trainer->settings->trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
+    bool requested = trainer->settings->values.trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
     if (programs->recompute != LVN_RECOMPUTE_BLOCKS || (requested && programs->step_session->graph->n_blocks > 1))
         return;
     snprintf(trainer->text, sizeof trainer->text,
@@ -76,7 +77,7 @@ static void note_strategy(struct trainer *trainer)
 {
     const struct lvn_train_programs *programs = &trainer->planned.programs;
     char whole[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
-    if (trainer->settings->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && programs->shards) {
+    if (trainer->settings->values.trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && programs->shards) {
         snprintf(trainer->text, sizeof trainer->text,
                  "trainer.strategy auto chose %s, because with ddp a rank needs %s, but %s are free",
                  lvn_strategy_name(&trainer->settings->values, programs->collectives.sharding.sharded),

@@ -44,23 +44,23 @@ static enum lvn_status find_base(struct trainer *trainer)
 {
     const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
     struct lvn_adapter_base *base = &trainer->opened.adapter_base;
-    if (!trainer->settings->lora.rank || trainer->ranks->rank) return LVN_OK;
+    if (!trainer->settings->values.lora.rank || trainer->ranks->rank) return LVN_OK;
     base->fresh_head = p->fresh_head;
-    LVN_TRY(lvn_model_find_name(&trainer->settings->arena, trainer->settings->model.init, p->path, &base->name));
+    LVN_TRY(lvn_model_find_name(&trainer->settings->arena, trainer->settings->values.model.init, p->path, &base->name));
     LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
-    if (lvn_store_is_url(trainer->settings->run_dir) && !trainer->settings->lora.merge_checkpoints)
+    if (lvn_store_is_url(trainer->settings->values.run_dir) && !trainer->settings->values.lora.merge_checkpoints)
         lvn_log(
             LVN_LOG_INFO,
             "checkpoints are sent to %s without the base model of their adapters; programs that load them need it as "
             "'%s', or a path to it (lora.merge_checkpoints=true sends it with each)",
-            trainer->settings->run_dir, base->name);
+            trainer->settings->values.run_dir, base->name);
     return LVN_OK;
 }
 
 /* Rank 0: the values of trained rows, and those of lora.init. */
 static enum lvn_status load_adapters(struct trainer *trainer, struct lvn_model_state *n)
 {
-    const char *init = trainer->settings->lora.init;
+    const char *init = trainer->settings->values.lora.init;
     if (!*init && !n->config.lora.n_tokens) return LVN_OK;
     lvn_parameters_begin_collecting(n);
     enum lvn_status status = trainer->ranks->rank ? LVN_OK : lvn_adapters_start(&trainer->opened.setup.pretrained, n);
@@ -73,7 +73,7 @@ static enum lvn_status load_parameters(struct trainer *trainer)
 {
     const struct levin_settings *s = trainer->settings;
     const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
-    const struct lvn_snapshot_source source = {p, s->lora.merge_checkpoints};
+    const struct lvn_snapshot_source source = {p, s->values.lora.merge_checkpoints};
     struct lvn_model_state *n = trainer->planned.programs.model_state;
     if (trainer->opened.resuming) {
         LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_model_state_set_scaling(n, &trainer->opened.snapshot.scaling)));
@@ -81,7 +81,8 @@ static enum lvn_status load_parameters(struct trainer *trainer)
         return lvn_snapshot_load(&trainer->opened.checkpoint, n, &source, trainer->ranks);
     }
     const bool pretrained = trainer->opened.setup.has_pretrained;
-    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_parameters_init_values(n, (uint64_t)s->trainer.seed, pretrained)));
+    LVN_TRY(
+        lvn_ranks_agree(trainer->ranks, lvn_parameters_init_values(n, (uint64_t)s->values.trainer.seed, pretrained)));
     if (!pretrained) return LVN_OK;
     LVN_TRY(lvn_pretrained_load_on_ranks(p, n, trainer->ranks));
     LVN_TRY(lvn_ranks_agree(trainer->ranks, find_base(trainer)));
@@ -96,18 +97,19 @@ static void resolve_settings(struct trainer *trainer)
 {
     struct levin_settings *s = trainer->settings;
     const struct lvn_model_setup *m = &trainer->opened.setup;
-    if (strcmp(s->data.kind, m->data_kind) != 0) {
-        s->data.kind = m->data_kind;
+    if (strcmp(s->values.data.kind, m->data_kind) != 0) {
+        s->values.data.kind = m->data_kind;
         s->origin[LVN_OPT_data_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
     }
-    if (m->has_pretrained && strcmp(s->model.kind, m->config.model->name) != 0) {
-        s->model.kind = m->config.model->name;
+    if (m->has_pretrained && strcmp(s->values.model.kind, m->config.model->name) != 0) {
+        s->values.model.kind = m->config.model->name;
         s->origin[LVN_OPT_model_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
     }
     char here[PATH_MAX];
-    if (((*s->data.path && *s->data.path != '/') || *s->data.mix) && !*s->data.folder && getcwd(here, sizeof here)) {
+    if (((*s->values.data.path && *s->values.data.path != '/') || *s->values.data.mix) && !*s->values.data.folder &&
+        getcwd(here, sizeof here)) {
         const char *folder = lvn_arena_strdup(&s->arena, here);
-        if (folder && lvn_utf8_check(folder, (int64_t)strlen(folder)) < 0) s->data.folder = folder;
+        if (folder && lvn_utf8_check(folder, (int64_t)strlen(folder)) < 0) s->values.data.folder = folder;
         s->origin[LVN_OPT_data_folder] =
             (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "the current folder"};
     }
@@ -129,10 +131,10 @@ static enum lvn_status open_data(struct trainer *trainer)
     lvn_schedule_init(&trainer->opened.schedule, &schedule,
                       lvn_limits_steps(s, trainer->opened.train_loader.steps_per_epoch));
     trainer->opened.last_step = lvn_limits_last(s, trainer->opened.train_loader.steps_per_epoch);
-    LVN_CHECK(trainer->opened.validation.on || !s->trainer.num_sanity_val_steps, ARG,
+    LVN_CHECK(trainer->opened.validation.on || !s->values.trainer.num_sanity_val_steps, ARG,
               "trainer.num_sanity_val_steps is %" PRId64 ", but this run does not validate; omit it, or give "
               "validation data, and trainer.val_check_interval and trainer.limit_val_batches above 0",
-              s->trainer.num_sanity_val_steps);
+              s->values.trainer.num_sanity_val_steps);
     return LVN_OK;
 }
 
@@ -243,13 +245,13 @@ static enum lvn_status check_rates(const struct trainer *trainer)
 /* Rank 0 opens the folder and, if resuming, the newest checkpoint. */
 static enum lvn_status open_folder(struct trainer *trainer)
 {
-    LVN_CHECK(!trainer->settings->trainer.fast_dev_run || trainer->options->mode == LVN_RUN_NEW, ARG,
+    LVN_CHECK(!trainer->settings->values.trainer.fast_dev_run || trainer->options->mode == LVN_RUN_NEW, ARG,
               "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite; omit one of them");
-    if (trainer->ranks->rank || trainer->settings->trainer.fast_dev_run) return LVN_OK;
+    if (trainer->ranks->rank || trainer->settings->values.trainer.fast_dev_run) return LVN_OK;
     const struct lvn_run_dir_options options = {.mode = trainer->options->mode,
                                                 .launch = trainer->options->launch,
-                                                .rank_timeout = trainer->settings->trainer.rank_timeout};
-    LVN_TRY(lvn_run_dir_open(&trainer->opened.run_dir, trainer->settings->run_dir, &options));
+                                                .rank_timeout = trainer->settings->values.trainer.rank_timeout};
+    LVN_TRY(lvn_run_dir_open(&trainer->opened.run_dir, trainer->settings->values.run_dir, &options));
     trainer->opened.run_dir_open = true;
     if (trainer->options->mode != LVN_RUN_RESUME) return LVN_OK;
     LVN_TRY(lvn_checkpoint_clean(trainer->opened.run_dir.checkpoints));
@@ -273,7 +275,7 @@ static enum lvn_status open_folder(struct trainer *trainer)
 /* Rank 0: may the run continue from the checkpoint with these settings and data? */
 static enum lvn_status check_run(struct trainer *trainer)
 {
-    if (trainer->ranks->rank || trainer->settings->trainer.fast_dev_run) return LVN_OK;
+    if (trainer->ranks->rank || trainer->settings->values.trainer.fast_dev_run) return LVN_OK;
     if (trainer->options->mode != LVN_RUN_RESUME) warn_of_zero_rates(trainer);
     if (!trainer->opened.resuming) return LVN_OK;
     LVN_TRY(lvn_snapshot_check(&trainer->opened.checkpoint, trainer->settings, trainer->opened.setup.config.model));
@@ -284,9 +286,9 @@ static enum lvn_status check_run(struct trainer *trainer)
               "back, or start a new run",
               trainer->opened.checkpoint.path, trainer->opened.setup.data->path,
               codec.tokenizer ? ", or with another tokenizer or chat template" : "");
-    int64_t micro = trainer->settings->trainer.micro_batch_size;
+    int64_t micro = trainer->settings->values.trainer.micro_batch_size;
     LVN_CHECK(
-        !trainer->settings->trainer.deterministic || trainer->opened.snapshot.micro_batch == micro, ARG,
+        !trainer->settings->values.trainer.deterministic || trainer->opened.snapshot.micro_batch == micro, ARG,
         "trainer.micro_batch_size is %lld here but was %lld in '%s', which with trainer.deterministic would change "
         "the bits; set it back",
         (long long)micro, (long long)trainer->opened.snapshot.micro_batch, trainer->opened.checkpoint.path);
@@ -300,7 +302,7 @@ static enum lvn_status newest_on_host(const struct trainer *trainer, int64_t *st
     LVN_LOCAL_ARENA(a);
     *step = -1;
     if (trainer->ranks->local_rank) return LVN_OK;
-    const char *dir = lvn_path_join(&a, trainer->settings->run_dir, "checkpoints");
+    const char *dir = lvn_path_join(&a, trainer->settings->values.run_dir, "checkpoints");
     return dir ? lvn_checkpoint_newest_step(dir, step) : LVN_MEMORY;
 }
 
@@ -309,7 +311,7 @@ static enum lvn_status newest_on_host(const struct trainer *trainer, int64_t *st
 static enum lvn_status compare_hosts(struct trainer *trainer)
 {
     const struct lvn_ranks *r = trainer->ranks;
-    const char *dir = trainer->settings->run_dir;
+    const char *dir = trainer->settings->values.run_dir;
     char theirs[40], ours[40];
     int64_t mine;
     int max = 0;
@@ -413,13 +415,14 @@ static enum lvn_status share_run(struct trainer *trainer)
 static void describe_run(struct trainer *trainer)
 {
     struct lvn_event *e = &trainer->context.event;
-    e->name = trainer->settings->name;
-    e->run_dir = trainer->settings->trainer.fast_dev_run ? "no folder, nothing is saved" : trainer->settings->run_dir;
+    e->name = trainer->settings->values.name;
+    e->run_dir = trainer->settings->values.trainer.fast_dev_run ? "no folder, nothing is saved"
+                                                                : trainer->settings->values.run_dir;
     const struct lvn_params *params = trainer->planned.programs.model_state->params;
     e->parameters = lvn_params_total(params);
     for (int i = 0; i < params->n; i++) e->trained += params->list[i]->trainable ? params->list[i]->count : 0;
     e->max_steps = trainer->opened.last_step == INT64_MAX ? 0 : trainer->opened.last_step;
-    e->batch_size = trainer->settings->trainer.batch_size;
+    e->batch_size = trainer->settings->values.trainer.batch_size;
     e->ranks = trainer->ranks->size;
     e->hosts = trainer->ranks->hosts;
     e->block_size = trainer->planned.programs.block_size;
@@ -494,15 +497,15 @@ static void declare_scalars(struct trainer *trainer)
 static void drop_old_shares(struct trainer *trainer)
 {
     struct levin_settings *s = trainer->settings;
-    const int n = lvn_shares_count(s->trainer.shares);
+    const int n = lvn_shares_count(s->values.trainer.shares);
     if (trainer->options->mode != LVN_RUN_RESUME || n == 0 || n == trainer->ranks->size ||
         s->origin[LVN_OPT_trainer_shares].source >= LVN_SOURCE_ENVIRONMENT)
         return;
     snprintf(trainer->text, sizeof trainer->text,
              "trainer.shares is %.60s, for %d rank%s, but there are now %d; they compute equal parts",
-             s->trainer.shares, n, lvn_plural(n), trainer->ranks->size);
+             s->values.trainer.shares, n, lvn_plural(n), trainer->ranks->size);
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
-    s->trainer.shares = "";
+    s->values.trainer.shares = "";
 }
 
 static enum lvn_status plan_training(struct trainer *trainer)

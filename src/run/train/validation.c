@@ -13,7 +13,8 @@
 /* Set the steps between validations, and the batches of each. */
 static void plan(struct lvn_validation *v, const struct levin_settings *s, int64_t steps_per_epoch)
 {
-    const struct lvn_amount *every = &s->trainer.val_check_interval, part = lvn_limits_validation(s), *limit = &part;
+    const struct lvn_amount *every = &s->values.trainer.val_check_interval, part = lvn_limits_validation(s),
+                            *limit = &part;
     v->every = every->count ? every->count : (int64_t)llround(every->fraction * (double)steps_per_epoch);
     if (!every->count && every->fraction > 0.0 && v->every < 1) v->every = 1;
     v->batches = limit->count;

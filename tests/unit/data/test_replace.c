@@ -137,7 +137,7 @@ static void nsmc(void **state)
         snprintf(path, sizeof path, "recipes/%s.yaml", recipes[i]);
         ASSERT_OK(lvn_settings_init(&s));
         ASSERT_OK(lvn_settings_load(&s, path));
-        struct lvn_replace *r = made(s.data.replace);
+        struct lvn_replace *r = made(s.values.data.replace);
         assert_non_null(r);
         FILE *f = fopen("tests/golden/nsmc-cleaned.jsonl", "r");
         assert_non_null(f);

@@ -87,7 +87,7 @@ static enum lvn_status make_settings(struct levin_settings *s, const struct scen
                                    {"trainer.threads", "1"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         LVN_TRY(lvn_settings_set(s, keys[i][0], keys[i][1], LVN_SOURCE_PROGRAM));
-    s->ranks = scene->world.size;
+    s->values.ranks = scene->world.size;
     return lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_OPTIMIZER | LVN_USES_TRAINER);
 }
 

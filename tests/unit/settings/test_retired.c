@@ -29,7 +29,7 @@ static void accepted(void **state)
     for (int i = 0; i < 3; i++) {
         struct levin_settings s;
         assert_int_equal(read_into(&s, recipes[i]), LVN_OK);
-        assert_true(s.optimizer.lr > 0.4999);
+        assert_true(s.values.optimizer.lr > 0.4999);
         char *yaml = lvn_settings_yaml(&s);
         assert_non_null(yaml);
         assert_null(strstr(yaml, "shuffle"));

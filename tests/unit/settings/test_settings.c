@@ -342,19 +342,20 @@ static void values_arrive(void **state)
     const char *keys[] = {"model.n_layer=8", "trainer.max_steps=2000", "trainer.max_steps_=", NULL};
     keys[2] = NULL;
     assert_int_equal(make(&s, recipe, keys), LVN_OK);
-    assert_string_equal(s.name, "demo");
-    assert_string_equal(s.run_dir, "runs/demo");
+    assert_string_equal(s.values.name, "demo");
+    assert_string_equal(s.values.run_dir, "runs/demo");
     assert_string_equal(value_of(&s, "model.n_layer"), "8");
-    assert_string_equal(s.model.kind, "nanogpt");
-    assert_string_equal(s.data.kind, "chars");
-    assert_string_equal(s.data.url, "http://x/a.txt");
-    assert_true(s.optimizer.lr == 1e-3 && s.optimizer.betas[0] == 0.9 && s.optimizer.betas[1] == 0.99);
-    assert_int_equal(s.optimizer.decay, LVN_OPTIMIZER_DECAY_LINEAR);
-    assert_true(s.trainer.max_time == 5400);
-    assert_int_equal(s.trainer.val_check_interval.count, 250);
-    assert_true(s.trainer.limit_val_batches.fraction == 0.5 && s.trainer.limit_val_batches.count == 0);
-    assert_int_equal(s.trainer.batch_size, 12);
-    assert_int_equal(s.trainer.max_epochs, 0);
+    assert_string_equal(s.values.model.kind, "nanogpt");
+    assert_string_equal(s.values.data.kind, "chars");
+    assert_string_equal(s.values.data.url, "http://x/a.txt");
+    assert_true(s.values.optimizer.lr == 1e-3 && s.values.optimizer.betas[0] == 0.9 &&
+                s.values.optimizer.betas[1] == 0.99);
+    assert_int_equal(s.values.optimizer.decay, LVN_OPTIMIZER_DECAY_LINEAR);
+    assert_true(s.values.trainer.max_time == 5400);
+    assert_int_equal(s.values.trainer.val_check_interval.count, 250);
+    assert_true(s.values.trainer.limit_val_batches.fraction == 0.5 && s.values.trainer.limit_val_batches.count == 0);
+    assert_int_equal(s.values.trainer.batch_size, 12);
+    assert_int_equal(s.values.trainer.max_epochs, 0);
     char text[LVN_VALUE_TEXT];
     assert_string_equal(lvn_settings_origin(&s, lvn_option_find("model.n_layer")->id, text), "command line");
     assert_string_equal(lvn_settings_origin(&s, lvn_option_find("model.n_head")->id, text), "r.yaml:2");
@@ -379,13 +380,13 @@ static void log_lines_by_time_or_steps(void **state)
         struct levin_settings s, again;
         const char *keys[] = {cases[i].key, NULL};
         assert_int_equal(make(&s, NULL, keys), LVN_OK);
-        assert_int_equal(s.trainer.log_every_n_steps, cases[i].value);
+        assert_int_equal(s.values.trainer.log_every_n_steps, cases[i].value);
         assert_string_equal(value_of(&s, "trainer.log_every_n_steps"), cases[i].text);
         char *yaml = lvn_settings_yaml(&s);
         assert_non_null(yaml);
         assert_int_equal(lvn_settings_init(&again), LVN_OK);
         assert_int_equal(lvn_settings_read(&again, yaml, strlen(yaml), "again.yaml"), LVN_OK);
-        assert_int_equal(again.trainer.log_every_n_steps, cases[i].value);
+        assert_int_equal(again.values.trainer.log_every_n_steps, cases[i].value);
         free(yaml);
         lvn_settings_release(&again);
         lvn_settings_release(&s);
@@ -406,7 +407,7 @@ static void devices_are_counted_or_listed(void **state)
         int n, last; /* last: its number; -1: they are not listed */
     } cases[] = {{"auto", 0, -1}, {"2", 2, -1}, {"0,3", 2, 3}, {"[5, 1, 4]", 3, 4}, {"3,", 1, 3}, {"[3]", 1, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct levin_settings s = {.trainer.devices = cases[i].text};
+        struct levin_settings s = {.values.trainer.devices = cases[i].text};
         struct lvn_devices d;
         assert_int_equal(lvn_devices_read(&d, &s.values), LVN_OK);
         assert_int_equal(d.n, cases[i].n);
@@ -442,7 +443,7 @@ static void the_last_key_wins(void **state)
     char text[LVN_VALUE_TEXT];
     const char *keys[] = {"optimizer.lr=1", "trainer.seed=3", "optimizer.lr=2", "optimizer.lr=4", NULL};
     assert_int_equal(make(&s, "optimizer: {lr: 7}", keys), LVN_OK);
-    assert_true(s.optimizer.lr == 4);
+    assert_true(s.values.optimizer.lr == 4);
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_lr, text), "command line, the last of 3");
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_trainer_seed, text), "command line");
     lvn_settings_release(&s);
@@ -456,8 +457,8 @@ static void a_mark_before_the_text_is_no_key(void **state)
     (void)state;
     struct levin_settings s;
     assert_int_equal(make(&s, "\xef\xbb\xbfname: marked\r\noptimizer: {lr: 2}\r\n", NULL), LVN_OK);
-    assert_string_equal(s.name, "marked");
-    assert_true(s.optimizer.lr == 2);
+    assert_string_equal(s.values.name, "marked");
+    assert_true(s.values.optimizer.lr == 2);
     lvn_settings_release(&s);
     assert_int_equal(make(&s, "\xef\xbb\xbf", NULL), LVN_OK);
     lvn_settings_release(&s);
@@ -475,15 +476,15 @@ static void another_path_drops_the_download(void **state)
     const char *other[] = {"data.path=b.txt", NULL}, *same[] = {"data.path=a.txt", NULL};
     const char *both[] = {"data.url=http://y/b", "data.path=b.txt", NULL};
     assert_int_equal(make(&s, recipe, other), LVN_OK);
-    assert_string_equal(s.data.url, "");
-    assert_string_equal(s.data.sha256, "");
+    assert_string_equal(s.values.data.url, "");
+    assert_string_equal(s.values.data.sha256, "");
     lvn_settings_release(&s);
     assert_int_equal(make(&s, recipe, same), LVN_OK);
-    assert_string_equal(s.data.url, "http://x/a.txt");
+    assert_string_equal(s.values.data.url, "http://x/a.txt");
     lvn_settings_release(&s);
     assert_int_equal(make(&s, recipe, both), LVN_OK);
-    assert_string_equal(s.data.url, "http://y/b");
-    assert_string_equal(s.data.sha256, "");
+    assert_string_equal(s.values.data.url, "http://y/b");
+    assert_string_equal(s.values.data.sha256, "");
     lvn_settings_release(&s);
 }
 
@@ -498,7 +499,7 @@ static void environment_lies_between(void **state)
     assert_int_equal(lvn_settings_set(&s, "trainer.seed", "7", LVN_SOURCE_COMMAND), LVN_OK);
     assert_int_equal(lvn_settings_read(&s, recipe, strlen(recipe), "r.yaml"), LVN_OK);
     assert_int_equal(lvn_settings_environment(&s), LVN_OK);
-    assert_true(s.optimizer.lr == 2 && s.optimizer.eps == 1e-6 && s.trainer.seed == 7);
+    assert_true(s.values.optimizer.lr == 2 && s.values.optimizer.eps == 1e-6 && s.values.trainer.seed == 7);
     char text[LVN_VALUE_TEXT];
     assert_string_equal(lvn_settings_origin(&s, LVN_OPT_optimizer_lr, text), "LEVIN_OPTIMIZER_LR");
     lvn_settings_release(&s);
@@ -519,8 +520,8 @@ static void assert_same(const struct levin_settings *a, const struct levin_setti
         enum lvn_option_id id = lvn_option_at(i)->id;
         assert_string_equal(lvn_settings_value(a, id, one), lvn_settings_value(b, id, two));
     }
-    assert_memory_equal(&a->optimizer.betas, &b->optimizer.betas, sizeof a->optimizer.betas);
-    assert_memory_equal(&a->optimizer.lr, &b->optimizer.lr, sizeof a->optimizer.lr);
+    assert_memory_equal(&a->values.optimizer.betas, &b->values.optimizer.betas, sizeof a->values.optimizer.betas);
+    assert_memory_equal(&a->values.optimizer.lr, &b->values.optimizer.lr, sizeof a->values.optimizer.lr);
 }
 
 static void written_settings_load_back(void **state)
@@ -575,15 +576,15 @@ static void lists_in_all_formats(void **state)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         assert_int_equal(lvn_settings_init(&s), LVN_OK);
         if (lvn_settings_set(&s, "model.freeze", formats[i], LVN_SOURCE_COMMAND)) fail_msg("%s", levin_error_text());
-        assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
+        assert_string_equal(s.values.model.freeze, "wte, h.0, h.*.mlp");
         if (lvn_settings_set(&s, "lora.targets", formats[i], LVN_SOURCE_ENVIRONMENT))
             fail_msg("%s", levin_error_text());
-        assert_string_equal(s.lora.targets, "wte, h.0, h.*.mlp");
+        assert_string_equal(s.values.lora.targets, "wte, h.0, h.*.mlp");
         lvn_settings_release(&s);
     }
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         if (make(&s, recipes[i], NULL)) fail_msg("%s: %s", recipes[i], levin_error_text());
-        assert_string_equal(s.model.freeze, "wte, h.0, h.*.mlp");
+        assert_string_equal(s.values.model.freeze, "wte, h.0, h.*.mlp");
         lvn_settings_release(&s);
     }
     /* brackets in quotes are part of a name */
@@ -592,7 +593,7 @@ static void lists_in_all_formats(void **state)
                                          "data: {kind: chat, add_tokens: \"'[E1]', <x>\"}"};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         if (make(&s, tokens[i], NULL)) fail_msg("%s: %s", tokens[i], levin_error_text());
-        assert_string_equal(s.data.add_tokens, "[E1], <x>");
+        assert_string_equal(s.values.data.add_tokens, "[E1], <x>");
         lvn_settings_release(&s);
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong + sizeof nothing / sizeof *nothing; i++) {
@@ -600,8 +601,8 @@ static void lists_in_all_formats(void **state)
         const char *text = good ? nothing[i - sizeof wrong / sizeof *wrong] : wrong[i];
         assert_int_equal(lvn_settings_init(&s), LVN_OK);
         enum lvn_status status = lvn_settings_set(&s, "model.freeze", text, LVN_SOURCE_COMMAND);
-        if (good ? status || *s.model.freeze : status != LVN_ARG)
-            fail_msg("'%s': %d, '%s'", text, status, s.model.freeze);
+        if (good ? status || *s.values.model.freeze : status != LVN_ARG)
+            fail_msg("'%s': %d, '%s'", text, status, s.values.model.freeze);
         if (!good)
             assert_non_null(
                 strstr(levin_error_text(), "model.freeze must be names separated by commas, as [a, b], got '"));
@@ -629,9 +630,9 @@ static void no_limit_stays_none(void **state)
     assert_int_equal(make(&s, NULL, NULL), LVN_OK);
     char *yaml = lvn_settings_yaml(&s);
     assert_int_equal(make(&t, yaml, NULL), LVN_OK);
-    assert_true(t.trainer.max_epochs == 1 && t.trainer.max_steps == 0);
+    assert_true(t.values.trainer.max_epochs == 1 && t.values.trainer.max_steps == 0);
     assert_int_equal(make(&u, yaml, more), LVN_OK);
-    assert_true(u.trainer.max_epochs == 0 && u.trainer.max_steps == 5);
+    assert_true(u.values.trainer.max_epochs == 0 && u.values.trainer.max_steps == 5);
     free(yaml);
     lvn_settings_release(&s);
     lvn_settings_release(&t);
@@ -649,14 +650,14 @@ static void long_lists_arrive_whole(void **state)
         list_of_blocks(n, list, recipe);
         snprintf(line, sizeof line, "%s", list);
         if (make(&s, recipe, NULL)) fail_msg("%d blocks: %s", n, levin_error_text());
-        assert_string_equal(s.model.freeze, list);
+        assert_string_equal(s.values.model.freeze, list);
         assert_string_equal(lvn_settings_value(&s, LVN_OPT_model_freeze, text), list);
         char *yaml = lvn_settings_yaml(&s);
         assert_int_equal(make(&t, yaml, NULL), LVN_OK);
-        assert_string_equal(t.model.freeze, list);
+        assert_string_equal(t.values.model.freeze, list);
         assert_int_equal(lvn_settings_init(&u), LVN_OK);
         assert_int_equal(lvn_settings_set(&u, "model.freeze", line, LVN_SOURCE_COMMAND), LVN_OK);
-        assert_string_equal(u.model.freeze, list);
+        assert_string_equal(u.values.model.freeze, list);
         free(yaml);
         lvn_settings_release(&s);
         lvn_settings_release(&t);
@@ -712,7 +713,7 @@ static void deterministic_micro_batch(void **state)
         struct levin_settings s;
         const char *keys[] = {rows[i].batch, "trainer.deterministic=true", NULL};
         assert_int_equal(make(&s, NULL, keys), LVN_OK);
-        assert_int_equal(s.trainer.micro_batch_size, rows[i].micro);
+        assert_int_equal(s.values.trainer.micro_batch_size, rows[i].micro);
         lvn_settings_release(&s);
     }
 }

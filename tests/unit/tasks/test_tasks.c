@@ -175,7 +175,7 @@ static enum lvn_status make_settings(struct levin_settings *s, const struct acto
     LVN_TRY(lvn_settings_set(s, "trainer.deterministic", "true", by));
     LVN_TRY(lvn_settings_set(s, "trainer.threads", "1", by));
     LVN_TRY(lvn_settings_set(s, "optimizer.lr", "3e-2", by));
-    s->ranks = a->scene->world.size;
+    s->values.ranks = a->scene->world.size;
     return lvn_settings_finish(s, LVN_USES_TRAINER);
 }
 

@@ -172,7 +172,7 @@ static void curve_of(int steps)
 static void curves_in_time(void **state)
 {
     (void)state;
-    struct levin_settings settings = {.name = "a run"};
+    struct levin_settings settings = {.values.name = "a run"};
     for (int fails = 0; fails < 2; fails++) {
         struct lvn_callback_context m = moment(-1);
         void *own = calloc(1, (size_t)lvn_callback_curve.bytes);

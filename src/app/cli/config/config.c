@@ -309,7 +309,7 @@ static enum lvn_status gather(struct lvn_config *cf)
     if (*nanogpt) LVN_TRY_WHILE(lvn_config_nanogpt(cf, nanogpt), "reading nanoGPT's '%s'", nanogpt);
     if (*accelerate) LVN_TRY_WHILE(lvn_config_accelerate(cf, accelerate), "reading accelerate's '%s'", accelerate);
     LVN_TRY(lvn_config_ask(cf));
-    return *cf->s->model.init ? lvn_model_check_name(&cf->s->arena, cf->s->model.init) : LVN_OK;
+    return *cf->s->values.model.init ? lvn_model_check_name(&cf->s->arena, cf->s->values.model.init) : LVN_OK;
 }
 
 /* The recipe must load. Checked on a copy, so that derived values are not written. */
@@ -317,7 +317,7 @@ static enum lvn_status check_loads(struct lvn_config *cf, const struct lvn_text 
 {
     struct levin_settings copy;
     enum lvn_status status = lvn_settings_init(&copy);
-    copy.ranks = cf->machines * cf->per_machine;
+    copy.values.ranks = cf->machines * cf->per_machine;
     if (status == LVN_OK) status = lvn_settings_read(&copy, recipe->p, (size_t)recipe->n, name);
     if (status == LVN_OK) status = lvn_settings_finish(&copy, LVN_USES_ALL);
     lvn_settings_release(&copy);
@@ -337,7 +337,7 @@ static void report_time(const struct lvn_config *cf)
 {
     struct lvn_cli *c = cf->c;
     char step[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT], samples[LVN_NUMBER_TEXT];
-    const int64_t batch = cf->s->trainer.batch_size;
+    const int64_t batch = cf->s->values.trainer.batch_size;
     if (cf->step_seconds > 0)
         lvn_cli_print(c, "a step takes %s %s%s%s%s%s (%s%s)\n", cf->measured ? "about" : "at least",
                       lvn_seconds_text(cf->step_seconds, step), cf->steps ? ", all " : "",

@@ -8,7 +8,7 @@ bool lvn_config_names_gpu(const struct lvn_config *cf)
 {
     static const char *const others[] = {"auto", "cpu", "reference"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(cf->s->trainer.accelerator, others[i])) return false;
+        if (!strcmp(cf->s->values.trainer.accelerator, others[i])) return false;
     return true;
 }
 

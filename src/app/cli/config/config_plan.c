@@ -23,7 +23,7 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_setting
     enum lvn_status status = lvn_settings_read(copy, text, strlen(text), "the recipe");
     free(text);
     LVN_TRY(status);
-    copy->ranks = cf->machines * cf->per_machine;
+    copy->values.ranks = cf->machines * cf->per_machine;
     if (lvn_config_names_gpu(cf)) /* the GPU need not be in this machine */
         LVN_TRY(lvn_settings_set(copy, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
     LVN_TRY(lvn_settings_set(copy, "data.path", "", LVN_SOURCE_PROGRAM)); /* sizes do not depend on it */
@@ -51,7 +51,7 @@ static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_s
 {
     struct lvn_dataset *d;
     struct lvn_data_options o = lvn_data_options_of(&s->values);
-    o.path = cf->s->data.path;
+    o.path = cf->s->values.data.path;
     o.block_size = m->block_size;
     o.label = m->task->label.label;
     o.trains_tokenizer = true;
@@ -99,14 +99,14 @@ static enum lvn_status plan_once(struct lvn_config *cf, const struct levin_setti
 
 static enum lvn_status plan(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m)
 {
-    int64_t ranks = cf->machines * cf->per_machine, batch = s->trainer.batch_size;
+    int64_t ranks = cf->machines * cf->per_machine, batch = s->values.trainer.batch_size;
     LVN_CHECK(batch >= ranks, ARG,
               "%lld ranks cannot share the %lld sequences of a step: use fewer machines or a larger "
               "trainer.batch_size",
               (long long)ranks, (long long)batch);
     for (int64_t pieces = 1;; pieces = cf->accumulation + 1) {
         LVN_TRY(plan_once(cf, s, m, pieces));
-        if (cf->fits || cf->micro == 1 || s->trainer.micro_batch_size) return LVN_OK;
+        if (cf->fits || cf->micro == 1 || s->values.trainer.micro_batch_size) return LVN_OK;
     }
 }
 
@@ -124,14 +124,15 @@ enum lvn_status lvn_config_plan(struct lvn_config *cf)
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK) status = copy_settings(cf, &s);
     /* A model that is not on this machine (an address, a folder of the cluster) is not planned. */
-    bool elsewhere = status == LVN_OK && *s.model.init && !lvn_path_exists(s.model.init) && !is_published(s.model.init);
+    bool elsewhere = status == LVN_OK && *s.values.model.init && !lvn_path_exists(s.values.model.init) &&
+                     !is_published(s.values.model.init);
     if (status == LVN_OK && !elsewhere) {
         status = lvn_model_setup_sizes(&m, &s, NULL);
         if (status == LVN_OK) status = plan(cf, &s, &m);
         cf->planned = status == LVN_OK;
         if (status == LVN_OK) status = count_samples(cf, &s, &m);
-        const int64_t per_epoch = cf->samples / s.trainer.batch_size;
-        cf->steps = s.trainer.max_steps ? s.trainer.max_steps : s.trainer.max_epochs * per_epoch;
+        const int64_t per_epoch = cf->samples / s.values.trainer.batch_size;
+        cf->steps = s.values.trainer.max_steps ? s.values.trainer.max_steps : s.values.trainer.max_epochs * per_epoch;
     }
     lvn_model_setup_close(&m);
     lvn_settings_release(&s);

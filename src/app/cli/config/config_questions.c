@@ -88,7 +88,7 @@ static bool is_missing(const struct lvn_config *cf, enum lvn_option_id id, const
 {
     if (id != LVN_OPT_data_path || !lvn_recipe_templates[cf->kind].form || lvn_store_is_url(given)) return false;
     const char *path = lvn_path_home(&cf->s->arena, given);
-    bool downloads = *cf->s->data.url && !strcmp(given, cf->s->data.path);
+    bool downloads = *cf->s->values.data.url && !strcmp(given, cf->s->values.data.path);
     return path && !downloads && !lvn_path_exists(path);
 }
 

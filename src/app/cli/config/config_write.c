@@ -41,7 +41,7 @@ static enum lvn_status name_recipe(struct lvn_config *cf, struct lvn_config_path
     struct lvn_arena *a = &cf->s->arena;
     const char *nanogpt = lvn_path_name(cf->c->flag[LVN_FLAG_config_from_nanogpt].t);
     bool named = lvn_settings_given(cf->s, LVN_OPT_name);
-    const char *name = named      ? cf->s->name
+    const char *name = named      ? cf->s->values.name
                        : *nanogpt ? lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(nanogpt), nanogpt)
                                   : lvn_recipe_kind_words[cf->kind];
     if (!name) return LVN_MEMORY;
@@ -50,8 +50,8 @@ static enum lvn_status name_recipe(struct lvn_config *cf, struct lvn_config_path
     LVN_CHECK(!lvn_path_is_dir(p->recipe), ARG, "'%s' is a folder: give the name of the recipe's file", p->recipe);
     if (named) return LVN_OK;
     const char *file = lvn_path_name(p->recipe);
-    cf->s->name = lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(file), file);
-    return cf->s->name ? LVN_OK : LVN_MEMORY;
+    cf->s->values.name = lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(file), file);
+    return cf->s->values.name ? LVN_OK : LVN_MEMORY;
 }
 
 enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths *p)
@@ -88,7 +88,7 @@ void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t)
     lvn_text_printf(t,
                     "# The machines of %s: a name a line, with the ranks that it takes. Each must be reached by\n"
                     "# `ssh NAME true` without a password, and have levin under the same path.\n",
-                    cf->s->name);
+                    cf->s->values.name);
     if (!*cf->hosts) lvn_text_add(t, "# Put the names of yours here.\n");
     const char *p = cf->hosts;
     for (int64_t i = 0; i < cf->machines; i++) {
@@ -110,7 +110,8 @@ static void add_head(const struct lvn_config *cf, const struct lvn_config_paths 
     char launch[3000], generate[3000], sources[1000]; /* a newline would end the comment */
     lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", template->title,
                     *cf->sources ? ", from " : "", lvn_redacted(sources, sizeof sources, cf->sources));
-    const char *run = *cf->s->run_dir ? cf->s->run_dir : lvn_arena_printf(&cf->s->arena, "runs/%s", cf->s->name);
+    const char *run =
+        *cf->s->values.run_dir ? cf->s->values.run_dir : lvn_arena_printf(&cf->s->arena, "runs/%s", cf->s->values.name);
     if (run) run = lvn_word_quoted(&cf->s->arena, run);
     t->failed |= !run;
     lvn_text_printf(t, "#     %s\n#     levin %s %s%s\n#\n", lvn_redacted(launch, sizeof launch, p->launch),
@@ -141,11 +142,11 @@ static void add_remark(const struct lvn_config *cf, int id, struct lvn_text *t)
     if (id == LVN_OPT_trainer_precision) snprintf(text, sizeof text, "%s", lvn_config_precision_text());
     if (id == LVN_OPT_trainer_batch_size && ranks > 1)
         snprintf(text, sizeof text, "%" PRId64 " ranks: about %" PRId64 " on each", ranks,
-                 cf->s->trainer.batch_size / ranks);
+                 cf->s->values.trainer.batch_size / ranks);
     if (id == LVN_OPT_optimizer_lr && !origin->line &&
         (cf->kind == LVN_RECIPE_FINETUNE || cf->kind == LVN_RECIPE_CLASSIFY))
         snprintf(text, sizeof text, "rates for training from scratch (6e-4) destroy what the model knows");
-    if (id == LVN_OPT_data_path && cf->kind != LVN_RECIPE_CHARS && !lvn_path_exists(cf->s->data.path))
+    if (id == LVN_OPT_data_path && cf->kind != LVN_RECIPE_CHARS && !lvn_path_exists(cf->s->values.data.path))
         snprintf(text, sizeof text, "%s",
                  lvn_recipe_templates[cf->kind].form ? "does not exist yet"
                                                      : "not there yet: see `levin help prepare`");

@@ -235,7 +235,7 @@ enum lvn_status lvn_command_doctor(struct lvn_cli *c)
     LVN_TRY(lvn_cli_settings(c, NULL, 0));             /* keys and variables */
     json_t *json = c->json;
     r.train = lvn_cli_on(c, LVN_FLAG_doctor_train);
-    r.library = c->settings.trainer.mpi_library;
+    r.library = c->settings.values.trainer.mpi_library;
     r.findings = json_array();
     r.libraries = json_object();
     lvn_machine_read(&r.m);

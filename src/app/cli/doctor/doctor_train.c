@@ -28,8 +28,8 @@ static enum lvn_status run_on(struct lvn_synthetic_step *out, struct lvn_ranks *
     if (status == LVN_OK && fixed_order) status = lvn_settings_set(&s, "trainer.micro_batch_size", "1", by);
     if (status == LVN_OK) status = lvn_settings_set(&s, "trainer.deterministic", fixed_order ? "true" : "false", by);
     if (status == LVN_OK) status = lvn_settings_set(&s, "optimizer.lr", "1e-3", by);
-    s.trainer.threads = threads;
-    s.ranks = r->size;
+    s.values.trainer.threads = threads;
+    s.values.ranks = r->size;
     if (status == LVN_OK) status = lvn_settings_finish(&s, LVN_USES_TRAINER);
     if (status == LVN_OK) status = lvn_synthetic_step_run(out, r, &s.values);
     lvn_settings_release(&s);

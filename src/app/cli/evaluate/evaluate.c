@@ -92,9 +92,9 @@ static void sort_lists(struct lists *l, json_t **predictions, json_t **losses)
 static const char *split_source(const struct levin_settings *s, enum lvn_split_id split)
 {
     bool val_path_counts = s->origin[LVN_OPT_data_val_path].source >= s->origin[LVN_OPT_data_path].source;
-    if (split == LVN_SPLIT_VAL && val_path_counts && *s->data.val_path) return s->data.val_path;
-    if (split == LVN_SPLIT_TEST && *s->data.test_path) return s->data.test_path;
-    return *s->data.path ? s->data.path : s->data.kind;
+    if (split == LVN_SPLIT_VAL && val_path_counts && *s->values.data.val_path) return s->values.data.val_path;
+    if (split == LVN_SPLIT_TEST && *s->values.data.test_path) return s->values.data.test_path;
+    return *s->values.data.path ? s->values.data.path : s->values.data.kind;
 }
 
 /* How many batches to evaluate. trainer.limit_test_batches is meant for this command. trainer.limit_val_batches counts
@@ -102,12 +102,12 @@ static const char *split_source(const struct levin_settings *s, enum lvn_split_i
 static struct lvn_amount batch_limit(const struct lvn_cli *c)
 {
     const struct levin_settings *s = &c->settings;
-    const struct lvn_amount *test = &s->trainer.limit_test_batches;
+    const struct lvn_amount *test = &s->values.trainer.limit_test_batches;
     bool use_val_limit = lvn_cli_model_is_recipe(c->operand[0]) ||
                          s->origin[LVN_OPT_trainer_limit_val_batches].source > LVN_SOURCE_RECIPE;
-    if (s->trainer.fast_dev_run) return (struct lvn_amount){.count = s->trainer.fast_dev_run};
+    if (s->values.trainer.fast_dev_run) return (struct lvn_amount){.count = s->values.trainer.fast_dev_run};
     if (test->count || test->fraction < 1) return *test;
-    return (struct lvn_amount){.count = use_val_limit ? s->trainer.limit_val_batches.count : 0};
+    return (struct lvn_amount){.count = use_val_limit ? s->values.trainer.limit_val_batches.count : 0};
 }
 
 static json_t *matrix(const double *x, int64_t n)

@@ -44,7 +44,8 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
 {
     double rate, best = seconds[0], median = n % 2 ? seconds[n / 2] : 0.5 * (seconds[n / 2 - 1] + seconds[n / 2]);
     double flops = lvn_program_flops(programs->step_session->program, programs->accumulation) /
-                   (double)(programs->micro_batch * programs->accumulation) * (double)c->settings.trainer.batch_size;
+                   (double)(programs->micro_batch * programs->accumulation) *
+                   (double)c->settings.values.trainer.batch_size;
     int64_t peak = lvn_memory_peak();
     LVN_TRY(lvn_model_state_rate(programs->model_state, &rate));
     LVN_TRY(lvn_ranks_sum(c->ranks, &rate, 1));
@@ -118,12 +119,12 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *progr
     LVN_TRY(lvn_train_programs_plan(programs, &c->settings.values, &m->config, &plan));
     LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(programs)));
     LVN_TRY(lvn_ranks_agree(
-        c->ranks, lvn_parameters_init_values(programs->model_state, (uint64_t)c->settings.trainer.seed, false)));
+        c->ranks, lvn_parameters_init_values(programs->model_state, (uint64_t)c->settings.values.trainer.seed, false)));
     LVN_TRY(lvn_ranks_agree(
         c->ranks, lvn_synthetic_step_fill(programs, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), &labels)));
     lvn_parts_clear(&parts);
     LVN_TRY(time_steps(c, programs, n, labels, seconds, with_parts ? &parts : NULL));
-    LVN_TRY(report(c, programs, c->settings.trainer.batch_size * programs->block_size, n, seconds));
+    LVN_TRY(report(c, programs, c->settings.values.trainer.batch_size * programs->block_size, n, seconds));
     return with_parts ? report_parts(c, programs, &parts, seconds[0]) : LVN_OK;
 }
 
@@ -134,7 +135,7 @@ enum lvn_status lvn_command_bench(struct lvn_cli *c)
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL,
                          LVN_USES_MODEL | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_DEVICE));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
-    c->settings.sample.every_n_steps = 0;
+    c->settings.values.sample.every_n_steps = 0;
     double *seconds = lvn_calloc((size_t)c->flag[LVN_FLAG_bench_steps].i, sizeof *seconds);
     enum lvn_status status = seconds ? lvn_model_setup_sizes(&m, &c->settings, NULL) : LVN_MEMORY;
     if (status == LVN_OK) status = bench(c, &programs, &m, seconds);

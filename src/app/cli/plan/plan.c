@@ -46,7 +46,7 @@ static bool is_published_model(const struct levin_settings *s)
 {
     LVN_LOCAL_ARENA(a);
     const struct lvn_model *model;
-    return *s->model.init && lvn_model_find_size(&a, s->model.init, &model);
+    return *s->values.model.init && lvn_model_find_size(&a, s->values.model.init, &model);
 }
 
 /* Open data and model as the trainer does; without them, assume their sizes. */
@@ -55,9 +55,9 @@ static enum lvn_status open_data(struct plan *p)
     const struct levin_settings *s = p->s;
     const struct lvn_amount limit = lvn_limits_validation(s);
     struct lvn_loader loader;
-    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->data.kind);
-    p->validates = *s->data.val_path || !kind || !kind->needs_val_path;
-    p->steps = s->trainer.max_steps;
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
+    p->validates = *s->values.data.val_path || !kind || !kind->needs_val_path;
+    p->steps = s->values.trainer.max_steps;
     LVN_TRY(lvn_model_setup_has_data(s) && !is_published_model(s) ? lvn_model_setup_open(&p->setup, s, NULL, NULL)
                                                                   : lvn_model_setup_sizes(&p->setup, s, NULL));
     if (p->setup.data) {
@@ -187,7 +187,7 @@ static void show_memory(struct plan *p)
     const struct lvn_sharding *sharding = &p->training.collectives.sharding;
     if (sharding->size > 1) {
         const char *name = lvn_strategy_name(&p->s->values, sharding->sharded);
-        if (p->s->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && sharding->sharded)
+        if (p->s->values.trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && sharding->sharded)
             lvn_cli_print(c, "To save memory, trainer.strategy auto is %s.\n", name);
         lvn_cli_add(c, "strategy", json_string(name));
     }
@@ -251,11 +251,11 @@ static void show_model(struct plan *p)
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], batch[LVN_BATCH_TEXT], sizes[400];
     int64_t total = lvn_params_total(programs->model_state->params);
     sizes_text(m, sizes, sizeof sizes);
-    lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->name, m->model->name, sizes,
+    lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->values.name, m->model->name, sizes,
                   p->setup.vocabulary_assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
     if (p->setup.task->label.label == LVN_LABEL_CLASS) show_classes(c, m);
     lvn_cli_print(c, "batch of %s, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
-                  lvn_batch_text(lvn_task_unit(p->setup.task), p->s->trainer.batch_size, programs->block_size,
+                  lvn_batch_text(lvn_task_unit(p->setup.task), p->s->values.trainer.batch_size, programs->block_size,
                                  programs->fill, batch),
                   programs->accumulation, programs->accumulation == 1 ? "" : "es", programs->micro_batch);
     if (p->steps) lvn_cli_print(c, "%s steps", lvn_count_text(p->steps, a));
@@ -268,8 +268,8 @@ static void show_model(struct plan *p)
     if (programs->block_size) lvn_cli_add(c, "block_size", json_integer(programs->block_size));
     if (programs->fill < 1)
         lvn_cli_add(c, "tokens_per_step",
-                    json_real((double)(p->s->trainer.batch_size * programs->block_size) * programs->fill));
-    lvn_cli_add(c, "batch_size", json_integer(p->s->trainer.batch_size));
+                    json_real((double)(p->s->values.trainer.batch_size * programs->block_size) * programs->fill));
+    lvn_cli_add(c, "batch_size", json_integer(p->s->values.trainer.batch_size));
     lvn_cli_add(c, "micro_batch_size", json_integer(programs->micro_batch));
     lvn_cli_add(c, "accumulation", json_integer(programs->accumulation));
     lvn_cli_add(c, "steps", p->steps ? json_integer(p->steps) : json_null());
@@ -279,7 +279,7 @@ static void show_model(struct plan *p)
 static void show_flops(struct plan *p)
 {
     double step = lvn_program_flops(p->training.step_session->program, p->training.accumulation);
-    double tokens = (double)(p->s->trainer.batch_size * p->training.block_size) * p->training.fill;
+    double tokens = (double)(p->s->values.trainer.batch_size * p->training.block_size) * p->training.fill;
     char count[LVN_NUMBER_TEXT];
     const char *unit = lvn_task_unit(p->setup.task);
     lvn_cli_print(p->c, "arithmetic: %.4g FLOPs a step, %.4g for each of %s %s\n", step, step / tokens,
@@ -311,21 +311,21 @@ static enum lvn_status show_schedule(struct plan *p)
 static bool needs_gpu(const struct levin_settings *s, const struct lvn_backend *b)
 {
     const bool none = !b->alloc; /* trainer.accelerator gpu or xpu, and this machine has none */
-    return b->describe || none || (s->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED && !b->fp16);
+    return b->describe || none || (s->values.trainer.precision == LVN_TRAINER_PRECISION_16_MIXED && !b->fp16);
 }
 
 /* A run on a device with separate memory keeps all activations, unless they do not fit. */
 static enum lvn_status plan_programs(struct plan *p, const struct lvn_train_programs_options *o)
 {
     const bool device = *p->c->flag[LVN_FLAG_plan_device].t && !lvn_cli_on(p->c, LVN_FLAG_plan_fit);
-    const enum lvn_trainer_recompute given = p->s->trainer.recompute;
+    const enum lvn_trainer_recompute given = p->s->values.trainer.recompute;
     if (!device || given != LVN_TRAINER_RECOMPUTE_AUTO)
         return lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o);
     int64_t takes, available;
-    p->c->settings.trainer.recompute = LVN_TRAINER_RECOMPUTE_NONE;
+    p->c->settings.values.trainer.recompute = LVN_TRAINER_RECOMPUTE_NONE;
     LVN_TRY(lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o));
     LVN_TRY(lvn_plan_device_memory(p->c, &p->training, &takes, &available));
-    p->c->settings.trainer.recompute = given;
+    p->c->settings.values.trainer.recompute = given;
     if (takes <= available) return LVN_OK;
     lvn_train_programs_release(&p->training);
     return lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o);
@@ -335,11 +335,11 @@ static enum lvn_status show(struct plan *p)
 {
     if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(p->c));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_schedule)) {
-        if (p->s->trainer.max_epochs > 0 || !p->s->trainer.max_steps) LVN_TRY(open_data(p));
-        if (!p->steps) p->steps = p->s->trainer.max_steps;
+        if (p->s->values.trainer.max_epochs > 0 || !p->s->values.trainer.max_steps) LVN_TRY(open_data(p));
+        if (!p->steps) p->steps = p->s->values.trainer.max_steps;
         return show_schedule(p);
     }
-    const struct lvn_backend *b = lvn_backend_find(p->s->trainer.accelerator);
+    const struct lvn_backend *b = lvn_backend_find(p->s->values.trainer.accelerator);
     const bool launches = !b->computes;
     LVN_CHECK(
         !p->c->flag[LVN_FLAG_plan_ranks].i || !b->describe, ARG,
@@ -349,7 +349,7 @@ static enum lvn_status show(struct plan *p)
     LVN_CHECK(!p->c->flag[LVN_FLAG_plan_ranks].i || b->computes, ARG,
               "--ranks measures a step on this machine, and trainer.accelerator %s computes nothing: leave one of them "
               "out",
-              p->s->trainer.accelerator);
+              p->s->values.trainer.accelerator);
     int ranks = (int)p->c->flag[LVN_FLAG_plan_ranks].i;
     if (!ranks && *p->c->flag[LVN_FLAG_plan_device].t && needs_gpu(p->s, b))
         LVN_TRY(lvn_settings_set(&p->c->settings, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
@@ -388,7 +388,7 @@ enum lvn_status lvn_command_plan(struct lvn_cli *c)
 {
     struct plan p = {.c = c, .s = &c->settings};
     unsigned parts = LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_SCHEDULE;
-    c->settings.ranks = c->flag[LVN_FLAG_plan_ranks].i;
+    c->settings.values.ranks = c->flag[LVN_FLAG_plan_ranks].i;
     LVN_TRY(lvn_cli_settings(c, c->n_operands ? c->operand[0] : NULL, parts));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     enum lvn_status status = show(&p);

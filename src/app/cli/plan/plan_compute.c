@@ -46,7 +46,7 @@ static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, 
                                            .task = m->programs->step_session->options.task,
                                            .min_micro_batches = m->programs->min_micro_batches};
     *s = *m->settings;
-    s->trainer.threads = lvn_plan_threads_here(m->c);
+    s->values.trainer.threads = lvn_plan_threads_here(m->c);
     lvn_model_set(&model, LVN_ROLE_LAYERS, layers);
     return lvn_train_programs_plan(programs, &s->values, &model, &o);
 }

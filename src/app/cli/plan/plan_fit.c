@@ -61,7 +61,7 @@ struct search {
 
 enum lvn_status lvn_plan_fit_check(const struct lvn_cli *c)
 {
-    const struct lvn_backend *b = lvn_backend_find(c->settings.trainer.accelerator);
+    const struct lvn_backend *b = lvn_backend_find(c->settings.values.trainer.accelerator);
     const bool device = *c->flag[LVN_FLAG_plan_device].t;
     LVN_CHECK(!lvn_cli_on(c, LVN_FLAG_plan_schedule), ARG,
               "--schedule prints learning rates and plans no memory, so --fit finds nothing there: leave one of them "
@@ -238,11 +238,11 @@ static enum lvn_status search_all(struct search *s)
 /* List the sizes that give every rank the same number of micro-batches, or, if impossible, nearly the same. */
 static void list_micro_batches(struct search *s)
 {
-    const int64_t batch = s->c->settings.trainer.batch_size, ranks = s->options->size > 1 ? s->options->size : 1;
+    const int64_t batch = s->c->settings.values.trainer.batch_size, ranks = s->options->size > 1 ? s->options->size : 1;
     const bool equal = batch % ranks == 0;
     const int64_t of = equal ? batch / ranks : batch, max = equal ? of : batch / ranks;
     int64_t d = 1;
-    s->size[s->n_sizes++] = s->keeps_micro ? s->c->settings.trainer.micro_batch_size : 1;
+    s->size[s->n_sizes++] = s->keeps_micro ? s->c->settings.values.trainer.micro_batch_size : 1;
     if (s->keeps_micro) return;
     for (d = 2; d * d <= of && d <= max; d++)
         if (of % d == 0) s->size[s->n_sizes++] = d;
@@ -265,10 +265,11 @@ static enum lvn_status find_kept(struct search *s)
 {
     const struct levin_settings *from = &s->c->settings;
     const bool derived = from->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED;
-    s->keeps_strategy = from->trainer.strategy != LVN_TRAINER_STRATEGY_AUTO && s->options->size > 1;
-    s->group = s->options->size > 1 ? (int)from->trainer.fsdp_size : 0;
-    s->keeps_micro = from->trainer.micro_batch_size && (!derived || from->trainer.accumulate_grad_batches > 1);
-    s->keeps_recompute = from->trainer.recompute != LVN_TRAINER_RECOMPUTE_AUTO;
+    s->keeps_strategy = from->values.trainer.strategy != LVN_TRAINER_STRATEGY_AUTO && s->options->size > 1;
+    s->group = s->options->size > 1 ? (int)from->values.trainer.fsdp_size : 0;
+    s->keeps_micro =
+        from->values.trainer.micro_batch_size && (!derived || from->values.trainer.accumulate_grad_batches > 1);
+    s->keeps_recompute = from->values.trainer.recompute != LVN_TRAINER_RECOMPUTE_AUTO;
     if (s->keeps_strategy) keep(s, LVN_OPT_trainer_strategy);
     if (s->group) keep(s, LVN_OPT_trainer_fsdp_size);
     if (s->keeps_micro) keep(s, LVN_OPT_trainer_micro_batch_size);
@@ -348,7 +349,7 @@ static enum lvn_status find_ranks(struct search *s, struct candidate *k, int *ra
     for (int n = s->options->size; n > 1 && n <= MAX_RANKS / 2 && !k->fits;) {
         const int64_t before = k->bytes;
         n *= 2;
-        if (to->trainer.batch_size_per_device) to->trainer.batch_size *= 2;
+        if (to->values.trainer.batch_size_per_device) to->values.trainer.batch_size *= 2;
         LVN_TRY(plan(s, k, n));
         if (k->refused || (double)(before - k->bytes) < MIN_GAIN * (double)before) return LVN_OK;
         if (k->fits) *ranks = n;

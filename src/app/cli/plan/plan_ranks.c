@@ -72,13 +72,13 @@ void lvn_plan_threads(struct lvn_cli *c)
     int64_t cores = c->flag[LVN_FLAG_plan_cores].i;
     lvn_machine_read(&m);
     if (!cores) cores = m.threads;
-    if (c->settings.trainer.threads || (lvn_plan_per_host(c) == 1 && !c->flag[LVN_FLAG_plan_cores].i)) return;
-    c->settings.trainer.threads = cores > lvn_plan_per_host(c) ? cores / lvn_plan_per_host(c) : 1;
+    if (c->settings.values.trainer.threads || (lvn_plan_per_host(c) == 1 && !c->flag[LVN_FLAG_plan_cores].i)) return;
+    c->settings.values.trainer.threads = cores > lvn_plan_per_host(c) ? cores / lvn_plan_per_host(c) : 1;
 }
 
 int lvn_plan_threads_here(const struct lvn_cli *c)
 {
-    int64_t threads = c->settings.trainer.threads;
+    int64_t threads = c->settings.values.trainer.threads;
     int here = local_cores();
     return (int)(threads < 1 || threads > here ? here : threads);
 }
@@ -168,8 +168,8 @@ static double whole_bytes(const struct lvn_model_state *n, enum lvn_parameters_o
 static void save(struct forecast *f, double computing)
 {
     const struct lvn_model_state *n = f->programs->model_state;
-    int64_t every = f->c->settings.checkpoint.every_n_steps;
-    double rate = every ? write_rate(f->c->settings.run_dir) : 0;
+    int64_t every = f->c->settings.values.checkpoint.every_n_steps;
+    double rate = every ? write_rate(f->c->settings.values.run_dir) : 0;
     if (rate <= 0) return;
     double seconds = (whole_bytes(n, LVN_PARAMETER_VALUES) + whole_bytes(n, LVN_PARAMETER_MOMENTS)) / rate;
     double hidden = computing;
@@ -182,8 +182,8 @@ static void save(struct forecast *f, double computing)
 
 static int64_t max_rows(const struct lvn_train_programs *programs, const struct levin_settings *s, int ranks)
 {
-    int64_t max = (s->trainer.batch_size + ranks - 1) / ranks;
-    for (int i = 0; i < ranks && s->trainer.micro_batch_size; i++) {
+    int64_t max = (s->values.trainer.batch_size + ranks - 1) / ranks;
+    for (int i = 0; i < ranks && s->values.trainer.micro_batch_size; i++) {
         int64_t rows = (programs->leaf[i + 1] - programs->leaf[i]) * programs->micro_batch;
         if (i == 0 || rows > max) max = rows;
     }
@@ -236,7 +236,7 @@ static void print(const struct forecast *f, double alone)
     struct lvn_cli *c = f->c;
     double latency = c->flag[LVN_FLAG_plan_latency].r, bandwidth = c->flag[LVN_FLAG_plan_bandwidth].r;
     double compute = computing(f), comm = exposed(f), step = compute + comm + f->saving;
-    double rate = (double)(c->settings.trainer.batch_size * f->programs->block_size) * f->programs->fill / step,
+    double rate = (double)(c->settings.values.trainer.batch_size * f->programs->block_size) * f->programs->fill / step,
            efficiency = alone / step / f->ranks;
     char text[LVN_NUMBER_TEXT];
     lvn_cli_print(
@@ -315,7 +315,7 @@ enum lvn_status lvn_plan_ranks(struct lvn_cli *c, const struct lvn_train_program
     struct forecast f = forecast(c, programs, &compute);
     save(&f, computing(&f));
     struct forecast one = {
-        .programs = programs, .rows = c->settings.trainer.batch_size, .compute = f.compute, .slowdown = 1};
+        .programs = programs, .rows = c->settings.values.trainer.batch_size, .compute = f.compute, .slowdown = 1};
     if (programs->collectives.sharding.sharded & LVN_SHARDS_STATE)
         one.compute.parts.update *= lvn_sharding_owners(&programs->collectives.sharding);
     print(&f, computing(&one));

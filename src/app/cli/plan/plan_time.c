@@ -164,7 +164,7 @@ enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs
     LVN_TRY(lvn_plan_rates(c, d, &r));
     lvn_plan_parts(programs, &r, &parts);
     double step = (parts.forward + parts.backward) * (double)programs->accumulation + parts.update,
-           units = (double)(c->settings.trainer.batch_size * programs->block_size) * programs->fill;
+           units = (double)(c->settings.values.trainer.batch_size * programs->block_size) * programs->fill;
     lvn_cli_print(c, "time: %.3g s a step at best, %s %s/s%s%s\n", step,
                   lvn_count_text((int64_t)(units / step), rate_text),
                   lvn_task_unit(programs->step_session->options.task), steps ? "; all steps " : "",

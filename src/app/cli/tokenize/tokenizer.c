@@ -55,7 +55,7 @@ static enum lvn_status read_options(struct lvn_cli *c, struct lvn_vocabulary_opt
     const char *pattern = c->flag[LVN_FLAG_tokenizer_pattern].t,
                *special = c->flag[LVN_FLAG_tokenizer_special_tokens].t;
     if (*pattern) o->pattern = pattern;
-    if (c->settings.trainer.threads > 0) o->threads = (int)c->settings.trainer.threads;
+    if (c->settings.values.trainer.threads > 0) o->threads = (int)c->settings.values.trainer.threads;
     LVN_CHECK(!strcmp(c->operand[0], "train"), ARG, "levin tokenizer supports train, got '%.40s'", c->operand[0]);
     LVN_CHECK(o->wordpiece || !strcmp(kind, "bpe"), ARG, "--kind must be wordpiece or bpe, got '%.40s'", kind);
     LVN_CHECK(o->wordpiece || (!o->lowercase && !o->limit_alphabet), ARG,

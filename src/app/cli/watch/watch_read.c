@@ -66,9 +66,9 @@ static enum lvn_status read_limits(struct lvn_watch *w, const char *path)
     LVN_TRY(read_stored(path, MAX_SETTINGS, &text));
     enum lvn_status status = lvn_settings_init(&s);
     if (status == LVN_OK && *text && lvn_settings_read(&s, text, strlen(text), path) == LVN_OK) {
-        w->max_steps = s.trainer.max_steps > 0 ? s.trainer.max_steps : 0;
-        w->max_epochs = s.trainer.max_epochs > 0 ? s.trainer.max_epochs : 0;
-        bool none = !w->max_steps && !w->max_epochs && s.trainer.max_time <= 0;
+        w->max_steps = s.values.trainer.max_steps > 0 ? s.values.trainer.max_steps : 0;
+        w->max_epochs = s.values.trainer.max_epochs > 0 ? s.values.trainer.max_epochs : 0;
+        bool none = !w->max_steps && !w->max_epochs && s.values.trainer.max_time <= 0;
         if (none) w->max_epochs = 1; /* the default without any limit; it is not in the file */
     }
     free(text);

@@ -14,9 +14,9 @@ struct state {
 
 static enum lvn_status check(const struct levin_settings *s)
 {
-    LVN_CHECK(lvn_bytes_of_text(s->checkpoint.max_shard_size) > 0, ARG,
+    LVN_CHECK(lvn_bytes_of_text(s->values.checkpoint.max_shard_size) > 0, ARG,
               "checkpoint.max_shard_size must be a size like 5GB, 500MB or 2GiB, got '%.60s'",
-              s->checkpoint.max_shard_size);
+              s->values.checkpoint.max_shard_size);
     return LVN_OK;
 }
 
@@ -25,9 +25,10 @@ static enum lvn_status open_it(void *state, struct lvn_callback_context *context
     struct state *o = state;
     const struct levin_settings *s = context->settings;
     struct lvn_checkpoint_score *score = &context->score;
-    bool is_default = strcmp(s->checkpoint.monitor, lvn_option_by_id(LVN_OPT_checkpoint_monitor)->default_text) == 0;
-    LVN_TRY(lvn_monitor_open(&o->monitor, "checkpoint", s->checkpoint.monitor,
-                             lvn_checkpoint_mode_of(s->checkpoint.mode), is_default, &context->event));
+    bool is_default =
+        strcmp(s->values.checkpoint.monitor, lvn_option_by_id(LVN_OPT_checkpoint_monitor)->default_text) == 0;
+    LVN_TRY(lvn_monitor_open(&o->monitor, "checkpoint", s->values.checkpoint.monitor,
+                             lvn_checkpoint_mode_of(s->values.checkpoint.mode), is_default, &context->event));
     if (o->monitor.scalar < 0) return LVN_OK;
     snprintf(score->name, sizeof score->name, "%s", o->monitor.name);
     score->higher = o->monitor.higher;
@@ -42,10 +43,10 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
         context->score.value = e->scalar[o->monitor.scalar].value;
         context->scored_step = e->step;
-        if (e->best && context->settings->checkpoint.top_k > 0) context->control |= LVN_CONTROL_SHOULD_SAVE;
+        if (e->best && context->settings->values.checkpoint.top_k > 0) context->control |= LVN_CONTROL_SHOULD_SAVE;
     }
     if (e->kind == LVN_EVENT_CHECKPOINT && context->dir &&
-        lvn_checkpoint_prune(context->dir->checkpoints, context->settings->checkpoint.top_k) != LVN_OK)
+        lvn_checkpoint_prune(context->dir->checkpoints, context->settings->values.checkpoint.top_k) != LVN_OK)
         lvn_callback_warn(context, "old checkpoints could not be removed");
     return LVN_OK;
 }

@@ -43,7 +43,7 @@ static void start(struct state *o, struct lvn_callback_context *context)
     o->loss = first_of(e, LVN_EVENT_STEP);
     o->val_loss = first_of(e, LVN_EVENT_VALIDATION);
     lvn_callback_path(context, "loss.svg", o->path);
-    o->title = context->settings->name;
+    o->title = context->settings->values.name;
     if (context->resumed_step < 0 || !lvn_path_is_file(lvn_callback_path(context, "metrics.csv", path))) return;
     if (lvn_curve_read(path, name_of(e, o->loss), name_of(e, o->val_loss), context->resumed_step, &o->train, &o->val) !=
         LVN_OK)

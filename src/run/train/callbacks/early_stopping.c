@@ -12,7 +12,7 @@ struct state {
 
 static bool enabled(const struct levin_settings *s)
 {
-    return *s->early_stopping.monitor != '\0';
+    return *s->values.early_stopping.monitor != '\0';
 }
 
 /* Refuse options that have no effect without a monitor, unless they have their default values. */
@@ -35,13 +35,14 @@ static enum lvn_status check(const struct levin_settings *s)
 static enum lvn_status open_it(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
-    return lvn_monitor_open(&o->monitor, "early_stopping", context->settings->early_stopping.monitor,
-                            lvn_early_stopping_mode_of(context->settings->early_stopping.mode), false, &context->event);
+    return lvn_monitor_open(&o->monitor, "early_stopping", context->settings->values.early_stopping.monitor,
+                            lvn_early_stopping_mode_of(context->settings->values.early_stopping.mode), false,
+                            &context->event);
 }
 
 static void stop_if_waited(const struct state *o, struct lvn_callback_context *context)
 {
-    if (o->waited == 0 || o->waited < context->settings->early_stopping.patience) return;
+    if (o->waited == 0 || o->waited < context->settings->values.early_stopping.patience) return;
     const char *times = lvn_plural(o->waited);
     if (isnan(o->monitor.best))
         lvn_callback_request_stop(context, "early stopping: %s had no value in %lld check%s", o->monitor.name,
@@ -55,7 +56,8 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
     if (!lvn_monitor_is_due(&o->monitor, &context->event)) return LVN_OK;
-    bool better = lvn_monitor_improves(&o->monitor, &context->event, context->settings->early_stopping.min_delta);
+    bool better =
+        lvn_monitor_improves(&o->monitor, &context->event, context->settings->values.early_stopping.min_delta);
     o->waited = better ? 0 : o->waited + 1;
     stop_if_waited(o, context);
     return LVN_OK;

@@ -5,14 +5,15 @@
 
 static bool enabled(const struct levin_settings *s)
 {
-    return s->trainer.check_replicas_every_n_steps > 0;
+    return s->values.trainer.check_replicas_every_n_steps > 0;
 }
 
 static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     const struct lvn_event *e = &context->event;
     (void)state;
-    if (e->kind != LVN_EVENT_STEP || e->step % context->settings->trainer.check_replicas_every_n_steps) return LVN_OK;
+    if (e->kind != LVN_EVENT_STEP || e->step % context->settings->values.trainer.check_replicas_every_n_steps)
+        return LVN_OK;
     return lvn_consistency_replicas(context->ranks, context->model_state, e->step);
 }
 

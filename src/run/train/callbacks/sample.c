@@ -22,7 +22,7 @@ struct state {
 
 static bool enabled(const struct levin_settings *s)
 {
-    return s->sample.every_n_steps > 0;
+    return s->values.sample.every_n_steps > 0;
 }
 
 static enum lvn_status plan(void *state, struct lvn_model_state *n, int64_t block_size, int rank)
@@ -106,7 +106,7 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
         return lvn_ranks_agree(
             context->ranks, context->dir ? cut(lvn_callback_path(context, name, path), context->resumed_step) : LVN_OK);
     if (context->event.kind == LVN_EVENT_STEP && o->sampler &&
-        context->event.step % context->settings->sample.every_n_steps == 0)
+        context->event.step % context->settings->values.sample.every_n_steps == 0)
         sample(o, context);
     return LVN_OK;
 }
