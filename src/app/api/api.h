@@ -89,7 +89,7 @@ enum lvn_status lvn_api_ranks(struct lvn_ranks **ranks, struct levin_settings *s
 
 struct levin_run {
     struct lvn_api_handle handle;
-    struct trainer trainer;
+    struct lvn_trainer trainer;
     struct levin_run_options given_options; /* the program's, completed */
     struct lvn_train_options options;
     struct lvn_api_model own_model;

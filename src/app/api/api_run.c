@@ -353,7 +353,7 @@ int levin_run_validate(struct levin_run *r)
 
 static enum lvn_status score(struct levin_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
 {
-    struct trainer *trainer = &r->trainer;
+    struct lvn_trainer *trainer = &r->trainer;
     enum lvn_status opened =
         lvn_model_setup_evaluation(setup, trainer->settings, r->options.model, NULL, &trainer->opened.setup.config);
     if (opened == LVN_OK)

@@ -2,7 +2,7 @@
  *
  * Trainer, sampler, evaluation and `levin bench` create one. It runs nothing: programs bound to it are sessions
  * (session.h); the set of sessions of a training is lvn_train_programs (train_programs.h); the loop over steps is
- * struct trainer (train/trainer_private.h).
+ * struct lvn_trainer (train/trainer_private.h).
  *
  * Everything is planned before anything is allocated: create the model state, create its sessions, compare their sizes
  * with the memory, then call lvn_model_state_allocate(). All sessions share the buffers; the arena has the size that

@@ -2,7 +2,8 @@
  * of each per planned length, on one model state; with the division of the batch and the collectives.
  *
  * `train` runs them, `bench` times them, `plan` shows them. The memory is lvn_model_state, one bound program is
- * lvn_session; batches, learning rates and checkpoints belong to the loop, struct trainer (train/trainer_private.h).
+ * lvn_session; batches, learning rates and checkpoints belong to the loop, struct lvn_trainer
+ * (train/trainer_private.h).
  *
  * The global batch is divided over ranks into contiguous ranges. If the micro-batch is given (trainer.micro_batch_size,
  * or by trainer.deterministic), it is the unit. Otherwise a row is the unit, and a rank divides its rows into

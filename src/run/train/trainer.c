@@ -1,4 +1,4 @@
-/* trainer.c - the training loop: struct trainer of trainer_private.h from its first step to its end.
+/* trainer.c - the training loop: struct lvn_trainer of trainer_private.h from its first step to its end.
  *
  * lvn_train() and the C API call it. lvn_trainer_step() is one step and everything that is due after it; callbacks do
  * other work at events (callback.h). trainer_setup.c does everything before the first step. All ranks run the same code
@@ -23,7 +23,7 @@
 /* --- exchange between ranks --- */
 
 /* This rank's requests, and control flags of its callbacks, as counts that add up over ranks. */
-static void count_requests(const struct trainer *trainer, double *count)
+static void count_requests(const struct lvn_trainer *trainer, double *count)
 {
     int stop = trainer->options->stop ? *trainer->options->stop : LVN_STOP_NONE;
     double limit = trainer->settings->values.trainer.max_time;
@@ -33,7 +33,7 @@ static void count_requests(const struct trainer *trainer, double *count)
     for (int i = 0; i < 3; i++) count[LVN_STATISTIC_SHOULD_TRAINING_STOP + i] = (trainer->context.control >> i) & 1;
 }
 
-static void read_requests(struct trainer *trainer, const double *count)
+static void read_requests(struct lvn_trainer *trainer, const double *count)
 {
     trainer->requested.stop |= count[LVN_STATISTIC_STOP] > 0;
     trainer->requested.requeue |= count[LVN_STATISTIC_REQUEUE] > 0;
@@ -44,7 +44,7 @@ static void read_requests(struct trainer *trainer, const double *count)
 }
 
 /* Exchange requests immediately, after rare events. */
-static enum lvn_status agree_on_requests(struct trainer *trainer)
+static enum lvn_status agree_on_requests(struct lvn_trainer *trainer)
 {
     double count[LVN_STATISTIC_COUNTS] = {0};
     count_requests(trainer, count);
@@ -55,7 +55,7 @@ static enum lvn_status agree_on_requests(struct trainer *trainer)
 
 /* End a step on all ranks: exchange losses, requests, and the status and labels of loading the next batch. `read` is
  * the status of reading it: if that fails, this step still ends normally, and is saved. */
-static enum lvn_status exchange(struct trainer *trainer, double seconds, enum lvn_status next_status,
+static enum lvn_status exchange(struct lvn_trainer *trainer, double seconds, enum lvn_status next_status,
                                 enum lvn_status read, int64_t next_labels)
 {
     struct lvn_step_statistics *y = &trainer->planned.statistics;
@@ -94,13 +94,13 @@ static enum lvn_status exchange(struct trainer *trainer, double seconds, enum lv
 /* --- checkpoints: saver.h has the sequence --- */
 
 /* Does the run have a folder? A trainer.fast_dev_run does not. */
-static bool has_folder(const struct trainer *trainer)
+static bool has_folder(const struct lvn_trainer *trainer)
 {
     return !trainer->settings->values.trainer.fast_dev_run;
 }
 
 /* The lines of the damaged shards that fit. */
-static void save_skipped(const struct trainer *trainer, char text[LVN_SNAPSHOT_SKIPPED])
+static void save_skipped(const struct lvn_trainer *trainer, char text[LVN_SNAPSHOT_SKIPPED])
 {
     LVN_LOCAL_TEXT(t);
     int64_t tokens, n = lvn_dataset_bad_shards(trainer->opened.setup.data, &tokens, &t);
@@ -112,7 +112,7 @@ static void save_skipped(const struct trainer *trainer, char text[LVN_SNAPSHOT_S
 }
 
 /* Begin to save; training may continue meanwhile. */
-static enum lvn_status save_checkpoint(struct trainer *trainer)
+static enum lvn_status save_checkpoint(struct lvn_trainer *trainer)
 {
     if (!has_folder(trainer)) return LVN_OK;
     const struct lvn_train_programs *programs = &trainer->planned.programs;
@@ -137,7 +137,7 @@ static enum lvn_status save_checkpoint(struct trainer *trainer)
     return lvn_saver_begin(&trainer->running.saver, &snapshot);
 }
 
-enum lvn_status lvn_trainer_save(struct trainer *trainer, bool *saved)
+enum lvn_status lvn_trainer_save(struct lvn_trainer *trainer, bool *saved)
 {
     LVN_TRY(save_checkpoint(trainer));
     LVN_TRY(lvn_saver_finish(&trainer->running.saver));
@@ -147,7 +147,7 @@ enum lvn_status lvn_trainer_save(struct trainer *trainer, bool *saved)
 
 /* Step trainer->running.step + 1 gave non-finite values and changed nothing: save the state before it and find their
  * origin. Always fails: NONFINITE, unless something worse happened. */
-static enum lvn_status explain_nonfinite(struct trainer *trainer, double loss)
+static enum lvn_status explain_nonfinite(struct lvn_trainer *trainer, double loss)
 {
     bool saved = false;
     char outcome[100] = "no step was made before it";
@@ -166,7 +166,7 @@ static enum lvn_status explain_nonfinite(struct trainer *trainer, double loss)
 
 /* --- steps, validations, epochs --- */
 
-static enum lvn_status announce_step(struct trainer *trainer, double loss, double seconds)
+static enum lvn_status announce_step(struct lvn_trainer *trainer, double loss, double seconds)
 {
     const struct lvn_train_programs *programs = &trainer->planned.programs;
     const struct lvn_session *session = programs->step_session;
@@ -197,7 +197,7 @@ static enum lvn_status announce_step(struct trainer *trainer, double loss, doubl
 }
 
 /* On rank 0: does the run's folder still belong to this job? If not, its status.json belongs to the other job. */
-static enum lvn_status check_owner(struct trainer *trainer)
+static enum lvn_status check_owner(struct lvn_trainer *trainer)
 {
     enum lvn_status status = lvn_run_dir_check(&trainer->opened.run_dir);
     if (status != LVN_OK) lvn_member_publish(trainer->ranks->member, "");
@@ -205,7 +205,7 @@ static enum lvn_status check_owner(struct trainer *trainer)
 }
 
 /* The batch of the next step could not be read: save this one, and fail with the reader's saved error. */
-static enum lvn_status end_unread(struct trainer *trainer, enum lvn_status read)
+static enum lvn_status end_unread(struct lvn_trainer *trainer, enum lvn_status read)
 {
     bool saved = false;
     LVN_TRY(lvn_trainer_save(trainer, &saved));
@@ -218,7 +218,7 @@ static enum lvn_status end_unread(struct trainer *trainer, enum lvn_status read)
     return lvn_ranks_agree(trainer->ranks, read);
 }
 
-void lvn_trainer_note_shards(struct trainer *trainer)
+void lvn_trainer_note_shards(struct lvn_trainer *trainer)
 {
     struct lvn_bad_shard bad;
     char tokens[LVN_NUMBER_TEXT];
@@ -231,7 +231,7 @@ void lvn_trainer_note_shards(struct trainer *trainer)
 }
 
 /* The batch of this step has no label: it has no loss, and the optimizer has changed nothing. */
-static void note_unlabeled(struct trainer *trainer)
+static void note_unlabeled(struct lvn_trainer *trainer)
 {
     if (trainer->running.noted_unlabeled) return;
     trainer->running.noted_unlabeled = true;
@@ -243,10 +243,10 @@ static void note_unlabeled(struct trainer *trainer)
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 
-static enum lvn_status one_step(struct trainer *trainer)
+static enum lvn_status one_step(struct lvn_trainer *trainer)
 {
     struct lvn_train_programs *programs = &trainer->planned.programs;
-    struct trainer_running *r = &trainer->running;
+    struct lvn_trainer_running *r = &trainer->running;
     double begin = lvn_seconds();
     lvn_train_programs_launch(programs, r->step, lvn_schedule_lr(&trainer->opened.schedule, r->step), r->labels);
     LVN_TRY(programs->step_session->status);
@@ -300,7 +300,7 @@ static enum lvn_status one_step(struct trainer *trainer)
 }
 
 /* Duration and memory are means over ranks. */
-static enum lvn_status end_epoch(struct trainer *trainer)
+static enum lvn_status end_epoch(struct lvn_trainer *trainer)
 {
     double mean[2] = {lvn_seconds() - trainer->running.epoch_start_time, (double)lvn_memory_peak()};
     LVN_TRY(lvn_ranks_sum(trainer->ranks, mean, 2));
@@ -313,7 +313,7 @@ static enum lvn_status end_epoch(struct trainer *trainer)
 
 static void report_validating(void *context, int64_t done, int64_t all)
 {
-    struct trainer *trainer = context;
+    struct lvn_trainer *trainer = context;
     struct lvn_event *e = &trainer->context.event;
     e->val_batch = done;
     e->val_batches = all;
@@ -321,7 +321,7 @@ static void report_validating(void *context, int64_t done, int64_t all)
     lvn_callback_notify(&trainer->context, LVN_EVENT_VALIDATING, NULL);
 }
 
-enum lvn_status lvn_trainer_validate(struct trainer *trainer)
+enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer)
 {
     struct lvn_event *e = &trainer->context.event;
     double *loss = &e->scalar[SCALAR_VAL_LOSS].value;
@@ -347,7 +347,7 @@ enum lvn_status lvn_trainer_validate(struct trainer *trainer)
 }
 
 /* Reports what each source of data.mix supplied. */
-static void report_mix(const struct trainer *trainer)
+static void report_mix(const struct lvn_trainer *trainer)
 {
     LVN_LOCAL_TEXT(t);
     if (!trainer->opened.setup.data->mix || trainer->ranks->rank) return;
@@ -358,7 +358,7 @@ static void report_mix(const struct trainer *trainer)
         lvn_error_clear();
 }
 
-static void note_skipped(struct trainer *trainer)
+static void note_skipped(struct lvn_trainer *trainer)
 {
     LVN_LOCAL_TEXT(t);
     char text[LVN_NUMBER_TEXT];
@@ -370,7 +370,7 @@ static void note_skipped(struct trainer *trainer)
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 
-enum lvn_status lvn_trainer_end(struct trainer *trainer, const char *reason)
+enum lvn_status lvn_trainer_end(struct lvn_trainer *trainer, const char *reason)
 {
     static const char finished[] =
         "training has finished, but its last checkpoint (step %lld) could not be saved; free "
@@ -407,7 +407,7 @@ static bool every(int64_t step, int64_t n)
 }
 
 /* Why the run ends after this step; NULL: it continues. */
-static const char *reason_to_end(const struct trainer *trainer)
+static const char *reason_to_end(const struct lvn_trainer *trainer)
 {
     const char *requested =
         *trainer->context.stop_reason ? trainer->context.stop_reason : "a callback of another rank requested to stop";
@@ -417,7 +417,7 @@ static const char *reason_to_end(const struct trainer *trainer)
     return trainer->requested.time_is_up ? "trainer.max_time is reached" : NULL;
 }
 
-enum lvn_status lvn_trainer_step(struct trainer *trainer, const char **end_reason)
+enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_reason)
 {
     LVN_TRY(one_step(trainer));
     const int64_t step = trainer->running.step;
@@ -438,7 +438,7 @@ enum lvn_status lvn_trainer_step(struct trainer *trainer, const char **end_reaso
 
 /* Rank 0 logs the device that all ranks use; with trainer.accelerator auto, also each installed driver without a GPU.
  */
-static void log_device(const struct trainer *trainer)
+static void log_device(const struct lvn_trainer *trainer)
 {
     const struct lvn_device *d = trainer->planned.programs.model_state->device;
     const struct lvn_backend *b;
@@ -464,9 +464,9 @@ static void log_device(const struct trainer *trainer)
 }
 
 /* From a run that is set up to its first step. */
-static enum lvn_status start(struct trainer *trainer)
+static enum lvn_status start(struct lvn_trainer *trainer)
 {
-    const struct trainer_opened *o = &trainer->opened;
+    const struct lvn_trainer_opened *o = &trainer->opened;
     struct lvn_event *e = &trainer->context.event;
     enum lvn_status status = LVN_OK;
     trainer->running.started = true;
@@ -496,9 +496,10 @@ static enum lvn_status start(struct trainer *trainer)
     return LVN_OK;
 }
 
-enum lvn_status lvn_trainer_open(struct trainer *trainer, struct levin_settings *s, const struct lvn_train_options *o)
+enum lvn_status lvn_trainer_open(struct lvn_trainer *trainer, struct levin_settings *s,
+                                 const struct lvn_train_options *o)
 {
-    *trainer = (struct trainer){.settings = s, .options = o, .ranks = o->ranks, .running = {.validated_step = -1}};
+    *trainer = (struct lvn_trainer){.settings = s, .options = o, .ranks = o->ranks, .running = {.validated_step = -1}};
     lvn_saver_init(&trainer->running.saver);
     LVN_TRY(lvn_trainer_set_up(trainer));
     trainer->running.done = trainer->opened.resuming && (trainer->running.step >= trainer->opened.last_step ||
@@ -506,7 +507,7 @@ enum lvn_status lvn_trainer_open(struct trainer *trainer, struct levin_settings 
     return trainer->running.done ? LVN_OK : start(trainer);
 }
 
-static void summarize(const struct trainer *trainer, struct lvn_train_result *r)
+static void summarize(const struct lvn_trainer *trainer, struct lvn_train_result *r)
 {
     const struct lvn_event *e = &trainer->context.event;
     *r = (struct lvn_train_result){.step = trainer->running.step,
@@ -522,7 +523,7 @@ static void summarize(const struct trainer *trainer, struct lvn_train_result *r)
              trainer->running.done ? trainer->context.stop_reason : trainer->running.end_reason);
 }
 
-enum lvn_status lvn_trainer_close(struct trainer *trainer, enum lvn_status status, struct lvn_train_result *result)
+enum lvn_status lvn_trainer_close(struct lvn_trainer *trainer, enum lvn_status status, struct lvn_train_result *result)
 {
     const char *state = status == LVN_OK ? "done" : status == LVN_STOPPED ? "stopped" : "failed";
     if (trainer->running.started) lvn_member_state(trainer->ranks->member, state);
@@ -546,7 +547,7 @@ enum lvn_status lvn_trainer_close(struct trainer *trainer, enum lvn_status statu
 
 enum lvn_status lvn_train(struct levin_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
-    struct trainer trainer;
+    struct lvn_trainer trainer;
     const char *end_reason = NULL;
     enum lvn_status status = lvn_trainer_open(&trainer, s, o);
     while (status == LVN_OK && !trainer.running.done && !end_reason) status = lvn_trainer_step(&trainer, &end_reason);

@@ -2,7 +2,7 @@
  *
  * `levin train` and the C API call it. lvn_train() opens the data, plans, creates or resumes the run's folder, and
  * loops: batch, step, metrics, validation, checkpoint. Progress is sent to listeners (events.h); nothing is printed.
- * For a program that makes its steps itself, the parts of the loop are in struct trainer (trainer_private.h). */
+ * For a program that makes its steps itself, the parts of the loop are in struct lvn_trainer (trainer_private.h). */
 #ifndef LVN_TRAINER_H
 #define LVN_TRAINER_H
 

@@ -10,7 +10,7 @@
 #include "train/trainer_private.h"
 
 /* In Lightning the option multiplies the batch instead. */
-static void note_accumulation(struct trainer *trainer)
+static void note_accumulation(struct lvn_trainer *trainer)
 {
     long long n = trainer->settings->values.trainer.accumulate_grad_batches,
               batch = trainer->settings->values.trainer.batch_size;
@@ -23,7 +23,7 @@ static void note_accumulation(struct trainer *trainer)
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 
-static void note_repeated_rows(struct trainer *trainer)
+static void note_repeated_rows(struct lvn_trainer *trainer)
 {
     const struct lvn_loader *l = &trainer->opened.train_loader;
     const struct lvn_amount *overfit = &trainer->settings->values.trainer.overfit_batches;
@@ -36,7 +36,7 @@ static void note_repeated_rows(struct trainer *trainer)
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 
-static void note_threads(struct trainer *trainer)
+static void note_threads(struct lvn_trainer *trainer)
 {
     const int64_t given = trainer->settings->values.trainer.threads;
     const int threads = trainer->planned.programs.model_state->threads;
@@ -58,7 +58,7 @@ static void note_threads(struct trainer *trainer)
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 
-static void note_recompute(struct trainer *trainer)
+static void note_recompute(struct lvn_trainer *trainer)
 {
     const struct lvn_train_programs *programs = &trainer->planned.programs;
     bool requested = trainer->settings->values.trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
@@ -73,7 +73,7 @@ static void note_recompute(struct trainer *trainer)
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 
-static void note_strategy(struct trainer *trainer)
+static void note_strategy(struct lvn_trainer *trainer)
 {
     const struct lvn_train_programs *programs = &trainer->planned.programs;
     char whole[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
@@ -88,13 +88,13 @@ static void note_strategy(struct trainer *trainer)
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 
-void lvn_trainer_note_data(struct trainer *trainer)
+void lvn_trainer_note_data(struct lvn_trainer *trainer)
 {
     note_accumulation(trainer);
     note_repeated_rows(trainer);
 }
 
-void lvn_trainer_note_plan(struct trainer *trainer)
+void lvn_trainer_note_plan(struct lvn_trainer *trainer)
 {
     note_threads(trainer);
     note_strategy(trainer);

@@ -1,4 +1,4 @@
-/* trainer_private.h - struct trainer: the training loop in parts, by phase.
+/* trainer_private.h - struct lvn_trainer: the training loop in parts, by phase.
  *
  * lvn_train() (trainer.c) runs all of them in one call; a program that makes its steps itself (api/api_run.c) calls
  * them one by one. trainer_setup.c is everything before the first step (its notes to the user: trainer_notes.c),
@@ -34,7 +34,7 @@ enum {
 };
 
 /* State determined by settings, data and the run's folder, before anything is planned. */
-struct trainer_opened {
+struct lvn_trainer_opened {
     struct lvn_model_setup setup;         /* data, sizes of the model, pretrained weights */
     struct lvn_model_config trained;      /* of the checkpoint if resuming, otherwise zeros */
     struct lvn_adapter_base adapter_base; /* with lora.rank, on rank 0: the model of the adapters */
@@ -53,7 +53,7 @@ struct trainer_opened {
 };
 
 /* The plan and its allocations. */
-struct trainer_planned {
+struct lvn_trainer_planned {
     struct lvn_train_programs programs;
     struct lvn_prefetch *prefetcher; /* this rank's rows of the next batches */
     struct lvn_step_statistics statistics;
@@ -61,7 +61,7 @@ struct trainer_planned {
 };
 
 /* State that changes between the first and the last step. */
-struct trainer_running {
+struct lvn_trainer_running {
     struct lvn_saver saver;
     bool started;                        /* START was announced */
     bool noted_unlabeled;                /* a step without labels was reported */
@@ -81,58 +81,58 @@ struct trainer_running {
 };
 
 /* Requests of any rank since the last step, combined over ranks; all ranks carry them out. */
-struct trainer_requested {
+struct lvn_trainer_requested {
     bool stop;        /* lvn_train_options.stop */
     bool requeue;     /* the run is to continue later: LVN_STOP_REQUEUE */
     bool time_is_up;  /* trainer.max_time */
     unsigned control; /* enum lvn_control, of callbacks */
 };
 
-struct trainer {
+struct lvn_trainer {
     struct levin_settings *settings;
     const struct lvn_train_options *options;
     struct lvn_ranks *ranks;
     struct lvn_callbacks callbacks;
     struct lvn_callback_context context; /* for callbacks; its event is also sent to listeners */
     char text[1200];                     /* for one message */
-    struct trainer_opened opened;
-    struct trainer_planned planned;
-    struct trainer_running running;
-    struct trainer_requested requested;
+    struct lvn_trainer_opened opened;
+    struct lvn_trainer_planned planned;
+    struct lvn_trainer_running running;
+    struct lvn_trainer_requested requested;
 };
 
 /* --- trainer_setup.c --- */
 
 /* Open, plan, allocate and load, and describe the run in trainer->context; all ranks return the same status. */
-enum lvn_status lvn_trainer_set_up(struct trainer *trainer) LVN_CHECKED;
+enum lvn_status lvn_trainer_set_up(struct lvn_trainer *trainer) LVN_CHECKED;
 /* Release the prefetcher and the buffers of statistics and validation. */
-void lvn_trainer_release_rows(struct trainer *trainer);
+void lvn_trainer_release_rows(struct lvn_trainer *trainer);
 /* Feed this rank's rows of step `step`; *labels: number of labels that count. */
-enum lvn_status lvn_trainer_load_batch(struct trainer *trainer, int64_t step, int64_t *labels) LVN_CHECKED;
+enum lvn_status lvn_trainer_load_batch(struct lvn_trainer *trainer, int64_t step, int64_t *labels) LVN_CHECKED;
 
 /* --- trainer_notes.c --- */
 
 /* Notify listeners of surprising effects of the settings, on the data and on the plan. */
-void lvn_trainer_note_data(struct trainer *trainer);
-void lvn_trainer_note_plan(struct trainer *trainer);
+void lvn_trainer_note_data(struct lvn_trainer *trainer);
+void lvn_trainer_note_plan(struct lvn_trainer *trainer);
 /* Report the damaged shards that have been found since the last call (data.skip_bad_shards). */
-void lvn_trainer_note_shards(struct trainer *trainer);
+void lvn_trainer_note_shards(struct lvn_trainer *trainer);
 
 /* --- trainer.c --- */
 
 /* Everything before the first step, unless trainer->running.done is set. Always close it. */
-enum lvn_status lvn_trainer_open(struct trainer *trainer, struct levin_settings *s,
+enum lvn_status lvn_trainer_open(struct lvn_trainer *trainer, struct levin_settings *s,
                                  const struct lvn_train_options *o) LVN_CHECKED;
 /* A step, and the validation, checkpoint and events that are due after it. *end_reason: why the run ends, or NULL. */
-enum lvn_status lvn_trainer_step(struct trainer *trainer, const char **end_reason) LVN_CHECKED;
+enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_reason) LVN_CHECKED;
 /* Only if trainer->opened.validation.on; the values are scalars of trainer->context.event. */
-enum lvn_status lvn_trainer_validate(struct trainer *trainer) LVN_CHECKED;
+enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer) LVN_CHECKED;
 /* Save, and wait until it is written. *saved: false if that failed; listeners have then been notified of the reason. */
-enum lvn_status lvn_trainer_save(struct trainer *trainer, bool *saved) LVN_CHECKED;
+enum lvn_status lvn_trainer_save(struct lvn_trainer *trainer, bool *saved) LVN_CHECKED;
 /* Save the last checkpoint and send the event END. STOPPED: a stop was requested. */
-enum lvn_status lvn_trainer_end(struct trainer *trainer, const char *reason) LVN_CHECKED;
+enum lvn_status lvn_trainer_end(struct lvn_trainer *trainer, const char *reason) LVN_CHECKED;
 /* Release everything. Returns `status`, the status of the run, unless closing fails. `result` may be NULL. */
-enum lvn_status lvn_trainer_close(struct trainer *trainer, enum lvn_status status,
+enum lvn_status lvn_trainer_close(struct lvn_trainer *trainer, enum lvn_status status,
                                   struct lvn_train_result *result) LVN_CHECKED;
 
 #endif

@@ -40,7 +40,7 @@
  * have the same order in the file and in memory. */
 
 /* Rank 0: name and checksum of the adapters' base model, for checkpoints. */
-static enum lvn_status find_base(struct trainer *trainer)
+static enum lvn_status find_base(struct lvn_trainer *trainer)
 {
     const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
     struct lvn_adapter_base *base = &trainer->opened.adapter_base;
@@ -58,7 +58,7 @@ static enum lvn_status find_base(struct trainer *trainer)
 }
 
 /* Rank 0: the values of trained rows, and those of lora.init. */
-static enum lvn_status load_adapters(struct trainer *trainer, struct lvn_model_state *n)
+static enum lvn_status load_adapters(struct lvn_trainer *trainer, struct lvn_model_state *n)
 {
     const char *init = trainer->settings->values.lora.init;
     if (!*init && !n->config.lora.n_tokens) return LVN_OK;
@@ -69,7 +69,7 @@ static enum lvn_status load_adapters(struct trainer *trainer, struct lvn_model_s
     return lvn_ranks_agree(trainer->ranks, status == LVN_OK ? ended : status);
 }
 
-static enum lvn_status load_parameters(struct trainer *trainer)
+static enum lvn_status load_parameters(struct lvn_trainer *trainer)
 {
     const struct levin_settings *s = trainer->settings;
     const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
@@ -93,7 +93,7 @@ static enum lvn_status load_parameters(struct trainer *trainer)
 /* --- opening --- */
 
 /* Settings that the data and the model have determined, for the run's settings.yaml. */
-static void resolve_settings(struct trainer *trainer)
+static void resolve_settings(struct lvn_trainer *trainer)
 {
     struct levin_settings *s = trainer->settings;
     const struct lvn_model_setup *m = &trainer->opened.setup;
@@ -117,7 +117,7 @@ static void resolve_settings(struct trainer *trainer)
         lvn_settings_resolve(s, m->config.model, LVN_ROLE_VOCABULARY, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY));
 }
 
-static enum lvn_status open_data(struct trainer *trainer)
+static enum lvn_status open_data(struct lvn_trainer *trainer)
 {
     const struct levin_settings *s = trainer->settings;
     const struct lvn_schedule_options schedule = lvn_schedule_options_of(&s->values);
@@ -142,7 +142,7 @@ static enum lvn_status open_data(struct trainer *trainer)
 
 /* Log settings that differ from those of the run so far: a key that was given on the command line then and not now has
  * the recipe's value again. */
-static enum lvn_status log_differences(const struct trainer *trainer)
+static enum lvn_status log_differences(const struct lvn_trainer *trainer)
 {
     LVN_LOCAL_TEXT(list);
     const struct lvn_run_dir *d = &trainer->opened.run_dir;
@@ -160,7 +160,7 @@ static enum lvn_status log_differences(const struct trainer *trainer)
 }
 
 /* Warn of steps after the schedule's end with a learning rate of 0. */
-static void warn_of_zero_rates(const struct trainer *trainer)
+static void warn_of_zero_rates(const struct lvn_trainer *trainer)
 {
     const struct lvn_schedule *now = &trainer->opened.schedule;
     if (!now->kind->falls || now->options.min_lr > 0 || now->options.lr == 0 || now->end >= trainer->opened.last_step)
@@ -193,7 +193,7 @@ static const char *schedule_text(const struct lvn_schedule *s, char text[80])
 
 /* Report the learning rate before and after the checkpoint if the run continues with another schedule, or after the end
  * of its schedule. ARG: no additional step could change anything. */
-static enum lvn_status report_rates(const struct trainer *trainer, const struct levin_settings *then)
+static enum lvn_status report_rates(const struct lvn_trainer *trainer, const struct levin_settings *then)
 {
     const struct lvn_schedule_options options = lvn_schedule_options_of(&then->values);
     const struct lvn_schedule *now = &trainer->opened.schedule;
@@ -230,7 +230,7 @@ static enum lvn_status report_rates(const struct trainer *trainer, const struct 
 }
 
 /* Uses the settings of the checkpoint, because those in the run's folder may be from a start that failed. */
-static enum lvn_status check_rates(const struct trainer *trainer)
+static enum lvn_status check_rates(const struct lvn_trainer *trainer)
 {
     LVN_LOCAL_ARENA(a);
     struct levin_settings then;
@@ -243,7 +243,7 @@ static enum lvn_status check_rates(const struct trainer *trainer)
 }
 
 /* Rank 0 opens the folder and, if resuming, the newest checkpoint. */
-static enum lvn_status open_folder(struct trainer *trainer)
+static enum lvn_status open_folder(struct lvn_trainer *trainer)
 {
     LVN_CHECK(!trainer->settings->values.trainer.fast_dev_run || trainer->options->mode == LVN_RUN_NEW, ARG,
               "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite; omit one of them");
@@ -273,7 +273,7 @@ static enum lvn_status open_folder(struct trainer *trainer)
 }
 
 /* Rank 0: may the run continue from the checkpoint with these settings and data? */
-static enum lvn_status check_run(struct trainer *trainer)
+static enum lvn_status check_run(struct lvn_trainer *trainer)
 {
     if (trainer->ranks->rank || trainer->settings->values.trainer.fast_dev_run) return LVN_OK;
     if (trainer->options->mode != LVN_RUN_RESUME) warn_of_zero_rates(trainer);
@@ -297,7 +297,7 @@ static enum lvn_status check_run(struct trainer *trainer)
 }
 
 /* The step of the newest checkpoint on this rank's host; -1: none, or another rank of the host checks. */
-static enum lvn_status newest_on_host(const struct trainer *trainer, int64_t *step)
+static enum lvn_status newest_on_host(const struct lvn_trainer *trainer, int64_t *step)
 {
     LVN_LOCAL_ARENA(a);
     *step = -1;
@@ -308,7 +308,7 @@ static enum lvn_status newest_on_host(const struct trainer *trainer, int64_t *st
 
 /* If hosts share no folder and rank 0 starts on another host than last time, it must not resume from an older
  * checkpoint. All hosts see a run in a store. */
-static enum lvn_status compare_hosts(struct trainer *trainer)
+static enum lvn_status compare_hosts(struct lvn_trainer *trainer)
 {
     const struct lvn_ranks *r = trainer->ranks;
     const char *dir = trainer->settings->values.run_dir;
@@ -350,7 +350,7 @@ static uint64_t names_hash(const struct lvn_model_config *c)
     return hash;
 }
 
-static enum lvn_status open_run(struct trainer *trainer)
+static enum lvn_status open_run(struct lvn_trainer *trainer)
 {
     LVN_TRY(compare_hosts(trainer));
     return lvn_ranks_agree(trainer->ranks, open_folder(trainer));
@@ -371,7 +371,7 @@ static enum lvn_status read_trained(struct lvn_model_config *c, const char *text
 }
 
 /* Open the run to resume before its data, because labels must have the classes of its model. */
-static enum lvn_status open_run_so_far(struct trainer *trainer)
+static enum lvn_status open_run_so_far(struct lvn_trainer *trainer)
 {
     LVN_LOCAL_ARENA(a);
     char *text = NULL;
@@ -393,9 +393,9 @@ static enum lvn_status open_run_so_far(struct trainer *trainer)
 }
 
 /* All ranks get the progress of rank 0's checkpoint. */
-static enum lvn_status share_run(struct trainer *trainer)
+static enum lvn_status share_run(struct lvn_trainer *trainer)
 {
-    struct trainer_opened *o = &trainer->opened;
+    struct lvn_trainer_opened *o = &trainer->opened;
     if (trainer->options->mode != LVN_RUN_RESUME) LVN_TRY(open_run(trainer));
     LVN_TRY(lvn_ranks_agree(trainer->ranks, check_run(trainer)));
     LVN_TRY(lvn_ranks_broadcast(trainer->ranks, &o->resuming, (int64_t)sizeof o->resuming));
@@ -412,7 +412,7 @@ static enum lvn_status share_run(struct trainer *trainer)
 
 /* --- the event and its scalars --- */
 
-static void describe_run(struct trainer *trainer)
+static void describe_run(struct lvn_trainer *trainer)
 {
     struct lvn_event *e = &trainer->context.event;
     e->name = trainer->settings->values.name;
@@ -439,15 +439,15 @@ static void describe_run(struct trainer *trainer)
     e->epoch = trainer->running.step / trainer->opened.train_loader.steps_per_epoch;
 }
 
-static void declare(struct trainer *trainer, struct lvn_scalar scalar)
+static void declare(struct lvn_trainer *trainer, struct lvn_scalar scalar)
 {
     struct lvn_event *e = &trainer->context.event;
     scalar.value = NAN;
     if (e->n_scalars < LVN_SCALARS) e->scalar[e->n_scalars++] = scalar;
 }
 
-static void declare_metric(struct trainer *trainer, char name[48], const char *part, const struct lvn_metric *metric,
-                           enum lvn_event_kind kind, bool implied)
+static void declare_metric(struct lvn_trainer *trainer, char name[48], const char *part,
+                           const struct lvn_metric *metric, enum lvn_event_kind kind, bool implied)
 {
     snprintf(name, 48, "%s%s", part, metric->name);
     declare(trainer, (struct lvn_scalar){name, kind, metric->higher_is_better ? LVN_BETTER_HIGHER : LVN_BETTER_LOWER,
@@ -455,7 +455,7 @@ static void declare_metric(struct trainer *trainer, char name[48], const char *p
 }
 
 /* Declare the scalars of a run, in the order of the columns of metrics.csv; its task's metrics follow. */
-static void declare_scalars(struct trainer *trainer)
+static void declare_scalars(struct lvn_trainer *trainer)
 {
     const enum lvn_event_kind step = LVN_EVENT_STEP, validation = LVN_EVENT_VALIDATION;
     const bool validates = trainer->opened.validation.on;
@@ -494,7 +494,7 @@ static void declare_scalars(struct trainer *trainer)
 /* --- the plan, and what depends on this rank's rows --- */
 
 /* The shares of a run that continues with another number of ranks are dropped, unless they are given now. */
-static void drop_old_shares(struct trainer *trainer)
+static void drop_old_shares(struct lvn_trainer *trainer)
 {
     struct levin_settings *s = trainer->settings;
     const int n = lvn_shares_count(s->values.trainer.shares);
@@ -508,7 +508,7 @@ static void drop_old_shares(struct trainer *trainer)
     s->values.trainer.shares = "";
 }
 
-static enum lvn_status plan_training(struct trainer *trainer)
+static enum lvn_status plan_training(struct lvn_trainer *trainer)
 {
     /* The bits of a resumed run must not depend on how much memory is free today. */
     bool same_ranks = trainer->opened.resuming && trainer->opened.snapshot.ranks == trainer->ranks->size;
@@ -529,7 +529,7 @@ static void wait_for_saver(void *saver)
     lvn_saver_wait_read(saver);
 }
 
-static enum lvn_status allocate(struct trainer *trainer)
+static enum lvn_status allocate(struct lvn_trainer *trainer)
 {
     struct lvn_train_programs *programs = &trainer->planned.programs;
     struct lvn_event *e = &trainer->context.event;
@@ -553,7 +553,7 @@ static enum lvn_status allocate(struct trainer *trainer)
     return lvn_validation_allocate(&trainer->opened.validation, programs);
 }
 
-void lvn_trainer_release_rows(struct trainer *trainer)
+void lvn_trainer_release_rows(struct lvn_trainer *trainer)
 {
     lvn_step_statistics_release(&trainer->planned.statistics);
     lvn_validation_release(&trainer->opened.validation);
@@ -561,14 +561,14 @@ void lvn_trainer_release_rows(struct trainer *trainer)
     trainer->planned.prefetcher = NULL;
 }
 
-enum lvn_status lvn_trainer_load_batch(struct trainer *trainer, int64_t step, int64_t *labels)
+enum lvn_status lvn_trainer_load_batch(struct lvn_trainer *trainer, int64_t step, int64_t *labels)
 {
     const struct lvn_samples *batch;
     LVN_TRY(lvn_prefetch_take(trainer->planned.prefetcher, step, &batch));
     return lvn_train_programs_feed(&trainer->planned.programs, batch, labels);
 }
 
-static enum lvn_status load_checked(struct trainer *trainer, int64_t *labels)
+static enum lvn_status load_checked(struct lvn_trainer *trainer, int64_t *labels)
 {
     const struct lvn_samples *batch;
     LVN_TRY(lvn_trainer_load_batch(trainer, trainer->running.step, labels));
@@ -577,7 +577,7 @@ static enum lvn_status load_checked(struct trainer *trainer, int64_t *labels)
 }
 
 /* Load the first batch. Later ones are loaded during the previous step, whose statistics include their labels. */
-static enum lvn_status load_first(struct trainer *trainer)
+static enum lvn_status load_first(struct lvn_trainer *trainer)
 {
     int64_t labels = 0;
     if (trainer->running.step >= trainer->opened.last_step) return LVN_OK; /* a resumed run with nothing left to do */
@@ -589,8 +589,8 @@ static enum lvn_status load_first(struct trainer *trainer)
 }
 
 /* Run one part of the set-up that may take long; the heartbeat reports it as the current operation. */
-static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(struct trainer *trainer),
-                                struct trainer *trainer)
+static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(struct lvn_trainer *trainer),
+                                struct lvn_trainer *trainer)
 {
     const char *before = lvn_work_begin(operation);
     enum lvn_status status = part(trainer);
@@ -599,14 +599,14 @@ static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(s
     return status;
 }
 
-static enum lvn_status read_carried(struct trainer *trainer)
+static enum lvn_status read_carried(struct lvn_trainer *trainer)
 {
     const bool reads = trainer->opened.setup.has_pretrained && trainer->opened.run_dir_open;
     return reads ? lvn_carried_files_read(&trainer->opened.carried, &trainer->opened.setup.pretrained, true) : LVN_OK;
 }
 
 /* Describe the run to callbacks, listeners and the saver, and open the callbacks. */
-static enum lvn_status open_callbacks(struct trainer *trainer)
+static enum lvn_status open_callbacks(struct lvn_trainer *trainer)
 {
     struct lvn_train_programs *programs = &trainer->planned.programs;
     describe_run(trainer);
@@ -630,7 +630,7 @@ static enum lvn_status open_callbacks(struct trainer *trainer)
     return lvn_callbacks_open(&trainer->callbacks, &trainer->context, trainer->opened.snapshot.callbacks);
 }
 
-enum lvn_status lvn_trainer_set_up(struct trainer *trainer)
+enum lvn_status lvn_trainer_set_up(struct lvn_trainer *trainer)
 {
     const struct lvn_train_options *o = trainer->options;
     struct lvn_train_programs *programs = &trainer->planned.programs;
