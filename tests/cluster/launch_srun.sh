@@ -28,6 +28,13 @@ says "there is no model 'none'" err
 echo h1 >hosts
 allocated 2 -n2 -- --hostfile hosts -- doctor
 says "Slurm assigns the hosts" err
+# heterogeneous jobs: srun starts one run on all components, levin launch refuses to use the first one alone
+allocated 2 -N1 -n2 : -N1 -n1 -- -- doctor
+one_error
+says "is heterogeneous, and levin launch would use only the first of its 2 components: start the ranks with \`srun --het-group=0-1" err
+srun_code 0 on 1 timeout -k 3 60 salloc -Q -N1 -n2 : -N1 -n1 srun --label --kill-on-bad-exit=1 --mpi=none --het-group=0-1 \
+    "$LEVIN" doctor --measure=no
+says "0: ranks              3 on 2 hosts" out
 # variables of a job that has ended are ignored
 SLURM_JOB_ID=999 SLURM_NTASKS=7 SLURM_PROCID=3 code 0 on 1 "$LEVIN" launch -n 2 -- doctor --measure=no
 says "SLURM_JOB_ID=999 is ignored" err

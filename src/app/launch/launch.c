@@ -275,6 +275,19 @@ static enum lvn_status plan_nodes(struct lvn_launch *l)
     return lvn_launch_build_command(l);
 }
 
+/* srun starts ranks in the first component of a heterogeneous job, unless it is told which components to use. */
+static enum lvn_status check_components(const struct lvn_launch *l)
+{
+    const char *size = getenv("SLURM_HET_SIZE");
+    const long n = l->resources.in_slurm && size ? strtol(size, NULL, 10) : 1;
+    LVN_CHECK(n <= 1, ARG,
+              "Slurm job %s is heterogeneous, and levin launch would use only the first of its %ld components: start "
+              "the ranks with `srun --het-group=0-%ld --kill-on-bad-exit=1 --mpi=... levin %s ...`, or unset "
+              "SLURM_HET_SIZE to use the first component",
+              getenv("SLURM_JOB_ID"), n, n - 1, l->c->rest[0]);
+    return LVN_OK;
+}
+
 /* All checks and decisions before the first attempt, in order. */
 static enum lvn_status plan(struct lvn_launch *l)
 {
@@ -293,6 +306,7 @@ static enum lvn_status plan(struct lvn_launch *l)
     lvn_error_clear();
     l->resources.ssh = l->c->flag[LVN_FLAG_launch_ssh].t;
     if (!l->request.collective) return plan_single_process(l);
+    LVN_TRY(check_components(l));
     if (*path) LVN_TRY(lvn_launch_hosts(l, path));
     if (!*path && !l->resources.in_slurm) LVN_TRY(lvn_launch_batch_hosts(l));
     LVN_CHECK(!*path || !l->resources.in_slurm, ARG, "within Slurm job %s Slurm assigns the hosts: omit --hostfile",

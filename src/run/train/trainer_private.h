@@ -42,6 +42,7 @@ struct lvn_trainer_opened {
     struct lvn_loader train_loader;
     struct lvn_validation validation; /* its buffers are allocated with the plan */
     uint64_t fingerprint;             /* of the data */
+    uint64_t shards_hash;             /* of the tokens in shards, if ranks compare it; else 0 */
     int64_t last_step;                /* last step of the run; INT64_MAX: only time ends it */
     struct lvn_schedule schedule;     /* of the learning rate */
     struct lvn_run_dir run_dir;       /* rank 0's */

@@ -128,6 +128,8 @@ static enum lvn_status open_data(struct lvn_trainer *trainer)
     LVN_TRY(
         lvn_validation_open(&trainer->opened.validation, s, &trainer->opened.train_loader, trainer->opened.setup.data));
     LVN_TRY(lvn_dataset_fingerprint(trainer->opened.setup.data, &trainer->opened.fingerprint));
+    if (trainer->ranks->size > 1)
+        LVN_TRY(lvn_dataset_shards_hash(trainer->opened.setup.data, &trainer->opened.shards_hash));
     lvn_schedule_init(&trainer->opened.schedule, &schedule,
                       lvn_limits_steps(s, trainer->opened.train_loader.steps_per_epoch));
     trainer->opened.last_step = lvn_limits_last(s, trainer->opened.train_loader.steps_per_epoch);
@@ -652,8 +654,8 @@ enum lvn_status lvn_trainer_set_up(struct lvn_trainer *trainer)
     LVN_TRY(lvn_ranks_check(trainer->ranks, &trainer->settings->values));
     if (o->mode == LVN_RUN_RESUME) LVN_TRY(run_part("opening the run's folder", open_run_so_far, trainer));
     LVN_TRY(lvn_ranks_agree(trainer->ranks, run_part("opening the data", open_data, trainer)));
-    LVN_TRY(
-        lvn_consistency_data(trainer->ranks, trainer->opened.fingerprint ^ names_hash(&trainer->opened.setup.config)));
+    LVN_TRY(lvn_consistency_data(trainer->ranks, trainer->opened.fingerprint ^ trainer->opened.shards_hash ^
+                                                     names_hash(&trainer->opened.setup.config)));
     LVN_TRY(run_part("opening the run's folder", share_run, trainer));
     lvn_trainer_note_data(trainer);
 
