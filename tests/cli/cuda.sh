@@ -118,6 +118,43 @@ code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.
     --run_dir=half
 compare half 1e-2
 
+# --- algorithms of matrix multiplications: the fastest is chosen once; a run keeps its choice ---
+mixed=("${sizes[@]}" --trainer.accelerator=cuda --trainer.precision=bf16-mixed)
+measured="matrix multiplications were chosen by measuring; later runs on this machine use the same"
+LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=4 --run_dir=tuned
+says "$measured" err
+LEVIN_DOUBLE_TIMES=1,3 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=4 --run_dir=untuned
+says "$measured" err
+check [ "$(metrics tuned)" != "$(metrics untuned)" ]
+compare tuned 1e-2 untuned
+LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=2 --run_dir=kept
+LEVIN_DOUBLE_TIMES=1,3 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=4 --run_dir=kept --resume
+silent_about "$measured" err
+silent_about "its bits are not those" err
+same_weights tuned kept
+LEVIN_DOUBLE_TIMES=1 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=6 --run_dir=kept --resume
+says "until step 4 this run used algorithms for " err
+says " matrix multiplications that 'Double 0: matrix multiplication by cuBLASLt 13.0.0' does not accept now: its bits are not those of a run that was never stopped" err
+# With one cache a second run has the bits of the first.
+# shellcheck disable=SC2016
+LEVIN_DOUBLE_TIMES=3,1 code 0 double bash -c '"$LEVIN" train "$@" --run_dir=cached1 2>/dev/null &&
+    LEVIN_DOUBLE_TIMES=1,3 "$LEVIN" train "$@" --run_dir=cached2' x "${mixed[@]}" --trainer.max_steps=4
+silent_about "$measured" err
+same_weights tuned cached1
+same_weights tuned cached2
+# Not measured: a run that has begun without measuring, as earlier versions did; a deterministic run; fp32.
+LEVIN_CUBLASLT=first LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=2 --run_dir=begun
+silent_about "$measured" err
+LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=4 --run_dir=begun --resume
+silent_about "$measured" err
+same_weights untuned begun
+LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=1 --run_dir=fixed --trainer.deterministic=true
+silent_about "$measured" err
+LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=1 --run_dir=full
+silent_about "$measured" err
+LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" bench "${mixed[@]}" --steps=1
+says "$measured" err
+
 # --- one micro-batch of sixteen has an infinite loss: one sentence, and the checkpoint of the step before stays ---
 { printf 'text\tlabel\n'; for i in $(seq 64); do printf 'a good text\t%s\n' "$([ "$i" = 40 ] && echo 1e30 || echo 1)"; done; } >wild.tsv
 code 1 double "$LEVIN" train --data.path=wild.tsv --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" \

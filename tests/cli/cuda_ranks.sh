@@ -96,6 +96,21 @@ code 0 ranks 2 --run_dir=parts --trainer.max_steps=2
 code 0 ranks 2 --run_dir=parts --resume
 same_weights late parts
 
+# --- algorithms of matrix multiplications: rank 0 measures, the others use its choice ---
+rm -f report
+export LEVIN_DOUBLE_KIND=Double
+LEVIN_DOUBLE_TIMES=3,1 LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=tuned --trainer.precision=bf16-mixed
+says "matrix multiplications were chosen by measuring" err
+check [ "$(grep -c '^last algorithm 1' report)" = 2 ]
+check [ "$(sed -n 's/^calls cublasLtMatmul //p' report | sort -nu | wc -l)" = 2 ] # one rank has more
+LEVIN_DOUBLE_TIMES=3,1 code 0 ranks 2 --run_dir=tuned-parts --trainer.precision=bf16-mixed --trainer.max_steps=2
+rm -f report
+LEVIN_DOUBLE_TIMES=1,3 LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=tuned-parts --trainer.precision=bf16-mixed --resume
+silent_about "its bits are not those" err
+check [ "$(grep -c '^last algorithm 1' report)" = 2 ]
+same_weights tuned tuned-parts
+unset LEVIN_DOUBLE_KIND
+
 # --- where NCCL is missing, or must not be used ---
 code 0 ranks 2 --run_dir=tcp --trainer.transport=tcp
 says "$staged: trainer.transport" err

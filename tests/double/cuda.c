@@ -10,6 +10,7 @@
  * launched.
  *
  *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it reports about itself (1, 90, 13020, 8 GiB)
+ *   LEVIN_DOUBLE_KIND                                     the name of all devices, instead of one for each
  *   LEVIN_DOUBLE_MIG                                      number of consecutive devices that are parts of one card (1)
  *   LEVIN_DOUBLE_KERNELS                                  a folder for compiled kernels, which processes share
  *   LEVIN_DOUBLE_FAIL, _REPORT                            see double.h
@@ -103,7 +104,11 @@ EXPORT int cuDeviceGet(int *handle, int number)
 EXPORT int cuDeviceGetName(char *name, int bytes, int handle)
 {
     CALL("cuDeviceGetName", INVALID_DEVICE);
-    snprintf(name, (size_t)bytes, "Double %d", handle - 1000);
+    const char *kind = getenv("LEVIN_DOUBLE_KIND");
+    if (kind)
+        snprintf(name, (size_t)bytes, "%s", kind);
+    else
+        snprintf(name, (size_t)bytes, "Double %d", handle - 1000);
     return 0;
 }
 
@@ -351,6 +356,14 @@ EXPORT void doubleTake(size_t bytes)
     pthread_mutex_unlock(&lock);
 }
 
+/* For doubles of libraries: their work takes this long on the device's clock. */
+EXPORT void doublePass(double ms)
+{
+    pthread_mutex_lock(&lock);
+    clock_ms += ms;
+    pthread_mutex_unlock(&lock);
+}
+
 EXPORT bool doubleCaptured(const struct stream *s)
 {
     return s->capture;
@@ -358,9 +371,9 @@ EXPORT bool doubleCaptured(const struct stream *s)
 
 EXPORT int cuEventCreate(struct event **e, unsigned flags)
 {
-    (void)flags;
     CALL("cuEventCreate", OUT_OF_MEMORY);
     *e = calloc(1, sizeof **e);
+    (*e)->timed = !(flags & 2);
     left.events++;
     return 0;
 }
@@ -406,6 +419,15 @@ EXPORT int cuEventSynchronize(struct event *e)
     if (e->capture) return CAPTURE_UNSUPPORTED;
     run_all_but(e->mark->lane);
     return e->mark->done ? 0 : run_until(e->mark->lane, e->mark);
+}
+
+EXPORT int cuEventElapsedTime(float *ms, struct event *from, struct event *to)
+{
+    CALL("cuEventElapsedTime", UNKNOWN);
+    if (!from->timed || !to->timed || !from->mark || !to->mark || from->capture || to->capture) return INVALID;
+    if (!from->mark->done || !to->mark->done) return NOT_READY;
+    *ms = (float)(to->mark->at - from->mark->at);
+    return 0;
 }
 
 /* --- kernels --- */

@@ -55,6 +55,7 @@ struct function {
 struct mark {
     struct lane *lane;
     bool done;
+    double at;         /* on the clock, ms */
     struct mark *next; /* all of them, to free at the end */
 };
 
@@ -86,6 +87,7 @@ struct stream {
 };
 
 struct event {
+    bool timed;
     struct mark *mark;     /* of the last record; NULL: none */
     struct graph *capture; /* the capture of that record */
 };
@@ -119,6 +121,7 @@ static struct {
 } left;
 static size_t in_use, max_in_use;
 static long kernels, broken;
+static double clock_ms; /* no real time: it stands still but for doublePass() */
 
 /* After a fork a driver that was started before cannot be used; and all but a few calls need a context, which belongs
  * to a thread. */
@@ -264,6 +267,7 @@ static int run_op(struct op *o)
         return block_free(o->to);
     case RECORD:
         o->mark->done = true;
+        o->mark->at = clock_ms;
         return 0;
     case WAIT:
         return o->mark->done ? 0 : run_until(o->mark->lane, o->mark);

@@ -14,6 +14,8 @@
 
 #include "passes/launch_order.h"
 
+struct lvn_text;
+
 /* An open device. Backends extend this struct and the next two with private fields. */
 struct lvn_device {
     const struct lvn_backend *backend;
@@ -52,6 +54,7 @@ struct lvn_device_options {
     int threads; /* at least 1 */
     int number;  /* index of the device if the backend has several */
     bool tf32;   /* fp32 matrix multiplications may round their operands to TF32 if the device supports it */
+    bool tunes;  /* the caller will call tune() of the backend: plan scratch for all algorithms that it may choose */
 };
 
 /* The memory that a program is bound to. */
@@ -113,6 +116,22 @@ struct lvn_queue_ops {
     enum lvn_status (*update_memory)(struct lvn_device *d);
 };
 
+/* Algorithms that a device chooses by measuring. They decide bits, so a run records them, and all ranks use those of
+ * rank 0. A choice is a line of text, valid for one kind of device and one version of its library. */
+struct lvn_tuned {
+    int measured; /* choices that were made by measuring */
+    int refused;  /* recorded choices that the library does not accept now */
+};
+struct lvn_tuning_ops {
+    /* Use these lines in tune(). */
+    enum lvn_status (*take)(struct lvn_device *d, const char *lines);
+    /* Choose the algorithms of a bound program that has not run: those of the lines; if `measure`, of the others those
+     * of this machine's cache, or the fastest. Overwrites memory that the program writes. Adds to *t. */
+    enum lvn_status (*tune)(struct lvn_bound *b, bool measure, struct lvn_tuned *t);
+    /* Append the lines of all choices that the device uses. */
+    void (*list)(const struct lvn_device *d, struct lvn_text *out);
+};
+
 struct lvn_backend {
     const char *name;            /* value of trainer.accelerator */
     const char *description;     /* a noun phrase, for messages */
@@ -149,8 +168,7 @@ struct lvn_backend {
      * which is 0 on entry. UNSUPPORTED with a message: the backend has no kernel. Backends of GPUs accept NULL for d,
      * to plan for a device that this machine does not have. */
     enum lvn_status (*choose)(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch);
-    /* Program and memory must outlive the bound program. A device that measures which kernel variant is faster
-     * overwrites the memory that the program writes. */
+    /* Program and memory must outlive the bound program. */
     enum lvn_status (*bind)(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b);
     void (*unbind)(struct lvn_bound *b);
     /* COMM: a collective failed and recorded the error; nothing was updated. */
@@ -159,7 +177,8 @@ struct lvn_backend {
     enum lvn_status (*wait)(struct lvn_device *d);
 
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate rate, double *per_s); /* NULL: not measured */
-    const struct lvn_queue_ops *queues; /* NULL: collectives are staged through host memory */
+    const struct lvn_queue_ops *queues;  /* NULL: collectives are staged through host memory */
+    const struct lvn_tuning_ops *tuning; /* NULL: nothing is measured */
 };
 
 /* The backend of this name; NULL: none. gpu: the first one that finds a GPU; xpu: the first one that finds an Intel

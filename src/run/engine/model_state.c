@@ -89,7 +89,8 @@ enum lvn_status lvn_model_state_new(struct lvn_model_state **out, const struct l
     n->threads = o->threads > 0 ? o->threads : lvn_threads_default();
     n->processes = o->processes > 1 ? o->processes : 1;
     n->machine_bytes = o->machine_bytes;
-    struct lvn_device_options device = {.real = o->real, .threads = n->threads, .number = o->device, .tf32 = o->tf32};
+    struct lvn_device_options device = {
+        .real = o->real, .threads = n->threads, .number = o->device, .tf32 = o->tf32, .tunes = o->tunes};
     enum lvn_status status = backend->open(&n->device, &device);
     n->exchange = lvn_calloc(1, sizeof *n->exchange);
     n->params = lvn_params_new();

@@ -50,6 +50,7 @@ struct lvn_model_state_options {
     const struct lvn_backend *backend; /* NULL: cpu */
     int device;                        /* index among the backend's devices */
     bool tf32;                         /* fp32 matrix multiplications may use TF32 if the device supports it */
+    bool tunes;                        /* lvn_train_programs_tune() follows */
     enum lvn_dtype real;               /* F32; F64 if the backend supports it */
     enum lvn_precision precision;
     enum lvn_dtype quantize; /* type of packed blocks in which frozen linear layers are stored; F32: none */

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "data/dataset.h"
 #include "engine/devices.h"
 #include "engine/memory.h"
@@ -181,6 +183,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
     struct lvn_model_state_options state = {.backend = lvn_backend_find(v->trainer.accelerator),
                                             .device = device,
                                             .tf32 = v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                            .tunes = !v->trainer.deterministic,
                                             .real = LVN_F32,
                                             .precision = lvn_precision_of(v->trainer.precision),
                                             .threads = threads,
@@ -409,6 +412,51 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
     LVN_TRY(lvn_ranks_group(r, programs->model_state->device, v));
     LVN_TRY(lvn_ranks_divide(r, programs->collectives.sharding.group));
     return plan_within_rest(programs, o);
+}
+
+static enum lvn_status tune(const struct lvn_model_state *n, const char *lines, bool measure, struct lvn_tuned *t)
+{
+    const struct lvn_tuning_ops *ops = n->device->backend->tuning;
+    LVN_TRY(ops->take(n->device, lines ? lines : ""));
+    for (int i = 0; i < n->n_sessions; i++) LVN_TRY(ops->tune(n->sessions[i]->bound, measure, t));
+    return LVN_OK;
+}
+
+/* Rank 0's choices, on all ranks. */
+static enum lvn_status share_choices(struct lvn_train_programs *programs)
+{
+    struct lvn_ranks *r = programs->ranks;
+    const struct lvn_model_state *n = programs->model_state;
+    struct lvn_tuned none = {0};
+    LVN_LOCAL_TEXT(list);
+    if (!r->rank) n->device->backend->tuning->list(n->device, &list);
+    LVN_TRY(lvn_ranks_agree(r, lvn_text_status(&list)));
+    char *text = r->rank ? NULL : (char *)(uintptr_t)lvn_text_string(&list);
+    int64_t bytes = list.n;
+    enum lvn_status status = lvn_ranks_broadcast_text(r, &text, &bytes);
+    if (r->rank && status == LVN_OK) status = tune(n, text, false, &none);
+    if (r->rank) free(text);
+    return lvn_ranks_agree(r, status);
+}
+
+enum lvn_status lvn_train_programs_tune(struct lvn_train_programs *programs, const char *recorded, bool measure,
+                                        int *refused)
+{
+    struct lvn_ranks *r = programs->ranks;
+    const struct lvn_model_state *n = programs->model_state;
+    struct lvn_tuned t = {0};
+    enum lvn_status status = LVN_OK;
+    *refused = 0;
+    if (!n->device->backend->tuning) return LVN_OK;
+    if (!r->rank) status = tune(n, recorded, measure, &t);
+    LVN_TRY(lvn_ranks_agree(r, status));
+    if (t.measured)
+        lvn_log(LVN_LOG_INFO,
+                "the algorithms of %d matrix multiplications were chosen by measuring; later runs on this machine use "
+                "the same",
+                t.measured);
+    *refused = t.refused;
+    return r->size > 1 ? share_choices(programs) : LVN_OK;
 }
 
 void lvn_train_programs_release(struct lvn_train_programs *programs)

@@ -83,6 +83,11 @@ struct lvn_train_programs_options {
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct lvn_values *v,
                                         const struct lvn_model_config *c,
                                         const struct lvn_train_programs_options *o) LVN_CHECKED;
+/* All ranks, after the memory is allocated and before it has contents: choose the algorithms of the programs (struct
+ * lvn_tuning_ops of backend/backend.h). Rank 0 uses the recorded choices (NULL or "": none), and chooses the others if
+ * `measure`; the other ranks use its choices. *refused: recorded choices that could not be used, on rank 0. */
+enum lvn_status lvn_train_programs_tune(struct lvn_train_programs *programs, const char *recorded, bool measure,
+                                        int *refused) LVN_CHECKED;
 void lvn_train_programs_release(struct lvn_train_programs *programs);
 /* The session of `sessions` (step_sessions or eval_sessions) for samples of this length. */
 struct lvn_session *lvn_train_programs_session(const struct lvn_train_programs *programs,

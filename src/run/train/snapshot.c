@@ -44,6 +44,7 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     if (*s->callbacks) status = lvn_json_load(s->callbacks, (int64_t)strlen(s->callbacks), 0, &callbacks, &error);
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
     if (state && *s->device) json_object_set_new(state, "device", json_string(s->device));
+    if (state && *s->choices) json_object_set_new(state, "algorithms", json_string(s->choices));
     if (state && *s->skipped) json_object_set_new(state, "skipped_shards", json_string(s->skipped));
     if (state && s->unlabeled) json_object_set_new(state, "unlabeled_steps", json_integer((json_int_t)s->unlabeled));
     if (state && s->scaling.scale > 0)
@@ -227,7 +228,7 @@ static enum lvn_status load_scaling(const char *path, const json_t *state, struc
 static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 {
     json_t *state;
-    const char *data = "0", *skipped = "", *device = "";
+    const char *data = "0", *skipped = "", *device = "", *choices = "";
     LVN_TRY(lvn_json_read(path, &state));
     *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
@@ -241,6 +242,9 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->min_micro_batches);
     if (status == LVN_OK) status = lvn_json_string(path, state, "device", false, &device);
     if (status == LVN_OK) status = lvn_copy_bytes(s->device, sizeof s->device, "'device'", device, strlen(device));
+    if (status == LVN_OK) status = lvn_json_string(path, state, "algorithms", false, &choices);
+    if (status == LVN_OK)
+        status = lvn_copy_bytes(s->choices, sizeof s->choices, "'algorithms'", choices, strlen(choices));
     if (status == LVN_OK) status = lvn_json_string(path, state, "skipped_shards", false, &skipped);
     if (status == LVN_OK)
         status = lvn_copy_bytes(s->skipped, sizeof s->skipped, "'skipped_shards'", skipped, strlen(skipped));

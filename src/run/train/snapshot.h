@@ -34,7 +34,12 @@ struct lvn_adapter_base;
 struct lvn_carried_files;
 struct lvn_pretrained;
 
-enum { LVN_SNAPSHOT_CALLBACKS = 64 << 10, LVN_SNAPSHOT_SKIPPED = 16 << 10, LVN_SNAPSHOT_DEVICE = 320 };
+enum {
+    LVN_SNAPSHOT_CALLBACKS = 64 << 10,
+    LVN_SNAPSHOT_SKIPPED = 16 << 10,
+    LVN_SNAPSHOT_DEVICE = 320,
+    LVN_SNAPSHOT_CHOICES = 32 << 10
+};
 
 struct lvn_snapshot {
     int64_t step;                           /* finished steps */
@@ -50,6 +55,7 @@ struct lvn_snapshot {
     struct lvn_scaling scaling;             /* loss scale; all zero: none */
     char skipped[LVN_SNAPSHOT_SKIPPED];     /* shards that are damaged (lvn_dataset_bad_shards()); "": none */
     char device[LVN_SNAPSHOT_DEVICE];       /* lvn_device_text() of rank 0; "": not stored */
+    char choices[LVN_SNAPSHOT_CHOICES];     /* measured ones of the device (struct lvn_tuning_ops); "": none */
     char callbacks[LVN_SNAPSHOT_CALLBACKS]; /* their states as JSON; "": none */
 };
 

@@ -99,16 +99,27 @@ static bool has_folder(const struct lvn_trainer *trainer)
     return !trainer->settings->values.trainer.fast_dev_run;
 }
 
-/* The lines of the damaged shards that fit. */
-static void save_skipped(const struct lvn_trainer *trainer, char text[LVN_SNAPSHOT_SKIPPED])
+/* Copy the lines that fit. */
+static void save_lines(const struct lvn_text *t, char *to, int64_t capacity)
 {
-    LVN_LOCAL_TEXT(t);
-    int64_t tokens, n = lvn_dataset_bad_shards(trainer->opened.setup.data, &tokens, &t);
-    if (lvn_text_status(&t) != LVN_OK) lvn_error_clear();
-    int64_t bytes = n && t.p ? t.n : 0;
-    while (bytes >= LVN_SNAPSHOT_SKIPPED || (bytes && t.p[bytes - 1] != '\n')) bytes--;
-    if (bytes) memcpy(text, t.p, (size_t)bytes);
-    text[bytes] = 0;
+    if (lvn_text_status(t) != LVN_OK) lvn_error_clear();
+    int64_t bytes = t->p ? t->n : 0;
+    while (bytes >= capacity || (bytes && t->p[bytes - 1] != '\n')) bytes--;
+    if (bytes) memcpy(to, t->p, (size_t)bytes);
+    to[bytes] = 0;
+}
+
+/* The damaged shards and the device's choices. */
+static void save_lists(const struct lvn_trainer *trainer, struct lvn_snapshot *snapshot)
+{
+    LVN_LOCAL_TEXT(shards);
+    LVN_LOCAL_TEXT(choices);
+    int64_t tokens;
+    const struct lvn_device *d = trainer->planned.programs.model_state->device;
+    (void)lvn_dataset_bad_shards(trainer->opened.setup.data, &tokens, &shards);
+    save_lines(&shards, snapshot->skipped, sizeof snapshot->skipped);
+    if (d->backend->tuning) d->backend->tuning->list(d, &choices);
+    save_lines(&choices, snapshot->choices, sizeof snapshot->choices);
 }
 
 /* Begin to save; training may continue meanwhile. */
@@ -129,7 +140,7 @@ static enum lvn_status save_checkpoint(struct lvn_trainer *trainer)
                                     .min_micro_batches = programs->min_micro_batches,
                                     .ranks = trainer->ranks->size};
     if (trainer->context.scored_step != trainer->running.step) snapshot.score.value = NAN;
-    save_skipped(trainer, snapshot.skipped);
+    save_lists(trainer, &snapshot);
     snprintf(snapshot.device, sizeof snapshot.device, "%s", lvn_device_text(programs->model_state->device));
     if (trainer->running.loss_scale)
         LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_model_state_scaling(programs->model_state, &snapshot.scaling)));

@@ -555,6 +555,23 @@ static enum lvn_status allocate(struct lvn_trainer *trainer)
     return lvn_validation_allocate(&trainer->opened.validation, programs);
 }
 
+/* Choose algorithms: those of the run so far, whose earlier versions measured nothing. */
+static enum lvn_status tune(struct lvn_trainer *trainer)
+{
+    struct lvn_train_programs *programs = &trainer->planned.programs;
+    const struct lvn_snapshot *so_far = &trainer->opened.snapshot;
+    const char *device = lvn_device_text(programs->model_state->device);
+    const bool same = trainer->opened.resuming && !strcmp(so_far->device, device);
+    int refused;
+    LVN_TRY(lvn_train_programs_tune(programs, so_far->choices, !same || *so_far->choices, &refused));
+    if (refused && same)
+        lvn_log(LVN_LOG_WARN,
+                "until step %lld this run used algorithms for %d matrix multiplications that '%s' does not accept now: "
+                "its bits are not those of a run that was never stopped",
+                (long long)so_far->step, refused, device);
+    return LVN_OK;
+}
+
 void lvn_trainer_release_rows(struct lvn_trainer *trainer)
 {
     lvn_step_statistics_release(&trainer->planned.statistics);
@@ -665,6 +682,7 @@ enum lvn_status lvn_trainer_set_up(struct lvn_trainer *trainer)
     programs->unlabeled = trainer->opened.snapshot.unlabeled;
     lvn_trainer_note_plan(trainer);
     LVN_TRY(lvn_ranks_agree(trainer->ranks, allocate(trainer)));
+    LVN_TRY(tune(trainer));
     LVN_TRY(run_part("loading the weights", load_parameters, trainer));
     LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_parameter_sums_start(programs->model_state)));
     LVN_TRY(lvn_consistency_replicas(trainer->ranks, programs->model_state, trainer->running.step));

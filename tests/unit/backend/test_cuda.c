@@ -11,6 +11,7 @@
 #include "backend/gpu/gpu_program.h"
 #include "backend/gpu/kernel_sources.h"
 #include "base/bf16.h"
+#include "base/text.h"
 #include "device_run.h"
 #include "ops_cases.h"
 
@@ -75,6 +76,15 @@ static const struct op_case product_case = {LVN_OP_linear, .attr.linear = {true}
                                             .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}};
 static const struct op_case *lived = &gelu_case;
 static int64_t micro_batches[] = {2, 2, 2}; /* of each run */
+static bool in_tf32;
+
+/* Of the choice of algorithms: */
+static struct {
+    bool on, measures;
+    const char *recorded;
+    struct lvn_tuned done;
+    char list[1000];
+} tuning;
 
 struct life {
     struct lvn_device *device;
@@ -85,12 +95,25 @@ struct life {
     char *arena;
 };
 
+static enum lvn_status tune(const struct life *l)
+{
+    const struct lvn_tuning_ops *ops = l->device->backend->tuning;
+    LVN_LOCAL_TEXT(list);
+    tuning.done = (struct lvn_tuned){0};
+    LVN_TRY(ops->take(l->device, tuning.recorded ? tuning.recorded : ""));
+    LVN_TRY(ops->tune(l->bound, tuning.measures, &tuning.done));
+    ops->list(l->device, &list);
+    snprintf(tuning.list, sizeof tuning.list, "%s", lvn_text_string(&list));
+    return LVN_OK;
+}
+
 static enum lvn_status live(struct life *l)
 {
     const struct lvn_backend *b = lvn_backend_find("cuda");
     struct lvn_binding binding = {.step = &l->of.step, .micro_batch_rows = 1};
     int64_t scratch;
-    LVN_TRY(b->open(&l->device, &(struct lvn_device_options){.real = LVN_F32, .threads = 2}));
+    LVN_TRY(b->open(&l->device,
+                    &(struct lvn_device_options){.real = LVN_F32, .threads = 2, .tf32 = in_tf32, .tunes = tuning.on}));
     l->run.program.device = l->device;
     LVN_TRY(b->choose(l->device, &l->run.instr, &scratch));
     device_scratch(&l->run, scratch);
@@ -99,6 +122,7 @@ static enum lvn_status live(struct life *l)
     LVN_TRY(lvn_memory_write(l->memory[LVN_BUFFER_ARENA], 0, l->arena, l->run.arena));
     binding.buffer[LVN_BUFFER_ARENA] = l->memory[LVN_BUFFER_ARENA];
     LVN_TRY(b->bind(&l->bound, &l->run.program, &binding));
+    if (tuning.on) LVN_TRY(tune(l));
     for (int k = 0; k < 3; k++) {
         LVN_TRY(b->run(l->bound, &(struct lvn_execution){.n_micro_batches = micro_batches[k]}));
         LVN_TRY(b->wait(l->device));
@@ -135,7 +159,7 @@ static enum lvn_status live_and_die(void)
         if (l.run.buffer[v] != &l.of.out[0]) continue;
         memcpy(l.of.out[0].p, l.arena + l.run.values[v].offset, l.of.out[0].bytes);
         for (int64_t i = 0; i < lvn_desc_count(&want.out[0].desc); i++)
-            assert_true(fabs(buffer_get(&l.of.out[0], i) - buffer_get(&want.out[0], i)) < 1e-5);
+            assert_true(fabs(buffer_get(&l.of.out[0], i) - buffer_get(&want.out[0], i)) < (in_tf32 ? 2e-2 : 1e-5));
     }
     if (l.bound) l.device->backend->unbind(l.bound);
     for (int k = 0; k < LVN_BUFFER_COUNT; k++) lvn_memory_free(l.memory[k]);
@@ -619,6 +643,131 @@ static void tf32_is_where_it_was_asked_for(void **state)
     }
 }
 
+/* --- the choice of an algorithm --- */
+
+enum { LAUNCHES = 2, TIMED = 6 }; /* products that are launched into the graph; runs of an algorithm that is timed */
+
+/* A life in which these algorithms take so many milliseconds; `number` of them is used (-1: it was not chosen). */
+static void tuned_life(const char *times, const char *recorded, int measured, int refused, long products, int number)
+{
+    char algorithm[40];
+    blas.begin();
+    setenv("LEVIN_DOUBLE_TIMES", times, 1);
+    tuning.recorded = recorded;
+    device_must(live_and_die());
+    snprintf(algorithm, sizeof algorithm, "%02x00000000000000\n", (unsigned)number);
+    if (tuning.done.measured != measured || tuning.done.refused != refused ||
+        blas.calls("cublasLtMatmul") != products + LAUNCHES || (number >= 0 && !strstr(tuning.list, algorithm)) ||
+        (number < 0 && *tuning.list))
+        fail_msg("%s: measured %d, refused %d, products %ld, '%s'", times, tuning.done.measured, tuning.done.refused,
+                 blas.calls("cublasLtMatmul"), tuning.list);
+    assert_int_equal(left(), 0);
+}
+
+static void begin_tuning(void)
+{
+    lived = &product_case;
+    tuning.on = tuning.measures = in_tf32 = true;
+    begin("");
+}
+
+static void end_tuning(void)
+{
+    end();
+    unsetenv("LEVIN_DOUBLE_TIMES");
+    lived = &gelu_case;
+    tuning.on = in_tf32 = false;
+}
+
+static void in_cache(const char *command)
+{
+    char text[200];
+    snprintf(text, sizeof text, "for f in \"$LEVIN_CACHE\"/kernels/*; do %s; done", command);
+    assert_int_equal(system(text), 0); /* the folder of begin() */
+}
+
+static void the_fastest_algorithm_is_chosen_once(void **state)
+{
+    (void)state;
+    here_or_skip();
+    begin_tuning();
+    tuned_life("3,1,2", "", 1, 0, 3 * TIMED, 1);
+    tuned_life("1,2,3", "", 0, 0, 0, 1); /* the cache decides */
+    setenv("LEVIN_DOUBLE_CUBLASLT", "12", 1);
+    tuned_life("2,3,1", "", 1, 0, 2 * TIMED + TIMED, 2); /* another library */
+    unsetenv("LEVIN_DOUBLE_CUBLASLT");
+    tuned_life("2,3,1", "", 0, 0, 0, 1);
+    in_cache("echo damaged >\"$f\"");
+    tuned_life("2,3,1", "", 1, 0, 3 * TIMED, 2);
+    tuned_life("3,1,2", "", 0, 0, 0, 2);       /* it was written again */
+    tuned_life("3,1", "", 1, 0, 2 * TIMED, 1); /* the library does not have that one any more */
+    in_cache("rm \"$f\"");
+    tuned_life("1,5,0.98", "", 1, 0, 2 * TIMED + 2, 0); /* a slow one is timed once; two percent are too little */
+    in_cache("rm \"$f\"");
+    tuned_life("3,0,2", "", 1, 0, 2 * TIMED + 1, 2); /* one that fails is left out */
+    end_tuning();
+}
+
+static void a_recorded_algorithm_is_used(void **state)
+{
+    (void)state;
+    here_or_skip();
+    char recorded[sizeof tuning.list];
+    begin_tuning();
+    tuned_life("3,1,2", "", 1, 0, 3 * TIMED, 1);
+    memcpy(recorded, tuning.list, sizeof recorded);
+    in_cache("rm \"$f\"");
+    tuned_life("1,2,3", recorded, 0, 0, 0, 1);
+    tuning.measures = false; /* as ranks other than 0 */
+    tuned_life("1,2,3", recorded, 0, 0, 0, 1);
+    tuned_life("1,2,3", "", 0, 0, 0, -1);
+    tuning.measures = true;
+    tuned_life("1", recorded, 0, 1, 0, -1); /* the library has it no more */
+    setenv("LEVIN_DOUBLE_CUBLASLT", "12", 1);
+    tuned_life("2,3,1", recorded, 1, 0, 3 * TIMED, 2); /* of another library */
+    unsetenv("LEVIN_DOUBLE_CUBLASLT");
+    tuned_life("3,1,2", "0123456789abcdef 00\nnonsense\n", 1, 0, 3 * TIMED, 1);
+    end_tuning();
+}
+
+/* In fp32, without the caller's consent, by LEVIN_CUBLASLT=first; without a cache, where the next run would choose
+ * again. */
+static void bits_that_must_stay_depend_on_no_measurement(void **state)
+{
+    (void)state;
+    here_or_skip();
+    begin_tuning();
+    in_tf32 = false;
+    tuned_life("3,1,2", "", 0, 0, 0, -1);
+    in_tf32 = true;
+    tuning.measures = false;
+    tuned_life("3,1,2", "", 0, 0, 0, -1);
+    tuning.measures = true;
+    setenv("LEVIN_CUBLASLT", "first", 1);
+    tuned_life("3,1,2", "", 0, 0, 0, -1);
+    unsetenv("LEVIN_CUBLASLT");
+    char folder[100];
+    snprintf(folder, sizeof folder, "%s", getenv("LEVIN_CACHE"));
+    setenv("LEVIN_CACHE", "/dev/null/no", 1);
+    tuned_life("3,1,2", "", 1, 0, 3 * TIMED, -1);
+    setenv("LEVIN_CACHE", folder, 1);
+    end_tuning();
+}
+
+static void every_call_of_a_measurement_may_fail(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const names[] = {"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventElapsedTime"};
+    begin_tuning();
+    end();
+    setenv("LEVIN_DOUBLE_TIMES", "3,1,2", 1);
+    tuning.recorded = "";
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&cuda, names[k]);
+    begin("");
+    end_tuning();
+}
+
 /* Micro-batches of an input follow one another, whatever their length: the second one is not at a multiple of 16. */
 static void operands_may_lie_badly(void **state)
 {
@@ -744,6 +893,10 @@ int main(void)
         cmocka_unit_test(products_in_bf16),
         cmocka_unit_test(tf32_is_where_it_was_asked_for),
         cmocka_unit_test(operands_may_lie_badly),
+        cmocka_unit_test(the_fastest_algorithm_is_chosen_once),
+        cmocka_unit_test(a_recorded_algorithm_is_used),
+        cmocka_unit_test(bits_that_must_stay_depend_on_no_measurement),
+        cmocka_unit_test(every_call_of_a_measurement_may_fail),
         cmocka_unit_test(every_call_of_the_library_may_fail),
         cmocka_unit_test(every_call_of_the_compiler_may_fail),
         cmocka_unit_test(every_call_may_fail),

@@ -112,12 +112,14 @@ static enum lvn_status bench(struct lvn_cli *c, struct lvn_train_programs *progr
     struct lvn_parts parts;
     bool with_parts = lvn_cli_on(c, LVN_FLAG_bench_parts);
     int64_t n = c->flag[LVN_FLAG_bench_steps].i, labels;
+    int refused;
     struct lvn_train_programs_options plan = {.ranks = c->ranks, .fields = &m->fields, .task = m->task};
     struct lvn_limits limits;
     LVN_TRY(lvn_plan_limits(c, c->flag[LVN_FLAG_bench_limits].t, &limits)); /* refused before anything is measured */
     LVN_TRY(lvn_ranks_check(c->ranks, &c->settings.values));
     LVN_TRY(lvn_train_programs_plan(programs, &c->settings.values, &m->config, &plan));
     LVN_TRY(lvn_ranks_agree(c->ranks, lvn_train_programs_allocate(programs)));
+    LVN_TRY(lvn_train_programs_tune(programs, NULL, true, &refused));
     LVN_TRY(lvn_ranks_agree(
         c->ranks, lvn_parameters_init_values(programs->model_state, (uint64_t)c->settings.values.trainer.seed, false)));
     LVN_TRY(lvn_ranks_agree(

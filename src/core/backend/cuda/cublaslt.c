@@ -7,12 +7,17 @@
  * approximation. Attribute numbers and sizes are those of versions 11 to 13. */
 #include "backend/cuda/cublaslt.h"
 
+#include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/gpu/gpu_kernels.h"
 #include "base/arena.h"
+#include "base/getenv.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/text.h"
 
 /* cublasLtMatmulAlgo_t */
@@ -49,6 +54,10 @@ typedef void *handle, *operation, *layout, *preference;
       (handle h, operation o, layout a, layout b, layout c, layout d, preference p, int wanted, struct heuristic *to,  \
        int *n),                                                                                                        \
       "cublasLtMatmulAlgoGetHeuristic")                                                                                \
+    F(int, accept,                                                                                                     \
+      (handle h, operation o, layout a, layout b, layout c, layout d, const struct algorithm *chosen,                  \
+       struct heuristic *to),                                                                                          \
+      "cublasLtMatmulAlgoCheck")                                                                                       \
     F(int, multiply,                                                                                                   \
       (handle h, operation o, const void *alpha, lvn_cuda_address a, layout la, lvn_cuda_address b, layout lb,         \
        const void *beta, lvn_cuda_address c, layout lc, lvn_cuda_address d, layout ld, const struct algorithm *chosen, \
@@ -146,14 +155,25 @@ static enum lvn_status check(const struct lvn_cuda_device *d, int result, const 
 
 /* --- choosing algorithms --- */
 
+enum { CANDIDATES = 8 };
+
 struct chosen {
     struct lvn_gpu_matmul product;
     operation o;
     layout a, b, c; /* of our a, b, c; y has the layout of c */
     struct algorithm algorithm;
-    int64_t scratch;
-    bool found; /* false: the library has no algorithm */
+    struct algorithm candidate[CANDIDATES]; /* the library's answers, the best by its heuristics first */
+    int n;                                  /* of them; 0: the library has no algorithm */
+    int64_t scratch;                        /* maximum that one of them needs */
+    bool tuned;                             /* the algorithm was measured, or recorded */
     struct chosen *next;
+};
+
+/* A recorded choice. */
+struct taken {
+    uint64_t key; /* hash of key_of() */
+    struct algorithm algorithm;
+    struct taken *next;
 };
 
 struct lvn_cuda_products {
@@ -162,8 +182,10 @@ struct lvn_cuda_products {
     handle h;
     preference p;
     bool tf32;    /* fp32 operands are rounded to TF32 */
+    bool tunes;   /* query several algorithms */
     bool refused; /* an unsupported multiplication is already in the note */
     struct chosen *list;
+    struct taken *taken;
 };
 
 static void chosen_free(struct chosen *c)
@@ -217,21 +239,31 @@ static bool multiplies(const struct lvn_cuda_device *d, const struct lvn_gpu_mat
     return m->in != LVN_BF16 || d->facts.capability >= 80;
 }
 
-static enum lvn_status query_algorithm(const struct lvn_cuda_products *l, struct chosen *c)
+/* In fp32 only the first answer is used, so that no bit depends on a measurement. */
+static int candidates_of(const struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m)
 {
-    struct heuristic a = {.status = NOT_SUPPORTED};
+    return l->tunes && (m->in != LVN_F32 || l->tf32) ? CANDIDATES : 1;
+}
+
+static enum lvn_status query_algorithms(const struct lvn_cuda_products *l, struct chosen *c)
+{
+    struct heuristic a[CANDIDATES];
     int n = 0;
+    memset(a, 0, sizeof a);
     if (c->product.gelu && c->product.c_ld % 8)
         return LVN_OK; /* the auxiliary output requires rows of a multiple of 8 */
     if (!multiplies(l->device, &c->product)) return LVN_OK;
     LVN_TRY(describe(l, c));
     LVN_TRY(prefer(l, &c->product));
-    int result = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, 1, &a, &n);
-    if (result == NOT_SUPPORTED || (result == 0 && n == 0)) return LVN_OK;
+    int result = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, candidates_of(l, &c->product), a, &n);
+    if (result == NOT_SUPPORTED) return LVN_OK;
     DO(l->device, result, "querying an algorithm");
-    c->found = a.status == 0;
-    c->algorithm = a.algorithm;
-    c->scratch = (int64_t)a.scratch;
+    for (int k = 0; k < n && k < CANDIDATES; k++) {
+        if (a[k].status) continue;
+        c->candidate[c->n++] = a[k].algorithm;
+        if ((int64_t)a[k].scratch > c->scratch) c->scratch = (int64_t)a[k].scratch;
+    }
+    c->algorithm = c->candidate[0];
     return LVN_OK;
 }
 
@@ -243,7 +275,7 @@ static enum lvn_status find(struct lvn_cuda_products *l, const struct lvn_gpu_ma
     if (!c) return LVN_MEMORY;
     c->product = *m;
     enum lvn_status status = lvn_cuda_use(l->device);
-    if (status == LVN_OK) status = query_algorithm(l, c);
+    if (status == LVN_OK) status = query_algorithms(l, c);
     if (status != LVN_OK) {
         chosen_free(c);
         return status;
@@ -260,7 +292,7 @@ static enum lvn_status supports(const struct lvn_gpu_library *library, const str
     struct chosen *c;
     LVN_TRY(find(l, m, &c));
     char *note = l->device->base.note;
-    if (!c->found && !m->gelu && !l->refused) { /* logged when a run starts, as part of the note */
+    if (!c->n && !m->gelu && !l->refused) { /* logged when a run starts, as part of the note */
         l->refused = true;
         if (multiplies(l->device, m))
             lvn_print_append(
@@ -273,8 +305,8 @@ static enum lvn_status supports(const struct lvn_gpu_library *library, const str
                              "%d.%d; levin's slow kernels do: trainer.precision 16-mixed is faster here",
                              l->device->facts.capability / 10, l->device->facts.capability % 10);
     }
-    *taken = c->found;
-    *scratch = c->found && c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch is aligned to 64 bytes */
+    *taken = c->n > 0;
+    *scratch = c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch is aligned to 64 bytes */
     return LVN_OK;
 }
 
@@ -291,12 +323,19 @@ const struct lvn_gpu_library lvn_cuda_products_planned = {.supports = supports_a
 
 /* --- opening --- */
 
+/* LEVIN_CUBLASLT=first: no algorithm is measured. */
+static bool measures(void)
+{
+    const char *text = lvn_getenv("LEVIN_CUBLASLT");
+    return !text || strcmp(text, "first") != 0;
+}
+
 /* The reason why the library cannot be used; "": it can. */
 static const char *why_unusable(const struct lvn_cuda_device *d, char text[200])
 {
     int n[3] = {0}, driver = d->facts.driver / 1000;
     *text = '\0';
-    if (!lvn_cuda_switch("LEVIN_CUBLASLT", true)) return "LEVIN_CUBLASLT is off";
+    if (measures() && !lvn_cuda_switch("LEVIN_CUBLASLT", true)) return "LEVIN_CUBLASLT is off";
     if (lvn_library_open(&lvn_library_cublaslt) != LVN_OK) {
         snprintf(text, 200, "libcublasLt was not found: %s", lvn_library_cublaslt.hint);
         lvn_error_clear();
@@ -326,7 +365,7 @@ static enum lvn_status begin(struct lvn_cuda_products *l)
     return LVN_OK;
 }
 
-enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
+enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, const struct lvn_device_options *o)
 {
     char text[200];
     const char *reason = why_unusable(d, text);
@@ -337,20 +376,31 @@ enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, bool tf32)
     }
     struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
-    d->base.tf32 = tf32 && d->facts.capability >= 80;
+    d->base.tf32 = o->tf32 && d->facts.capability >= 80;
     l->library =
         (struct lvn_gpu_library){.supports = supports, .max = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
     l->device = d;
     l->tf32 = d->base.tf32;
+    l->tunes = o->tunes && measures();
     snprintf(d->base.note, sizeof d->base.note, "%s: matrix multiplication by %s%s", d->facts.name, version(),
              l->tf32 ? ", fp32 in TF32" : "");
     return begin(l);
+}
+
+static void forget_taken(struct lvn_cuda_products *l)
+{
+    for (struct taken *t = l->taken, *next; t; t = next) {
+        next = t->next;
+        free(t);
+    }
+    l->taken = NULL;
 }
 
 void lvn_cuda_products_close(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_products *l = d->products;
     if (!l) return;
+    forget_taken(l);
     for (struct chosen *c = l->list, *next; c; c = next) {
         next = c->next;
         chosen_free(c);
@@ -401,7 +451,7 @@ enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct
         LVN_TRY(find(d->products, &m, &c));
     }
     LVN_CHECK(
-        c->found, UNSUPPORTED,
+        c->n > 0, UNSUPPORTED,
         "%s has no algorithm for a matrix multiplication of %lld x %lld x %lld with operands aligned to %d, %d and "
         "%d bytes; set LEVIN_CUBLASLT=off",
         version(), (long long)m.M, (long long)m.N, (long long)m.K, m.a_at, m.b_at, m.c_at);
@@ -430,3 +480,186 @@ enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const s
        "launching a product");
     return LVN_OK;
 }
+
+/* --- choosing by measuring --- */
+
+enum { RUNS = 4 };                             /* that are timed together */
+static const float enough = 500, gain = 0.97f; /* ms for a multiplication; of the time of the first answer */
+
+/* Everything that decides which algorithms there are and how fast they are. */
+static const char *key_of(struct lvn_arena *a, const struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m)
+{
+    return lvn_arena_printf(
+        a,
+        "%s, %s, compute capability %d%s: %lld x %lld x %lld, rows of %lld, %lld, %lld, transposed %d, %d, %s to %s, "
+        "bias %d, gelu %d, aligned to %d, %d, %d, scratch %lld",
+        version(), l->device->facts.name, l->device->facts.capability, l->tf32 ? ", TF32" : "", (long long)m->M,
+        (long long)m->N, (long long)m->K, (long long)m->a_ld, (long long)m->b_ld, (long long)m->c_ld, m->a_transposed,
+        m->b_transposed, lvn_dtype_name((enum lvn_dtype)m->in), lvn_dtype_name((enum lvn_dtype)m->out), m->bias,
+        m->gelu, m->a_at, m->b_at, m->c_at, (long long)m->max);
+}
+
+/* Use an algorithm from elsewhere, if the library accepts it within the planned scratch. */
+static bool use(const struct lvn_cuda_products *l, struct chosen *c, const struct algorithm *algorithm)
+{
+    struct heuristic h;
+    memset(&h, 0, sizeof h);
+    if (blas.accept(l->h, c->o, c->b, c->a, c->c, c->c, algorithm, &h) || h.status || (int64_t)h.scratch > c->scratch)
+        return false;
+    c->algorithm = *algorithm;
+    return c->tuned = true;
+}
+
+static bool use_cached(const struct lvn_cuda_products *l, struct chosen *c, const char *key)
+{
+    void *found;
+    int64_t bytes;
+    struct algorithm algorithm;
+    if (!lvn_kernels_find(key, &found, &bytes)) return false;
+    const bool whole = bytes == (int64_t)sizeof algorithm;
+    if (whole) memcpy(&algorithm, found, sizeof algorithm);
+    free(found);
+    return whole && use(l, c, &algorithm);
+}
+
+struct stopwatch {
+    struct lvn_cuda_event *begin, *end;
+};
+
+/* *ms: time of n runs of the launch; *works is false: the library refuses the algorithm. */
+static enum lvn_status time_runs(const struct lvn_cuda_device *d, const struct stopwatch *w,
+                                 const struct lvn_gpu_launch *l, int n, float *ms, bool *works)
+{
+    *works = true;
+    LVN_CUDA_DO(d, lvn_cuda.event_record(w->begin, d->work), "timing a product");
+    for (int k = 0; k < n && *works; k++) *works = lvn_cuda_product_launch(d, l) == LVN_OK;
+    if (!*works) lvn_error_clear();
+    LVN_CUDA_DO(d, lvn_cuda.event_record(w->end, d->work), "timing a product");
+    LVN_CUDA_DO(d, lvn_cuda.event_finish(w->end), "timing a product");
+    LVN_CUDA_DO(d, lvn_cuda.event_elapsed(ms, w->begin, w->end), "timing a product");
+    return LVN_OK;
+}
+
+/* Time of a run of the launch's algorithm; one that is far slower than `best` is timed once. Adds to *spent. */
+static enum lvn_status time_algorithm(const struct lvn_cuda_device *d, const struct stopwatch *w,
+                                      const struct lvn_gpu_launch *l, float best, float *ms, float *spent, bool *works)
+{
+    float first = 0, more = 0;
+    LVN_TRY(time_runs(d, w, l, 1, &first, works)); /* it loads its kernel */
+    if (*works) LVN_TRY(time_runs(d, w, l, 1, ms, works));
+    *spent += first + *ms;
+    if (!*works || *ms > 2 * best || *spent > enough) return LVN_OK;
+    LVN_TRY(time_runs(d, w, l, RUNS, &more, works));
+    *ms = more / RUNS;
+    *spent += more;
+    return LVN_OK;
+}
+
+/* Set the algorithm of a launch to the fastest candidate; the first one, unless another is faster by some percent. */
+static enum lvn_status measure_candidates(const struct lvn_cuda_device *d, const struct stopwatch *w,
+                                          const struct lvn_gpu_launch *l)
+{
+    struct chosen *c = l->backend_data;
+    float best = INFINITY, spent = 0;
+    int fastest = 0;
+    enum lvn_status status = LVN_OK;
+    for (int k = 0; k < c->n && spent < enough && status == LVN_OK; k++) {
+        float ms = 0;
+        bool works;
+        c->algorithm = c->candidate[k];
+        status = time_algorithm(d, w, l, best, &ms, &spent, &works);
+        if (status != LVN_OK || !works || !(ms < best)) continue;
+        best = k ? ms : ms * gain;
+        fastest = k;
+    }
+    c->algorithm = c->candidate[fastest];
+    return status;
+}
+
+/* The cache decides even after a measurement: another process may have measured too, and without a cache the next run
+ * would not find the choice. */
+static enum lvn_status tune_launch(const struct lvn_cuda_device *d, const struct stopwatch *w,
+                                   const struct lvn_gpu_launch *l, bool measure, struct lvn_tuned *t)
+{
+    const struct lvn_cuda_products *all = d->products;
+    struct chosen *c = l->backend_data;
+    LVN_LOCAL_ARENA(a);
+    if (c->tuned) return LVN_OK;
+    const char *key = key_of(&a, all, &c->product);
+    if (!key) return LVN_MEMORY;
+    const uint64_t hash = lvn_name_hash(key);
+    const struct taken *recorded = all->taken;
+    while (recorded && recorded->key != hash) recorded = recorded->next;
+    if (recorded && use(all, c, &recorded->algorithm)) return LVN_OK;
+    t->refused += recorded != NULL;
+    if (!measure || c->n < 2 || use_cached(all, c, key)) return LVN_OK;
+    LVN_TRY(measure_candidates(d, w, l));
+    lvn_kernels_store(key, &c->algorithm, sizeof c->algorithm);
+    t->measured++;
+    if (!use_cached(all, c, key)) c->algorithm = c->candidate[0];
+    return LVN_OK;
+}
+
+static enum lvn_status tune(struct lvn_bound *b, bool measure, struct lvn_tuned *t)
+{
+    const struct lvn_gpu_program *p = (const struct lvn_gpu_program *)b;
+    const struct lvn_cuda_device *d = lvn_cuda_of(b->device);
+    struct stopwatch w = {0};
+    if (!d->products) return LVN_OK;
+    LVN_TRY(lvn_cuda_use(d));
+    enum lvn_status status = lvn_cuda_answer(lvn_cuda.event_new(&w.begin, 0), "making an event", d->facts.number);
+    if (status == LVN_OK) status = lvn_cuda_answer(lvn_cuda.event_new(&w.end, 0), "making an event", d->facts.number);
+    for (int k = 0; k < p->n_launches && status == LVN_OK; k++)
+        if (p->launches[k].product) status = tune_launch(d, &w, &p->launches[k], measure && d->products->tunes, t);
+    if (w.begin) (void)lvn_cuda.event_free(w.begin);
+    if (w.end) (void)lvn_cuda.event_free(w.end);
+    return status;
+}
+
+/* A line: the hash of the key and the algorithm, hexadecimal. */
+static void list(const struct lvn_device *d, struct lvn_text *out)
+{
+    const struct lvn_cuda_products *l = lvn_cuda_of(d)->products;
+    LVN_LOCAL_ARENA(a);
+    for (const struct chosen *c = l ? l->list : NULL; c; c = c->next) {
+        const char *key = c->tuned ? key_of(&a, l, &c->product) : NULL;
+        char hex[2 * sizeof c->algorithm + 1];
+        lvn_hex_text(&c->algorithm, sizeof c->algorithm, hex);
+        if (key) lvn_text_printf(out, "%016llx %s\n", (unsigned long long)lvn_name_hash(key), hex);
+        out->failed = out->failed || (c->tuned && !key);
+    }
+}
+
+static bool read_hex(const char *text, size_t n, unsigned char *to)
+{
+    for (size_t k = 0; k < n; k++) {
+        unsigned byte;
+        if (!isxdigit((unsigned char)text[2 * k]) || sscanf(text + 2 * k, "%2x", &byte) != 1) return false;
+        to[k] = (unsigned char)byte;
+    }
+    return true;
+}
+
+/* Lines of another form are ignored. */
+static enum lvn_status take(struct lvn_device *d, const char *lines)
+{
+    enum { KEY = 16 };
+    struct lvn_cuda_products *l = lvn_cuda_of(d)->products;
+    if (!l) return LVN_OK;
+    forget_taken(l);
+    for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        struct taken *t = lvn_calloc(1, sizeof *t);
+        if (!t) return LVN_MEMORY;
+        const bool whole = strcspn(line, "\n") == KEY + 1 + 2 * sizeof t->algorithm && line[KEY] == ' ' &&
+                           read_hex(line + KEY + 1, sizeof t->algorithm, (unsigned char *)&t->algorithm);
+        t->key = strtoull(line, NULL, 16);
+        t->next = l->taken;
+        if (whole)
+            l->taken = t;
+        else
+            free(t);
+    }
+    return LVN_OK;
+}
+
+const struct lvn_tuning_ops lvn_cuda_tuning_ops = {.take = take, .tune = tune, .list = list};

@@ -70,7 +70,7 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     d->base = (struct lvn_device){.backend = &lvn_backend_cuda, .real = o->real, .threads = o->threads};
     enum lvn_status status = lvn_cuda_open(d, o->number);
     if (status == LVN_OK) status = check_versions(d);
-    if (status == LVN_OK) status = lvn_cuda_products_open(d, o->tf32);
+    if (status == LVN_OK) status = lvn_cuda_products_open(d, o);
     if (status == LVN_OK)
         *out = &d->base;
     else
@@ -239,4 +239,5 @@ const struct lvn_backend lvn_backend_cuda = {.name = "cuda",
                                              .unbind = lvn_gpu_unbind,
                                              .run = run,
                                              .wait = lvn_cuda_wait,
-                                             .queues = &lvn_cuda_queue_ops};
+                                             .queues = &lvn_cuda_queue_ops,
+                                             .tuning = &lvn_cuda_tuning_ops};

@@ -83,6 +83,7 @@ enum { LVN_CUDA_URGENT = -5 };
     F(int, event_free, (struct lvn_cuda_event * e), "cuEventDestroy_v2")                                               \
     F(int, event_record, (struct lvn_cuda_event * e, struct lvn_cuda_stream * s), "cuEventRecord")                     \
     F(int, event_finish, (struct lvn_cuda_event * e), "cuEventSynchronize")                                            \
+    F(int, event_elapsed, (float *ms, struct lvn_cuda_event *from, struct lvn_cuda_event *to), "cuEventElapsedTime")   \
     F(int, module_load, (struct lvn_cuda_module * *m, const void *image), "cuModuleLoadData")                          \
     F(int, module_free, (struct lvn_cuda_module * m), "cuModuleUnload")                                                \
     F(int, module_function, (struct lvn_cuda_function * *f, struct lvn_cuda_module * m, const char *name),             \
