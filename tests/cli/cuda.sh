@@ -186,6 +186,26 @@ says "are free on the device; " err
 says "trainer.precision=bf16-true needs" err
 
 
+# --- a step that cannot be captured is launched kernel by kernel; memory that another process took: one sentence ---
+LEVIN_DOUBLE_FAIL=cuStreamEndCapture:1:901 code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=4 \
+    --run_dir=uncaptured
+says "warning: a step cannot be captured as a graph (capturing a step on device 0: the CUDA driver returned " err
+says "); its kernels are launched one by one, which gives the same bits and is slower" err
+check [ "$(grep -c 'cannot be captured' err)" = 1 ]
+same_weights late uncaptured
+LEVIN_DOUBLE_TAKEN=8589800000 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=6 \
+    --run_dir=uncaptured --resume
+one_error
+says "device 0 (Double 0) has " err
+says " KiB of 8.0 GiB free, but " err
+says " are needed; choose a smaller trainer.micro_batch_size, model.block_size or model, or end other programs on it (nvidia-smi)" err
+LEVIN_DOUBLE_FAIL=cuGraphLaunch:3:2 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=6 \
+    --run_dir=uncaptured --resume
+one_error
+says "launching a step on device 0: the device is out of memory (CUDA_ERROR_OUT_OF_MEMORY, " err
+says " of 8.0 GiB are free); choose a smaller trainer.micro_batch_size" err
+same_weights late uncaptured
+
 # --- the plan uses the memory of the device, not of the machine: a batch that does not fit is cut, and learns the same ---
 whole=("${sizes[@]}" --trainer.micro_batch_size=0 --trainer.batch_size=64 --trainer.accelerator=cuda --trainer.max_steps=2)
 code 0 double "$LEVIN" train "${whole[@]}" --run_dir=roomy

@@ -176,6 +176,12 @@ one_error
 says "rank 1 on " err
 says "aborted rank 0" report
 
+# --- a step that cannot be captured on a rank, while the other ranks capture their collectives ---
+LEVIN_DOUBLE_FAIL=cuStreamEndCapture:2:901 code 1 ranks 2 --run_dir=uncaptured
+one_error
+says "capturing a step on device " err
+says "; LEVIN_CUDA_GRAPHS=off, on all ranks, launches kernels one by one instead" err
+
 # --- choice of the device ---
 code 2 ranks 2 --run_dir=no --trainer.devices=0,4
 one_error

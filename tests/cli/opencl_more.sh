@@ -17,7 +17,10 @@ both() { # both NAME MOST OPTIONS: losses on the cpu and on the device are no fu
     for a in cpu opencl; do
         code 0 "$LEVIN" train "${sizes[@]}" "$@" --trainer.accelerator=$a --run_dir="$name.$a"
     done
-    python3 - "$name" "$most" <<'P'
+    compare "$name" "$most"
+}
+compare() {
+    python3 - "$1" "$2" <<'P'
 import json, sys
 a, b = ([json.loads(x) for x in open(f"{sys.argv[1]}.{d}/metrics.jsonl")] for d in ("cpu", "opencl"))
 pairs = [(x[k], y[k]) for x, y in zip(a, b) for k in ("loss", "grad_norm", "val_loss") if k in x]
@@ -34,6 +37,10 @@ both adapters 1e-5 --model.init=first --lora.rank=4 --lora.alpha=8
 both many 1e-5 --trainer.batch_size=24 --trainer.micro_batch_size=1
 both mixed 2e-2 --trainer.precision=bf16-mixed
 both true 5e-2 --trainer.precision=bf16-true
+# fp16 and bf16 are types in memory: no cl_khr_fp16 is needed, which PoCL on most processors does not have
+code 0 "$LEVIN" train "${sizes[@]}" --trainer.precision=16-mixed --trainer.accelerator=opencl --run_dir=half.opencl
+code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cpu --run_dir=half.cpu
+compare half 2e-2
 
 # frozen parameters do not change on the device either; a checkpoint of adapters is as small as these
 python3 - <<'P'

@@ -11,6 +11,7 @@
  *
  *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it reports about itself (1, 90, 13020, 8 GiB)
  *   LEVIN_DOUBLE_KIND                                     the name of all devices, instead of one for each
+ *   LEVIN_DOUBLE_TAKEN                                    memory that another process takes once a plan has begun (0)
  *   LEVIN_DOUBLE_MIG                                      number of consecutive devices that are parts of one card (1)
  *   LEVIN_DOUBLE_KERNELS                                  a folder for compiled kernels, which processes share
  *   LEVIN_DOUBLE_FAIL, _REPORT                            see double.h
@@ -183,9 +184,12 @@ EXPORT int cuCtxSetCurrent(void *c)
 
 EXPORT int cuMemGetInfo_v2(size_t *available, size_t *total)
 {
+    static bool told;
     CALL("cuMemGetInfo_v2", INVALID);
     *total = (size_t)double_number("LEVIN_DOUBLE_MEMORY", 8l << 30);
     *available = *total - in_use;
+    if (!told) in_use += (size_t)double_number("LEVIN_DOUBLE_TAKEN", 0);
+    told = true;
     return 0;
 }
 

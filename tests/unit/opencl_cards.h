@@ -17,7 +17,10 @@
 static bool cuttable, has_gpus;
 static bool not_intel, has_units; /* of all devices */
 static bool takes_large;          /* does their compiler have the option for 256 registers? */
-static int held;                  /* sub-devices that are not released yet */
+static const char *cl_version = "";
+static size_t group_items = 1024, local_bytes = 128 << 10;
+static int no_buffer, no_fill; /* errors of allocations */
+static int held;               /* sub-devices that are not released yet */
 
 static inline void *device(uintptr_t number)
 {
@@ -62,8 +65,10 @@ static inline int device_info(void *id, uint32_t what, size_t capacity, void *ou
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE) *(uint64_t *)out = 48ull << 30;
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) *(uint64_t *)out = 4ull << 30;
     if (what == CL_DEVICE_NAME) snprintf(out, capacity, "device %d", (int)(uintptr_t)id);
-    if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE) *(size_t *)out = 1024;
-    if (what == CL_DEVICE_LOCAL_MEM_SIZE) *(uint64_t *)out = 128 << 10;
+    if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE) *(size_t *)out = group_items;
+    if (what == CL_DEVICE_LOCAL_MEM_SIZE) *(uint64_t *)out = local_bytes;
+    if (what == CL_DEVICE_VERSION) snprintf(out, capacity, "%s", cl_version);
+    if (what == CL_DRIVER_VERSION) snprintf(out, capacity, "driver 7");
     if (what == CL_DEVICE_EXTENSIONS && has_units) {
         static const char name[] = "cl_intel_subgroup_matrix_multiply_accumulate";
         if (out) snprintf(out, capacity, "%s", name);
@@ -97,15 +102,15 @@ static inline void *buffer(void *context, uint64_t flags, size_t bytes, void *p,
 {
     (void)context, (void)bytes, (void)p;
     asked_with = flags;
-    *error = CL_SUCCESS;
-    return device(1000);
+    *error = no_buffer;
+    return no_buffer ? NULL : device(1000);
 }
 
 static inline int fill(void *queue, void *to, const void *what, size_t n, size_t from, size_t bytes, uint32_t events,
                        void *wait, void *event)
 {
     (void)queue, (void)to, (void)what, (void)n, (void)from, (void)bytes, (void)events, (void)wait, (void)event;
-    return CL_SUCCESS;
+    return no_fill;
 }
 
 static inline int release_buffer(void *b)

@@ -89,6 +89,59 @@ static void a_gpu_allocates_large_buffers(void **state)
     lvn_error_clear();
 }
 
+/* Memory that another process took, whether the driver allocates at once or at the first use. */
+static void memory_that_is_gone_is_reported(void **state)
+{
+    const struct lvn_backend *backend = lvn_backend_find("opencl");
+    struct lvn_opencl_device d;
+    struct lvn_memory *m;
+    (void)state;
+    lvn_opencl_find(&d, 0);
+    d.base.backend = backend;
+    for (int k = 0; k < 2; k++) {
+        no_buffer = k ? 0 : -4;
+        no_fill = k ? -5 : 0;
+        assert_int_equal(backend->alloc(&m, &d.base, 3ll << 30), LVN_MEMORY);
+        if (!strstr(levin_error_text(), "device 11 cannot allocate 3.0 GiB (it has 48 GiB in total): ") ||
+            !strstr(levin_error_text(), "trainer.micro_batch_size, or end other programs that use the device"))
+            fail_msg("%s", levin_error_text());
+        lvn_error_clear();
+    }
+    no_buffer = no_fill = 0;
+    lvn_opencl_release(&d);
+}
+
+static void refused(const char *says)
+{
+    struct lvn_device *d;
+    assert_int_equal(lvn_backend_find("opencl")->open(&d, &(struct lvn_device_options){.real = LVN_F32}),
+                     LVN_UNSUPPORTED);
+    if (!strstr(levin_error_text(), says)) fail_msg("'%s' without '%s'", levin_error_text(), says);
+    lvn_error_clear();
+    assert_int_equal(held, 0);
+}
+
+static void what_is_too_old_or_too_small_is_refused(void **state)
+{
+    (void)state;
+    struct lvn_device *d;
+    cl_version = "OpenCL 1.1 old";
+    refused("device 11 has OpenCL 1.1, but 1.2 or later is required; install a newer driver (Cards is driver 7), or "
+            "set trainer.accelerator to cpu");
+    for (int k = 0; k < 2; k++) {
+        cl_version = k ? "OpenCL 3.0 NEO" : "OpenCL 1.2 ";
+        assert_int_equal(lvn_backend_find("opencl")->open(&d, &(struct lvn_device_options){.real = LVN_F32}), LVN_OK);
+        d->backend->close(d);
+    }
+    group_items = 128;
+    refused("device 11 has groups of 128 items and 131072 bytes of local memory, but kernels require 256 and 32768");
+    group_items = 1024;
+    local_bytes = 16 << 10;
+    refused("device 11 has groups of 1024 items and 16384 bytes of local memory");
+    local_bytes = 128 << 10;
+    cl_version = "";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +150,8 @@ int main(void)
         cmocka_unit_test_setup(a_processor_is_one_device_or_parts, begin),
         cmocka_unit_test_setup(a_platform_is_picked_by_name, begin),
         cmocka_unit_test_setup(a_gpu_allocates_large_buffers, begin),
+        cmocka_unit_test_setup(memory_that_is_gone_is_reported, begin),
+        cmocka_unit_test_setup(what_is_too_old_or_too_small_is_refused, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,12 @@
 /* captured_run.c - see captured_run.h. */
 #include "backend/cuda/captured_run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/work.h"
 
 struct action {
@@ -237,8 +239,28 @@ static enum lvn_status record_parts(struct lvn_gpu_program *p, struct captured_r
     return end_graph(p, run);
 }
 
+/* Without collectives between devices, which all ranks capture or none, a run that the driver or a library refuses to
+ * capture is launched kernel by kernel, as all later ones: *refused. */
+static enum lvn_status go_on_without(struct lvn_gpu_program *p, const struct lvn_collectives *collectives,
+                                     enum lvn_status status, bool *refused)
+{
+    char reason[400];
+    snprintf(reason, sizeof reason, "%s", levin_error_text());
+    if (status != LVN_UNSUPPORTED && status != LVN_MEMORY) return status;
+    LVN_CHECK(!collectives || !lvn_gpu_has_device_comm(p, collectives), UNSUPPORTED,
+              "%s; LEVIN_CUDA_GRAPHS=off, on all ranks, launches kernels one by one instead", reason);
+    lvn_error_clear();
+    lvn_log(LVN_LOG_WARN,
+            "a step cannot be captured as a graph (%s); its kernels are launched one by one, which gives the same bits "
+            "and is slower",
+            reason);
+    device_of(p)->graphs = false;
+    *refused = true;
+    return LVN_OK;
+}
+
 static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *run,
-                              const struct lvn_collectives *collectives)
+                              const struct lvn_collectives *collectives, bool *refused)
 {
     struct lvn_cuda_device *d = device_of(p);
     struct lvn_cuda_graph *partial = NULL;
@@ -248,9 +270,10 @@ static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *ru
         run->n_micro_batches > WHOLE_MAX ? record_parts(p, run, collectives) : record_all(p, run, collectives);
     if (run->recording && lvn_cuda.capture_end(d->work, &partial) == 0 && partial) (void)lvn_cuda.graph_free(partial);
     run->recording = false;
-    return status;
+    return status == LVN_OK ? LVN_OK : go_on_without(p, collectives, status, refused);
 }
 
+/* *out is NULL if it cannot be captured. */
 static enum lvn_status captured_run_for(struct lvn_gpu_program *p, const struct lvn_execution *execution,
                                         struct captured_run **out)
 {
@@ -266,9 +289,11 @@ static enum lvn_status captured_run_for(struct lvn_gpu_program *p, const struct 
     struct captured_run *run = lvn_calloc(1, sizeof *run);
     if (!run) return LVN_MEMORY;
     *run = want;
-    enum lvn_status status = record(p, run, execution->collectives);
-    if (status != LVN_OK) {
+    bool refused = false;
+    enum lvn_status status = record(p, run, execution->collectives, &refused);
+    if (status != LVN_OK || refused) {
         captured_run_free(run);
+        if (refused) return LVN_OK;
         return lvn_while_at(status, "capturing a step of %lld micro-batches", (long long)execution->n_micro_batches);
     }
     run->next = p->backend_data;
@@ -338,6 +363,7 @@ enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lv
     const int64_t n = execution->n_micro_batches;
     struct captured_run *run;
     LVN_TRY(captured_run_for(p, execution, &run));
+    if (!run) return lvn_gpu_run(&p->base, execution);
     LVN_CUDA_DO(d, lvn_cuda.event_finish(run->copied), "waiting for the previous step");
     LVN_TRY(make_steps(d, run, n));
     for (int64_t m = 0; m < run->n_steps && (m < n || m == 0); m++) run->steps[m] = lvn_gpu_step_at(p, m);

@@ -140,9 +140,11 @@ static enum lvn_status check(const struct lvn_cuda_device *d, int result, const 
     const int n = (int)(sizeof names / sizeof *names);
     const char *name = result > 0 && result < n && names[result] ? names[result] : "an error without a name";
     if (result == 0) return LVN_OK;
-    LVN_CHECK(result != 3, MEMORY,
-              "%s on device %d: %s could not allocate memory (3); choose a smaller trainer.micro_batch_size", action,
-              d->facts.number, version());
+    LVN_CHECK(
+        result != 3, MEMORY,
+        "%s on device %d: %s could not allocate memory (3); choose a smaller trainer.micro_batch_size, or end other "
+        "programs on it (nvidia-smi)",
+        action, d->facts.number, version());
     LVN_CHECK(
         result != 13, COMM,
         "%s on device %d: the device was lost: %s returned %s (%d); the last checkpoint is complete. If a restart "

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 struct lvn_cuda_driver lvn_cuda;
 
 static const char *version(void)
@@ -49,18 +51,30 @@ static bool is_lost(int result)
     return false;
 }
 
+/* ", 12 MiB of 80 GiB are free"; "": not known. */
+static void free_text(char *text, size_t capacity)
+{
+    size_t available, total;
+    char have[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT];
+    *text = '\0';
+    if (lvn_cuda.memory_info(&available, &total)) return;
+    snprintf(text, capacity, ", %s of %s are free", lvn_bytes_text((int64_t)available, have),
+             lvn_bytes_text((int64_t)total, all));
+}
+
 enum lvn_status lvn_cuda_answer(int result, const char *action, int number)
 {
     const char *name = NULL, *text = NULL;
-    char where[32] = "";
+    char where[32] = "", room[80] = "";
     if (result == 0) return LVN_OK;
     if (lvn_cuda.error_name(result, &name) || !name) name = "an error without a name";
     if (lvn_cuda.error_text(result, &text) || !text) text = "not explained";
     if (number >= 0) snprintf(where, sizeof where, " on device %d", number);
+    if (result == LVN_CUDA_OUT_OF_MEMORY) free_text(room, sizeof room);
     LVN_CHECK(result != LVN_CUDA_OUT_OF_MEMORY, MEMORY,
-              "%s%s: the device is out of memory (%s); choose a smaller trainer.micro_batch_size, "
+              "%s%s: the device is out of memory (%s%s); choose a smaller trainer.micro_batch_size, "
               "model.block_size or model, or end other programs on it (nvidia-smi)",
-              action, where, name);
+              action, where, name, room);
     LVN_CHECK(
         result != LVN_CUDA_UNAVAILABLE, COMM,
         "%s%s: another process uses the device, or its compute mode forbids processes (%s); end the other process "

@@ -60,3 +60,11 @@ const char *lvn_cl_error(int code)
     }
     }
 }
+
+const char *lvn_cl_cure(int code)
+{
+    if (code == -4 || code == -5 || code == -61)
+        return "; choose a smaller trainer.micro_batch_size, or end other programs that use the device";
+    if (code == -2 || code == -36) return "; the last checkpoint is complete, resume from it";
+    return "";
+}

@@ -107,7 +107,8 @@ static enum lvn_status wait(struct lvn_device *base)
 {
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     int error = lvn_cl.finish(d->queue);
-    LVN_CHECK(error == CL_SUCCESS, IO, "a computation on %s failed: %s", d->name, lvn_cl_error(error));
+    LVN_CHECK(error == CL_SUCCESS, IO, "a computation on %s failed: %s%s", d->name, lvn_cl_error(error),
+              lvn_cl_cure(error));
     return LVN_OK;
 }
 
@@ -146,7 +147,9 @@ static void free_memory(struct lvn_memory *base)
 static enum lvn_status no_capacity(const struct lvn_opencl_device *d, int64_t bytes, int error)
 {
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
-    LVN_FAIL(MEMORY, "%s cannot allocate %s (it has %s in total): %s; choose a smaller trainer.micro_batch_size",
+    LVN_FAIL(MEMORY,
+             "%s cannot allocate %s (it has %s in total): %s; choose a smaller trainer.micro_batch_size, or end other "
+             "programs that use the device",
              d->name, lvn_bytes_text(bytes, a), lvn_bytes_text(d->memory, b), lvn_cl_error(error));
 }
 

@@ -197,6 +197,11 @@ enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int taken)
               "trainer.accelerator opencl found no device (%d platform%s); install the driver of the device (Intel: "
               "intel-opencl-icd), or set trainer.accelerator to cpu",
               taken, lvn_plural(taken));
+    int major, minor;
+    LVN_CHECK(sscanf(d->version, "OpenCL %d.%d", &major, &minor) != 2 || major > 1 || minor >= 2, UNSUPPORTED,
+              "%s has OpenCL %d.%d, but 1.2 or later is required; install a newer driver (%s is %s), or set "
+              "trainer.accelerator to cpu",
+              d->name, major, minor, d->platform, d->driver);
     int64_t items = device_number(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
     int64_t local = device_number(d->id, CL_DEVICE_LOCAL_MEM_SIZE, 8);
     LVN_CHECK(items >= LVN_ITEMS && local >= 32 << 10, UNSUPPORTED,
