@@ -155,6 +155,19 @@ silent_about "$measured" err
 LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" bench "${mixed[@]}" --steps=1
 says "$measured" err
 
+# --- parameters are rounded once per step, or, if memory is short, in each multiplication: the same bits ---
+kernels() { # kernels RUN OPTIONS: how many a run of four steps of three micro-batches has
+    rm -f report
+    LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=4 --run_dir="$1" "${@:2}"
+    sed -n 's/^kernels //p' report
+}
+once=$(kernels once)
+check [ $((once + 4 * (3 * 17 - 1))) = "$(kernels each --trainer.recompute=none)" ] # 9 in forward, 8 in backward
+same_weights once each
+same_metrics once each
+check [ $((once + 4 * (3 * 17 - 1))) = "$(LEVIN_DOUBLE_MEMORY=440000 kernels short)" ]
+same_weights once short
+
 # --- one micro-batch of sixteen has an infinite loss: one sentence, and the checkpoint of the step before stays ---
 { printf 'text\tlabel\n'; for i in $(seq 64); do printf 'a good text\t%s\n' "$([ "$i" = 40 ] && echo 1e30 || echo 1)"; done; } >wild.tsv
 code 1 double "$LEVIN" train --data.path=wild.tsv --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" \

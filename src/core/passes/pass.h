@@ -32,6 +32,8 @@ enum lvn_status lvn_pass_data_parallel(struct lvn_program *p, const struct lvn_s
                                        const struct lvn_device *device) LVN_CHECKED;
 enum lvn_status lvn_pass_shard_checksums(struct lvn_program *p, const struct lvn_sharding *s) LVN_CHECKED;
 enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+/* UNSUPPORTED: the device has no kernel for an instruction. */
+enum lvn_status lvn_pass_round_parameters(struct lvn_program *p, const struct lvn_device *device) LVN_CHECKED;
 /* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
 /* The first n_sums outputs go to RESULT. UNSUPPORTED: the device has no kernel for an instruction. */

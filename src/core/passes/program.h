@@ -4,8 +4,8 @@
  * (pass.h) is one function in one file; it rewrites the program. They run in this order:
  *
  *     build -> prune -> fuse -> fuse_chains -> mixed_precision -> differentiate -> recompute | blocks
- *           -> gradient_accumulation -> update -> data_parallel -> shard_checksums -> loss_scaling -> verify
- *           -> memory_planning
+ *           -> gradient_accumulation -> update -> data_parallel -> shard_checksums -> loss_scaling
+ *           -> round_parameters -> verify -> memory_planning
  *
  * A program starts as the forward instructions of a graph. Fuse and fuse_chains replace groups of instructions by fused
  * operations, differentiate appends backward instructions, recompute and blocks free activations and recompute them for
@@ -60,7 +60,7 @@ struct lvn_operand {
 
 enum lvn_when {
     LVN_EVERY_MICRO_BATCH,
-    LVN_FIRST_MICRO_BATCH, /* sums over micro-batches: overwrite the previous step's sum */
+    LVN_FIRST_MICRO_BATCH, /* sums over micro-batches: overwrite the previous step's sum; copies of parameters */
     LVN_LATER_MICRO_BATCHES,
     LVN_LAST_MICRO_BATCH,  /* starts of reductions, once per step when gradients are complete */
     LVN_AFTER_MICRO_BATCH, /* sums of gradients, after micro-batch instr->micro_batch */
@@ -180,6 +180,7 @@ struct lvn_program {
     int n_shard_checksums;        /* running sums of this rank's shards; set by shard_checksums */
     bool training;                /* has backward instructions */
     enum lvn_recompute recompute; /* the mode in effect, never AUTO */
+    bool rounds_once;             /* it has copies of parameters (round_parameters.c) */
     /* Set by accumulate: */
     int n_grad_buffers;        /* flat gradients in GRAD */
     int64_t grad_buffer_bytes; /* size of each; 0 without backward */

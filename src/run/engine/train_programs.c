@@ -258,6 +258,14 @@ static bool recompute(struct lvn_train_programs *programs, enum lvn_recompute mo
     return true;
 }
 
+/* With trainer.recompute auto: keep no rounded copies of parameters (round_parameters.c). False: there are none. */
+static bool round_at_each_use(struct lvn_train_programs *programs)
+{
+    if (!programs->step_session->program->rounds_once) return false;
+    programs->recompute = LVN_RECOMPUTE_NONE;
+    return true;
+}
+
 /* The division to begin with: into micro-batches that are large enough to be fast, if all ranks can have the same and
  * exchange nothing in each. */
 static int64_t first_division(const struct lvn_train_programs *programs)
@@ -272,8 +280,8 @@ static int64_t first_division(const struct lvn_train_programs *programs)
     return rows / n * length < tokens / 4 ? 1 : n; /* without a divisor nearby */
 }
 
-/* Plan with cheap recomputation, then with more and more micro-batches, then with more sharding, then with recomputed
- * blocks, until memory is sufficient or none of these helps. */
+/* Plan without rounded copies of parameters, then with cheap recomputation, then with more and more micro-batches, then
+ * with more sharding, then with recomputed blocks, until memory is sufficient or none of these helps. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, const struct lvn_model_config *c,
                                        const struct lvn_train_programs_options *options)
 {
@@ -298,6 +306,10 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, cons
         programs->free_bytes = available;
         programs->exceeds_memory = !fits && model <= available;
         if (fits) return LVN_OK;
+        if (round_at_each_use(programs)) {
+            drop_plan(programs);
+            continue;
+        }
         if ((hopeless || smallest) && shard_more(programs)) {
             if (!fixed) programs->min_micro_batches = first_division(programs);
             drop_plan(programs);

@@ -1,4 +1,4 @@
-/* test_passes_gather.c - covers: src/core/passes/data_parallel_parameters.c
+/* test_passes_gather.c - covers: src/core/passes/data_parallel_parameters.c src/core/passes/round_parameters.c
  *
  * fsdp, by the listing of a small program: every parameter is gathered before its first use, one block ahead, and once
  * more for backward; the last block and the head, tied or not, once; the update is of this rank's shards. In mixed
@@ -221,9 +221,56 @@ static void gather_rounded(void **state)
     model_free(&m);
 }
 
+/* Parameters that are near to each other are copied together, once per step, to bf16; a reader that takes a parameter
+ * as it is, and the update, do not read the copy. On a host nothing changes. */
+static void round_once(void **state)
+{
+    (void)state;
+    static const struct lvn_backend backend = {.choose = choose};
+    struct lvn_device device = {.backend = &backend};
+    struct model m = model_new();
+    struct levin_graph *g = m.graph;
+    struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 1, 64)), *w = levin_weight(g, "w", 64, 64, 1);
+    x = levin_linear(g, x, w, NULL, true);
+    x = levin_linear(g, x, levin_weight(g, "u", 64, 2048, 1), levin_vector(g, "b", 2048, 0), true);
+    x = levin_linear(g, x, levin_weight(g, "plain", 64, 2048, 1), NULL, false);
+    x = levin_linear(g, x, levin_weight(g, "v", 64, 128, 1), NULL, true);
+    model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
+    m.program->weights = LVN_F32;
+    must(lvn_pass_differentiate(m.program));
+    must(lvn_pass_gradient_accumulation(m.program, NULL));
+    must(lvn_pass_update(m.program, &sgd));
+    const int n = m.program->n_instrs;
+    must(lvn_pass_round_parameters(m.program, &device));
+    assert_int_equal(m.program->n_instrs, n);
+    device.memory_bytes = 1;
+    must(lvn_pass_round_parameters(m.program, &device));
+    must(lvn_pass_verify(m.program));
+    expect(&m, " 0 forward  accumulate           parameters[0:135168] -> %31:bf16 (135168) [first]\n"
+               " 1 forward  accumulate           parameters[266240:274432] -> %33:bf16 (8192) [first]\n"
+               " 2 forward  linear               x, %31:bf16 -> %2 (1, 64)\n"
+               " 3 forward  linear               %2, %31+4096:bf16, b -> %5 (1, 2048)\n"
+               " 4 forward  linear               %5, plain -> %7 (1, 64)\n"
+               " 5 forward  linear               %7, %33:bf16 -> %9 (1, 128)\n"
+               " 6 forward  cross_entropy        %9, labels:int32 -> %11:fp64 (1), %12 (1), %13 (1)\n"
+               " 7 backward cross_entropy        %9, labels:int32, %13 -> %14 (1, 128)\n"
+               " 8 backward linear               %7, %33:bf16, %14 -> %15 (1, 64), gradient of v (64, 128)\n"
+               " 9 backward linear               %5, plain, %15 -> %17 (1, 2048), gradient of plain (64, 2048)\n"
+               "10 backward linear               %2, %31+4096:bf16, %17 -> %19 (1, 64), gradient of u (64, 2048), "
+               "gradient of b (2048)\n"
+               "11 backward linear               x, %31:bf16, %19 -> gradient of w (64, 64)\n"
+               "12 update   grad_norm            gradients[0:276480]\n"
+               "13 update   sgd                  gradients[0:274432] -> parameters[0:274432], first moment[0:274432]\n"
+               "14 update   sgd                  gradients[274432:276480] -> parameters[274432:276480], first "
+               "moment[274432:276480]\n"
+               "gradients: 1 x 1105920 bytes\n");
+    model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gather_forward), cmocka_unit_test(gather_step),
-                                       cmocka_unit_test(gather_untied), cmocka_unit_test(gather_rounded)};
+                                       cmocka_unit_test(gather_untied), cmocka_unit_test(gather_rounded),
+                                       cmocka_unit_test(round_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
