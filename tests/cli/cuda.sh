@@ -211,7 +211,7 @@ LEVIN_DOUBLE_TAKEN=8589800000 code 1 double "$LEVIN" train "${sizes[@]}" --train
 one_error
 says "device 0 (Double 0) has " err
 says " KiB of 8.0 GiB free, but " err
-says " are needed; choose a smaller trainer.micro_batch_size, model.block_size or model, or end other programs on it (nvidia-smi)" err
+says " is needed; choose a smaller trainer.micro_batch_size, model.block_size or model, or end other programs on it (nvidia-smi)" err
 LEVIN_DOUBLE_FAIL=cuGraphLaunch:3:2 code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=6 \
     --run_dir=uncaptured --resume
 one_error
