@@ -319,6 +319,23 @@ static enum lvn_status read_ids(const struct lvn_chat *c, const json_t *list, co
     return LVN_OK;
 }
 
+/* Rows of ids have one document and no padding: attention_mask is 1 everywhere, position_ids are 0, 1, 2 ... */
+static enum lvn_status check_one_document(const json_t *row)
+{
+    const json_t *mask = json_object_get(row, "attention_mask"), *positions = json_object_get(row, "position_ids"),
+                 *one;
+    size_t i;
+    json_array_foreach((json_t *)mask, i, one) LVN_CHECK(
+        json_is_true(one) || json_integer_value(one) == 1, FORMAT,
+        "entry %zu of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too", i + 1);
+    json_array_foreach((json_t *)positions, i, one)
+        LVN_CHECK(json_is_integer(one) && json_integer_value(one) == (json_int_t)i, FORMAT,
+                  "entry %zu of 'position_ids' is not %zu: give each document a row of its own, and let data.pack pack "
+                  "them",
+                  i + 1, i);
+    return LVN_OK;
+}
+
 static enum lvn_status copy_ids(struct lvn_chat_encoder *e, struct lvn_arena *a, const json_t *row,
                                 struct lvn_chat_sample *out)
 {
@@ -329,6 +346,7 @@ static enum lvn_status copy_ids(struct lvn_chat_encoder *e, struct lvn_arena *a,
     LVN_CHECK(labels || all, FORMAT, "the row has input_ids without labels, which say what is trained");
     LVN_CHECK(!labels || (json_is_array(labels) && json_array_size(labels) == json_array_size(ids)), FORMAT,
               "'labels' is no list of as many entries as 'input_ids' (%zu)", json_array_size(ids));
+    LVN_TRY(check_one_document(row));
     size_t n = json_array_size(ids);
     out->n = (int64_t)n;
     out->ids = lvn_arena_alloc(a, 2 * n * sizeof *out->ids);

@@ -28,6 +28,25 @@ static enum lvn_status member_text(const json_t *object, const char *key, bool r
 
 /* --- the forms --- */
 
+/* `system` or `system_prompt` of a row is its first message, in every form; some rows have it as a message too. */
+static enum lvn_status add_system(struct lvn_chat_row *row)
+{
+    static const char *const names[] = {"system", "system_prompt"};
+    const json_t *one = NULL, *first = json_array_get(row->messages, 0);
+    const char *role = json_string_value(json_object_get(first, "role"));
+    for (int i = 0; i < 2 && !(one && json_string_length(one)); i++)
+        LVN_TRY(member_text(row->source, names[i], false, &one));
+    if (!one || !json_string_length(one)) return LVN_OK;
+    if (role && strcmp(role, "system") == 0) {
+        LVN_CHECK(json_equal(json_object_get(first, "content"), one), FORMAT,
+                  "the row has a 'system' and a first message of the system with another text: leave one of them out");
+        return LVN_OK;
+    }
+    json_t *message = json_pack("{s:s, s:O}", "role", "system", "content", (json_t *)one);
+    if (message && json_array_insert_new(row->messages, 0, message) == 0) return LVN_OK;
+    return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+}
+
 static enum lvn_status append_messages(struct lvn_chat_row *row, const json_t *list, const char *name)
 {
     size_t i;
@@ -49,10 +68,9 @@ static enum lvn_status read_conversations(struct lvn_chat_row *row, const json_t
                                            {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
                                            {"bing", "assistant"},      {"bard", "assistant"},  {"system", "system"},
                                            {"tool", "tool"},           {"function", "tool"},   {"observation", "tool"}};
-    const json_t *system, *one;
+    static const char *const training[] = {"train", "weight"};
+    const json_t *one;
     size_t i;
-    LVN_TRY(member_text(row->source, "system", false, &system));
-    if (system && json_string_length(system)) LVN_TRY(add_message(row, "system", system));
     LVN_CHECK(json_is_array(list), FORMAT, "'conversations' is no list");
     json_array_foreach((json_t *)list, i, one)
     {
@@ -63,6 +81,10 @@ static enum lvn_status read_conversations(struct lvn_chat_row *row, const json_t
             if (strcmp(names[k][0], from) == 0) role = names[k][1];
         LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", i + 1, from);
         LVN_TRY(add_message(row, role, value));
+        json_t *added = json_array_get(row->messages, i);
+        for (int k = 0; k < 2; k++)
+            if (json_object_get(one, training[k]))
+                json_object_set(added, training[k], json_object_get(one, training[k]));
     }
     return LVN_OK;
 }
@@ -82,14 +104,30 @@ static enum lvn_status read_prompt(struct lvn_chat_row *row)
     return append_messages(row, completion, "completion");
 }
 
+/* `history`: pairs of an earlier question and its answer. */
+static enum lvn_status add_history(struct lvn_chat_row *row)
+{
+    const json_t *history = json_object_get(row->source, "history"), *pair;
+    size_t i;
+    LVN_CHECK(!history || json_is_null(history) || json_is_array(history), FORMAT, "'history' is no list");
+    json_array_foreach((json_t *)history, i, pair)
+    {
+        const json_t *question = json_array_get(pair, 0), *answer = json_array_get(pair, 1);
+        LVN_CHECK(json_array_size(pair) == 2 && json_is_string(question) && json_is_string(answer), FORMAT,
+                  "entry %zu of 'history' is no pair of a question and its answer", i + 1);
+        LVN_TRY(add_message(row, "user", question));
+        LVN_TRY(add_message(row, "assistant", answer));
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status read_instruction(struct lvn_chat_row *row)
 {
-    const json_t *instruction, *input, *output, *system;
+    const json_t *instruction, *input, *output;
     LVN_TRY(member_text(row->source, "instruction", true, &instruction));
     LVN_TRY(member_text(row->source, "input", false, &input));
     LVN_TRY(member_text(row->source, "output", true, &output));
-    LVN_TRY(member_text(row->source, "system", false, &system));
-    if (system && json_string_length(system)) LVN_TRY(add_message(row, "system", system));
+    LVN_TRY(add_history(row));
     if (!input || !json_string_length(input)) {
         LVN_TRY(add_message(row, "user", instruction));
     } else {
@@ -226,9 +264,12 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     if (row->form == LVN_CHAT_CONVERSATIONS) LVN_TRY(read_conversations(row, value));
     if (row->form == LVN_CHAT_PROMPT) LVN_TRY(read_prompt(row));
     if (row->form == LVN_CHAT_INSTRUCTION) LVN_TRY(read_instruction(row));
+    const size_t n = json_array_size(row->messages);
+    LVN_TRY(add_system(row));
+    const size_t before = json_array_size(row->messages) - n; /* 0 or 1 */
     LVN_TRY(check_messages(row, a, joins_parts));
     if (row->form == LVN_CHAT_PROMPT && !json_is_string(value)) /* answers of the prompt are not trained */
-        for (size_t i = 0; i < json_array_size(value); i++) row->is_trained[i] = false;
+        for (size_t i = 0; i < json_array_size(value); i++) row->is_trained[before + i] = false;
     return read_tools(row);
 }
 

@@ -208,6 +208,50 @@ static void forms_of_rows(void **state)
         {"answers", "{\"input_ids\": [1, 99999999], \"labels\": [1, 2]}", NULL},
         {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": 3}",
          "error: 'tools' is no list"},
+        {"all",
+         "{\"system\": \"s\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+         "\"content\": \"b\"}]}",
+         "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"all",
+         "{\"system_prompt\": \"s\", \"system\": null, \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+         "{\"role\": \"assistant\", \"content\": \"b\"}]}",
+         "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"all",
+         "{\"system\": \"\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+         "\"content\": \"b\"}]}",
+         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"all", "{\"prompt\": \"a\", \"completion\": \"b\", \"system\": \"s\"}",
+         "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"answers",
+         "{\"system\": \"s\", \"prompt\": [{\"role\": \"assistant\", \"content\": \"x\"}], \"completion\": [{\"role\": "
+         "\"assistant\", \"content\": \"b\"}]}",
+         "b<|im_end|>\n"},
+        {"all",
+         "{\"system\": \"s\", \"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
+         "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
+         "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"all",
+         "{\"system\": \"t\", \"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
+         "\"content\": \"a\"}]}",
+         "error: the row has a 'system' and a first message of the system with another text: leave one of them out"},
+        {"answers",
+         "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\", "
+         "\"weight\": 0}, {\"from\": \"human\", \"value\": \"c\"}, {\"from\": \"gpt\", \"value\": \"d\", \"train\": "
+         "true}]}",
+         "d<|im_end|>\n"},
+        {"answers",
+         "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\", "
+         "\"train\": false}]}",
+         ""},
+        {"all", "{\"instruction\": \"c\", \"output\": \"d\", \"history\": [[\"a\", \"b\"]]}",
+         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|"
+         ">assistant\nd<|im_end|>\n"},
+        {"answers", "{\"instruction\": \"c\", \"output\": \"d\", \"history\": [[\"a\"]]}",
+         "error: entry 1 of 'history' is no pair of a question and its answer"},
+        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1, 0]}",
+         "error: entry 2 of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too"},
+        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": [0, 0]}",
+         "error: entry 2 of 'position_ids' is not 1: give each document a row of its own, and let data.pack pack them"},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;
