@@ -123,9 +123,10 @@ code 0 "$LEVIN" chat model --max-new-tokens=4 --temperature=2 --top-k=3 <lines
 says "sampling: temperature 2, top_k 3, top_p 0.9, repetition_penalty 1.3" err
 code 0 "$LEVIN" generate model --chat=rows.jsonl --max-new-tokens=4 --repetition-penalty=1
 says "sampling: temperature 0.6, top_k 50, top_p 0.9, repetition_penalty 1" err
-echo '{"do_sample": false, "temperature": 0.6}' >model/generation_config.json
+echo '{"do_sample": false, "temperature": 0.6, "min_p": 0.1, "num_beams": 1, "typical_p": 1.0, "stop_strings": ["x"]}' >model/generation_config.json
 code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
 says "temperature 0), as generation_config.json says" err
+says "levin does not follow min_p, stop_strings, with which transformers chooses other tokens" err
 echo '{"do_sample": true, "top_p": 7}' >model/generation_config.json
 code 2 "$LEVIN" chat model <lines
 says "top_p is 7" err

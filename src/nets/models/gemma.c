@@ -120,6 +120,8 @@ static enum lvn_status check(const void *fields)
     LVN_TRY(lvn_check_grouped_heads(c->n_embd, c->n_head, c->n_kv_head, c->head_size));
     LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
     LVN_TRY(lvn_check_windows(c->window, c->layers, c->n_layer));
+    LVN_CHECK(!c->head_norms || !cap_of(c->cap_scores), UNSUPPORTED,
+              "attn_logit_softcapping is %g, which other programs ignore in a gemma3: make it null", c->cap_scores);
     return lvn_rope_check(&c->rope, c->head_size);
 }
 
@@ -200,7 +202,6 @@ static const struct lvn_key gemma3_keys[] = {
      .read_only = true},
     {LVN_KEY_MUST, .json = "rope_parameters.rope_theta", .default_value = 1e6},
     {N(pattern), .json = "sliding_window_pattern", .default_value = 6, .min = 1, .max = 100000},
-    {N(pattern), .json = "_sliding_window_pattern", .default_value = 6, .min = 1, .max = 100000, .read_only = true},
     {IS(head_norms), .default_value = true, .fixed = true},
     {.kind = LVN_KEY_END},
 };
@@ -261,8 +262,6 @@ static enum lvn_status check_gguf(const void *fields)
         LVN_CHECK(slides(c, l) == ((l + 1) % (c->head_norms ? 6 : 2) != 0), UNSUPPORTED,
                   "layer %" PRId64 " has %s window, unlike that of llama.cpp, where each %s layer has none", l,
                   slides(c, l) ? "a" : "no", c->head_norms ? "sixth" : "second");
-    LVN_CHECK(!c->head_norms || cap_of(c->cap_scores) == 0, UNSUPPORTED,
-              "attn_logit_softcapping is %g, which llama.cpp does not have for this architecture", c->cap_scores);
     LVN_CHECK(c->tied, UNSUPPORTED, "its head is not tied to the embedding, which llama.cpp does not support for %s",
               "this architecture");
     return LVN_OK;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "engine/devices.h"
 #include "formats/json.h"
 #include "inference/model_shards.h"
@@ -210,6 +212,43 @@ enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sampl
     return lvn_sampler_run(g->sampler, sample, 1, o);
 }
 
+/* Members of generation_config.json that change what transformers generates and that levin does not follow, with the
+ * values that have no effect. */
+static void report_unread(const char *path, const json_t *root)
+{
+    static const struct {
+        const char *name;
+        double neutral;
+    } members[] = {{"min_p", 0},
+                   {"typical_p", 1},
+                   {"epsilon_cutoff", 0},
+                   {"eta_cutoff", 0},
+                   {"no_repeat_ngram_size", 0},
+                   {"min_length", 0},
+                   {"min_new_tokens", 0},
+                   {"num_beams", 1},
+                   {"guidance_scale", 1},
+                   {"penalty_alpha", 0},
+                   {"bad_words_ids", 0},
+                   {"suppress_tokens", 0},
+                   {"begin_suppress_tokens", 0},
+                   {"forced_bos_token_id", -1},
+                   {"forced_eos_token_id", -1},
+                   {"sequence_bias", 0},
+                   {"exponential_decay_length_penalty", 0},
+                   {"stop_strings", 0}};
+    char list[512] = "";
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const json_t *one = json_object_get(root, members[i].name);
+        const bool given = json_is_number(one) ? json_number_value(one) != members[i].neutral
+                                               : json_is_string(one) || json_array_size(one) || json_object_size(one);
+        if (given) lvn_print_append(list, sizeof list, "%s%s", *list ? ", " : "", members[i].name);
+    }
+    if (*list)
+        lvn_log_once(LVN_LOG_WARN, "'%s': levin does not follow %s, with which transformers chooses other tokens", path,
+                     list);
+}
+
 enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, bool *found)
 {
     LVN_LOCAL_ARENA(a);
@@ -228,6 +267,7 @@ enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_c
         if (status == LVN_OK) status = lvn_json_int(path, root, "top_k", false, 0, 1 << 30, &out->top_k);
         if (status == LVN_OK) status = lvn_json_real(path, root, "top_p", false, &out->top_p);
         if (status == LVN_OK) status = lvn_json_real(path, root, "repetition_penalty", false, &out->repetition_penalty);
+        if (status == LVN_OK) report_unread(path, root);
         json_decref(root);
         LVN_TRY(status);
         LVN_TRY_WHILE(lvn_choice_check(out), "reading '%s'", path);

@@ -617,6 +617,10 @@ static void windows_of_config(void **state)
                              "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 8}, \"rope_parameters\": "
                              "{\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 4}}"));
     ASSERT_FAILS(FORMAT, "a gemma3 must have an object 'text_config'", read_family(&one, "gemma3", ""));
+    ASSERT_FAILS(FORMAT, "attn_logit_softcapping is 50, which other programs ignore in a gemma3: make it null",
+                 read_family(&one, "gemma3_text", "\"attn_logit_softcapping\": 50.0"));
+    ASSERT_FAILS(FORMAT, "'hidden_activation' must be a string",
+                 read_family(&one, "gemma3_text", "\"hidden_activation\": []"));
     ASSERT_FAILS(FORMAT, "attn_logit_softcapping is 0; it must be between",
                  read_family(&one, "gemma2", "\"attn_logit_softcapping\": 0"));
     ASSERT_FAILS(FORMAT, "layer_types has sliding_attention, and the model has no window (sliding_window)",
