@@ -164,4 +164,4 @@ done
 
 # --- a stack that is too small ---
 (ulimit -s 64 && code 1 "$LEVIN" plan)
-says "error: the stack limit is 64 KiB (ulimit -s), but levin needs at least 256 KiB; raise it" err
+says "error: the stack limit is 64 KiB (ulimit -s), but levin needs at least 1024 KiB; raise it" err

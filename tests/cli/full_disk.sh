@@ -37,6 +37,15 @@ ended
 check [ "$got" = 1 ]
 says "could not be saved" err
 
+# every other command that writes a file reports the limit, too
+code 0 train run --overwrite
+for command in "export run exported" "report run --out=out.html"; do
+    code 1 bash -c 'ulimit -f 1; exec "$@"' _ "$LEVIN" $command
+    one_error
+    says "File too large" err
+done
+check [ ! -e out.html ]
+
 # --- a file system of 512 KiB ---
 if ! unshare -rm true 2>/dev/null || ! unshare -rm bash -c 'mount -t tmpfs -o size=512k none /mnt' 2>/dev/null; then
     echo "skipped the part with a full disk: this user cannot mount a file system"

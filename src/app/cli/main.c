@@ -148,12 +148,13 @@ static int run(const char *name, int argc, char **argv)
     return finish(&c, status);
 }
 
-enum { MIN_STACK = 256 << 10 };
+enum { MIN_STACK = 1 << 20 };
 
 int main(int argc, char **argv)
 {
     int code;
     if (lvn_process_as_init(&code)) return code;
+    signal(SIGXFSZ, SIG_IGN);              /* beyond a file size limit a write fails, and the process lives */
     setlocale(LC_CTYPE, "");               /* for the widths of letters; the format of numbers does not change */
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one write: launchers prefix each write */
     if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);

@@ -5,7 +5,6 @@
 #include "cli/prepare_text.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,12 +31,6 @@
 /* The archive as its makers published it: a tar of xz-compressed tars, 12.9 GB. */
 static const char openwebtext_url[] = "https://zenodo.org/record/3834942/files/openwebtext.tar.xz";
 static const char openwebtext_sha256[] = "9fe39d154c5bc67da8c359415372b79510eb1e2edb0d035fe4f7fc3a732b9336";
-
-static void catch_signals(void)
-{
-    lvn_stop_catch();
-    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
-}
 
 /* --- the progress line --- */
 
@@ -313,7 +306,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     if (!lvn_text_prepare_begun(out)) LVN_TRY(lvn_cli_prepare_check_overwrite(c, named, t));
     LVN_TRY(lvn_store_download(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
     if (!*o.input) LVN_TRY(fetch(c, out, &o.input));
-    catch_signals();
+    lvn_stop_catch();
     line.first = -1;
     line.began = lvn_seconds();
     enum lvn_status status = lvn_text_prepare(&o, &counts);

@@ -68,7 +68,6 @@ static void catch_signals(const struct lvn_cli *c)
     sigaction(SIGUSR1, &action, NULL);
     lvn_stop_catch_with(on_signal);
     signal(SIGPIPE, SIG_IGN); /* a closed terminal or pager does not end a run */
-    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
 }
 
 /* Facts for the summary that the result of lvn_train() lacks; collected from events. */

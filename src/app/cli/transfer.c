@@ -1,7 +1,6 @@
 /* transfer.c - see transfer.h. */
 #include "cli/transfer.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 void lvn_transfer_begin(struct lvn_transfer *t, const struct lvn_cli *c, const char *name)
 {
     lvn_stop_catch();
-    signal(SIGXFSZ, SIG_IGN); /* beyond a file size limit a write fails, and the process lives */
     *t = (struct lvn_transfer){.name = name,
                                .quiet = lvn_cli_on(c, LVN_FLAG_any_quiet),
                                .live = isatty(STDERR_FILENO),

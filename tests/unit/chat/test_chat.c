@@ -208,6 +208,24 @@ static void forms_of_rows(void **state)
         {"answers", "{\"input_ids\": [1, 99999999], \"labels\": [1, 2]}", NULL},
         {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": 3}",
          "error: 'tools' is no list"},
+    };
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char row[600];
+        snprintf(row, sizeof row, rows[i][1], "");
+        const char *text = trained(t, "chatml", rows[i][0], row);
+        if (rows[i][2]) assert_string_equal(text, rows[i][2]);
+    }
+    const char *bad = trained(t, "chatml", "answers", rows[19][1]);
+    assert_non_null(strstr(bad, "error: entry 2 of 'input_ids' is no id of the tokenizer, which has "));
+    lvn_tokenizer_close(t);
+}
+
+/* Members of a row that change its messages; rows of ids that are no single document. */
+static void members_of_rows(void **state)
+{
+    static const char *const rows[][3] = {
         {"all",
          "{\"system\": \"s\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
          "\"content\": \"b\"}]}",
@@ -255,14 +273,8 @@ static void forms_of_rows(void **state)
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char row[600];
-        snprintf(row, sizeof row, rows[i][1], "");
-        const char *text = trained(t, "chatml", rows[i][0], row);
-        if (rows[i][2]) assert_string_equal(text, rows[i][2]);
-    }
-    const char *bad = trained(t, "chatml", "answers", rows[19][1]);
-    assert_non_null(strstr(bad, "error: entry 2 of 'input_ids' is no id of the tokenizer, which has "));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(trained(t, "chatml", rows[i][0], rows[i][1]), rows[i][2]);
     lvn_tokenizer_close(t);
 }
 
@@ -369,9 +381,13 @@ static void roles_that_do_not_alternate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_hugging_face), cmocka_unit_test(forms_of_rows),
-        cmocka_unit_test(excluded),          cmocka_unit_test(changing_template),
-        cmocka_unit_test(refused_templates), cmocka_unit_test(roles_that_do_not_alternate),
+        cmocka_unit_test(like_hugging_face),
+        cmocka_unit_test(forms_of_rows),
+        cmocka_unit_test(members_of_rows),
+        cmocka_unit_test(excluded),
+        cmocka_unit_test(changing_template),
+        cmocka_unit_test(refused_templates),
+        cmocka_unit_test(roles_that_do_not_alternate),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
