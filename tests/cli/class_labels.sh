@@ -128,3 +128,17 @@ says "two.csv:3: the label is '2'; the classes, from 'numbers.csv', are 0 to 1" 
 printf 'text,label\na,neg\nb,pos\nc,meh\n' >rows.csv
 code 0 "$LEVIN" train rows.csv "${short[@]}" --trainer.batch_size=1 --data.val_fraction=0.4 --run_dir=chance
 says "were chosen for validation, so the model does not learn it" err
+
+# --- columns that are not read are named, unless the columns were given ---
+python3 - <<'P'
+import json
+with open("pairs.jsonl", "w") as f:
+    for i in range(20):
+        f.write(json.dumps({"sentence": "the man", "question": "a dog", "idx": i, "label": i % 2}) + "\n")
+P
+code 0 "$LEVIN" train pairs.jsonl "${bert[@]}" --trainer.max_steps=2 --run_dir=pairs
+says "'pairs.jsonl': the text is the column 'sentence'; not read: question, idx (data.text_column and data.pair_column name others)" err
+code 0 "$LEVIN" train pairs.jsonl "${bert[@]}" --trainer.max_steps=2 --data.text_column=sentence --data.pair_column=question --run_dir=paired
+check [ "$(grep -c 'not read' err)" = 0 ]
+code 0 "$LEVIN" train words.csv "${bert[@]}" --trainer.max_steps=2 --run_dir=plain
+check [ "$(grep -c 'not read' err)" = 0 ]

@@ -252,8 +252,15 @@ static enum lvn_status first_has(const struct lvn_table *t, const char *name, bo
     return LVN_OK;
 }
 
-/* The names of the columns, for messages. FORMAT if no line is an object. */
-static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t capacity)
+static void list_name(const struct lvn_table *t, const char *name, bool unread, char *list, size_t capacity)
+{
+    for (int k = 0; k < t->n_columns && unread; k++)
+        if (strcmp(t->name[k], name) == 0) return;
+    lvn_print_append(list, capacity, "%s%s", *list ? ", " : "", name);
+}
+
+/* The names of the columns, or of those that were not selected, for messages. FORMAT if no line is an object. */
+static enum lvn_status list_names(const struct lvn_table *t, bool unread, char *list, size_t capacity)
 {
     const char *p = t->names.n ? t->names.p : "", *key;
     json_t *first = NULL, *value;
@@ -263,10 +270,15 @@ static enum lvn_status list_names(const struct lvn_table *t, char *list, size_t 
               "'%s': no line is a JSON object; each must be a row, as {\"text\": \"..\", \"label\": 0}%s%s", t->path,
               *fault ? "; " : "", fault);
     *list = '\0';
-    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) lvn_print_append(list, capacity, "%s%s", i ? ", " : "", p);
-    json_object_foreach(first, key, value) lvn_print_append(list, capacity, "%s%s", *list ? ", " : "", key);
+    for (int i = 0; i < t->n_names; i++, p += strlen(p) + 1) list_name(t, p, unread, list, capacity);
+    json_object_foreach(first, key, value) list_name(t, key, unread, list, capacity);
     json_decref(first);
     return LVN_OK;
+}
+
+enum lvn_status lvn_table_unread(const struct lvn_table *t, char *list, size_t capacity)
+{
+    return list_names(t, true, list, capacity);
 }
 
 static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, size_t n, bool *found)
@@ -311,7 +323,7 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     t->column[k] = -1;
     t->name[k][0] = '\0';
     if (!required) return LVN_OK;
-    LVN_TRY(list_names(t, list, sizeof list));
+    LVN_TRY(list_names(t, false, list, sizeof list));
     write_names(names, wanted, sizeof wanted);
     LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN", t->path, wanted,
              *list ? "; its columns are " : "", list, t->column_option);

@@ -70,6 +70,7 @@ struct labelled {
     int64_t truncated, special, doubled; /* rows of the file that is read: truncated; with the text of special tokens;
                                           * beginning with a token that the post-processor adds, too */
     int64_t special_id;                  /* of such a token */
+    bool reported_columns;
     struct lvn_class_labels classes;
 };
 
@@ -216,6 +217,19 @@ static enum lvn_status choose_columns(const struct lvn_data_options *o, struct l
     return LVN_OK;
 }
 
+/* Reports which column was chosen as the text, if there are others that may belong to it. */
+static enum lvn_status report_columns(const struct lvn_data_options *o, const struct lvn_table *t)
+{
+    char unread[300];
+    if ((o->text_column && *o->text_column) || (o->pair_column && *o->pair_column)) return LVN_OK;
+    LVN_TRY(lvn_table_unread(t, unread, sizeof unread));
+    if (*unread)
+        lvn_log(LVN_LOG_INFO,
+                "'%s': the text is the column '%s'; not read: %s (data.text_column and data.pair_column name others)",
+                t->path, t->name[TEXT], unread);
+    return LVN_OK;
+}
+
 /* Determines the classes from the labels of the rows that can be used. */
 static enum lvn_status read_classes(struct labelled *l, const struct lvn_data_options *o, struct lvn_table *t)
 {
@@ -235,6 +249,8 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     struct labelled *l = d->state;
     struct lvn_table_row row;
     LVN_TRY(choose_columns(o, t));
+    if (!l->reported_columns && !o->unlabelled) LVN_TRY(report_columns(o, t));
+    l->reported_columns = true;
     for (bool more = true;;) {
         LVN_TRY(lvn_table_next(t, &row, &more));
         if (!more) break;
