@@ -146,7 +146,7 @@ struct lvn_dataset {
     void *state;         /* the kind's */
 };
 
-/* Opens the data. IO, FORMAT or ARG, naming the file, if it is missing, empty, not in its format, shorter than a
+/* Open the data. IO, FORMAT or ARG, naming the file, if it is missing, empty, not in its format, shorter than a
  * window, or has ids beyond o->vocab_size. */
 enum lvn_status lvn_dataset_open(struct lvn_dataset **out, const struct lvn_data_options *o) LVN_CHECKED;
 void lvn_dataset_close(struct lvn_dataset *d); /* NULL: nothing */
@@ -183,7 +183,7 @@ struct lvn_fields lvn_stream_fields(int64_t T, int64_t below);
 /* Number of samples in a split; in a stream, of windows that do not overlap. A split of a stream that is shorter than
  * one window, and not trained on, counts as one sample, whose missing labels are ignored. */
 int64_t lvn_dataset_samples(const struct lvn_dataset *d, enum lvn_split_id split);
-/* Reads one sample, field by field in the order of d->fields: the window that begins at token `at` of a stream, or
+/* Read one sample, field by field in the order of d->fields: the window that begins at token `at` of a stream, or
  * number `at` of a list. Tokens past the end of a stream have id 0 and label -1, which no loss counts. FORMAT if an id
  * is beyond the vocabulary. */
 enum lvn_status lvn_dataset_sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t at,
@@ -219,13 +219,13 @@ enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void 
                               int64_t n_tokens) LVN_CHECKED;
 /* The same for a split that is read from p->streaming. */
 enum lvn_status lvn_split_set_streaming(struct lvn_split *p, const char *path, int width) LVN_CHECKED;
-/* Reads tokens [at, at + n) of a stream, which exist, as they are stored: little-endian ids of p->width bytes. */
+/* Read tokens [at, at + n) of a stream, which exist, as they are stored: little-endian ids of p->width bytes. */
 enum lvn_status lvn_split_tokens(const struct lvn_split *p, int64_t at, int64_t n, void *to) LVN_CHECKED;
 /* The largest id of a stream, and its first position. */
 enum lvn_status lvn_split_max(const struct lvn_split *p, int64_t *max, int64_t *position) LVN_CHECKED;
 /* Plans the lengths of ragged fields and sorts the splits by them. lvn_dataset_open() calls it. */
 enum lvn_status lvn_dataset_sort(struct lvn_dataset *d) LVN_CHECKED;
-/* Reads tokens [at, at + n) of a stream, which exist, and their labels; the last token of the stream has the label -1.
+/* Read tokens [at, at + n) of a stream, which exist, and their labels; the last token of the stream has the label -1.
  * FORMAT if an id is beyond the vocabulary. */
 enum lvn_status lvn_split_read(const struct lvn_split *p, int64_t at, int64_t n, int64_t id_limit, int32_t *ids,
                                int32_t *labels) LVN_CHECKED;

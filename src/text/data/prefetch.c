@@ -1,8 +1,8 @@
 /* prefetch.c - see prefetch.h. There are two slots: step n is read into slot n % 2, so the thread never writes to the
  * batch that the caller uses.
  *
- * Waking the thread, and being woken by it, takes longer than reading a batch of a small network. The caller reads such
- * a batch itself, and the thread sleeps. The caller also reads a batch that the thread has not begun. */
+ * Waking the thread costs more than reading a small batch, so the caller reads such batches itself, and the thread
+ * sleeps. The caller also reads a batch that the thread has not begun. */
 #include "data/prefetch.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 
-enum { BATCHES = 2, TEXT = 1024 };
+enum { SLOTS = 2, TEXT = 1024 };
 
 struct slot {
     struct lvn_samples samples;
@@ -30,7 +30,7 @@ struct lvn_prefetch {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* under the lock */
-    struct slot batch[BATCHES];
+    struct slot slots[SLOTS];
     int64_t current; /* step that the caller uses or waits for; the thread may read one step further */
     int64_t next;    /* step that the thread reads next */
     bool reading;    /* the thread reads a batch, without the lock */
@@ -38,14 +38,14 @@ struct lvn_prefetch {
     bool fast; /* reading the last batch took less time than waking a thread */
 };
 
-/* Reads a batch that no other thread uses. True: it was fast. */
-static bool read_step(const struct lvn_prefetch *p, struct slot *b, int64_t step)
+/* Read a batch that no other thread uses. True: it was fast. */
+static bool read_step(const struct lvn_prefetch *p, struct slot *slot, int64_t step)
 {
     const double waking_s = 30e-6;
     double begin = lvn_seconds();
-    b->status = lvn_loader_batch(p->loader, step, p->first, &b->samples);
-    if (b->status != LVN_OK) {
-        snprintf(b->text, sizeof b->text, "%s", levin_error_text());
+    slot->status = lvn_loader_batch(p->loader, step, p->first, &slot->samples);
+    if (slot->status != LVN_OK) {
+        snprintf(slot->text, sizeof slot->text, "%s", levin_error_text());
         lvn_error_clear();
     }
     return lvn_seconds() - begin < waking_s;
@@ -57,19 +57,19 @@ static void *work(void *argument)
     pthread_mutex_lock(&p->lock);
     while (!p->quit) {
         int64_t step = p->next;
-        struct slot *b = &p->batch[step % BATCHES];
+        struct slot *slot = &p->slots[step % SLOTS];
         if (step > p->current + 1 || step >= p->end || p->fast) {
             pthread_cond_wait(&p->changed, &p->lock);
             continue;
         }
         p->reading = true;
-        b->step = -1;
+        slot->step = -1;
         pthread_mutex_unlock(&p->lock);
-        bool fast = read_step(p, b, step);
+        bool fast = read_step(p, slot, step);
         pthread_mutex_lock(&p->lock);
         p->fast = fast;
         p->reading = false;
-        b->step = step;
+        slot->step = step;
         p->next = step + 1;
         pthread_cond_broadcast(&p->changed);
     }
@@ -79,7 +79,7 @@ static void *work(void *argument)
 
 int64_t lvn_prefetch_bytes(const struct lvn_fields *f, int64_t rows)
 {
-    return BATCHES * rows * lvn_fields_bytes(f);
+    return SLOTS * rows * lvn_fields_bytes(f);
 }
 
 enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_loader *l, int64_t first, int64_t rows,
@@ -87,15 +87,15 @@ enum lvn_status lvn_prefetch_open(struct lvn_prefetch **out, const struct lvn_lo
 {
     struct lvn_prefetch *p = *out = lvn_calloc(1, sizeof *p);
     if (!p) return LVN_MEMORY;
-    *p = (struct lvn_prefetch){.loader = l, .first = first, .end = end, .current = -BATCHES};
+    *p = (struct lvn_prefetch){.loader = l, .first = first, .end = end, .current = -SLOTS};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    for (int i = 0; i < BATCHES; i++) {
-        p->batch[i].step = -1;
-        LVN_TRY(lvn_samples_init(&p->batch[i].samples, &l->data->fields, rows));
+    for (int i = 0; i < SLOTS; i++) {
+        p->slots[i].step = -1;
+        LVN_TRY(lvn_samples_init(&p->slots[i].samples, &l->data->fields, rows));
     }
     p->started = lvn_thread_start(&p->thread, work, p) == 0;
-    LVN_CHECK(p->started, MEMORY, "no thread could be started to read data ahead");
+    LVN_CHECK(p->started, MEMORY, "cannot start the thread that prefetches data");
     return LVN_OK;
 }
 
@@ -107,7 +107,7 @@ void lvn_prefetch_close(struct lvn_prefetch *p)
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     if (p->started) pthread_join(p->thread, NULL);
-    for (int i = 0; i < BATCHES; i++) lvn_samples_release(&p->batch[i].samples);
+    for (int i = 0; i < SLOTS; i++) lvn_samples_release(&p->slots[i].samples);
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
     free(p);
@@ -115,19 +115,19 @@ void lvn_prefetch_close(struct lvn_prefetch *p)
 
 enum lvn_status lvn_prefetch_take(struct lvn_prefetch *p, int64_t step, const struct lvn_samples **out)
 {
-    struct slot *b = &p->batch[step % BATCHES];
+    struct slot *slot = &p->slots[step % SLOTS];
     LVN_CHECK(step >= 0 && step < p->end, INTERNAL, "the batch of step %lld is beyond the end", (long long)step);
     pthread_mutex_lock(&p->lock);
     while (p->reading && p->next != step) pthread_cond_wait(&p->changed, &p->lock);
     p->current = step;
-    while (p->reading && b->step != step) pthread_cond_wait(&p->changed, &p->lock);
-    if (b->step != step) { /* the thread has not begun it */
-        p->fast = read_step(p, b, step);
-        b->step = step;
+    while (p->reading && slot->step != step) pthread_cond_wait(&p->changed, &p->lock);
+    if (slot->step != step) { /* the thread has not begun it */
+        p->fast = read_step(p, slot, step);
+        slot->step = step;
         p->next = step + 1;
     }
     if (!p->fast) pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    *out = &b->samples;
-    return b->status == LVN_OK ? LVN_OK : lvn_fail(b->status, "%s", b->text);
+    *out = &slot->samples;
+    return slot->status == LVN_OK ? LVN_OK : lvn_fail(slot->status, "%s", slot->text);
 }

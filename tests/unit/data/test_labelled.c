@@ -446,7 +446,7 @@ static void masks(void **state)
         if (k) put(with_bom[k], text);
         ASSERT_OK(lvn_tokenizer_open(&t, test_path(with_bom[k])));
         if (k == 2)
-            ASSERT_FAILS(ARG, "task.whole_words requires pieces of WordPiece with a mark",
+            ASSERT_FAILS(ARG, "task.whole_words requires a WordPiece tokenizer with continuation prefixes",
                          lvn_mask_init(&m, t, 0.15, true, 5));
         else
             ASSERT_OK(lvn_mask_init(&m, t, 0.15, true, 5));
