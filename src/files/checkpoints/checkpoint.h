@@ -47,7 +47,7 @@ void lvn_checkpoint_add_layout(struct lvn_checkpoint_writer *writer, const char 
 LVN_CHECKED enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *writer);
 /* The hidden directory, absolute, in the arena; NULL: out of memory. */
 const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, struct lvn_arena *a);
-/* Publishes it as step-N (an existing step-N is replaced) and updates `last`, and `best` if its score is the best so
+/* Publish it as step-N (an existing step-N is replaced) and update `last`, and `best` if its score is the best so
  * far. val_loss: NAN if unknown. score: NULL, or without a name: val_loss, lower is better. Always frees the writer.
  * After a failure (LVN_IO: disk full, no permission, ...) no partial checkpoint is left and the existing ones are
  * unchanged: warn and continue. (A failure to update only the links is reported too, although step-N exists.) */
@@ -73,15 +73,15 @@ struct lvn_checkpoints_contents {
 };
 LVN_CHECKED enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir,
                                                  struct lvn_checkpoints_contents *seen);
-/* Removes all checkpoints, the links, and leftovers of killed processes; nothing else. */
+/* Remove all checkpoints, the links, and leftovers of killed processes; nothing else. */
 LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);
-/* Removes all checkpoints except the top_k best, last, and best. They are compared by the score of the newest one;
+/* Remove all checkpoints except the top_k best, last, and best. They are compared by the score of the newest one;
  * those without that score rank after the others, newest first. top_k < 0: keeps all. Directories without a readable
  * manifest are neither counted nor removed. Checkpoints with files that levin did not write are kept, which is logged.
  */
 LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
-/* At start, before anything is written: removes leftovers of a killed process (hidden directories), or renames one with
- * files that levin did not write, and repairs `last` and `best`. A missing dir is not an error. */
+/* At start, before anything is written: remove leftovers of a killed process (hidden directories), or rename one with
+ * files that levin did not write, and repair `last` and `best`. A missing dir is not an error. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_clean(const char *dir);
 
 /* --- reading --- */
@@ -94,7 +94,7 @@ struct lvn_checkpoint {
     const char *const *skipped; /* one message for each newer checkpoint that is damaged or incomplete */
     int n_skipped;
 };
-/* Opens the newest valid checkpoint of `dir`; all its checksums are verified, and newer invalid ones are listed in
+/* Open the newest valid checkpoint of `dir`; all its checksums are verified, and newer invalid ones are listed in
  * `skipped`. If there is none (or no dir): LVN_OK, and path is NULL. Always close it after LVN_OK. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *checkpoint, const char *dir);
 /* The step of the newest step-N in `dir` with a valid manifest, without further verification; -1: none. */

@@ -261,7 +261,7 @@ bool lvn_checkpoint_is_leftover(const char *name)
            (strncmp(name, ".step-", 6) == 0 || strncmp(name, ".last.", 6) == 0 || strncmp(name, ".best.", 6) == 0);
 }
 
-/* Renames a replaced checkpoint that is not removed to "step-N.old-PID-K", a name that no run removes. */
+/* Rename a replaced checkpoint that is not removed to "step-N.old-PID-K", a name that no run removes. */
 static void keep_replaced(struct lvn_arena *a, const char *path, const char *published, const char *more)
 {
     enum { TRIES = 100 };
@@ -297,7 +297,7 @@ enum lvn_status lvn_checkpoint_clear_replaced(struct lvn_arena *a, const char *d
     return lvn_tree_remove(deleted);
 }
 
-/* Handles one hidden name. Unfinished checkpoints and those whose removal has begun are levin's own; a replaced one may
+/* Handle one hidden name. Unfinished checkpoints and those whose removal has begun are levin's own; a replaced one may
  * have files of the user. */
 static enum lvn_status clear_hidden(struct lvn_arena *a, const char *dir, const char *name)
 {

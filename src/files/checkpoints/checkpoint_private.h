@@ -23,12 +23,12 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char
 bool lvn_checkpoint_is_leftover(const char *name);
 /* True for the hidden name of a replaced step-N. */
 bool lvn_checkpoint_is_replaced(const char *name);
-/* Handles a folder with such a name: renames it to step-N if that does not exist; otherwise removes it, or, if it has
- * files that levin did not write or no valid manifest, renames it to "step-N.old-PID-K" and logs this. */
+/* Handle a folder with such a name: rename it to step-N if that does not exist; otherwise remove it, or, if it has
+ * files that levin did not write or no valid manifest, rename it to "step-N.old-PID-K" and log this. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_clear_replaced(struct lvn_arena *a, const char *dir, const char *name);
 /* True for `last` and `best`: a link or, in a store or without support for links, a small file. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_is_link(struct lvn_arena *a, const char *dir, const char *name, bool *is);
-/* Points `last` to step-N, and `best` too if the score is better than that of the current one, or the current one has a
+/* Point `last` to step-N, and `best` too if the score is better than that of the current one, or the current one has a
  * different score. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_links_update(const char *dir, int64_t step,
                                                         const struct lvn_checkpoint_score *score);

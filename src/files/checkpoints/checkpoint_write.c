@@ -74,7 +74,7 @@ void lvn_checkpoint_writer_free(struct lvn_checkpoint_writer *writer)
     free(writer);
 }
 
-/* Adds an entry to the manifest, valid until the next one, and returns the path of its file. */
+/* Add an entry to the manifest, valid until the next one, and return the path of its file. */
 static enum lvn_status new_file(struct lvn_checkpoint_writer *writer, const char *name, struct lvn_manifest_file **file,
                                 const char **path)
 {
@@ -184,7 +184,7 @@ static void clear_former(struct lvn_checkpoint_writer *writer)
         lvn_error_clear();
 }
 
-/* Renames the finished directory to step-N. A former step-N is removed only after the new one is in its place, and has
+/* Rename the finished directory to step-N. A former step-N is removed only after the new one is in its place, and has
  * the name `old` until then, in both methods, because it may contain files that levin did not write.
  * lvn_checkpoint_clean() repairs a kill between the two renames of the second method. */
 static enum lvn_status publish(struct lvn_checkpoint_writer *writer)

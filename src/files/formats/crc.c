@@ -1,5 +1,5 @@
-/* crc.c - see crc.h. CRC-32C uses the processor's instruction if available; the others use tables for sixteen bytes at
- * a time, like "slicing-by-8" (Kounavis and Berry 2005).
+/* crc.c - see crc.h. CRC-32C uses the x86 instruction if the CPU has it. Otherwise, and for the others, tables process
+ * sixteen bytes at a time (slicing-by-16, after Kounavis and Berry 2005).
  *
  * Bits are reflected: the lowest bit of the first byte is the highest power of x. */
 #include "formats/crc.h"
@@ -29,7 +29,7 @@ static void fill_table(uint64_t polynomial, uint64_t table[16][256])
         for (int i = 0; i < 256; i++) table[t][i] = table[t - 1][i] >> 8 ^ table[0][table[t - 1][i] & 255];
 }
 
-/* The remainder of x^n. */
+/* x^n modulo the polynomial of CRC-64. */
 static uint64_t power(int n)
 {
     uint64_t x = (uint64_t)1 << 63;
@@ -85,15 +85,15 @@ __attribute__((target("sse4.2,crc32"))) static uint64_t update_by_instruction(ui
 }
 #endif
 
-uint32_t lvn_crc32(uint32_t sum, const void *data, int64_t bytes)
+uint32_t lvn_crc32(uint32_t crc, const void *data, int64_t bytes)
 {
     pthread_once(&once, fill);
-    return (uint32_t)~update_by_table(table32, (uint32_t)~sum, data, bytes);
+    return (uint32_t)~update_by_table(table32, (uint32_t)~crc, data, bytes);
 }
 
-uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
+uint32_t lvn_crc32c(uint32_t crc, const void *data, int64_t bytes)
 {
-    uint64_t x = (uint32_t)~sum;
+    uint64_t x = (uint32_t)~crc;
     pthread_once(&once, fill);
 #if defined(__x86_64__)
     if (has_instruction) return (uint32_t)~update_by_instruction(x, data, bytes);
@@ -101,10 +101,10 @@ uint32_t lvn_crc32c(uint32_t sum, const void *data, int64_t bytes)
     return (uint32_t)~update_by_table(table32c, x, data, bytes);
 }
 
-uint64_t lvn_crc64nvme(uint64_t sum, const void *data, int64_t bytes)
+uint64_t lvn_crc64nvme(uint64_t crc, const void *data, int64_t bytes)
 {
     pthread_once(&once, fill);
-    return ~update_by_table(table64, ~sum, data, bytes);
+    return ~update_by_table(table64, ~crc, data, bytes);
 }
 
 /* a times b modulo the polynomial. */
