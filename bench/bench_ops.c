@@ -1,10 +1,9 @@
-/* bench_ops.c - speed of the operations other than matrix products, one by one.
+/* bench_ops.c - speed of the operations other than matrix multiplications, one at a time.
  *
- *     build/bench_ops [THREADS] [NAME...]      all operations, or those whose name contains one of these
+ *     build/bench_ops [THREADS] [NAME...]      the rows of `items`, or those whose name contains one of these
  *
- * Prints microseconds a call, nanoseconds an element and bytes of operands a second, best of many calls. LEVIN_ISA
- * limits the instruction set. Numbers of one run may be compared with each other, those of different runs only on an
- * idle machine. */
+ * Prints microseconds per call, nanoseconds per element and bytes per second, the best of many calls. LEVIN_ISA limits
+ * the instruction set. Results of different runs are comparable only on an idle machine. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,7 @@ struct operand {
         false, FULL                                                                                                    \
     }
 
-/* dout and din have the shapes of out and in; `wanted` says which din are computed. */
+/* Gradients have the shapes of out and in; the masks `dout` and `din` say which of them exist. */
 static const struct item {
     const char *name;
     enum lvn_op_id op;

@@ -66,7 +66,7 @@ class Checks:
     def last_word(self):
         lines = pathlib.Path(self.log.name).read_text(errors="replace").strip().splitlines()
         wrong = [line for line in lines if "error" in line.lower()]
-        return (wrong or lines or ["no word"])[-1][:160]
+        return (wrong or lines or ["no message"])[-1][:160]
 
     def text(self):
         path = self.out / "text.txt"
@@ -84,7 +84,7 @@ class Checks:
     def test(self, name, *prefix, **variables):
         program = TESTS / name
         if not program.exists():
-            raise Skip(f"{program} is not there")
+            raise Skip(f"{program} is not installed")
         said = self.run([*prefix, program], LEVIN_DOUBLE_ORDER="early", **variables)  # the tests of CUDA alone
         if "[       OK ]" not in pathlib.Path(self.log.name).read_text(errors="replace") + said:
             raise Exception("the test sees no device")
