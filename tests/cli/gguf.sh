@@ -155,7 +155,7 @@ refused bad.gguf "it is truncated"
 head -c -5 m-f32.gguf >bad.gguf
 refused bad.gguf "tensor '"
 echo text >bad.gguf
-refused bad.gguf "is no GGUF file: it does not begin with GGUF"
+refused bad.gguf "is not a GGUF file: it does not begin with GGUF"
 changed 'llama' 'lemma' # the architecture
 refused bad.gguf "is a model of the architecture 'lemma', which levin does not have; it has gpt2, gptneox, llama"
 changed 'block_count\x04\x00\x00\x00\x01' 'block_count\x04\x00\x00\x00\x02'

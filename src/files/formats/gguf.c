@@ -342,7 +342,7 @@ static enum lvn_status read_file(struct lvn_gguf *file, const unsigned char *byt
 {
     struct reader r = {.file = file, .at = bytes, .end = bytes + n};
     uint64_t version, n_tensors, n_values;
-    LVN_CHECK(n >= 4 && memcmp(bytes, "GGUF", 4) == 0, FORMAT, "'%s' is no GGUF file: it does not begin with GGUF",
+    LVN_CHECK(n >= 4 && memcmp(bytes, "GGUF", 4) == 0, FORMAT, "'%s' is not a GGUF file: it does not begin with GGUF",
               file->path);
     r.at += 4;
     LVN_TRY(read_number(&r, 4, "its header", &version));

@@ -228,7 +228,7 @@ static void lying_headers(void **state)
     begin(&b, 3, 0, 1000);
     ASSERT_FAILS(FORMAT, "announces 1000 metadata entries, more than it holds", parse(&b));
     b.p[0] = 'X';
-    ASSERT_FAILS(FORMAT, "is no GGUF file: it does not begin with GGUF", parse(&b));
+    ASSERT_FAILS(FORMAT, "is not a GGUF file: it does not begin with GGUF", parse(&b));
 }
 
 /* Each cut of a good file is refused. */
