@@ -39,7 +39,7 @@ def tokenizer_files(folder):
 
 
 def own_text():
-    parts = [p.read_bytes() for room in ("src", "docs", "tests/unit") for p in sorted((ROOT / room).rglob("*"))
+    parts = [p.read_bytes() for folder in ("src", "docs", "tests/unit") for p in sorted((ROOT / folder).rglob("*"))
              if p.suffix in (".c", ".h", ".def", ".md")]
     return b"".join(parts) * 8
 
@@ -106,16 +106,16 @@ def beside_tokenizers(folder, path, text, rounds):
 
 def bench_tokenizers(options, data):
     text = data.decode()
-    with tempfile.TemporaryDirectory() as room:
-        path = Path(room) / "text.txt"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text.txt"
         path.write_bytes(data)
         if options.tokenizer:
             beside_tokenizers(Path(options.tokenizer), path, text, options.rounds)
             return
         for kind in ("wordpiece", "bpe"):
             subprocess.run([ROOT / "build/levin", "tokenizer", "train", f"--kind={kind}", f"--input={path}",
-                            "--vocab-size=10000", f"--out={Path(room) / kind}"], check=True, capture_output=True)
-            beside_tokenizers(Path(room) / kind, path, text, options.rounds)
+                            "--vocab-size=10000", f"--out={Path(folder) / kind}"], check=True, capture_output=True)
+            beside_tokenizers(Path(folder) / kind, path, text, options.rounds)
 
 
 def main():

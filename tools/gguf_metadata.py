@@ -1,4 +1,4 @@
-"""gguf_metadata.py - reads the metadata of GGUF files, as llama.cpp writes them, for tests that compare with other readers.
+"""gguf_metadata.py - reads the metadata of GGUF files, as llama.cpp writes them, for tests that compare levin's reader with others.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
@@ -28,5 +28,5 @@ def metadata(path):
 
         magic, _, _, n = file.read(4), number("<I"), number("<Q"), number("<Q")
         if magic != b"GGUF":
-            sys.exit(f"{path} is no GGUF file")
+            sys.exit(f"{path} is not a GGUF file")
         return {text(): value(number("<I")) for _ in range(n)}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""make_torch - writes tests/golden/torch and tests/fuzz/corpus/torch: the models in tests/golden as PyTorch itself saves them,
-for the reader that executes nothing (src/files/formats/torch.h).
+"""make_torch - writes tests/golden/torch and tests/fuzz/corpus/torch: the models of tests/golden as files of torch.save(),
+for the reader that executes no code (src/files/formats/torch.h).
 
     ckpt.pt          as nanoGPT saves: a compiled model, optimizer, model_args, plain values, a tied head
     old.pt           the same of nanogpt-bias, in fp16, as PyTorch before 1.6 saved: a stream of pickles
     gpt2/            pytorch_model.bin in two files with an index, bf16, names without `transformer.`, masks
-    views.pt         tensors that share a storage: transposed, sliced, expanded; every type of number
+    views.pt         tensors that share a storage: transposed, sliced, expanded; every dtype
 
-Run by tools/golden, in whose environment PyTorch is.
+tools/golden runs it in an environment that has PyTorch.
 """
 import json
 import shutil
