@@ -16,7 +16,8 @@ if PATH=$PATH:/usr/sbin:/sbin ldconfig -p | grep -q 'libarchive.so.13'; then
     check [ "$(grep -c '^setup: missing:.* archive' out)" = 0 ]
 fi
 
-# cmocka is not found by the compiler, and apt-get takes it for installed: no error of dpkg-deb, and true sentences
+# the compiler does not find cmocka, but apt-get reports it as installed: there is no error of dpkg-deb, and the messages are
+# correct
 cat >hiding-cc <<'END'
 #!/bin/bash
 for word; do [ "$word" != -lcmocka ] || exit 1; done

@@ -1,7 +1,7 @@
 # Options and commands of other programs: levin does not accept them, and names its own.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 
-asked() { # asked TEXT WORD COMMAND...: the command refuses WORD, and says TEXT
+refused_with() { # refused_with TEXT WORD COMMAND...: the command refuses WORD, and says TEXT
     local text=$1 word=$2
     shift 2
     code 2 "$LEVIN" "$@" "$word"
@@ -9,25 +9,25 @@ asked() { # asked TEXT WORD COMMAND...: the command refuses WORD, and says TEXT
     says "unknown option '${word%%=*}'; $text" err
     silent_about "did you mean" err
 }
-asked "levin calls it --optimizer.lr" --learning_rate=1e-3 train
-asked "levin calls it --optimizer.lr" --learning-rate=1e-3 train
-asked "levin calls it --trainer.batch_size_per_device" --per_device_train_batch_size=8 train
-asked "levin calls it --trainer.accumulate_grad_batches; " --gradient_accumulation_steps=8 train
-asked "levin calls it --schedule.warmup_steps; a number below 1 is a share" --warmup_ratio=0.1 train
-asked "levin calls it --trainer.precision=16-mixed" --fp16 train
-asked "levin calls it --run_dir" --output_dir=x train
-asked "levin calls it --out" --output_dir=x prepare
-asked "levin calls it --resume" --resume_from_checkpoint train
-asked "levin calls it --max-new-tokens; " --max_length=9 generate model
-asked "levin calls it -n" --num_processes=2 launch
-asked "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_processes=2 train
-asked "levin calls it --nodes; with --node-rank" --nnodes=2 launch
-asked "levin calls it --trainer.num_nodes; it is only checked" --nnodes=2 train
-asked "levin export expects it as an operand: levin export MODEL OUT" --out=x export model
-asked "levin generate prints its results: append \`> FILE\` to the command to save them" --out=x generate model
+refused_with "levin calls it --optimizer.lr" --learning_rate=1e-3 train
+refused_with "levin calls it --optimizer.lr" --learning-rate=1e-3 train
+refused_with "levin calls it --trainer.batch_size_per_device" --per_device_train_batch_size=8 train
+refused_with "levin calls it --trainer.accumulate_grad_batches; " --gradient_accumulation_steps=8 train
+refused_with "levin calls it --schedule.warmup_steps; a number below 1 is a share" --warmup_ratio=0.1 train
+refused_with "levin calls it --trainer.precision=16-mixed" --fp16 train
+refused_with "levin calls it --run_dir" --output_dir=x train
+refused_with "levin calls it --out" --output_dir=x prepare
+refused_with "levin calls it --resume" --resume_from_checkpoint train
+refused_with "levin calls it --max-new-tokens; " --max_length=9 generate model
+refused_with "levin calls it -n" --num_processes=2 launch
+refused_with "\`levin launch -n RANKS -- train ...\` starts several ranks" --num_processes=2 train
+refused_with "levin calls it --nodes; with --node-rank" --nnodes=2 launch
+refused_with "levin calls it --trainer.num_nodes; it is only checked" --nnodes=2 train
+refused_with "levin export expects it as an operand: levin export MODEL OUT" --out=x export model
+refused_with "levin generate prints its results: append \`> FILE\` to the command to save them" --out=x generate model
 code 2 "$LEVIN" launch -np 2 -- train
 says "unknown option '-np'; did you mean '-n'?" err
-asked "levin reads the hub and does not write there" --push_to_hub train
+refused_with "levin reads the hub and does not write there" --push_to_hub train
 
 # Flags and commands that the table names exist (test_synonyms checks its keys).
 python3 - "$LEVIN_SOURCE/src/run/settings/synonyms.def" >words <<'PY'
@@ -49,7 +49,7 @@ grep '^command' words | while read -r _ word command; do
         says "unknown command '$word'; levin calls it \`levin $command\`" err
         "$LEVIN" help "$command" >/dev/null
     fi
-    ! "$LEVIN" help | grep -q "^  $word " || fail "$word is a command of levin's own"
+    ! "$LEVIN" help | grep -q "^  $word " || fail "$word is also a command of levin"
 done
 
 # Recipes: the same words, with the line; a part without a key.

@@ -1,11 +1,11 @@
-# Ranks over two hosts under MPI launchers alone, without levin launch: killed, stopped or cut off at the start, in a step, in a
-# save, at the end. The survivors name the lost rank, end by themselves, and leave a run that can be resumed.
+# Ranks on two hosts, started by an MPI launcher without levin launch, are killed, stopped or disconnected at the start, during a
+# step, during a save and at the end. The survivors name the lost rank, end by themselves, and leave a run that can be resumed.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 . "$LEVIN_SOURCE/tests/cluster/faults.bash"
 unset OMPI_MCA_oob_tcp_if_include OMPI_MCA_btl_tcp_if_include
 printf 'h%d slots=2\n' 1 2 >open
 printf 'h%d:2\n' 1 2 >hydra
-with() { # LAUNCHER PROGRAM...
+start_under() { # LAUNCHER PROGRAM...
     local launcher=$1
     shift
     case $launcher in
@@ -14,7 +14,7 @@ with() { # LAUNCHER PROGRAM...
     mpich) on 1 mpiexec.mpich -launcher ssh -launcher-exec "$ssh" -iface eth0 -f hydra -n 4 -ppn 2 "$@" ;;
     intel) on 1 env I_MPI_ROOT="$intel" I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_BOOTSTRAP_EXEC="$ssh" I_MPI_HYDRA_IFACE=eth0 \
         FI_PROVIDER=tcp FI_TCP_IFACE=eth0 "$intel/bin/mpiexec.hydra" -f hydra -n 4 -ppn 2 "$@" ;;
-    srun) on 1 srun --mpi=$plugin $kill -N2 --ntasks-per-node=2 "$@" ;;
+    srun) on 1 srun --mpi=$plugin $kill_flag -N2 --ntasks-per-node=2 "$@" ;;
     esac
 }
 living() { # ranks that are neither stopped nor dead
@@ -26,9 +26,9 @@ none_living() { ! living; }
 launchers() { ps -eo pid=,comm= | awk '$2 ~ /^(mpirun|orted|mpiexec|hydra_|srun$|levin$)/ { print $1 }'; } # and ranks
 try() { # LAUNCHER FAULT MOMENT
     local got=0 launcher=$1 fault=$2 moment=$3
-    kill=--kill-on-bad-exit=0
-    [ "$fault" != stop ] || [ "$moment" = step ] || [ "$moment" = save ] || kill=-K1 # srun would wait for a stopped task
-    one_fault "$@" with "$launcher" "$LEVIN"
+    kill_flag=--kill-on-bad-exit=0
+    [ "$fault" != stop ] || [ "$moment" = step ] || [ "$moment" = save ] || kill_flag=-K1 # srun would wait for a stopped task
+    one_fault "$@" start_under "$launcher" "$LEVIN"
     echo "$launcher: $fault, $moment${hit:+, hit}"
     soon none_living
     # before ranks have joined, mpirun and mpiexec wait forever for a host that is cut off, and all launchers wait for a
@@ -46,11 +46,11 @@ try() { # LAUNCHER FAULT MOMENT
     can_go_on
     [ "$launcher" != srun ] || { on 1 scancel -u "$(id -un)" && soon idle; }
 }
-# Before ranks have joined, each host reports for itself, if the launcher lets it live that long.
+# Before ranks have joined, each host reports separately, unless the launcher kills it first.
 named_at_start() { # FAULT
     local said
     said=$(grep -cE '^error: ' err) || true
-    [ "$said" -ge 1 ] && [ "$said" -le 2 ] || { cat out err && fail "$said sentences from two hosts"; }
+    [ "$said" -ge 1 ] && [ "$said" -le 2 ] || { cat out err && fail "$said error messages from two hosts"; }
     [ "$1" = cut ] || grep -qE '^error: .*(is stopped, and the other ranks wait|sent no heartbeat since|has not joined)' err || { cat out err && fail "no rank reports which one is stopped"; }
 }
 idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 2" ]; }

@@ -1,4 +1,4 @@
-# comm_hosts.sh - every call of src/ranks/comm between hosts, over TCP, under Open MPI, MPICH and Intel MPI; how MPICH ends there.
+# comm_hosts.sh - every call of src/ranks/comm between hosts, over TCP, under Open MPI, MPICH and Intel MPI.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"

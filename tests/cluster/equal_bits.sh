@@ -3,7 +3,7 @@
 # rounding.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 mode=(--trainer.deterministic=true --trainer.micro_batch_size=1)
-in_bf16=8e-3 # difference after five steps with gradients that are rounded elsewhere
+bf16_tolerance=8e-3 # after five steps if gradients are rounded at other places
 near() { # near RUN RUN [how near]: losses, norms and validations, relative
     python3 - "$1" "$2" "${3:-1e-5}" <<'P'
 import json, sys
@@ -26,7 +26,7 @@ code 0 train true "${sizes[@]}" "${mode[@]}" "${true[@]}"
 code 0 train plain "${sizes[@]}"
 near plain one
 # a difference would be detected
-if cmp -s one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors; then fail "this test sees nothing"; fi
+if cmp -s one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors; then fail "this test cannot detect a difference"; fi
 
 all_of() {
     local mpi=$1 n strategy
@@ -34,7 +34,7 @@ all_of() {
         over "$mpi" $n "$mpi-$n" "${sizes[@]}" "${mode[@]}"
         same_run one "$mpi-$n"
     done
-    for n in 2 3 4 6; do # as many micro-batches on every rank
+    for n in 2 3 4 6; do # the same number of micro-batches on every rank
         over "$mpi" $n "$mpi-fsdp-$n" "${sizes[@]}" "${mode[@]}" --trainer.strategy=fsdp
         same_run one "$mpi-fsdp-$n"
     done
@@ -59,9 +59,9 @@ all_of() {
         same_run true "$mpi-true-$strategy-$n"
     done
     over "$mpi" 3 "$mpi-true-plain" "${sizes[@]}" "${true[@]}"
-    near true "$mpi-true-plain" $in_bf16
+    near true "$mpi-true-plain" $bf16_tolerance
     over "$mpi" 3 "$mpi-true-plain-zero1" "${sizes[@]}" "${true[@]}" --trainer.strategy=zero1
-    near true "$mpi-true-plain-zero1" $in_bf16
+    near true "$mpi-true-plain-zero1" $bf16_tolerance
     # not deterministic: sums in buckets agree to rounding, and every run has the same bits
     for strategy in ddp zero1 fsdp; do
         over "$mpi" 3 "$mpi-plain-$strategy" "${sizes[@]}" --trainer.strategy=$strategy
@@ -72,7 +72,7 @@ all_of() {
     # gradients sent in bf16: the sum differs slightly, and is the same on all ranks
     for strategy in ddp fsdp; do
         over "$mpi" 3 "$mpi-bf16-$strategy" "${sizes[@]}" --trainer.strategy=$strategy --trainer.reduce_dtype=bf16
-        near plain "$mpi-bf16-$strategy" $in_bf16
+        near plain "$mpi-bf16-$strategy" $bf16_tolerance
         ! cmp -s "$mpi-plain-$strategy/checkpoints/last/model.safetensors" "$mpi-bf16-$strategy/checkpoints/last/model.safetensors"
     done
     # batch_size_per_device is the same batch
@@ -126,7 +126,7 @@ each_mpi resumed
 # --- all ranks use the lowest instruction set; AVX2 and AVX-512 give the same bits, AMX has its own ---
 cat >lesser <<'E2'
 #!/bin/bash
-# lesser ISA COMMAND...: rank 1 has no better one
+# lesser ISA COMMAND...: limits rank 1 to this instruction set
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}
 [ "$rank" != 1 ] || export LEVIN_ISA=$1
 shift

@@ -1,6 +1,6 @@
-/* nvrtc.c - a double of NVRTC: its image is the source, with the options' definitions in front, for the double of the
- * driver to compile: as OpenCL C, whose operands are pointers as CUDA's are. Supports 8.0, 9.0 and 10.0. A copy of it
- * named libnvrtc.so.12 reports version 12. */
+/* nvrtc.c - a test double of NVRTC. Its "image" is the source after #define lines for the -D options; the driver's
+ * double compiles it as OpenCL C with plain pointers. Supports compute capabilities 7.5, 8.0, 9.0 and 10.0. A copy of
+ * it named libnvrtc.so.12 reports version 12. */
 #include <dlfcn.h>
 
 #include "double.h"

@@ -1,5 +1,5 @@
-# A job of the chart with cluster.kind: jobset trains, in a real cluster's names and addresses. JobSet's controller is not here: this
-# test makes of the JobSet what the pages of that controller say that it makes, a Job JOBSET-node-0 and a headless Service.
+# A job of the chart with cluster.kind: jobset trains, in a real cluster's names and addresses. JobSet's controller is not
+# installed. This test creates the Job JOBSET-node-0 and the headless Service that the controller's documentation describes.
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 python3 -c 'import yaml' 2>/dev/null || skip "python3 has no yaml module"
 control_plane_up
@@ -43,9 +43,9 @@ for d in filter(None, yaml.safe_load_all(open("jobset.yaml"))):
         print("---\n" + yaml.safe_dump(d) + "---")
 END
 code 0 k apply -f job.yaml
-is_said() { grep -qE "$1" "$kube/nodes/logs/few-node-0-0-"*/levin; } # by a pod that has had index 0
-soon is_said 'saved .*/checkpoints/step-'
-# the job's name, by which a replaced coordinator finds that the run is its own
+is_logged() { grep -qE "$1" "$kube/nodes/logs/few-node-0-0-"*/levin; } # by a pod that has had index 0
+soon is_logged 'saved .*/checkpoints/step-'
+# the Job's UID, by which the replacement of the coordinator recognizes its run
 first=$(pod_of few-node-0 0)
 one=$(node_do process "$first" levin)
 check grep -zqx "LEVIN_JOB_ID=$(k get job few-node-0 -o 'jsonpath={.metadata.uid}')" "/proc/$one/environ"

@@ -4,15 +4,16 @@
 
 #include "graph/op.h"
 
-/* Allowed difference of a float kernel from the plain one in double: times the largest number of the tensor, or 1 if
- * that is larger. 6e-8 is half a unit in the last place. 0: the same bits as the plain kernel in float. */
+/* Allowed difference of a float kernel from the plain one in double, relative to the largest absolute value of the
+ * tensor, or to 1 if that is larger. 6e-8 is half a unit in the last place. 0: the same bits as the plain kernel in
+ * float. */
 static const struct tolerance {
     double forward, backward;
     const char *reason;
 } tolerances[LVN_OP_COUNT] = {
     [LVN_OP_embedding] = {1e-7, 1e-6, "forward is one addition; a gradient row sums up to 66 tokens"},
     [LVN_OP_linear] = {4e-6, 4e-6, "sums of up to 257 products, each partial sum rounded"},
-    [LVN_OP_layernorm] = {3e-6, 3e-6, "sums over up to 450 rows; rows of nearly equal numbers cancel"},
+    [LVN_OP_layernorm] = {3e-6, 3e-6, "sums over up to 450 rows; rows of nearly equal values cancel"},
     [LVN_OP_gelu] = {5e-7, 1e-6, "a polynomial for erf, a few units in the last place"},
     [LVN_OP_gelu_tanh] = {5e-7, 3e-6, "a polynomial for tanh; 1 - tanh^2 cancels near one and is multiplied by x^3"},
     [LVN_OP_dropout] = {2e-7, 3e-7, "the scale is rounded, then the product; then an addition"},
@@ -29,7 +30,7 @@ static const struct tolerance {
     [LVN_OP_last_token] = {1e-7, 1e-7, "a copy; then an addition"},
     [LVN_OP_conv2d] = {4e-6, 4e-6, "sums of up to 6,000 products, each partial sum rounded"},
     [LVN_OP_conv2d_relu] = {4e-6, 4e-6, "as conv2d"},
-    [LVN_OP_max_pool2d] = {1e-12, 5e-7, "a copy; a gradient adds up to 25 numbers"},
+    [LVN_OP_max_pool2d] = {1e-12, 5e-7, "a copy; a gradient adds up to 25 values"},
     [LVN_OP_normalize] = {1e-7, 0, "one rounding"},
     [LVN_OP_squared_error] = {1e-6, 3e-7, "a sum of squares, each rounded"},
     [LVN_OP_add_rows] = {1e-7, 1e-6, "one rounding; a gradient sums up to 15 rows"},
@@ -40,8 +41,8 @@ static const struct tolerance {
     [LVN_OP_attention] = {3e-6, 5e-6, "scores are sums, then exponentials of them, then sums again"},
     [LVN_OP_kv_cache] = {1e-12, 0, "a copy"},
     [LVN_OP_cross_entropy] = {1e-6, 1e-6, "a sum of exponentials; its log is exact to a few units"},
-    [LVN_OP_confusion] = {1e-12, 0, "whole numbers"},
-    [LVN_OP_regression_sums] = {1e-12, 0, "whole numbers"},
+    [LVN_OP_confusion] = {1e-12, 0, "integers"},
+    [LVN_OP_regression_sums] = {1e-12, 0, "integers"},
     [LVN_OP_rmsnorm] = {3e-6, 3e-6, "as layernorm"},
     [LVN_OP_rotary_table] = {1e-7, 0, "computed in double, rounded once"},
     [LVN_OP_rotary] = {3e-7, 3e-7, "two products and their sum; then an addition"},
