@@ -1,11 +1,11 @@
-/* cli.h - what the commands share: parsed arguments, results and messages. Each command is a file NAME.c of this folder
- * (launch, config, plan and doctor: a folder) and a line of commands.def; main.c calls it. args.h parses a command
- * line.
+/* cli.h - what the commands share: parsed arguments, results and messages. Each command is a file NAME.c or a folder
+ * NAME, and a line of commands.def; main.c calls it. launch and ranks are in src/app/launch, bench is in plan/, report
+ * in runs/. args.h parses a command line.
  *
- * Only src/app/cli prints. Results go to stdout, progress and messages to stderr. With --json a command prints exactly
- * one JSON object on stdout, also when it fails ({"error": ...}). Exit codes: 0 done; 1 failed; 2 wrong usage or
- * recipe; 75 stopped on request, nothing lost; 76 a fault that resuming from the last checkpoint can cure (a rank, a
- * link, a launcher or a node is lost or hangs). */
+ * Only src/app/cli and src/app/launch print. Results go to stdout, progress and messages to stderr. With --json a
+ * command prints exactly one JSON object on stdout, also when it fails ({"error": ...}). Exit codes: 0 done; 1 failed;
+ * 2 wrong usage or recipe; 75 stopped on request, nothing lost; 76 a fault that resuming from the last checkpoint can
+ * cure (a rank, a link, a launcher or a node is lost or hangs). */
 #ifndef LVN_CLI_H
 #define LVN_CLI_H
 
