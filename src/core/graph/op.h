@@ -52,7 +52,7 @@ enum { LVN_HIDDEN_RANGES = 2 }; /* of keys that attention hides from a query, se
 enum lvn_phase {
     LVN_FORWARD,  /* outputs from inputs */
     LVN_BACKWARD, /* gradients of inputs from gradients of outputs */
-    LVN_RESTORE,  /* outputs again, from inputs and saved values, at less cost than forward */
+    LVN_RESTORE,  /* recompute outputs from inputs and saved values, more cheaply than forward */
     LVN_PHASE_COUNT
 };
 
@@ -73,7 +73,7 @@ struct lvn_call {
     bool add[LVN_MAX_IN];             /* backward: din[i] += instead of din[i] = */
     /* BF16, F16: matrix multiplications may round operands to it if that is faster; F32: never */
     enum lvn_dtype matmul_dtype;
-    void *scratch;             /* the number of bytes returned by scratch(), 64-byte aligned */
+    void *scratch;             /* scratch memory, as large as scratch() returned, 64-byte aligned */
     struct lvn_step *step;     /* only scale_loss writes it */
     struct lvn_result *result; /* used by operations that run after backward */
     uint32_t op_hash;          /* hash of the node's scoped name, for random numbers */
@@ -137,8 +137,8 @@ struct lvn_op {
 };
 
 /* Define an operation: the last statement of its file. The rules are macro arguments instead of designated
- * initializers, so an operation without a gradient rule does not compile. Optimizers, which run after backward, pass
- * LVN_NOT_DIFFERENTIABLE. */
+ * initializers, so an operation without a gradient rule does not compile. Operations without a gradient (optimizers,
+ * counts, collectives) pass LVN_NOT_DIFFERENTIABLE. */
 #define LVN_NOT_DIFFERENTIABLE ((lvn_plain_kernel *)0)
 #define LVN_OPERATION(id, shape_rule, forward_kernel, backward_kernel, ...)                                            \
     const struct lvn_op LVN_REAL_NAME(lvn_op_##id) = {.name = #id,                                                     \

@@ -1,4 +1,4 @@
-/* bits_sum.cpu.c - bits_sum.c on CPUs: threads divide the range, and each adds its sum. */
+/* bits_sum.cpu.c - the checksum of bits_sum.c on CPUs: each thread adds the checksum of its range. */
 #include "ops/bits_sum.h"
 
 #include "ops/update_cpu.h"

@@ -1,5 +1,5 @@
 /* norm_gpu.h - code that normalizations share on devices: sums over a row, and the launches of the kernels of
- * layernorm.k for layernorm, residual_layernorm and rmsnorm.
+ * layernorm.k for layernorm, residual_layernorm, rmsnorm and residual_rmsnorm.
  *
  * ROW_ITEMS items process a row of COLUMNS values and hold it in registers, VECTORS times LVN_WIDTH per item. A group
  * processes GROUP_ROWS rows. If a row is short enough, its items are a warp, and its sums need no barrier. */

@@ -1,10 +1,10 @@
-/* numbers_gpu.h - several values per item, for kernels that are bound by memory, since one value per item keeps too few
- * loads in flight.
+/* numbers_gpu.h - vector loads and stores: a work-item processes several consecutive elements, because one element per
+ * item keeps too few loads in flight.
  *
- * An item processes LVN_WIDTH consecutive elements, from a multiple of LVN_WIDTH on: 8 if rows and operands of the
- * launch are aligned (LVN_LAUNCH_WIDE), else 1. LVN_GETS(x, i) is a struct lvn_numbers, LVN_PUTS(x, i, numbers) stores
- * one and returns it as rounded to the type of x, and LVN_GIVES(x, i, add, numbers), for a variable, adds to the stored
- * values if `add`:
+ * An item processes LVN_WIDTH elements, from a multiple of LVN_WIDTH on: 8 if rows and operands of the launch are
+ * aligned (LVN_LAUNCH_WIDE), else 1. LVN_GETS(x, i) loads a struct lvn_numbers. LVN_PUTS(x, i, v) stores v and returns
+ * it rounded to the type of x. LVN_GIVES(x, i, add, v) adds the stored values to v first if `add`; v must be an lvalue.
+ * An example:
  *
  *     lvn_long i = LVN_INDEX * LVN_WIDTH;
  *     if (i >= n) return;

@@ -1,7 +1,7 @@
-/* widen.c - cast to the program's real type: y = x, where x may be bf16.
+/* widen.c - cast to the program's real type (fp32; fp64 in reference runs): y = x, where x may be bf16.
  *
  * The mixed_precision pass inserts it before an operation that does not accept a bf16 parameter. The gradient is
- * rounded to x's type, to nearest, once: after all users of y have added to it. x, y of equal shape, contiguous. Such
+ * rounded to x's type, to nearest, once, after all users of y have contributed. x, y of equal shape, contiguous. Such
  * parameters are short, so CPUs have no fast kernel for backward. */
 #include <string.h>
 

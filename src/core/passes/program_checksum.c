@@ -1,6 +1,6 @@
 /* program_checksum.c - lvn_program_new_checksums(): a program that computes a checksum of each parameter on the device,
- * so that ranks can compare their replicas (engine/parameter_sums.h) without copying device memory. Only the last two
- * passes run over it. */
+ * so that ranks can compare their replicas (engine/parameter_sums.h) without copying device memory. Of the
+ * passes only verify and memory_planning are applied to it. */
 #include "passes/pass.h"
 #include "passes/shard.h"
 
@@ -32,7 +32,7 @@ static enum lvn_status append_all(struct lvn_program *p, const struct lvn_shardi
         i->name = q->name;
         i->out[0] = (struct lvn_operand){.value = sums->value, .desc = LVN_DESC(LVN_I32, 4)};
         i->out[0].desc.offset = 4 * (int64_t)n;
-        i->in[0] = lvn_param_is_packed(q) /* its bytes as numbers */
+        i->in[0] = lvn_param_is_packed(q) /* its bytes, viewed as fp32 elements */
                        ? lvn_program_add_range(p, q->name, LVN_BUFFER_PACKED, LVN_F32, q->packed_offset / 4,
                                                q->packed_bytes / 4)
                        : lvn_program_add_range(p, q->name, LVN_BUFFER_PARAM, p->weights, at, count);

@@ -25,7 +25,7 @@ struct lvn_kernels {
     extern const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_##name);                                                      \
     const struct lvn_kernels LVN_ISA_NAME(lvn_cpu_##name) = {__VA_ARGS__}
 
-/* The kernels of an operation on one instruction set, by phase; fast and plain both NULL: no kernel. */
+/* The kernels of an operation on one instruction set, by phase. If both are NULL, there is no kernel. */
 struct lvn_cpu_op {
     lvn_kernel *fast[LVN_PHASE_COUNT];
     lvn_plain_kernel *plain[LVN_PHASE_COUNT];

@@ -264,7 +264,7 @@ static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *ru
 {
     struct lvn_cuda_device *d = device_of(p);
     struct lvn_cuda_graph *partial = NULL;
-    LVN_CUDA_DO(d, lvn_cuda.event_new(&run->copied, LVN_CUDA_NO_TIMING), "making an event");
+    LVN_CUDA_DO(d, lvn_cuda.event_new(&run->copied, LVN_CUDA_NO_TIMING), "creating an event");
     LVN_TRY(make_steps(d, run, run->n_micro_batches > 0 ? run->n_micro_batches : 1));
     enum lvn_status status =
         run->n_micro_batches > WHOLE_MAX ? record_parts(p, run, collectives) : record_all(p, run, collectives);

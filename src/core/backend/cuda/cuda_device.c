@@ -31,7 +31,7 @@ static enum lvn_status make_chunks(const struct lvn_cuda_device *d, struct lvn_c
 {
     for (struct lvn_cuda_chunk *p = chunk; p < chunk + LVN_CUDA_CHUNKS; p++) {
         if (!p->p) LVN_CUDA_DO(d, lvn_cuda.pinned_alloc((void **)&p->p, LVN_CUDA_CHUNK, 0), "pinning memory");
-        if (!p->copied) LVN_CUDA_DO(d, lvn_cuda.event_new(&p->copied, LVN_CUDA_NO_TIMING), "making an event");
+        if (!p->copied) LVN_CUDA_DO(d, lvn_cuda.event_new(&p->copied, LVN_CUDA_NO_TIMING), "creating an event");
     }
     return LVN_OK;
 }
@@ -39,14 +39,14 @@ static enum lvn_status make_chunks(const struct lvn_cuda_device *d, struct lvn_c
 static enum lvn_status make_reader(const struct lvn_cuda_device *d, struct lvn_cuda_reader *r, const char *action)
 {
     r->action = action;
-    if (!r->stream) LVN_CUDA_DO(d, lvn_cuda.stream_new(&r->stream, LVN_CUDA_NON_BLOCKING, 0), "making a stream");
-    if (!r->issued) LVN_CUDA_DO(d, lvn_cuda.event_new(&r->issued, LVN_CUDA_NO_TIMING), "making an event");
+    if (!r->stream) LVN_CUDA_DO(d, lvn_cuda.stream_new(&r->stream, LVN_CUDA_NON_BLOCKING, 0), "creating a stream");
+    if (!r->issued) LVN_CUDA_DO(d, lvn_cuda.event_new(&r->issued, LVN_CUDA_NO_TIMING), "creating an event");
     return make_chunks(d, r->chunk);
 }
 
 static enum lvn_status make_streams(struct lvn_cuda_device *d)
 {
-    LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->work, LVN_CUDA_NON_BLOCKING, 0), "making a stream");
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->work, LVN_CUDA_NON_BLOCKING, 0), "creating a stream");
     d->writer.stream = d->work;
     LVN_TRY(make_chunks(d, d->writer.chunk));
     return make_reader(d, &d->reader, "copying from the device");
@@ -76,7 +76,7 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
     LVN_CUDA_DO(d, lvn_cuda.device_attribute(&pools, LVN_CUDA_MEMORY_POOLS, d->facts.handle), "querying memory pools");
     LVN_CHECK(pools, UNSUPPORTED, "device %d (%s) has no memory pools, which require a driver of CUDA 11.2 or later",
               number, d->facts.name);
-    LVN_CUDA_DO(d, lvn_cuda.context_retain(&d->context, d->facts.handle), "taking the device");
+    LVN_CUDA_DO(d, lvn_cuda.context_retain(&d->context, d->facts.handle), "retaining the device's primary context");
     LVN_TRY(lvn_cuda_use(d));
     LVN_TRY(update_memory(&d->base));
     return make_streams(d);
@@ -209,7 +209,7 @@ static enum lvn_status upload_all(const struct lvn_cuda_device *d, struct lvn_cu
 static enum lvn_status send(struct lvn_cuda_device *d, struct lvn_cuda_memory *m, int64_t offset, const void *from,
                             int64_t bytes)
 {
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->batch_writer.stream, d->moved, 0), "making copies to the device wait");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->batch_writer.stream, d->moved, 0), "ordering copies to the device");
     LVN_TRY(upload_all(d, &d->batch_writer, m->staging + (lvn_cuda_address)offset, from, bytes));
     const bool pending = m->to > m->from;
     m->from = pending && m->from < offset ? m->from : offset;
@@ -237,9 +237,9 @@ enum lvn_status lvn_cuda_double_buffer(struct lvn_memory *base)
     if (m->staging) return LVN_OK;
     LVN_TRY(lvn_cuda_use(d));
     if (!d->batch_writer.stream)
-        LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->batch_writer.stream, LVN_CUDA_NON_BLOCKING, 0), "making a stream");
-    if (!d->sent) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->sent, LVN_CUDA_NO_TIMING), "making an event");
-    if (!d->moved) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->moved, LVN_CUDA_NO_TIMING), "making an event");
+        LVN_CUDA_DO(d, lvn_cuda.stream_new(&d->batch_writer.stream, LVN_CUDA_NON_BLOCKING, 0), "creating a stream");
+    if (!d->sent) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->sent, LVN_CUDA_NO_TIMING), "creating an event");
+    if (!d->moved) LVN_CUDA_DO(d, lvn_cuda.event_new(&d->moved, LVN_CUDA_NO_TIMING), "creating an event");
     LVN_TRY(make_chunks(d, d->batch_writer.chunk));
     enum lvn_status status = alloc_zeroed(&m->staging, d, base->bytes);
     if (m->staging) {
@@ -284,7 +284,7 @@ enum lvn_status lvn_cuda_commit_writes(struct lvn_cuda_device *d)
 static enum lvn_status wait_for_work(const struct lvn_cuda_device *d, const struct lvn_cuda_reader *r)
 {
     LVN_CUDA_DO(d, lvn_cuda.event_record(r->issued, d->work), "recording the work that a copy waits for");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(r->stream, r->issued, 0), "making a copy from the device wait");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(r->stream, r->issued, 0), "ordering a copy from the device");
     return LVN_OK;
 }
 
@@ -398,7 +398,8 @@ static enum lvn_status wait_for_stream(const struct lvn_cuda_device *d, struct l
 static enum lvn_status mark(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_line *l = &d->line;
-    LVN_CUDA_DO(d, lvn_cuda.event_record(l->reached[(l->marks + 1) % MARKS], l->stream), "recording the end of a sum");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(l->reached[(l->marks + 1) % MARKS], l->stream),
+                "recording the end of a collective");
     l->marks++;
     l->unmarked = false;
     return LVN_OK;
@@ -415,10 +416,12 @@ static enum lvn_status queue_mark(struct lvn_device_queue *q, int64_t *number)
 static enum lvn_status wait_for_mark(struct lvn_cuda_device *d, int64_t number)
 {
     struct lvn_cuda_line *l = &d->line;
-    /* Marks up to `ended` may be of an earlier captured run, whose events nothing outside of it may wait for. */
+    /* Events of marks up to `ended` may belong to an earlier captured graph, outside of which CUDA forbids waiting for
+     * them. */
     if (number <= l->ended) return LVN_OK;
     l->ended = number;
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, l->reached[number % MARKS], 0), "making a sum wait");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, l->reached[number % MARKS], 0),
+                "making the stream wait for a collective");
     return LVN_OK;
 }
 
@@ -441,8 +444,8 @@ static enum lvn_status use_device(const struct lvn_device *d)
 static enum lvn_status queue_begin(struct lvn_device_queue *q)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(q->device);
-    LVN_CUDA_DO(d, lvn_cuda.event_record(d->line.computed, d->work), "recording the work that a sum waits for");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->line.stream, d->line.computed, 0), "making a sum wait");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->line.computed, d->work), "recording the work before a collective");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->line.stream, d->line.computed, 0), "making a collective wait");
     d->line.unmarked = true;
     return LVN_OK;
 }
@@ -478,10 +481,10 @@ static enum lvn_status line_open(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_line *l = &d->line;
     LVN_TRY(lvn_cuda_use(d));
-    LVN_CUDA_DO(d, lvn_cuda.stream_new(&l->stream, LVN_CUDA_NON_BLOCKING, LVN_CUDA_URGENT), "making a stream");
-    LVN_CUDA_DO(d, lvn_cuda.event_new(&l->computed, LVN_CUDA_NO_TIMING), "making an event");
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&l->stream, LVN_CUDA_NON_BLOCKING, LVN_CUDA_URGENT), "creating a stream");
+    LVN_CUDA_DO(d, lvn_cuda.event_new(&l->computed, LVN_CUDA_NO_TIMING), "creating an event");
     for (int i = 0; i < MARKS; i++)
-        LVN_CUDA_DO(d, lvn_cuda.event_new(&l->reached[i], LVN_CUDA_NO_TIMING), "making an event");
+        LVN_CUDA_DO(d, lvn_cuda.event_new(&l->reached[i], LVN_CUDA_NO_TIMING), "creating an event");
     return LVN_OK;
 }
 

@@ -16,7 +16,7 @@
 
 enum {
     LVN_CUDA_CHUNKS = 2,
-    LVN_CUDA_MARKS = 8,         /* that have their own event; waiting for an older one waits for one of these */
+    LVN_CUDA_MARKS = 8, /* number of marks that have their own event; an older mark uses the event of a later one */
     LVN_CUDA_CHUNK = 4 << 20,   /* bytes */
     LVN_CUDA_RESERVE = 1 << 30, /* bytes, an estimate: NCCL 0.3 GiB and more, cuBLASLt's kernels 0.1 to 0.4 GiB, local
                                    memory of kernels, graphs of steps */
@@ -66,8 +66,7 @@ struct lvn_cuda_device {
     struct lvn_cuda_writer writer;          /* on `work` */
     struct lvn_cuda_writer batch_writer;    /* to staging buffers; created with the first of them */
     struct lvn_cuda_event *sent;            /* recorded after the writes to the staging buffers */
-    struct lvn_cuda_event
-        *moved; /* recorded after the copies from the staging buffers, which may then be overwritten */
+    struct lvn_cuda_event *moved; /* recorded after the copies from the staging buffers, which are then free */
     struct lvn_cuda_memory *double_buffered; /* list of all double-buffered memory */
     struct lvn_cuda_loaded_module *modules;
     struct lvn_cuda_products *products; /* cuBLASLt; NULL: levin's kernels multiply matrices */

@@ -1,9 +1,10 @@
 /* kernel_launch.h - the host half of src/core/ops/NAME.k: functions by which an operation describes its kernel launches
  * on a device. gpu_program.c calls them.
  *
- * For each phase a function describes the launches of one instruction: kernel, grid, arguments. It sees only shapes and
- * attributes (g->call), no memory and no device, because it is called when the program is planned (to compute scratch
- * and whether a kernel exists) and again when program and memory are bound. A step calls none of it. After a first
+ * For each phase a function describes the launches of one instruction: kernel, grid, arguments. It sees shapes,
+ * attributes (g->call) and two properties of the device (matrix units, a library), but no memory, because it is called
+ * when the program is planned (to compute scratch and whether a kernel exists) and again when program and memory are
+ * bound. A step calls none of it. After a first
  * failure later calls do nothing.
  *
  *     static void forward(struct lvn_gpu *g)
@@ -118,11 +119,10 @@ struct lvn_gpu_launch {
     int64_t grid[3];     /* work-groups of LVN_ITEMS items */
     struct lvn_gpu_arg *args;
     int n_args;
-    int module;         /* index of its module, set when it is bound */
-    void *backend_data; /* the backend's kernel object */
-    const struct lvn_gpu_matmul
-        *product;            /* a multiplication by the library, with arguments LVN_GPU_PRODUCT_...; NULL: a kernel */
-    int64_t product_scratch; /* bytes */
+    int module;                           /* index of its module, set when it is bound */
+    void *backend_data;                   /* the backend's kernel object */
+    const struct lvn_gpu_matmul *product; /* by the library, with arguments LVN_GPU_PRODUCT_...; NULL: a kernel */
+    int64_t product_scratch;              /* bytes */
 };
 enum {
     LVN_GPU_PRODUCT_A,
@@ -146,7 +146,7 @@ struct lvn_gpu {
     int64_t scratch_bytes;
     enum lvn_status status;
     const struct lvn_gpu_library *library; /* NULL: none */
-    bool matrix_units;                     /* the device has matrix units (tensor cores) whose items hold whole rows */
+    bool matrix_units;                     /* the device has matrix units (tensor cores) */
     struct lvn_gpu_rounded *rounded;       /* operands that were rounded for the library */
     uint32_t read;                         /* mask (LVN_READS_IN) of the inputs that levin's kernels read */
 };
@@ -202,7 +202,7 @@ static inline int64_t lvn_gpu_groups(int64_t n)
     lvn_gpu_launch(g, kernel, x, y, z, (const struct lvn_gpu_arg[]){__VA_ARGS__, {.kind = LVN_GPU_END}})
 /* One item for each of n elements; n is the kernel's last parameter. */
 #define LVN_LAUNCH_EACH(g, kernel, n, ...) LVN_LAUNCH(g, kernel, lvn_gpu_groups(n), 1, 1, __VA_ARGS__, LVN_LONG(n))
-/* The same for elements in rows of `row`, or n, of which an item processes several. */
+/* The same for n elements in rows of `row` elements; an item processes LVN_WIDTH of them. */
 #define LVN_LAUNCH_WIDE(g, kernel, n, row, ...)                                                                        \
     lvn_gpu_launch_wide(g, kernel, n, row,                                                                             \
                         (const struct lvn_gpu_arg[]){__VA_ARGS__, LVN_LONG(n), {.kind = LVN_GPU_END}})
