@@ -101,7 +101,7 @@ static void compare_backward(struct lvn_device *d, const struct op_case *c, stru
     for (int i = 0; i < found->op->n_in; i++)
         if (found->din[i].p && which >> i & 1)
             compare(c, true, add ? "added gradient" : "gradient", i, &found->din[i], &expected->din[i]);
-    if (found->op->gradient_in_forward) compare_outputs(c, true, found, expected);
+    if (found->op->forward_in_backward) compare_outputs(c, true, found, expected);
 }
 
 static void compare_restore(struct lvn_device *d, const struct op_case *c, struct run *found,

@@ -52,7 +52,7 @@ static inline void device_describe(struct device_run *d, struct run *r, enum lvn
         i->add[k] = phase == LVN_BACKWARD && add >> k & 1;
     }
     for (int k = 0; k < LVN_MAX_OUT; k++) {
-        bool written = phase == LVN_BACKWARD ? op->gradient_in_forward : phase == LVN_FORWARD || k < op->n_out;
+        bool written = phase == LVN_BACKWARD ? op->forward_in_backward : phase == LVN_FORWARD || k < op->n_out;
         i->out[k] = device_operand(d, &r->out[k], k < op->n_out + op->n_saved && (written || reads & LVN_READS_OUT(k)));
         i->dout[k] = device_operand(d, &r->dout[k], phase == LVN_BACKWARD);
     }

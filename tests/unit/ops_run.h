@@ -306,7 +306,7 @@ static inline uint64_t checksum_of_read(const struct run *r, enum lvn_phase phas
     for (int i = 0; i < LVN_MAX_IN; i++) read[n++] = &r->in[i];
     for (int k = 0; k < LVN_MAX_OUT; k++) read[n++] = &r->dout[k];
     for (int k = 0; k < LVN_MAX_OUT; k++)
-        if (phase == LVN_BACKWARD && !r->op->gradient_in_forward) read[n++] = &r->out[k];
+        if (phase == LVN_BACKWARD && !r->op->forward_in_backward) read[n++] = &r->out[k];
     for (int b = 0; b < n; b++) {
         if (!read[b]->p) continue;
         for (size_t e = 0; e < read[b]->bytes; e++) h = (h ^ (uint8_t)read[b]->p[e]) * 0x100000001b3u;
@@ -329,7 +329,7 @@ static inline void run_phase(struct run *r, enum lvn_phase phase, unsigned expec
         call->add[i] = phase == LVN_BACKWARD && add >> i & 1;
     }
     for (int k = 0; k < op->n_out + op->n_saved; k++) {
-        bool written = phase == LVN_BACKWARD ? op->gradient_in_forward : phase == LVN_FORWARD || k < op->n_out;
+        bool written = phase == LVN_BACKWARD ? op->forward_in_backward : phase == LVN_FORWARD || k < op->n_out;
         if (written || reads & LVN_READS_OUT(k)) call->out[k] = r->out[k].arg;
         if (phase == LVN_BACKWARD) call->dout[k] = r->dout[k].arg;
     }

@@ -122,7 +122,7 @@ struct lvn_op {
     /* Mask of the inputs that fast kernels also accept in packed blocks (packed/packed.h), without a gradient. */
     uint32_t packed_ok;
     /* Backward also computes the outputs (losses), so training drops forward. */
-    bool gradient_in_forward;
+    bool forward_in_backward;
     /* True: inputs 0 and 1 have the same gradient, which is written once, to din[0]. NULL: never. */
     bool (*same_gradient)(const union lvn_attr *attr);
     /* There is no kernel; all ranks run it together through the binding's struct lvn_collectives. */

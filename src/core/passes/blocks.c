@@ -161,7 +161,7 @@ static enum lvn_status rewrite(struct blocks *b)
             LVN_TRY(recompute(b, i.in[k].value));
             i.in[k].value = current(b, i.in[k].value);
         }
-        for (int k = 0; k < LVN_MAX_OUT && i.phase == LVN_BACKWARD && !i.op->gradient_in_forward; k++) {
+        for (int k = 0; k < LVN_MAX_OUT && i.phase == LVN_BACKWARD && !i.op->forward_in_backward; k++) {
             LVN_TRY(recompute(b, i.out[k].value));
             i.out[k].value = current(b, i.out[k].value);
         }

@@ -323,7 +323,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
     for (int k = 0; k < f->op->n_in; k++)
         if (f->op->reads & LVN_READS_IN(k)) b->in[k] = f->in[k];
     for (int k = 0; k < f->op->n_out + f->op->n_saved; k++)
-        if (f->op->gradient_in_forward || f->op->reads & LVN_READS_OUT(k)) b->out[k] = f->out[k];
+        if (f->op->forward_in_backward || f->op->reads & LVN_READS_OUT(k)) b->out[k] = f->out[k];
     for (int k = 0; k < f->op->n_out; k++) {
         int v = f->out[k].value;
         if (v < 0 || t->grad[v].value < 0) continue;
@@ -366,14 +366,14 @@ static enum lvn_status visit_forward(struct tape *t, int n_forward)
     return LVN_OK;
 }
 
-/* Drop forward instructions whose backward also computes the outputs (gradient_in_forward). */
+/* Drop forward instructions whose backward also computes the outputs (forward_in_backward). */
 static void drop_repeated(struct lvn_program *p, int n_forward)
 {
     int n_left = 0;
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         bool repeated = false;
-        if (n < n_forward && i->op->gradient_in_forward)
+        if (n < n_forward && i->op->forward_in_backward)
             for (int m = n_forward; m < p->n_instrs && !repeated; m++)
                 repeated = p->instrs[m].phase == LVN_BACKWARD && p->instrs[m].name == i->name;
         if (!repeated) p->instrs[n_left++] = p->instrs[n];

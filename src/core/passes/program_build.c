@@ -43,7 +43,7 @@ struct lvn_instr *lvn_program_add_instr(struct lvn_program *p, enum lvn_op_id id
 void lvn_instr_operands(struct lvn_instr *i, void (*visit)(struct lvn_operand *o, bool written, void *argument),
                         void *argument)
 {
-    bool outputs_written = i->phase != LVN_BACKWARD || i->op->gradient_in_forward;
+    bool outputs_written = i->phase != LVN_BACKWARD || i->op->forward_in_backward;
     for (int k = 0; k < LVN_MAX_IN; k++) {
         if (i->in[k].value >= 0) visit(&i->in[k], false, argument);
         if (i->din[k].value >= 0) visit(&i->din[k], true, argument);

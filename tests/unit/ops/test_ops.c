@@ -198,7 +198,7 @@ static void compare_backward(struct run *found, struct run *expected, unsigned w
             if (r->din[i].p && which >> i & 1)
                 assert_close(c, set, add ? "added gradient" : "gradient", i, &r->din[i], &expected->din[i],
                              tolerances[c->op].backward);
-        for (int k = 0; r->op->gradient_in_forward && k < r->op->n_out + r->op->n_saved; k++)
+        for (int k = 0; r->op->forward_in_backward && k < r->op->n_out + r->op->n_saved; k++)
             assert_close(c, set, "output in backward", k, &r->out[k], &expected->out[k], tolerances[c->op].forward);
     }
 }
