@@ -397,11 +397,11 @@ static enum lvn_status wait_for_stream(const struct lvn_cuda_device *d, struct l
 
 static enum lvn_status mark(struct lvn_cuda_device *d)
 {
-    struct lvn_cuda_line *l = &d->line;
-    LVN_CUDA_DO(d, lvn_cuda.event_record(l->reached[(l->marks + 1) % MARKS], l->stream),
+    struct lvn_cuda_comm_stream *comm = &d->comm;
+    LVN_CUDA_DO(d, lvn_cuda.event_record(comm->reached[(comm->marks + 1) % MARKS], comm->stream),
                 "recording the end of a collective");
-    l->marks++;
-    l->unmarked = false;
+    comm->marks++;
+    comm->unmarked = false;
     return LVN_OK;
 }
 
@@ -409,18 +409,18 @@ static enum lvn_status queue_mark(struct lvn_device_queue *q, int64_t *number)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(q->device);
     LVN_TRY(mark(d));
-    *number = d->line.marks;
+    *number = d->comm.marks;
     return LVN_OK;
 }
 
 static enum lvn_status wait_for_mark(struct lvn_cuda_device *d, int64_t number)
 {
-    struct lvn_cuda_line *l = &d->line;
+    struct lvn_cuda_comm_stream *comm = &d->comm;
     /* Events of marks up to `ended` may belong to an earlier captured graph, outside of which CUDA forbids waiting for
      * them. */
-    if (number <= l->ended) return LVN_OK;
-    l->ended = number;
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, l->reached[number % MARKS], 0),
+    if (number <= comm->ended) return LVN_OK;
+    comm->ended = number;
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->work, comm->reached[number % MARKS], 0),
                 "making the stream wait for a collective");
     return LVN_OK;
 }
@@ -432,8 +432,8 @@ static enum lvn_status queue_end(struct lvn_device_queue *q, int64_t number)
 
 enum lvn_status lvn_cuda_queues_end(struct lvn_cuda_device *d)
 {
-    if (d->line.unmarked) LVN_TRY(mark(d));
-    return wait_for_mark(d, d->line.marks);
+    if (d->comm.unmarked) LVN_TRY(mark(d));
+    return wait_for_mark(d, d->comm.marks);
 }
 
 static enum lvn_status use_device(const struct lvn_device *d)
@@ -444,25 +444,25 @@ static enum lvn_status use_device(const struct lvn_device *d)
 static enum lvn_status queue_begin(struct lvn_device_queue *q)
 {
     struct lvn_cuda_device *d = lvn_cuda_of(q->device);
-    LVN_CUDA_DO(d, lvn_cuda.event_record(d->line.computed, d->work), "recording the work before a collective");
-    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->line.stream, d->line.computed, 0), "making a collective wait");
-    d->line.unmarked = true;
+    LVN_CUDA_DO(d, lvn_cuda.event_record(d->comm.computed, d->work), "recording the work before a collective");
+    LVN_CUDA_DO(d, lvn_cuda.stream_wait(d->comm.stream, d->comm.computed, 0), "making a collective wait");
+    d->comm.unmarked = true;
     return LVN_OK;
 }
 
 static enum lvn_status queue_finish(struct lvn_device_queue *q)
 {
     const struct lvn_cuda_device *d = lvn_cuda_of(q->device);
-    return wait_for_stream(d, d->line.stream);
+    return wait_for_stream(d, d->comm.stream);
 }
 
-static void line_close(struct lvn_cuda_line *l)
+static void comm_stream_close(struct lvn_cuda_comm_stream *comm)
 {
-    if (l->computed) (void)lvn_cuda.event_free(l->computed);
+    if (comm->computed) (void)lvn_cuda.event_free(comm->computed);
     for (int i = 0; i < MARKS; i++)
-        if (l->reached[i]) (void)lvn_cuda.event_free(l->reached[i]);
-    if (l->stream) (void)lvn_cuda.stream_free(l->stream);
-    *l = (struct lvn_cuda_line){0};
+        if (comm->reached[i]) (void)lvn_cuda.event_free(comm->reached[i]);
+    if (comm->stream) (void)lvn_cuda.stream_free(comm->stream);
+    *comm = (struct lvn_cuda_comm_stream){0};
 }
 
 static void queue_close(struct lvn_device_queue *base)
@@ -473,18 +473,18 @@ static void queue_close(struct lvn_device_queue *base)
     while (*at && *at != q) at = &(*at)->next;
     if (*at) *at = q->next;
     (void)lvn_cuda.context_use(d->context);
-    if (!d->queues) line_close(&d->line);
+    if (!d->queues) comm_stream_close(&d->comm);
     free(q);
 }
 
-static enum lvn_status line_open(struct lvn_cuda_device *d)
+static enum lvn_status comm_stream_open(struct lvn_cuda_device *d)
 {
-    struct lvn_cuda_line *l = &d->line;
+    struct lvn_cuda_comm_stream *comm = &d->comm;
     LVN_TRY(lvn_cuda_use(d));
-    LVN_CUDA_DO(d, lvn_cuda.stream_new(&l->stream, LVN_CUDA_NON_BLOCKING, LVN_CUDA_URGENT), "creating a stream");
-    LVN_CUDA_DO(d, lvn_cuda.event_new(&l->computed, LVN_CUDA_NO_TIMING), "creating an event");
+    LVN_CUDA_DO(d, lvn_cuda.stream_new(&comm->stream, LVN_CUDA_NON_BLOCKING, LVN_CUDA_URGENT), "creating a stream");
+    LVN_CUDA_DO(d, lvn_cuda.event_new(&comm->computed, LVN_CUDA_NO_TIMING), "creating an event");
     for (int i = 0; i < MARKS; i++)
-        LVN_CUDA_DO(d, lvn_cuda.event_new(&l->reached[i], LVN_CUDA_NO_TIMING), "creating an event");
+        LVN_CUDA_DO(d, lvn_cuda.event_new(&comm->reached[i], LVN_CUDA_NO_TIMING), "creating an event");
     return LVN_OK;
 }
 
@@ -496,12 +496,12 @@ static enum lvn_status queue_open(struct lvn_device_queue **out, struct lvn_devi
     *out = NULL;
     if (!q) return LVN_MEMORY;
     *q = (struct lvn_cuda_queue){.base.device = base, .check = check, .context = context};
-    enum lvn_status status = d->line.stream ? LVN_OK : line_open(d);
+    enum lvn_status status = d->comm.stream ? LVN_OK : comm_stream_open(d);
     if (status != LVN_OK) {
         queue_close(&q->base);
         return status;
     }
-    q->base.native = d->line.stream;
+    q->base.native = d->comm.stream;
     q->next = d->queues;
     d->queues = q;
     *out = &q->base;

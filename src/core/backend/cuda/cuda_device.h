@@ -48,7 +48,7 @@ struct lvn_cuda_reader {
 };
 
 /* The stream of all queues of communication libraries, and its events. */
-struct lvn_cuda_line {
+struct lvn_cuda_comm_stream {
     struct lvn_cuda_stream *stream;                 /* NULL: no queue is open */
     struct lvn_cuda_event *computed;                /* everything that programs launched before is done */
     struct lvn_cuda_event *reached[LVN_CUDA_MARKS]; /* [mark % MARKS]: everything submitted before the mark is done */
@@ -71,7 +71,7 @@ struct lvn_cuda_device {
     struct lvn_cuda_loaded_module *modules;
     struct lvn_cuda_products *products; /* cuBLASLt; NULL: levin's kernels multiply matrices */
     struct lvn_cuda_queue *queues;      /* list of the queues of communication libraries */
-    struct lvn_cuda_line line;
+    struct lvn_cuda_comm_stream comm;
     bool graphs;          /* runs are captured as graphs (LEVIN_CUDA_GRAPHS) */
     bool synchronous;     /* synchronize after each launch, so that errors name it (LEVIN_CUDA_WAIT) */
     pthread_mutex_t lock; /* guards chunks and `reader` */
