@@ -47,8 +47,8 @@ int levin_classify(struct levin_settings *s, const char *const *texts, const cha
     if (status == LVN_OK) {
         filled.n = n;
         filled.classes = prediction.columns;
-        filled.probability = prediction.value;
-        prediction.value = NULL;
+        filled.probability = prediction.values;
+        prediction.values = NULL;
         status = LVN_API_WRITE(out, &filled, names, levin_classified);
     }
     lvn_prediction_release(&prediction);

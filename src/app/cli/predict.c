@@ -188,7 +188,7 @@ static void show(struct lvn_cli *c, const struct texts *x, const struct lvn_pred
     const char *first = NULL;
     for (int64_t i = 0; i < x->n_rows; i++) {
         const struct row *r = &x->row[i];
-        const double *p = r->bad ? NULL : f->value + r->text * f->columns;
+        const double *p = r->bad ? NULL : f->values + r->text * f->columns;
         json_t *one = r->bad         ? show_bad(c, f, r->bad)
                       : f->is_number ? show_number(c, x->text[r->text], *p)
                                      : show_class(c, f, x->text[r->text], p);

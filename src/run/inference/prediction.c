@@ -26,11 +26,11 @@ static void collect(void *context, const struct lvn_evaluated *e)
     struct lvn_prediction *f = c->out;
     const int64_t K = e->shape->dim[e->shape->rank - 1];
     const bool is_number = lvn_model_predicts(e->config, LVN_LABEL_NUMBER);
-    if (!f->value) f->value = lvn_calloc((size_t)(f->n * K), sizeof *f->value);
-    c->out_of_memory = !f->value;
+    if (!f->values) f->values = lvn_calloc((size_t)(f->n * K), sizeof *f->values);
+    c->out_of_memory = !f->values;
     for (int64_t i = 0; i < e->samples && !c->out_of_memory; i++) {
         const float *x = e->prediction + i * K;
-        double *out = f->value + e->number[i] * K;
+        double *out = f->values + e->number[i] * K;
         if (is_number)
             *out = (double)*x;
         else
@@ -41,10 +41,10 @@ static void collect(void *context, const struct lvn_evaluated *e)
 /* Give all ranks the values of all. Values that a rank has not computed are 0, so their sum is exact. */
 static enum lvn_status share_values(struct lvn_prediction *f, struct lvn_ranks *ranks)
 {
-    if (!f->value) f->value = lvn_calloc((size_t)(f->n * f->columns), sizeof *f->value);
-    LVN_TRY(lvn_ranks_agree(ranks, f->value ? LVN_OK : LVN_MEMORY));
+    if (!f->values) f->values = lvn_calloc((size_t)(f->n * f->columns), sizeof *f->values);
+    LVN_TRY(lvn_ranks_agree(ranks, f->values ? LVN_OK : LVN_MEMORY));
     if (ranks->size == 1) return LVN_OK;
-    return lvn_comm_all_reduce_now(ranks->comm, f->value, f->n * f->columns, LVN_I64, LVN_SUM);
+    return lvn_comm_all_reduce_now(ranks->comm, f->values, f->n * f->columns, LVN_I64, LVN_SUM);
 }
 
 enum lvn_status lvn_predict(struct lvn_model_setup *setup, const struct lvn_values *v, struct lvn_ranks *ranks,
@@ -66,6 +66,6 @@ enum lvn_status lvn_predict(struct lvn_model_setup *setup, const struct lvn_valu
 
 void lvn_prediction_release(struct lvn_prediction *p)
 {
-    free(p->value);
+    free(p->values);
     *p = (struct lvn_prediction){0};
 }

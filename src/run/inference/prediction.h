@@ -14,7 +14,7 @@ struct lvn_prediction {
     int64_t n;                      /* texts */
     bool is_number;                 /* the model predicts a number for each text instead of a class */
     int64_t columns;                /* the model's classes; 1 if is_number */
-    double *value;                  /* (n, columns), in the order of the texts: probabilities, or numbers */
+    double *values;                 /* (n, columns), in the order of the texts: probabilities, or numbers */
     struct lvn_model_config config; /* for names of classes: lvn_class_name() */
 };
 
