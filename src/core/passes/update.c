@@ -108,11 +108,11 @@ static enum lvn_status append_group(struct lvn_program *p, const struct lvn_opti
     const struct lvn_params *params = p->graph->params;
     int64_t begin = g->offset, end = g->offset + g->count;
     for (; *at < params->n && params->flat[*at]->offset < end; ++*at) {
-        const struct lvn_param *q = params->flat[*at];
-        if (!o->matrices.used || !lvn_param_is_block_matrix(q)) continue;
-        if (begin < q->offset) LVN_TRY(append_update(p, o, g, begin, q->offset - begin));
-        LVN_TRY(append_matrix(p, o, g, q));
-        begin = q->offset + (q->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
+        const struct lvn_param *param = params->flat[*at];
+        if (!o->matrices.used || !lvn_param_is_block_matrix(param)) continue;
+        if (begin < param->offset) LVN_TRY(append_update(p, o, g, begin, param->offset - begin));
+        LVN_TRY(append_matrix(p, o, g, param));
+        begin = param->offset + (param->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
     }
     return begin < end ? append_update(p, o, g, begin, end - begin) : LVN_OK;
 }
