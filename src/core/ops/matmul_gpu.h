@@ -22,7 +22,7 @@ static inline void matmul_launch_tiles(struct lvn_gpu *g, const struct lvn_gpu_p
     if (tile != TILE_SMALL) lvn_gpu_define(g, "TILE", tile);
     LVN_LAUNCH(g, "product", (p->N + tile - 1) / tile, (p->M + tile - 1) / tile, 1, p->a, p->b, p->bias, p->c, p->y,
                p->add, LVN_LONG(p->M), LVN_LONG(p->N), LVN_LONG(p->K), LVN_LONG(p->a_row), LVN_LONG(p->a_col),
-               LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_LONG(p->c_row ? p->c_row : p->N), LVN_INT(p->tangent));
+               LVN_LONG(p->b_row), LVN_LONG(p->b_col), LVN_LONG(p->c_row ? p->c_row : p->N), LVN_INT(p->tanh_gelu));
     g->source = source, g->constants = constants;
 }
 
@@ -89,7 +89,7 @@ static inline void column_sums_launch(struct lvn_gpu *g, int64_t parts, struct l
 
 /* c = x w + b, and y = gelu(c) unless y is absent. w (K,N) if in_out, else (N,K). */
 static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struct lvn_gpu_arg y, bool in_out,
-                                  int tangent)
+                                  int tanh_gelu)
 {
     const struct lvn_desc *w = g->call->in[1].desc, *x = g->call->in[0].desc;
     int64_t K = w->dim[in_out ? 0 : 1], N = w->dim[in_out ? 1 : 0];
@@ -106,7 +106,7 @@ static inline void linear_forward(struct lvn_gpu *g, struct lvn_gpu_arg c, struc
                                 .a_col = 1,
                                 .b_row = in_out ? N : 1,
                                 .b_col = in_out ? 1 : K,
-                                .tangent = tangent};
+                                .tanh_gelu = tanh_gelu};
     matmul_launch(g, &p);
 }
 

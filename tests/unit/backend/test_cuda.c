@@ -609,11 +609,11 @@ static void products_in_bf16(void **state)
     end();
 }
 
-static enum lvn_status take_all(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
+static enum lvn_status take_all(const struct lvn_gpu_matmul_library *l, const struct lvn_gpu_matmul *m, bool *supported,
                                 int64_t *scratch)
 {
-    *scratch = l->max;
-    *taken = m->in == LVN_BF16 && m->out != LVN_F16;
+    *scratch = l->max_scratch_bytes;
+    *supported = m->in == LVN_BF16 && m->out != LVN_F16;
     return LVN_OK;
 }
 
@@ -623,7 +623,7 @@ static void operands_are_rounded_once(void **state)
 {
     (void)state;
     enum { R = 200, C = 8, V = 1 << 23, PIECE = 128, MAX = 4096 };
-    const struct lvn_gpu_library library = {.supports = take_all, .max = MAX};
+    const struct lvn_gpu_matmul_library library = {.supports = take_all, .max_scratch_bytes = MAX};
     struct lvn_desc x = lvn_desc_make(LVN_BF16, 2, (const int64_t[]){R, C}), labels, loss, total;
     struct lvn_desc w = lvn_desc_make(LVN_F32, 2, (const int64_t[]){V, C});
     labels = lvn_desc_make(LVN_I32, 1, (const int64_t[]){R});

@@ -179,7 +179,7 @@ struct taken {
 };
 
 struct lvn_cuda_products {
-    struct lvn_gpu_library library;
+    struct lvn_gpu_matmul_library library;
     struct lvn_cuda_device *device;
     handle h;
     preference p;
@@ -227,7 +227,7 @@ static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen
 
 static enum lvn_status prefer(const struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m)
 {
-    const uint64_t max = (uint64_t)m->max;
+    const uint64_t max = (uint64_t)m->max_scratch_bytes;
     const uint32_t at[4] = {(uint32_t)m->b_at, (uint32_t)m->a_at, (uint32_t)m->c_at, (uint32_t)m->c_at};
     DO(l->device, blas.preference_set(l->p, MAX_SCRATCH, &max, sizeof max), "querying an algorithm");
     for (int k = 0; k < 4; k++)
@@ -287,8 +287,8 @@ static enum lvn_status find(struct lvn_cuda_products *l, const struct lvn_gpu_ma
     return LVN_OK;
 }
 
-static enum lvn_status supports(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
-                                int64_t *scratch)
+static enum lvn_status supports(const struct lvn_gpu_matmul_library *library, const struct lvn_gpu_matmul *m,
+                                bool *supported, int64_t *scratch)
 {
     struct lvn_cuda_products *l = (struct lvn_cuda_products *)(uintptr_t)library;
     struct chosen *c;
@@ -307,21 +307,22 @@ static enum lvn_status supports(const struct lvn_gpu_library *library, const str
                              "%d.%d; levin's slow kernels do: trainer.precision 16-mixed is faster here",
                              l->device->facts.capability / 10, l->device->facts.capability % 10);
     }
-    *taken = c->n > 0;
+    *supported = c->n > 0;
     *scratch = c->scratch ? c->scratch + SCRATCH_ALIGN - PLACED : 0; /* scratch is aligned to 64 bytes */
     return LVN_OK;
 }
 
-static enum lvn_status supports_all(const struct lvn_gpu_library *library, const struct lvn_gpu_matmul *m, bool *taken,
-                                    int64_t *scratch)
+static enum lvn_status supports_all(const struct lvn_gpu_matmul_library *library, const struct lvn_gpu_matmul *m,
+                                    bool *supported, int64_t *scratch)
 {
     (void)m;
-    *taken = true;
-    *scratch = library->max + SCRATCH_ALIGN - PLACED;
+    *supported = true;
+    *scratch = library->max_scratch_bytes + SCRATCH_ALIGN - PLACED;
     return LVN_OK;
 }
 
-const struct lvn_gpu_library lvn_cuda_products_planned = {.supports = supports_all, .max = SCRATCH_HOPPER};
+const struct lvn_gpu_matmul_library lvn_cuda_products_planned = {.supports = supports_all,
+                                                                 .max_scratch_bytes = SCRATCH_HOPPER};
 
 /* --- opening --- */
 
@@ -379,8 +380,8 @@ enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, const struct l
     struct lvn_cuda_products *l = d->products = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     d->base.tf32 = o->tf32 && d->facts.capability >= 80;
-    l->library =
-        (struct lvn_gpu_library){.supports = supports, .max = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
+    l->library = (struct lvn_gpu_matmul_library){
+        .supports = supports, .max_scratch_bytes = d->facts.capability >= 90 ? SCRATCH_HOPPER : SCRATCH};
     l->device = d;
     l->tf32 = d->base.tf32;
     l->tunes = o->tunes && measures();
@@ -413,7 +414,7 @@ void lvn_cuda_products_close(struct lvn_cuda_device *d)
     d->products = NULL;
 }
 
-const struct lvn_gpu_library *lvn_cuda_products_library(const struct lvn_device *d)
+const struct lvn_gpu_matmul_library *lvn_cuda_products_library(const struct lvn_device *d)
 {
     const struct lvn_cuda_products *l = lvn_cuda_of(d)->products;
     return l ? &l->library : NULL;
@@ -449,7 +450,7 @@ enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct
     const int64_t planned = c->scratch;
     lower_alignments(p, l, &m);
     if (memcmp(&m, l->product, sizeof m) != 0) {
-        m.max = planned;
+        m.max_scratch_bytes = planned;
         LVN_TRY(find(d->products, &m, &c));
     }
     LVN_CHECK(
@@ -498,7 +499,7 @@ static const char *key_of(struct lvn_arena *a, const struct lvn_cuda_products *l
         version(), l->device->facts.name, l->device->facts.capability, l->tf32 ? ", TF32" : "", (long long)m->M,
         (long long)m->N, (long long)m->K, (long long)m->a_ld, (long long)m->b_ld, (long long)m->c_ld, m->a_transposed,
         m->b_transposed, lvn_dtype_name((enum lvn_dtype)m->in), lvn_dtype_name((enum lvn_dtype)m->out), m->bias,
-        m->gelu, m->a_at, m->b_at, m->c_at, (long long)m->max);
+        m->gelu, m->a_at, m->b_at, m->c_at, (long long)m->max_scratch_bytes);
 }
 
 /* Use an algorithm from elsewhere, if the library accepts it within the planned scratch. */

@@ -1,4 +1,4 @@
-/* cublaslt.h - matrix multiplication by cuBLASLt, opened at run time: the struct lvn_gpu_library of
+/* cublaslt.h - matrix multiplication by cuBLASLt, opened at run time: the struct lvn_gpu_matmul_library of
  * backend/gpu/kernel_launch.c.
  *
  * The algorithm for a shape, types and alignment is chosen once per device, among algorithms that sum along K in one
@@ -18,9 +18,9 @@
 enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, const struct lvn_device_options *o) LVN_CHECKED;
 void lvn_cuda_products_close(struct lvn_cuda_device *d);
 /* NULL: the device has none. */
-const struct lvn_gpu_library *lvn_cuda_products_library(const struct lvn_device *d);
+const struct lvn_gpu_matmul_library *lvn_cuda_products_library(const struct lvn_device *d);
 /* For plans without a device: a library that accepts everything and needs the maximum scratch. */
-extern const struct lvn_gpu_library lvn_cuda_products_planned;
+extern const struct lvn_gpu_matmul_library lvn_cuda_products_planned;
 /* Prepare a launch of a matrix multiplication whose memory is bound: set l->backend_data. */
 enum lvn_status lvn_cuda_product_prepare(const struct lvn_gpu_program *p, struct lvn_gpu_launch *l) LVN_CHECKED;
 enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const struct lvn_gpu_launch *l) LVN_CHECKED;

@@ -11,8 +11,8 @@
 /* --- launches of an instruction --- */
 
 static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, struct lvn_call *call,
-                                struct lvn_arena *arena, const char *backend, const struct lvn_gpu_library *library,
-                                bool matrix_units)
+                                struct lvn_arena *arena, const char *backend,
+                                const struct lvn_gpu_matmul_library *library, bool matrix_units)
 {
     const struct lvn_gpu_operation *o = lvn_gpu_operation_of(i->id);
     void (*phase)(struct lvn_gpu * g) = !o                         ? NULL
@@ -34,7 +34,7 @@ static enum lvn_status describe(struct lvn_gpu *g, const struct lvn_instr *i, st
 }
 
 enum lvn_status lvn_gpu_choose(const char *backend, struct lvn_instr *i, int64_t *scratch,
-                               const struct lvn_gpu_library *library, bool matrix_units)
+                               const struct lvn_gpu_matmul_library *library, bool matrix_units)
 {
     LVN_LOCAL_ARENA(arena);
     struct lvn_call call;
@@ -108,9 +108,9 @@ static void bind_operand(struct lvn_gpu_program *p, const struct lvn_instr *i, s
 
 static enum lvn_status bind_data(struct lvn_gpu_program *p, struct lvn_gpu_arg *a)
 {
-    LVN_TRY(lvn_memory_new(&a->memory, p->base.device, a->index));
+    LVN_TRY(lvn_memory_new(&a->memory, p->base.device, a->bytes));
     p->data[p->n_data++] = a->memory;
-    return lvn_memory_write(a->memory, 0, a->data, a->index);
+    return lvn_memory_write(a->memory, 0, a->data, a->bytes);
 }
 
 static enum lvn_status bind_launch(struct lvn_gpu_program *p, const struct lvn_instr *i, struct lvn_gpu_launch *l)
@@ -312,7 +312,7 @@ static enum lvn_status bind_all(struct lvn_gpu_program *p, const char *backend)
 }
 
 enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *program, const struct lvn_binding *b,
-                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library,
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_matmul_library *library,
                              bool matrix_units)
 {
     struct lvn_gpu_program *p = lvn_calloc(1, sizeof *p);

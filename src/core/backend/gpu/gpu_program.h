@@ -49,7 +49,7 @@ struct lvn_gpu_driver {
 struct lvn_gpu_program {
     struct lvn_bound base;
     const struct lvn_gpu_driver *driver;
-    const struct lvn_gpu_library *library;
+    const struct lvn_gpu_matmul_library *library;
     bool matrix_units; /* see lvn_gpu_choose() */
     const struct lvn_program *program;
     struct lvn_binding binding;
@@ -74,9 +74,9 @@ struct lvn_gpu_program {
  * same one for both calls; NULL: kernels do. matrix_units: the device has matrix units (tensor cores) for which
  * LVN_TILE_ROWS of ops/matrix_gpu.h is defined. */
 enum lvn_status lvn_gpu_choose(const char *backend, struct lvn_instr *i, int64_t *scratch,
-                               const struct lvn_gpu_library *library, bool matrix_units) LVN_CHECKED;
+                               const struct lvn_gpu_matmul_library *library, bool matrix_units) LVN_CHECKED;
 enum lvn_status lvn_gpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b,
-                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_library *library,
+                             const struct lvn_gpu_driver *driver, const struct lvn_gpu_matmul_library *library,
                              bool matrix_units) LVN_CHECKED;
 void lvn_gpu_unbind(struct lvn_bound *b);
 /* Run the program launch by launch. */

@@ -217,9 +217,9 @@ static bool choose_type(const struct lvn_gpu *g, const struct lvn_gpu_product *p
 
 static bool query_library(struct lvn_gpu *g, const struct lvn_gpu_matmul *m, int64_t *scratch)
 {
-    bool taken = false;
-    if (g->status == LVN_OK) g->status = g->library->supports(g->library, m, &taken, scratch);
-    return taken && g->status == LVN_OK;
+    bool supported = false;
+    if (g->status == LVN_OK) g->status = g->library->supports(g->library, m, &supported, scratch);
+    return supported && g->status == LVN_OK;
 }
 
 /* --- rounding operands --- */
@@ -311,19 +311,19 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     if (!g->library || g->status != LVN_OK || !choose_type(g, p, &m)) return false;
     if (!find_layout(m.M, m.K, p->a_row, p->a_col, &m.a_ld, &m.a_transposed)) return false;
     if (!find_layout(m.K, m.N, p->b_row, p->b_col, &m.b_ld, &m.b_transposed)) return false;
-    m.max = g->library->max;
+    m.max_scratch_bytes = g->library->max_scratch_bytes;
     m.a_at = (int)type_of(g, &p->a) == m.in ? alignment_of(g, &p->a) : LVN_GPU_ALIGNED;
     m.b_at = (int)type_of(g, &p->b) == m.in ? alignment_of(g, &p->b) : LVN_GPU_ALIGNED;
     m.c_at = alignment_of(g, &p->c);
     if (gelu && alignment_of(g, &p->y) < m.c_at) m.c_at = alignment_of(g, &p->y);
     if (m.bias && alignment_of(g, &p->bias) < m.c_at) m.c_at = alignment_of(g, &p->bias);
-    m.gelu = gelu && p->tangent && m.out != LVN_F32;
-    bool taken = query_library(g, &m, &scratch);
-    if (!taken && m.gelu) {
+    m.gelu = gelu && p->tanh_gelu && m.out != LVN_F32;
+    bool supported = query_library(g, &m, &scratch);
+    if (!supported && m.gelu) {
         m.gelu = 0;
-        taken = query_library(g, &m, &scratch);
+        supported = query_library(g, &m, &scratch);
     }
-    if (!taken) return g->status != LVN_OK;
+    if (!supported) return g->status != LVN_OK;
     if (!m.gelu) plain.y = (struct lvn_gpu_arg)LVN_ABSENT(y);
     append_product(g, &plain, &m, scratch);
     if (!gelu || m.gelu) return true;
@@ -332,7 +332,7 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     const int64_t n = m.M * m.N;
     x.name = "x";
     g->source = "gelu";
-    LVN_LAUNCH_WIDE(g, "gelu_forward", n, n, x, p->y, LVN_INT(p->tangent));
+    LVN_LAUNCH_WIDE(g, "gelu_forward", n, n, x, p->y, LVN_INT(p->tanh_gelu));
     g->source = source;
     return true;
 }

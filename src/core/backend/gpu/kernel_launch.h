@@ -49,7 +49,7 @@ enum lvn_gpu_kind {
     LVN_GPU_OPERAND_DOUT,
     LVN_GPU_OPERAND_SCRATCH, /* the instruction's scratch, plus `number` bytes */
     LVN_GPU_OPERAND_NONE,    /* a null pointer */
-    LVN_GPU_OPERAND_DATA,    /* `index` bytes at `data`, the same in every run */
+    LVN_GPU_OPERAND_DATA,    /* `bytes` bytes at `data`, the same in every run */
     LVN_GPU_OPERAND_STEP,    /* struct lvn_gpu_step */
     LVN_GPU_OPERAND_RESULT,  /* struct lvn_result */
     LVN_GPU_VALUE_ADD,       /* int: 1 if the kernel adds to the gradient din[index] */
@@ -63,6 +63,7 @@ struct lvn_gpu_arg {
     int index;
     const char *name;    /* name of an operand in the kernel */
     const void *data;    /* DATA: the bytes, in g->arena */
+    int64_t bytes;       /* DATA: their number */
     int64_t number;      /* ADD, LONG, INT: the value; operands: bytes */
     float real;          /* FLOAT: the value */
     enum lvn_dtype type; /* SCRATCH: type of its elements; fp32 by default */
@@ -82,7 +83,7 @@ struct lvn_gpu_product {
     struct lvn_gpu_arg add;              /* an int: accumulate, c += */
     int64_t M, N, K;
     int64_t a_row, a_col, b_row, b_col, c_row; /* strides in elements */
-    int tangent;                               /* GELU is the tanh approximation, not the exact one */
+    int tanh_gelu;                             /* GELU is the tanh approximation, not the exact one */
 };
 
 /* A matrix multiplication as described to a library, before memory is bound. The struct has no padding, so that it can
@@ -92,7 +93,7 @@ struct lvn_gpu_matmul {
     int64_t a_ld; /* leading dimension in elements of a as stored: (M,K) or, transposed, (K,M) */
     int64_t b_ld; /* of b: (K,N) or, transposed, (N,K) */
     int64_t c_ld; /* of c and y */
-    int64_t max;  /* maximum bytes of scratch */
+    int64_t max_scratch_bytes;
     int a_transposed, b_transposed;
     int in;   /* enum lvn_dtype of a and b */
     int out;  /* enum lvn_dtype of c, y and bias */
@@ -101,15 +102,15 @@ struct lvn_gpu_matmul {
     int a_at; /* alignment of a, bytes */
     int b_at; /* alignment of b */
     int c_at; /* alignment of c, y and bias */
-    int none; /* no padding */
+    int unused;
 };
 
 /* A library that computes matrix multiplications instead of kernels. */
-struct lvn_gpu_library {
-    /* *taken: the library can compute it; *scratch: bytes that it then needs. */
-    enum lvn_status (*supports)(const struct lvn_gpu_library *l, const struct lvn_gpu_matmul *m, bool *taken,
+struct lvn_gpu_matmul_library {
+    /* *supported: the library can compute it; *scratch: bytes that it then needs. */
+    enum lvn_status (*supports)(const struct lvn_gpu_matmul_library *l, const struct lvn_gpu_matmul *m, bool *supported,
                                 int64_t *scratch);
-    int64_t max; /* maximum bytes of scratch of a multiplication */
+    int64_t max_scratch_bytes; /* of a multiplication */
 };
 
 struct lvn_gpu_launch {
@@ -145,10 +146,10 @@ struct lvn_gpu {
     int n_launches;
     int64_t scratch_bytes;
     enum lvn_status status;
-    const struct lvn_gpu_library *library; /* NULL: none */
-    bool matrix_units;                     /* the device has matrix units (tensor cores) */
-    struct lvn_gpu_rounded *rounded;       /* operands that were rounded for the library */
-    uint32_t read;                         /* mask (LVN_READS_IN) of the inputs that levin's kernels read */
+    const struct lvn_gpu_matmul_library *library; /* NULL: none */
+    bool matrix_units;                            /* the device has matrix units (tensor cores) */
+    struct lvn_gpu_rounded *rounded;              /* operands that were rounded for the library */
+    uint32_t read;                                /* mask (LVN_READS_IN) of the inputs that levin's kernels read */
 };
 
 /* Append a launch of (x, y, z) work-groups; none if one of these is 0. args end with LVN_GPU_END. */
@@ -213,7 +214,7 @@ static inline int64_t lvn_gpu_groups(int64_t n)
 #define LVN_DOUT(i, n) {.kind = LVN_GPU_OPERAND_DOUT, .index = (i), .name = #n}
 #define LVN_SCRATCH(at, n) {.kind = LVN_GPU_OPERAND_SCRATCH, .number = (at), .name = #n}
 #define LVN_ABSENT(n) {.kind = LVN_GPU_OPERAND_NONE, .name = #n}
-#define LVN_DATA(p, bytes, n) {.kind = LVN_GPU_OPERAND_DATA, .data = (p), .index = (bytes), .name = #n}
+#define LVN_DATA(p, bytes_, n) {.kind = LVN_GPU_OPERAND_DATA, .data = (p), .bytes = (bytes_), .name = #n}
 #define LVN_STEP {.kind = LVN_GPU_OPERAND_STEP, .name = "now"}
 #define LVN_RESULT {.kind = LVN_GPU_OPERAND_RESULT, .name = "result"}
 #define LVN_ADDS(i) {.kind = LVN_GPU_VALUE_ADD, .index = (i)}
