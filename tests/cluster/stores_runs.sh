@@ -36,6 +36,11 @@ arguments s3://bucket/runs/there
 code 2 "$LEVIN" "${all[@]}"
 one_error
 says "'s3://bucket/runs/there' already contains a run" err
+# an export does not remove the run's files on this machine, which may not have been sent yet
+code 2 "$LEVIN" export here s3://bucket/runs/there
+one_error
+says "'s3://bucket/runs/there' is the folder of a run, into which levin does not export" err
+check [ -s cache/stage/there-*/checkpoints/step-8/model.safetensors ]
 # it resumes on another machine, with the bits of an undisturbed run
 train whole --trainer.max_steps=16
 rm -rf cache

@@ -118,6 +118,20 @@ static enum lvn_status set_padding(struct lvn_pretrained *p)
     return status;
 }
 
+/* The folder on this machine of a run in a store may have checkpoints that could not be sent yet. */
+static enum lvn_status refuse_run(struct lvn_arena *a, const char *out, const char *folder)
+{
+    enum lvn_store_kind kind;
+    int64_t bytes;
+    const char *settings = lvn_store_join(a, out, "settings.yaml"),
+               *checkpoints = lvn_path_join(a, folder, "checkpoints");
+    if (!settings || !checkpoints) return LVN_MEMORY;
+    LVN_TRY(lvn_store_stat(settings, &kind, &bytes));
+    LVN_CHECK(kind == LVN_STORE_NOTHING && !lvn_path_exists(checkpoints), ARG,
+              "'%s' is the folder of a run, into which levin does not export; choose another folder", out);
+    return LVN_OK;
+}
+
 /* The folder to write into; if OUT is in a store, an empty folder on this machine. */
 static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char **folder)
 {
@@ -129,7 +143,9 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
     if (!config) return LVN_MEMORY;
     LVN_TRY(lvn_store_stat(config, &kind, &bytes));
     LVN_CHECK(kind == LVN_STORE_NOTHING, ARG, "'%s' already contains a model; choose another folder or remove it", out);
-    return lvn_store_is_remote(out) ? lvn_tree_remove(*folder) : LVN_OK;
+    if (!lvn_store_is_remote(out)) return LVN_OK;
+    LVN_TRY(refuse_run(a, out, *folder));
+    return lvn_tree_remove(*folder);
 }
 
 /* --- a checkpoint of torch.save() --- */
