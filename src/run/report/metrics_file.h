@@ -17,7 +17,7 @@ struct lvn_metrics_file {
     struct lvn_text columns; /* of a CSV file: its first line */
 };
 
-/* Read the complete rows. csv: the file has columns, otherwise one JSON object per line. If the file is shorter than
+/* Read the complete rows. csv: the file is CSV; otherwise JSON Lines. If the file is shorter than
  * the part already read, it is read again from its start. IO: it cannot be read. */
 enum lvn_status lvn_metrics_file_read(struct lvn_metrics_file *m, const char *path, bool csv) LVN_CHECKED;
 void lvn_metrics_file_release(struct lvn_metrics_file *m);

@@ -1,6 +1,6 @@
 /* callbacks_check.h - the callbacks' own checks of settings.
  *
- * lvn_settings_finish() calls it; train/callback.c defines it, so that settings include no header of the loop. */
+ * lvn_settings_finish() calls it; train/callback.c defines it, because settings must not include headers of train/. */
 #ifndef LVN_CALLBACKS_CHECK_H
 #define LVN_CALLBACKS_CHECK_H
 
