@@ -1,6 +1,7 @@
 /* narrow.c - cast to bf16: y = x, rounded to nearest, ties to even.
  *
- * The data_parallel pass inserts it before collectives on gradients (trainer.reduce_dtype). x, y of equal shape, contiguous. */
+ * The data_parallel pass inserts it before collectives on gradients (trainer.reduce_dtype). x, y of equal shape,
+ * contiguous. */
 #include "base/bf16.h"
 #include "ops/real.h"
 #include "ops/shape.h"
