@@ -36,8 +36,8 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     json_t *state =
         json_pack("{s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "step", (json_int_t)s->step, "val_loss",
                   real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "start_val_loss",
-                  real_or_null(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch, "pieces",
-                  (json_int_t)s->min_micro_batches, "ranks", (json_int_t)s->ranks);
+                  real_or_null(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch,
+                  "min_micro_batches", (json_int_t)s->min_micro_batches, "ranks", (json_int_t)s->ranks);
     json_error_t error;
     json_t *callbacks = NULL;
     enum lvn_status status = LVN_OK;
@@ -239,7 +239,8 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "micro_batch", true, 1, INT64_MAX, &s->micro_batch);
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
     if (status == LVN_OK) status = lvn_json_int(path, state, "unlabeled_steps", false, 0, s->step, &s->unlabeled);
-    if (status == LVN_OK) status = lvn_json_int(path, state, "pieces", false, 0, INT64_MAX, &s->min_micro_batches);
+    if (status == LVN_OK)
+        status = lvn_json_int(path, state, "min_micro_batches", false, 0, INT64_MAX, &s->min_micro_batches);
     if (status == LVN_OK) status = lvn_json_string(path, state, "device", false, &device);
     if (status == LVN_OK) status = lvn_copy_bytes(s->device, sizeof s->device, "'device'", device, strlen(device));
     if (status == LVN_OK) status = lvn_json_string(path, state, "algorithms", false, &choices);
