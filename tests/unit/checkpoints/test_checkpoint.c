@@ -189,6 +189,19 @@ static void full_disk(void **state)
             ASSERT_OK(lvn_tree_remove(path));
         }
     assert_in_range(committed, 2, 2 * calls - 20);
+    /* The same while a checkpoint is replaced. */
+    for (long k = 1; k <= calls + 4; k++)
+        for (int sticky = 0; sticky < 2; sticky++) {
+            fault_files_at(k, sticky);
+            enum lvn_status status = save(dir, 10, 2);
+            fault_files_at(0, false);
+            if (status != LVN_OK) assert_int_equal(status, LVN_IO);
+            int skipped;
+            assert_int_equal(newest(dir, &skipped, NULL), 10);
+            assert_int_equal(skipped, 0);
+            ASSERT_OK(lvn_checkpoint_clean(dir));
+            assert_int_equal(hidden(dir), 0);
+        }
     /* The system's limit on file sizes. */
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit old, small;
