@@ -87,10 +87,6 @@ for kind in chars tokens; do
     refuses 2 "data.replace ([{pattern: a, with: b}]) is a key of data.kind=labelled, and the data are of the kind $kind: leave it out" \
         --data.kind=$kind --data.replace="[{pattern: a, with: b}]"
 done
-# what older versions had
-refuses 2 "data.kind adder is not supported: examples/adder.c makes sums, as data of a program" --data.kind=adder
-refuses 2 "data.clean (nsmc) is an option of older versions, and only none is accepted; data.replace with the list of recipes/nsmc-small.yaml does what nsmc did" --data.clean=nsmc
-refuses 2 "data.digits (3) is an option of older versions, and only 2 is accepted; examples/adder.c makes sums" --data.digits=3
 
 # the same for a model that exists, and for its prompt
 make_text

@@ -1,5 +1,4 @@
-# kubernetes.sh - the chart agrees with the program: version, parts, keys and values of recipes. levin launch names what
-# replaces its --kubernetes.
+# kubernetes.sh - the chart agrees with the program: version, parts, keys and values of recipes.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 chart=$LEVIN_SOURCE/deploy/helm/levin
 
@@ -44,10 +43,4 @@ while read -r word; do # 16-mixed is known, although this machine may be unable 
     "$LEVIN" config words.yaml --overwrite "$word" >out 2>err || silent_about " must be " err
 done <words
 
-for option in --kubernetes --values=values.yaml --image=levin:1; do
-    code 2 "$LEVIN" launch $option recipe.yaml
-    says "helm template NAME deploy/helm/levin" err
-    says "deploy/kubernetes" err
-    one_error
-done
 check test -f "$LEVIN_SOURCE/deploy/kubernetes/gpus.yaml"

@@ -103,8 +103,6 @@ code 0 "$LEVIN" report runs --out=notes.txt --overwrite
 has '<meta name="generator" content="levin ' notes.txt
 : >notes.txt
 code 0 "$LEVIN" report runs --out=notes.txt
-printf '<html><head>\n<title>levin report</title>' >notes.txt # of earlier versions
-code 0 "$LEVIN" report runs --out=notes.txt
 # equal settings have equal texts: values given, defaults, and texts that another version wrote
 mkdir -p equal/one equal/two
 printf '%s\n' '{"step": 0, "event": "start", "settings": [["optimizer.eps", "1e-08", "1e-8", "x"], ["trainer.gradient_clip_val", "1", "1.0", "x"], ["optimizer.lr", "0.0003", "3e-4", "x"], ["trainer.max_steps", "9007199254740993", "0", "x"], ["name", "1.0", "", "x"], ["no.key", "1.0", "1", "x"]]}' >equal/one/events.jsonl

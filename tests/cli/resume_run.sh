@@ -77,7 +77,7 @@ for kind in "constant" "linear" "cosine" "exponential --schedule.min_lr=1e-5" "w
     rates epochs "${schedule[@]}" --trainer.max_steps=16
     [ "$kind" = constant ] || says "warning: $reported, because the schedule has changed" said
     [ "$kind" != constant ] || continue
-    # an end that was given stays, and one that an older version recorded; if no step could change anything, refused
+    # an end that was given stays; if no step could change anything, refused
     rm -rf recorded given
     code 0 "$LEVIN" train plain.yaml --run_dir=recorded "${schedule[@]}" --trainer.max_steps=8 --schedule.decay_steps=8 --quiet
     cp -r recorded given

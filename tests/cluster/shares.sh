@@ -80,5 +80,4 @@ refused() { # refused N WORDS KEYS: one sentence, before anything is trained
 refused 2 "trainer.shares is '3,3', 6 in total, but a step has 12 to share out" --trainer.shares=3,3
 refused 2 "trainer.shares is '4,4,4', for 3 ranks, but 2 are started" --trainer.shares=4,4,4
 refused 2 "trainer.shares is '12,0'; expected integers" --trainer.shares=12,0
-refused 2 "trainer.share (measured) is an option of older versions" --trainer.share=measured
 refused 4 "4 ranks cannot share the 3 micro-batches of a step" --trainer.accumulate_grad_batches=3

@@ -41,7 +41,7 @@ code 1 "$LEVIN" evaluate run "--data.path=$secret"
 one_error
 says "other users can write into the cache folder" err
 chmod 700 cache
-chmod 755 cache/files # as an older levin made it
+chmod 755 cache/files
 code 0 "$LEVIN" evaluate run "--data.path=$secret"
 check [ "$(stat -c %a cache/files)" = 700 ]
 # without a home: a folder of this user

@@ -86,12 +86,6 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
     LVN_CHECK(!names_output || !command->collective || !strcmp(command->name, "train"), ARG,
               "unknown option '%.60s'; levin %s prints its results: append `> FILE` to the command to save them", arg,
               command->name);
-    LVN_CHECK(strcmp(command->name, "launch") ||
-                  (strcmp(word, "kubernetes") && strcmp(word, "values") && strcmp(word, "image")),
-              ARG,
-              "unknown option '%.60s': levin no longer renders manifests for Kubernetes; use `helm template NAME "
-              "deploy/helm/levin --values FILE`, or start from the manifests in deploy/kubernetes (docs/kubernetes.md)",
-              arg);
     if (synonym) LVN_FAIL(ARG, "unknown option '%.60s'; %s", arg, lvn_synonym_text(synonym, true, text));
     for (int i = 0; i < LVN_FLAG_COUNT; i++) {
         if (lvn_flag_fits(&lvn_flags[i], command)) words[n++] = lvn_flags[i].option.key;
@@ -170,7 +164,7 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
         snprintf(given, sizeof given, "--%s", key);
         return unknown_flag(c->command, given, word);
     }
-    if (!o) /* a key of older versions, or a failure that names the nearest key */
+    if (!o) /* fails, and names the nearest key */
         return lvn_settings_set(&c->settings, key, equals ? equals + 1 : "", LVN_SOURCE_COMMAND);
     LVN_TRY(option_value(o, equals ? equals + 1 : NULL, argc, argv, at, &value));
     c->keys[c->n_keys].key = o->key;

@@ -183,7 +183,8 @@ static enum lvn_status read_top(struct lvn_arena *a, const char *name, const jso
     int64_t version = 0;
     uint64_t recorded = 0, found = 0;
     LVN_TRY(lvn_json_int(name, m, "version", true, 1, INT64_MAX, &version));
-    LVN_CHECK(version == VERSION, UNSUPPORTED, "%s: the manifest has version %lld, but this levin supports version %d",
+    LVN_CHECK(version == VERSION, UNSUPPORTED,
+              "%s: the manifest has version %lld, but this levin supports version %d; use the levin that wrote it",
               name, (long long)version, VERSION);
     LVN_TRY(read_sum(name, json_object_get(top, "sum"), &recorded));
     LVN_TRY(manifest_sum(lvn_json_begin(), m, &found));

@@ -106,18 +106,12 @@ static enum lvn_status find_stored(const struct lvn_safetensors *file, const cha
     return LVN_OK;
 }
 
-/* The values of moment k, which must have the type of this run. NULL: moments of a matrix's lines that a run of an
- * earlier version did not have; it may have written zeros for the whole matrix. They are 0. */
+/* The values of moment k, which must have the type of this run. */
 static enum lvn_status stored_values(const struct lvn_optimizer_shards *shards, const struct lvn_safetensors *file,
                                      const char *path, const struct lvn_param *p, int k, const void **values)
 {
     const struct lvn_safetensor *t;
     const struct lvn_desc desc = lvn_parameters_held(shards->model_state, of_moment(k), p).desc;
-    *values = NULL;
-    if (!lvn_desc_same_shape(&desc, &p->desc) && find_stored(file, path, moments[k], p, &desc, &t) != LVN_OK) {
-        lvn_error_clear();
-        return LVN_OK;
-    }
     LVN_TRY(find_stored(file, path, moments[k], p, &desc, &t));
     LVN_CHECK(t->desc.dtype == desc.dtype, FORMAT,
               "'%s': '%s' is %s, but this run stores moments in %s; set optimizer.state back to its earlier value",
@@ -134,16 +128,8 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *shards, cons
     const void *values;
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
-    int64_t absent = 0;
-    for (int j = -1, k = 0; status == LVN_OK && (p = next_item(shards->model_state, &j, &k));) {
+    for (int j = -1, k = 0; status == LVN_OK && (p = next_item(shards->model_state, &j, &k));)
         status = stored_values(shards, file, path, p, k, &values);
-        absent += status == LVN_OK && !values;
-    }
-    if (absent && status == LVN_OK && !shards->ranks->rank)
-        lvn_log(LVN_LOG_WARN,
-                "'%s' has no second moments of rows or columns for %" PRId64
-                " matrices, as those of earlier versions with optimizer.variant=nanochat: they begin at 0",
-                path, absent);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }
@@ -157,12 +143,7 @@ static enum lvn_status write_all(struct lvn_optimizer_shards *shards, const char
     for (int j = -1, k = 0; (p = next_item(shards->model_state, &j, &k));) {
         const struct lvn_parameter_window w = window_of(shards, p, k);
         LVN_TRY(stored_values(shards, file, path, p, k, &values));
-        void *zeros = values ? NULL : lvn_calloc(1, (size_t)w.bytes + 1);
-        if (!values && !zeros) return LVN_MEMORY;
-        if (values) values = (const char *)values + w.first * lvn_dtype_bytes(w.desc.dtype);
-        const enum lvn_status status = w.count ? lvn_parameter_write(&w, values ? values : zeros) : LVN_OK;
-        free(zeros);
-        LVN_TRY(status);
+        if (w.count) LVN_TRY(lvn_parameter_write(&w, (const char *)values + w.first * lvn_dtype_bytes(w.desc.dtype)));
     }
     return LVN_OK;
 }

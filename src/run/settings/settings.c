@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "formats/yaml.h"
 #include "options/option_maps.h"
-#include "settings/retired.h"
 #include "settings/synonyms.h"
 
 extern char **environ;
@@ -127,14 +126,6 @@ static enum lvn_status unknown_key(const char *key)
     LVN_FAIL(ARG, "unknown key '%.60s'; `levin help options` lists all keys", key);
 }
 
-/* A key that an older version had, and recorded with all others: the value that changes nothing passes. */
-static enum lvn_status check_retired(const struct lvn_retired *r, const char *value)
-{
-    LVN_CHECK(!strcmp(r->value, value), ARG, "%s (%.60s) is an option of older versions, and only %s is accepted; %s",
-              r->key, value, r->value, r->sentence);
-    return LVN_OK;
-}
-
 /* A key that is twice in one file is an error, because both lines are easily overlooked; on the command line the later
  * one wins. */
 static enum lvn_status check_twice(const struct lvn_origin *old, const struct lvn_origin *new, const char *key)
@@ -198,8 +189,6 @@ static enum lvn_status set_checked(struct levin_settings *s, const char *key, co
                                    const struct lvn_origin *origin)
 {
     const struct lvn_option *o = lvn_option_find(key);
-    const struct lvn_retired *retired = o ? NULL : lvn_retired_find(key);
-    if (retired) return check_retired(retired, value);
     if (!o) return unknown_key(key);
     struct lvn_origin *at = &s->origin[o->id];
     LVN_TRY(check_twice(at, origin, key));
@@ -289,8 +278,7 @@ static enum lvn_status read_one(struct levin_settings *s, const struct lvn_yaml 
         return read_map(s, y, key, path, wrong);
     }
     if (y->kind == LVN_YAML_LIST) return read_list(s, y, key, origin);
-    if (is_null(y) && (o || lvn_part_help(key) || lvn_retired_find(key)))
-        return LVN_OK; /* "url:" without a value says nothing */
+    if (is_null(y) && (o || lvn_part_help(key))) return LVN_OK; /* "url:" without a value says nothing */
     return lvn_settings_set_at(s, key, y->text, origin);
 }
 
@@ -413,7 +401,7 @@ enum lvn_status lvn_settings_of_run(struct levin_settings *s, const char *path, 
         return status;
     }
     s->values.ranks = ranks;
-    if (lvn_settings_finish(s, LVN_USES_ALL) != LVN_OK) lvn_error_clear(); /* another version allowed these settings */
+    if (lvn_settings_finish(s, LVN_USES_ALL) != LVN_OK) lvn_error_clear(); /* another machine allowed these settings */
     return LVN_OK;
 }
 
@@ -426,9 +414,8 @@ static void add_differences(const struct levin_settings *then, const struct levi
         char was[LVN_VALUE_TEXT], is[LVN_VALUE_TEXT];
         const char *a = lvn_settings_value(then, id, was), *b = lvn_settings_value(now, id, is);
         if (id == LVN_OPT_run_dir || !strcmp(a, b)) continue; /* a folder can have several paths */
-        /* These follow from where a run is, or from model.init, which older versions did not record. */
-        const bool is_derived =
-            id == LVN_OPT_data_folder || id == LVN_OPT_name || (id == LVN_OPT_model_kind && *now->values.model.init);
+        /* These follow from where a run is. */
+        const bool is_derived = id == LVN_OPT_data_folder || id == LVN_OPT_name;
         if (is_derived && now->origin[id].source <= LVN_SOURCE_DERIVED) continue;
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
         const bool follows = id == LVN_OPT_schedule_decay_steps && now->origin[id].source == LVN_SOURCE_DERIVED;

@@ -194,13 +194,7 @@ static enum lvn_status load_callbacks(const char *path, const json_t *state, str
 {
     const json_t *callbacks = json_object_get(state, "callbacks");
     LVN_LOCAL_TEXT(t);
-    if (!callbacks) { /* from an older version, in which this was the only state */
-        if (isfinite(s->best_val_loss))
-            snprintf(s->callbacks, sizeof s->callbacks,
-                     "{\"checkpoint\": {\"monitor\": \"val_loss\", \"mode\": \"min\", \"best\": %.17g}}",
-                     s->best_val_loss);
-        return LVN_OK;
-    }
+    if (!callbacks) return LVN_OK;
     lvn_json_add(&t, lvn_json_begin(), callbacks, 0);
     enum lvn_status status = lvn_text_status(&t);
     if (status == LVN_OK && t.n >= LVN_SNAPSHOT_CALLBACKS)
@@ -314,9 +308,7 @@ static enum lvn_status compare(const struct levin_settings *then, const struct l
 {
     for (int i = 0; i < lvn_option_count(); i++) {
         const struct lvn_option *o = lvn_option_at(i);
-        /* A loaded model has its own kind, which older versions did not record. */
-        const bool is_own = o->id == LVN_OPT_model_kind && *now->values.model.init;
-        if (o->fixed && !is_own) LVN_TRY(compare_option(then, now, o, path));
+        if (o->fixed) LVN_TRY(compare_option(then, now, o, path));
     }
     /* Targets from lora.init may name the same layers differently; loading compares the layers. */
     if (!now->values.lora.rank || now->origin[LVN_OPT_lora_targets].source == LVN_SOURCE_DERIVED) return LVN_OK;

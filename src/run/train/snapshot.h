@@ -16,9 +16,9 @@
  *
  * The base model of adapters is not copied: base.json refers to it by path or name and by checksum.
  *
- * With lora.merge_checkpoints, and in checkpoints of older versions, model.safetensors contains the model with merged
- * adapters, and state/adapters.safetensors the adapters and the original weights that they change. Such a checkpoint
- * needs no base model.
+ * With lora.merge_checkpoints, model.safetensors contains the model with merged adapters, and
+ * state/adapters.safetensors the adapters and the original weights that they change. Such a checkpoint needs no base
+ * model.
  *
  * Data order, dropout and the schedule are functions of (seed, step), so the step is their only state. */
 #ifndef LVN_SNAPSHOT_H

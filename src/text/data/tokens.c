@@ -79,11 +79,10 @@ struct sidecar {
     uint64_t tokenizer; /* checksum of the tokenizer */
 };
 
-/* {"end_token": 50256}; in files of earlier versions {"tokenizer": {"end_of_text": 50256}} */
+/* {"end_token": 50256} */
 static enum lvn_status parse_end_token(struct sidecar *s, const char *path, const json_t *root)
 {
     const json_t *end = json_object_get(root, "end_token");
-    if (!end) end = json_object_get(json_object_get(root, "tokenizer"), "end_of_text");
     if (!end) return LVN_OK;
     LVN_CHECK(json_is_integer(end) && json_integer_value(end) >= 0 && json_integer_value(end) <= INT32_MAX, FORMAT,
               "'%s': end_token must be a token id, from 0 to %d", path, INT32_MAX);

@@ -251,7 +251,7 @@ static void token_files(void **state)
     enum { T = 24, B = 5 };
     static int32_t whole[3 * B * T], part[3 * T];
     write_text("d.bin.json", "{\"dtype\": \"uint16\", \"end_token\": 9}");
-    write_text("w.bin.json", "{\"dtype\": \"uint32\", \"tokenizer\": {\"xxh64\": \"0\", \"end_of_text\": 9}}");
+    write_text("w.bin.json", "{\"dtype\": \"uint32\", \"end_token\": 9}");
     struct lvn_dataset *d = open_data(PACKED(write_documents("d.bin", 600, false), .end_token = -1, .block_size = T));
     struct lvn_dataset *w = open_data(PACKED(write_documents("w.bin", 600, true), .end_token = -1, .block_size = T));
     const struct lvn_split *train = &d->split[LVN_SPLIT_TRAIN];

@@ -124,7 +124,7 @@ static void endless(void **state)
     lvn_text_release(&out);
 }
 
-/* The recipes' expressions do what the function did that cleaned these texts in earlier versions: it wrote the file. */
+/* The recipes' expressions, on texts whose cleaned form is in a file. */
 static void nsmc(void **state)
 {
     static const char *const recipes[] = {"nsmc-small", "nsmc-kcbert-base", "nsmc-kcbert-large"};

@@ -137,10 +137,6 @@ static const struct {
     {NULL, {"data.sha256=abc"}, "data.sha256 must be 64 hexadecimal digits, got 3 characters ('abc...')"},
     {NULL, {"data.url=http://x/y"}, "data.url needs data.path too: the file to keep the download in"},
     {NULL,
-     {"data.kind=adder"},
-     "data.kind adder is not supported: examples/adder.c makes sums, as data of a program (levin.h), and trains on "
-     "them"},
-    {NULL,
      {"schedule.kind=cosine", "trainer.max_time=1h"},
      "schedule.kind: cosine needs a step at which it ends; give schedule.decay_steps, trainer.max_steps or "
      "trainer.max_epochs"},

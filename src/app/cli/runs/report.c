@@ -133,13 +133,7 @@ static enum lvn_status follow(struct lvn_cli *c, struct runs *r, const char *out
     }
 }
 
-/* A page of levin has a mark in its head; the title is the mark of earlier versions. */
-static bool is_report(const char *head)
-{
-    return strstr(head, "<meta name=\"generator\" content=\"levin ") || strstr(head, "<title>levin report</title>");
-}
-
-/* Refuse to replace a file that levin did not draw. */
+/* Refuse to replace a file that levin did not draw: its pages have a mark in their head. */
 static enum lvn_status check_replaced(const struct lvn_target *t, const char *out)
 {
     char head[2048];
@@ -149,7 +143,7 @@ static enum lvn_status check_replaced(const struct lvn_target *t, const char *ou
     const ssize_t n = read(fd, head, sizeof head - 1);
     close(fd);
     head[n > 0 ? n : 0] = '\0';
-    LVN_CHECK(n == 0 || is_report(head), ARG,
+    LVN_CHECK(n == 0 || strstr(head, "<meta name=\"generator\" content=\"levin "), ARG,
               "'%s' exists, and is no report of levin: give another name with --out, or replace it with --overwrite",
               out);
     return LVN_OK;

@@ -234,7 +234,7 @@ static enum lvn_status show_json(struct lvn_watch *w)
 {
     char text[160];
     const char *old = stale(w, true, text);
-    LVN_CHECK(w->status, IO, "%s does not exist: the run has not begun, or an older levin made it", w->status_path);
+    LVN_CHECK(w->status, IO, "%s does not exist: the run has not begun", w->status_path);
     const char *key;
     json_t *value;
     json_object_foreach(w->status, key, value) lvn_cli_add(w->c, key, json_incref(value));
@@ -309,8 +309,7 @@ static enum lvn_status follow(struct lvn_watch *w, bool once, bool live)
         LVN_TRY(lvn_watch_read_status(w));
         LVN_TRY(lvn_watch_read_metrics(w));
         const char *old = stale(w, once, text);
-        LVN_CHECK(w->status || !once, IO, "%s does not exist: the run has not begun, or an older levin made it",
-                  w->status_path);
+        LVN_CHECK(w->status || !once, IO, "%s does not exist: the run has not begun", w->status_path);
         head(w, old, &t);
         table(w, live ? ranks_that_fit(terminal_size()) : 1 << 20, &t);
         const char *block = lvn_text_string(&t);

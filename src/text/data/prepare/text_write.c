@@ -41,7 +41,7 @@ static enum lvn_status load_hashes(struct lvn_text_writer *w)
 
 /* --- state --- */
 
-/* Counters in prepare.state.json. The keys stay as they are: a run may resume the state of an older levin. */
+/* Counters in prepare.state.json. If the keys change, so does STATE_VERSION. */
 static const struct {
     const char *key;
     size_t at; /* offset in struct lvn_text_writer */
@@ -66,14 +66,14 @@ static const struct {
     K("most", max_key),
     K("again", second_pass),
     K("all", all),
-    K("separators", counts.separators), /* from here on: absent in older states */
+    K("separators", counts.separators),
     K("crlf", counts.crlf),
     K("doubled", counts.doubled),
     K("special_texts", counts.special_texts.n),
     K("special_id", counts.special_texts.id),
 #undef K
 };
-enum { N_COUNTERS = sizeof counters / sizeof counters[0], N_NEW_COUNTERS = 5 };
+enum { N_COUNTERS = sizeof counters / sizeof counters[0] };
 
 static struct lvn_resumable_file *file_of(struct lvn_text_writer *w, int i)
 {
@@ -132,7 +132,7 @@ static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, c
     LVN_CHECK(version == STATE_VERSION, FORMAT, "another version of levin wrote it");
     LVN_CHECK(settings == w->settings, ARG, "it was of other input, or with other options");
     for (int i = 0; i < N_COUNTERS; i++)
-        LVN_TRY(lvn_json_int(name, root, counters[i].key, i < N_COUNTERS - N_NEW_COUNTERS, 0, INT64_MAX,
+        LVN_TRY(lvn_json_int(name, root, counters[i].key, true, 0, INT64_MAX,
                              (int64_t *)(void *)((char *)w + counters[i].at)));
     LVN_TRY(lvn_json_bool(name, root, "finished", true, &w->finished));
     for (int i = 0; i < N_FILES; i++) {
@@ -514,7 +514,7 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
                   describe_tokenizer(s->tokenizer));
     if (root && s->options) json_object_set_new(root, "prepared", describe_run(s));
     lvn_token_shards_describe(root, s->counts->tokens[s->split], s->shard_tokens);
-    int64_t end = -1; /* a single stream has none */
+    int64_t end = s->tokenizer->end_id; /* a single stream may contain it */
     enum lvn_status status = s->options ? last_token(s->options, &end) : LVN_OK;
     if (root && end >= 0) json_object_set_new(root, "end_token", json_integer(end));
     if (status == LVN_OK) status = path ? lvn_json_write(path, begun, root) : LVN_MEMORY;
