@@ -30,7 +30,7 @@ says "is no check; they are: smi doctor" out
 # everything in one command: a step that fails does not end it, and a table comes last; variants still apply
 LEVIN_ONCE_SMALL=1 code 0 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$LEVIN_SOURCE/bench/gpu_once" once
 check grep -Eq "^smi +status 127" out
-for step in doctor first gpt2 gpt2-parts nanogpt llama-parts large gpt2-dropout; do check grep -Eq "^$step +done" out; done
+for step in doctor first gpt2 gpt2-parts nanogpt llama-parts large gpt2-wgmma gpt2-dropout; do check grep -Eq "^$step +done" out; done
 check grep -Eq "^gpt2-drift .* tokens/s" out
 LEVIN_ONCE_SMALL=1 code 0 "$LEVIN_SOURCE/bench/gpu_once" --variants variants
 says "groups1: src/core/ops/attention_tiles_gpu.h" out

@@ -34,10 +34,13 @@ static inline void must(enum lvn_status status)
 
 /* --- selection of texts --- */
 
+static const char *more_definitions = "";
+
 static inline void add(const struct lvn_gpu_launch *l)
 {
     const char *definition = lvn_gpu_definitions(&arena, l->source, l->defines);
     assert_non_null(definition);
+    definition = lvn_arena_printf(&arena, "%s%s", definition, more_definitions);
     for (int k = 0; k < n_modules; k++)
         if (!strcmp(modules[k].source, l->source) && !strcmp(modules[k].definition, definition)) return;
     assert_true(n_modules < MAX_TEXTS);

@@ -72,7 +72,8 @@ struct matrix_double {
 /* PTX ISA, mma.m16n8k16: a (i,k) is with lane i % 8 * 4 + k % 8 / 2, in number i / 8 + k / 8 * 2; b (k,j) with lane
  * j * 4 + k % 8 / 2, in number k / 8; of pairs the first is the low one. */
 #define NVIDIA(type, copies)                                                                                           \
-    "#define LVN_MATRIX_NVIDIA\n" LDMATRIX copies "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n" OF_##type        \
+    "#define LVN_MATRIX_NVIDIA\n" OF_##type LDMATRIX copies                                                            \
+        "#define LVN_MMA(d, a, b0, b1) mma(d, a, b0, b1)\n"                                                            \
         "static inline void mma(float *d, const uint *a, uint b0, uint b1)\n"                                          \
         "{\n"                                                                                                          \
         "    int lane = (int)get_sub_group_local_id(), g = lane / 4, t = lane % 4;\n"                                  \

@@ -6,18 +6,37 @@
  * iterates over the keys (the queries), STEP at a time, in local memory. Scores become left operands without a move
  * (Dao: "FlashAttention-2", 2023). Exponentials are powers of two.
  *
+ * With wgmma (wgmma_gpu.h) four warps multiply their 64 rows together, and COLUMNS of the others at a time; local
+ * memory has panels. Rows that more than one warp shares are left to the single warps.
+ *
  * Registers hold a limited number of channels of a row. For larger heads SPLIT warps share sixteen rows: each has an
  * equal part of the channels; they add their partial scores through local memory; and each computes its own channels of
  * the result. A group then has ROWS = 128 / SPLIT rows. */
 #ifndef LVN_ATTENTION_TILES_GPU_H
 #define LVN_ATTENTION_TILES_GPU_H
 
-#include "ops/matrix_gpu.h"
+#include "ops/wgmma_gpu.h"
 #ifdef LVN_DEVICE
+
+#if defined(LVN_MATRIX_WGMMA) && SPLIT == 1 && !(defined(ATTENTION_DKV) && D > 96)
+#define WARPGROUPS
+#endif
 
 /* Rows that come next are copied while the group computes: by copies that no item waits for, into a second pair of
  * arrays, or else through registers. */
-#if defined(LVN_COPY_ASYNC) && D <= 128
+#if defined(WARPGROUPS)
+#define STAGES 2
+#if defined(ATTENTION_FORWARD)
+#define STEP (D > 96 ? 32 : 64)
+#define COLUMNS STEP
+#elif defined(ATTENTION_DQ)
+#define STEP 32 /* registers suffice for two groups with heads of 64 */
+#define COLUMNS 32
+#else
+#define STEP (D > 80 ? 32 : 64)
+#define COLUMNS 32
+#endif
+#elif defined(LVN_COPY_ASYNC) && D <= 128
 #define STAGES 2
 #define STEP (D > 64 ? 32 : 64)
 #else
@@ -31,6 +50,26 @@
 #define WARP_CHANNEL (SPLIT > 1 ? LVN_TILE_WARP % SPLIT * DEEP * 16 : 0) /* a warp's first channel of a row */
 #define EXCHANGE (SPLIT > 1 ? 8 * LVN_ITEMS : LVN_TILE_EXCHANGE)         /* floats of local memory for exchanges */
 #define ALONE (SPLIT == 1 && LVN_TILE_EXCHANGE == 1) /* a warp waits for no other, except to load rows */
+/* TILE elements are STEP rows; in them PLACE is where row r and channel d, a multiple of 8, is. BAND rows, from
+ * BAND_ROW(t) on, have the same products. */
+#ifdef WARPGROUPS
+#define TILE (STEP * WIDTH)
+#define PLACE(r, d)                                                                                                    \
+    (PANEL_FIRST(d) * STEP + LVN_WGMMA_SWIZZLED((r)*PANEL_WIDTH(d) + (d)-PANEL_FIRST(d), PANEL_WIDTH(d)))
+/* The panel that has a channel: as many of 64 channels as there are, then one of 32 and one of 16. */
+#define PANEL_FIRST(d) ((d) / PANEL_WIDTH(d) * PANEL_WIDTH(d))
+#define PANEL_WIDTH(d) ((d) < WIDTH / 64 * 64 ? 64 : (d) < WIDTH / 32 * 32 ? 32 : 16)
+#define TILE_ALIGNED 1024
+#define BAND 64
+#define BAND_ROW(t) ((t) & -BAND)
+#else
+#define TILE (STEP * PITCH)
+#define PLACE(r, d) ((r)*PITCH + (d))
+#define TILE_ALIGNED 16
+#define BAND 16
+#define BAND_ROW(t) (t)
+#define COLUMNS 16
+#endif
 #define LN2 0.69314718055994530942f
 #define MIN (-1e30f) /* below all scores; finite, since infinity - infinity is NaN */
 
@@ -38,8 +77,8 @@
  * arrays overlap the rows if left operands are in registers. */
 #ifdef LVN_TILE_IN_REGISTERS
 #define DECLARE_TILES(rows_memory, first, second)                                                                      \
-    LVN_TILES(rows_memory, (ROWS > 2 * STAGES * STEP ? ROWS : 2 * STAGES * STEP) * PITCH);                             \
-    LVN_LOCAL lvn_ushort *first = rows_memory, *second = rows_memory + STEP * PITCH;                                   \
+    LVN_TILES_AT(rows_memory, ROWS *PITCH > 2 * STAGES * TILE ? ROWS * PITCH : 2 * STAGES * TILE, TILE_ALIGNED);       \
+    LVN_LOCAL lvn_ushort *first = rows_memory, *second = rows_memory + TILE;                                           \
     DECLARE_NEXT
 #define OTHER(rows_memory) rows_memory
 #else
@@ -83,7 +122,7 @@
     LVN_COPIES                                                                                                         \
     int stage = 0
 #define OF_STAGE stage
-#define STAGE(stage) ((stage)*2 * STEP * PITCH)
+#define STAGE(stage) ((stage)*2 * TILE)
 #define START(stage, X, x, x_at, x_step, Y, y, y_at, y_step, first, T)                                                 \
     COPY(X + STAGE(stage), x, x_at, x_step, first, T);                                                                 \
     COPY(Y + STAGE(stage), y, y_at, y_step, first, T)
@@ -93,12 +132,13 @@
         int r_ = PART_ROW(n_), d_ = PART_CHANNEL(n_);                                                                  \
         bool in_ = (int)(first) + r_ < (int)(T) && d_ < D;                                                             \
         if (STEP * (WIDTH / 8) % LVN_ITEMS == 0 || r_ < STEP)                                                          \
-            LVN_COPY_ASYNC((to) + r_ * PITCH + d_, LVN_AT(const lvn_ushort, x) + ELEMENT(at, step_of, first, r_, d_),  \
+            LVN_COPY_ASYNC((to) + PLACE(r_, d_), LVN_AT(const lvn_ushort, x) + ELEMENT(at, step_of, first, r_, d_),    \
                            in_);                                                                                       \
     }
 #define ARRIVE(X, Y, also)                                                                                             \
     also;                                                                                                              \
     LVN_COPY_WAIT();                                                                                                   \
+    LVN_WGMMA_SEES_COPIES();                                                                                           \
     LVN_BARRIER()
 #define NEXT_STAGE stage ^= 1
 #else
@@ -161,6 +201,48 @@ LVN_FUNCTION void add_rows(float *sum, const float *x, LVN_LOCAL const lvn_ushor
     for (int d = 0; d < DEEP; d++)
         lvn_tile_mad(sum + 8 * d, left, lvn_tile_right_transposed(others + WARP_CHANNEL + d * 16, PITCH));
 }
+
+/* SCORES: sums x = this warp's rows times the transpose of COLUMNS rows of `others`, from row j on. ADD_ROWS: sum += x
+ * times these rows. SUMS_ARRIVE waits for all of these, whose results are the n of x and the n of y. */
+#ifdef WARPGROUPS
+#define SCORES(x, rows, others, j)                                                                                     \
+    {                                                                                                                  \
+        (void)exchange;                                                                                                \
+        LVN_WGMMA_FENCE();                                                                                             \
+        LVN_UNROLLED                                                                                                   \
+        for (int d_ = 0; d_ < WIDTH; d_ += 16)                                                                         \
+            LVN_WGMMA(x, COLUMNS, (rows)[d_ / 16].v, (others) + UNSWIZZLED(j, d_), PANEL_WIDTH(d_), 0, d_ > 0);        \
+        LVN_WGMMA_COMMIT();                                                                                            \
+    }
+#define ADD_ROWS(sum, x, others, j)                                                                                    \
+    {                                                                                                                  \
+        LVN_LEFT left_[COLUMNS / 16];                                                                                  \
+        LVN_UNROLLED                                                                                                   \
+        for (int i_ = 0; i_ < COLUMNS / 16; i_++) {                                                                    \
+            left_[i_] = lvn_tile_left_of((x) + 8 * i_, exchange);                                                      \
+            LVN_PIN_LEFT(left_[i_]);                                                                                   \
+        }                                                                                                              \
+        LVN_PIN(sum, 8 * DEEP);                                                                                        \
+        LVN_WGMMA_FENCE();                                                                                             \
+        LVN_UNROLLED                                                                                                   \
+        for (int d_ = 0; d_ < WIDTH; d_ += PANEL_WIDTH(d_)) {                                                          \
+            LVN_UNROLLED                                                                                               \
+            for (int i_ = 0; i_ < COLUMNS / 16; i_++)                                                                  \
+                LVN_WGMMA((sum) + d_ / 2, PANEL_WIDTH(d_), left_[i_].v, (others) + UNSWIZZLED((j) + 16 * i_, d_),      \
+                          PANEL_WIDTH(d_), 1, 1);                                                                      \
+        }                                                                                                              \
+        LVN_WGMMA_COMMIT();                                                                                            \
+    }
+#define UNSWIZZLED(r, d) (PANEL_FIRST(d) * STEP + (r)*PANEL_WIDTH(d) + (d)-PANEL_FIRST(d))
+#define SUMS_ARRIVE(x, y, n)                                                                                           \
+    LVN_WGMMA_WAIT();                                                                                                  \
+    LVN_PIN(x, n);                                                                                                     \
+    LVN_PIN(y, n)
+#else
+#define SCORES(x, rows, others, j) scores(x, rows, (others) + (j)*PITCH, exchange)
+#define ADD_ROWS(sum, x, others, j) add_rows(sum, x, (others) + (j)*PITCH, exchange)
+#define SUMS_ARRIVE(x, y, n) (void)0
+#endif
 
 /* Query t sees the keys below `end`, and below t + before; if RANGED not those before t + first, nor those before its
  * document. */
@@ -315,7 +397,12 @@ LVN_FUNCTION void dropout_factors(float *z, struct dropout d, int t, int key)
 #endif
 }
 #else
-#define GROUPS (D > 64 ? 1 : 2) /* on a multiprocessor, that registers are to suffice for */
+/* on a multiprocessor, that registers are to suffice for */
+#if defined(WARPGROUPS) && (defined(ATTENTION_DKV) || defined(RANGED) || defined(CAPPED))
+#define GROUPS 1
+#else
+#define GROUPS (D > 64 ? 1 : 2)
+#endif
 #define DROPOUT_FACTORS(z, t, key) const float z[8] = {1, 1, 1, 1, 1, 1, 1, 1}
 #define MAKE_DROPOUT(b, h) (void)0
 #endif
@@ -424,10 +511,11 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
             float x[STEP / 2], factor[LVN_TILE_ROWS];
             ARRIVE(K, V, (void)0);
             START(stage ^ 1, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0 + STEP, end);
-            if (part && ALONE && key0 >= keys_seen(mask, t0 + 15)) continue;
-            if (IS_RANGED && ALONE && key0 + STEP <= keys_from(mask, t0)) continue;
+            if (part && ALONE && key0 >= keys_seen(mask, BAND_ROW(t0) + BAND - 1)) continue;
+            if (IS_RANGED && ALONE && key0 + STEP <= keys_from(mask, BAND_ROW(t0))) continue;
             LVN_UNROLLED
-            for (int j = 0; j < STEP; j += 16) scores(x + j / 2, q_rows, K + STAGE(stage) + j * PITCH, exchange);
+            for (int j = 0; j < STEP; j += COLUMNS) SCORES(x + j / 2, q_rows, K + STAGE(stage), j);
+            SUMS_ARRIVE(x, x, STEP / 2);
             CAP_SCORES(x, STEP / 2);
             LVN_UNROLLED
             for (int j = 0; part && j < STEP; j += 16) hide(x + j / 2, mask, key0 + j, t0);
@@ -435,13 +523,16 @@ LVN_TILE_KERNEL_OF(attention_forward, GROUPS) FORWARD
             LVN_UNROLLED
             for (int i = 0; i < 8 * DEEP; i++) out[i] *= factor[LVN_TILE_ROW_OF(i % 8)];
             LVN_UNROLLED
-            for (int j = 0; j < STEP; j += 16) {
-                float *y = x + j / 2;
-                DROPOUT_FACTORS(z, t0, key0 + j);
+            for (int j = 0; j < STEP; j += COLUMNS) {
                 LVN_UNROLLED
-                for (int e = 0; e < 8; e++) y[e] *= z[e];
-                add_rows(out, y, V + STAGE(stage) + j * PITCH, exchange);
+                for (int i = j; i < j + COLUMNS; i += 16) {
+                    DROPOUT_FACTORS(z, t0, key0 + i);
+                    LVN_UNROLLED
+                    for (int e = 0; e < 8; e++) x[i / 2 + e] *= z[e];
+                }
+                ADD_ROWS(out, x + j / 2, V + STAGE(stage), j);
             }
+            SUMS_ARRIVE(out, out, 8 * DEEP);
         }
     LVN_UNROLLED
     for (int r = 0; r < LVN_TILE_ROWS; r++) {
@@ -496,21 +587,27 @@ LVN_TILE_KERNEL_OF(attention_dq, GROUPS) BACKWARD_DQ
             ARRIVE(K, V, (void)0);
             START(stage ^ 1, K, k, b * k0 + hk * k2, k1, V, v, b * v0 + hk * v2, v1, key0 + STEP, end);
             LVN_UNROLLED
-            for (int j = 0; j < STEP; j += 16) {
-                float x[8], dp[8];
-                if (part && ALONE && key0 + j >= keys_seen(mask, t0 + 15)) continue;
-                if (IS_RANGED && ALONE && key0 + j + 16 <= keys_from(mask, t0)) continue;
-                scores(x, q_rows, K + STAGE(stage) + j * PITCH, exchange);
-                scores(dp, g_rows, V + STAGE(stage) + j * PITCH, exchange);
-                CAP_SCORES(x, 8);
-                if (part) hide(x, mask, key0 + j, t0);
-                DROPOUT_FACTORS(z, t0, key0 + j);
+            for (int j = 0; j < STEP; j += COLUMNS) {
+                float x[COLUMNS / 2], dp[COLUMNS / 2];
+                if (part && ALONE && key0 + j >= keys_seen(mask, BAND_ROW(t0) + BAND - 1)) continue;
+                if (IS_RANGED && ALONE && key0 + j + COLUMNS <= keys_from(mask, BAND_ROW(t0))) continue;
+                SCORES(x, q_rows, K + STAGE(stage), j);
+                SCORES(dp, g_rows, V + STAGE(stage), j);
+                SUMS_ARRIVE(x, dp, COLUMNS / 2);
+                CAP_SCORES(x, COLUMNS / 2);
                 LVN_UNROLLED
-                for (int e = 0; e < 8; e++) {
-                    float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, x[e], l[LVN_TILE_ROW_OF(e)]));
-                    x[e] = p * (z[e] * dp[e] - rest[LVN_TILE_ROW_OF(e)]) * CAP_SLOPE(x[e]);
+                for (int i = 0; i < COLUMNS; i += 16) {
+                    float *y = x + i / 2, *g = dp + i / 2;
+                    if (part) hide(y, mask, key0 + j + i, t0);
+                    DROPOUT_FACTORS(z, t0, key0 + j + i);
+                    LVN_UNROLLED
+                    for (int e = 0; e < 8; e++) {
+                        float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, y[e], l[LVN_TILE_ROW_OF(e)]));
+                        y[e] = p * (z[e] * g[e] - rest[LVN_TILE_ROW_OF(e)]) * CAP_SLOPE(y[e]);
+                    }
                 }
-                add_rows(sum, x, K + STAGE(stage) + j * PITCH, exchange);
+                ADD_ROWS(sum, x, K + STAGE(stage), j);
+                SUMS_ARRIVE(sum, sum, 8 * DEEP);
             }
         }
     PUT_ROWS(dq, b * d0 + h * d2, d1, t0, Tq, add, sum, scale);
@@ -557,30 +654,37 @@ LVN_TILE_KERNEL_OF(attention_dkv, GROUPS) BACKWARD_DKV
                     START(stage ^ 1, Q, q, b * q0 + h * q2, q1, G, dout, b * Tq * Hq * D + h * D, Hq * D, t0 + STEP, T);
                 }
                 LVN_UNROLLED
-                for (int j = 0; j < STEP; j += 16) {
-                    float x[8], dp[8];
-                    if (!part && ALONE && first_key >= keys_seen(mask, t0 + j + 15)) continue;
-                    if (IS_RANGED && ALONE && first_key + 15 < keys_from(mask, t0 + j)) continue;
-                    scores(x, k_rows, Q + STAGE(stage) + j * PITCH, exchange);
-                    scores(dp, v_rows, G + STAGE(stage) + j * PITCH, exchange);
-                    CAP_SCORES(x, 8);
-                    if (!part && (first_key + 15 >= keys_seen(mask, t0 + j) ||
-                                  (IS_RANGED && first_key < keys_from(mask, t0 + j + 15)))) {
-                        LVN_UNROLLED
-                        for (int e = 0; e < 8; e++)
-                            if (hides(mask, t0 + j + LVN_TILE_COLUMN(e), first_key + LVN_TILE_ROW(e)))
-                                x[e] = -LVN_INFINITY;
-                    }
-                    DROPOUT_FACTORS(z, t0 + j, first_key);
+                for (int j = 0; j < STEP; j += COLUMNS) {
+                    float x[COLUMNS / 2], dp[COLUMNS / 2];
+                    if (!part && ALONE && BAND_ROW(first_key) >= keys_seen(mask, t0 + j + COLUMNS - 1)) continue;
+                    if (IS_RANGED && ALONE && BAND_ROW(first_key) + BAND - 1 < keys_from(mask, t0 + j)) continue;
+                    SCORES(x, k_rows, Q + STAGE(stage), j);
+                    SCORES(dp, v_rows, G + STAGE(stage), j);
+                    SUMS_ARRIVE(x, dp, COLUMNS / 2);
+                    CAP_SCORES(x, COLUMNS / 2);
                     LVN_UNROLLED
-                    for (int e = 0; e < 8; e++) {
-                        int i = j + LVN_TILE_COLUMN(e);
-                        float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, x[e], L[i]));
-                        x[e] = p * (z[e] * dp[e] - rest[i]) * CAP_SLOPE(x[e]);
-                        dp[e] = p * z[e];
+                    for (int k = 0; k < COLUMNS; k += 16) {
+                        float *y = x + k / 2, *g = dp + k / 2;
+                        const int t = t0 + j + k;
+                        if (!part && (first_key + 15 >= keys_seen(mask, t) ||
+                                      (IS_RANGED && first_key < keys_from(mask, t + 15)))) {
+                            LVN_UNROLLED
+                            for (int e = 0; e < 8; e++)
+                                if (hides(mask, t + LVN_TILE_COLUMN(e), first_key + LVN_TILE_ROW(e)))
+                                    y[e] = -LVN_INFINITY;
+                        }
+                        DROPOUT_FACTORS(z, t, first_key);
+                        LVN_UNROLLED
+                        for (int e = 0; e < 8; e++) {
+                            int i = j + k + LVN_TILE_COLUMN(e);
+                            float p = lvn_exp2_fast(lvn_fma(FACTOR * LVN_LOG2E, y[e], L[i]));
+                            y[e] = p * (z[e] * g[e] - rest[i]) * CAP_SLOPE(y[e]);
+                            g[e] = p * z[e];
+                        }
                     }
-                    add_rows(a, x, Q + STAGE(stage) + j * PITCH, exchange);
-                    add_rows(c, dp, G + STAGE(stage) + j * PITCH, exchange);
+                    ADD_ROWS(a, x, Q + STAGE(stage), j);
+                    ADD_ROWS(c, dp, G + STAGE(stage), j);
+                    SUMS_ARRIVE(a, c, 8 * DEEP);
                 }
             }
     }

@@ -83,10 +83,13 @@
 #endif
 
 typedef LVN_LOCAL const lvn_ushort *lvn_tile_rows;
+#define LVN_TILES(name, count) LVN_TILES_AT(name, count, 16)
 #ifdef LVN_CUDA
-#define LVN_TILES(name, count) LVN_SHARED __align__(16) lvn_ushort name[count]
-#else
-#define LVN_TILES(name, count) LVN_SHARED lvn_ushort name[count] __attribute__((aligned(16)))
+#define LVN_TILES_AT(name, count, bytes)                                                                               \
+    LVN_SHARED __align__(bytes)                                                                                        \
+    lvn_ushort name[count]
+#elif !defined(LVN_TILES_AT)
+#define LVN_TILES_AT(name, count, bytes) LVN_SHARED lvn_ushort name[count] __attribute__((aligned(bytes)))
 #endif
 
 /* Two rounded values; the first one is in the low 16 bits. */

@@ -503,6 +503,26 @@ static void products_fall_back_to_the_kernel(void **state)
     lived = &gelu_case;
 }
 
+/* What a variable turns on is logged, and so is that the device does not have it. */
+static void attention_by_wgmma_is_noted(void **state)
+{
+    (void)state;
+    here_or_skip();
+    static const char *const ways[][3] = {{"off", "90", "wgmma"},
+                                          {"on", "90", "; attention by wgmma (LEVIN_WGMMA)"},
+                                          {"on", "80", "; attention without wgmma, which only compute capability 9.0"}};
+    for (int k = 0; k < 3; k++) {
+        begin("");
+        setenv("LEVIN_WGMMA", ways[k][0], 1);
+        setenv("LEVIN_DOUBLE_CAPABILITY", ways[k][1], 1);
+        device_must(live_and_die());
+        assert_int_equal(strstr(note_of_life, ways[k][2]) != NULL, k > 0);
+        end();
+        unsetenv("LEVIN_DOUBLE_CAPABILITY");
+        unsetenv("LEVIN_WGMMA");
+    }
+}
+
 /* A library for a newer driver than there is. NVRTC is as old as the driver. */
 static void a_library_that_is_too_new_is_left_out(void **state)
 {
@@ -928,6 +948,7 @@ int main(void)
         cmocka_unit_test(a_lost_device_is_as_a_lost_rank),
         cmocka_unit_test(unsupported_combinations_are_refused),
         cmocka_unit_test(products_fall_back_to_the_kernel),
+        cmocka_unit_test(attention_by_wgmma_is_noted),
         cmocka_unit_test(a_library_that_is_too_new_is_left_out),
         cmocka_unit_test(operands_are_rounded_once),
         cmocka_unit_test(products_in_bf16),

@@ -38,7 +38,8 @@ enum { N_FRAMES = sizeof frames / sizeof *frames };
 static bool is_expected(const char *kernel, const char *variant, int bytes)
 {
     bool expected = bytes == 0;
-    for (int k = 0; k < N_FRAMES; k++)
+    const bool warpgroups = strstr(variant, "LVN_USE_WGMMA") && !strstr(variant, "D=128");
+    for (int k = 0; k < N_FRAMES && !warpgroups; k++)
         expected |= !strcmp(frames[k].kernel, kernel) && strstr(variant, frames[k].variant) && bytes <= frames[k].max;
     return expected;
 }
@@ -103,6 +104,7 @@ static void compile(FILE *to, const struct lvn_gpu_module *m, const char *archit
 static bool is_compiled(int architecture, const struct lvn_gpu_module *m)
 {
     const bool for_units = strstr(m->definition, "#define ROWS ");
+    if (strstr(m->definition, "LVN_USE_WGMMA")) return architecture == NARROW;
     if (architecture == OLDEST) return !for_units && !strstr(m->definition, " bf16");
     return architecture == NARROW || !has_16_bits(m);
 }
@@ -131,10 +133,41 @@ static void nvrtc_compiles_all(void **state)
     free(found);
 }
 
+/* Attention by warpgroups (ops/wgmma_gpu.h). */
+static void gather_warpgroups(void)
+{
+    static const struct heads {
+        int64_t channels;
+        enum lvn_dtype half;
+        double dropout, cap;
+    } heads[] = {{64, LVN_BF16, 0, 0}, {80, LVN_BF16, 0, 0},   {96, LVN_BF16, 0, 0}, {128, LVN_BF16, 0, 0},
+                 {64, LVN_F16, 0, 0},  {64, LVN_BF16, 0.1, 0}, {64, LVN_BF16, 0, 30}};
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) {
+        const struct op_input x = REAL(1, 128, 1, heads[k].channels);
+        const struct op_case c = {
+            LVN_OP_attention,
+            .attr.attention = {.causal = true, .scale = 0.1, .p = heads[k].dropout, .softcap = heads[k].cap},
+            .in = {x, x, x}};
+        const int before = n_modules;
+        more_definitions = "#define LVN_USE_WGMMA 1\n";
+        gather(&c, heads[k].half, true);
+        more_definitions = "";
+        for (int m = n_modules - 1; m >= before; m--) /* it has no products */
+            if (strstr(modules[m].definition, "ATTENTION_DELTA")) modules[m] = modules[--n_modules];
+    }
+}
+
+static int set_up_all(void **state)
+{
+    const int failed = set_up(state);
+    gather_warpgroups();
+    return failed;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nvrtc_compiles_all),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_all, tear_down);
 }

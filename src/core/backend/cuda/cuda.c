@@ -59,6 +59,16 @@ static void close_device(struct lvn_device *base)
     free(d);
 }
 
+/* LEVIN_WGMMA: attention's products by wgmma, which has not been measured yet (ops/wgmma_gpu.h). */
+static void choose_wgmma(struct lvn_cuda_device *d)
+{
+    if (!lvn_cuda_switch("LEVIN_WGMMA", false)) return;
+    d->wgmma = d->facts.capability == 90;
+    lvn_print_append(d->base.note, sizeof d->base.note, "; %s",
+                     d->wgmma ? "attention by wgmma (LEVIN_WGMMA)"
+                              : "attention without wgmma, which only compute capability 9.0 has (LEVIN_WGMMA)");
+}
+
 static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
 {
     *out = NULL;
@@ -71,10 +81,12 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     enum lvn_status status = lvn_cuda_open(d, o->number);
     if (status == LVN_OK) status = check_versions(d);
     if (status == LVN_OK) status = lvn_cuda_products_open(d, o);
-    if (status == LVN_OK)
+    if (status == LVN_OK) {
+        choose_wgmma(d);
         *out = &d->base;
-    else
+    } else {
         close_device(&d->base);
+    }
     return status;
 }
 

@@ -72,6 +72,7 @@ struct lvn_cuda_device {
     struct lvn_cuda_products *products; /* cuBLASLt; NULL: levin's kernels multiply matrices */
     struct lvn_cuda_queue *queues;      /* list of the queues of communication libraries */
     struct lvn_cuda_comm_stream comm;
+    bool wgmma;           /* kernels that can use it do (LEVIN_WGMMA) */
     bool graphs;          /* runs are captured as graphs (LEVIN_CUDA_GRAPHS) */
     bool synchronous;     /* synchronize after each launch, so that errors name it (LEVIN_CUDA_WAIT) */
     pthread_mutex_t lock; /* guards chunks and `reader` */

@@ -146,6 +146,8 @@ static enum lvn_status describe(struct lvn_cuda_device *d, struct lvn_arena *a, 
         options = lvn_arena_printf(a, "%s %s", options, lvn_cuda_compile_options[k]);
     for (int k = 0; k < n; k++) {
         const char *text = lvn_cuda_module_source(a, &list[k]);
+        if (text && d->wgmma && strstr(text, "LVN_USE_WGMMA"))
+            text = lvn_arena_printf(a, "#define LVN_USE_WGMMA\n%s", text);
         const char *key = text ? lvn_arena_printf(a, "cuda %s %s%s\n%s", version, architecture, options, text) : NULL;
         if (!key) return LVN_MEMORY;
         all->keys[k] = key;
