@@ -139,3 +139,12 @@ for command in "train" "plan" "bench" "generate run" "prepare trained.txt --out=
 done
 code 2 "$LEVIN" evaluate run --data.split=validation
 says "auto, train, val, test" err
+
+# --- validation on the data that are trained on is said, whatever the file is called ---
+make_text
+ln -sf text.txt again.txt
+for val in text.txt ./text.txt again.txt; do
+    code 0 "$LEVIN" train --data.path=text.txt --data.val_path=$val --model.n_layer=1 --model.n_head=2 --model.n_embd=16 \
+        --model.block_size=16 --trainer.batch_size=4 --trainer.max_steps=1 --run_dir=both --overwrite
+    says "data.val_path is the file of data.path ('text.txt'): the validation loss is one of data that are trained on" err
+done

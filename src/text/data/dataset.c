@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/files.h"
@@ -247,6 +248,19 @@ static enum lvn_status fetch(struct lvn_arena *a, const struct lvn_data_options 
     return LVN_OK;
 }
 
+/* Warns if the file that validates is the one that is trained on. */
+static void compare_files(const struct lvn_data_options *o)
+{
+    struct stat a, b;
+    if (o->for_evaluation || !o->path || !o->val_path || !*o->val_path || lvn_path_is_dir(o->path)) return;
+    const bool same = strcmp(o->path, o->val_path) == 0 || (stat(o->path, &a) == 0 && stat(o->val_path, &b) == 0 &&
+                                                            a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+    if (same)
+        lvn_log(LVN_LOG_WARN,
+                "data.val_path is the file of data.path ('%s'): the validation loss is one of data that are trained on",
+                o->path);
+}
+
 static enum lvn_status open_one(struct lvn_dataset **out, const struct lvn_data_options *o)
 {
     *out = NULL;
@@ -258,6 +272,7 @@ static enum lvn_status open_one(struct lvn_dataset **out, const struct lvn_data_
     d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
     if (status == LVN_OK && !d->path) status = LVN_MEMORY;
     d->for_evaluation = o->for_evaluation;
+    if (status == LVN_OK) compare_files(&local);
     if (status == LVN_OK) status = open_into(d, &local);
     if (status == LVN_OK)
         *out = d;
