@@ -161,12 +161,13 @@ kernels() { # kernels RUN OPTIONS: how many a run of four steps of three micro-b
     LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=4 --run_dir="$1" "${@:2}"
     sed -n 's/^kernels //p' report
 }
-once=$(kernels once)
-check [ $((once + 4 * (3 * 17 - 1))) = "$(kernels each --trainer.recompute=none)" ] # 9 in forward, 8 in backward
-same_weights once each
-same_metrics once each
-check [ $((once + 4 * (3 * 17 - 1))) = "$(LEVIN_DOUBLE_MEMORY=440000 kernels short)" ]
-same_weights once short
+for way in "auto 440000 50" "none 440000 50" "blocks 415000 59"; do # mode, memory without the copies, launches more in a step
+    read -r mode memory more <<<"$way"
+    once=$(kernels "once-$mode" --trainer.recompute="$mode")
+    check [ $((once + 4 * more)) = "$(LEVIN_DOUBLE_MEMORY=$memory kernels "each-$mode" --trainer.recompute="$mode")" ]
+    same_weights "once-$mode" "each-$mode"
+    same_metrics "once-$mode" "each-$mode"
+done
 
 # --- one micro-batch of sixteen has an infinite loss: one sentence, and the checkpoint of the step before stays ---
 { printf 'text\tlabel\n'; for i in $(seq 64); do printf 'a good text\t%s\n' "$([ "$i" = 40 ] && echo 1e30 || echo 1)"; done; } >wild.tsv

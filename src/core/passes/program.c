@@ -23,7 +23,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct levin_graph *g,
     if (s == LVN_OK && o->sharding && o->train && o->optimizer) s = lvn_pass_shard_checksums(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)
         s = lvn_pass_loss_scaling(p, o->optimizer);
-    if (s == LVN_OK && o->train && o->recompute == LVN_RECOMPUTE_AUTO) s = lvn_pass_round_parameters(p, o->device);
+    if (s == LVN_OK && o->train && o->round_once) s = lvn_pass_round_parameters(p, o->device);
     return lvn_program_finish(out, p, o->n_sums, o->device, s);
 }
 

@@ -249,6 +249,7 @@ struct lvn_plan_options {
     bool fuse;  /* off only in tests */
     enum lvn_precision precision;
     enum lvn_recompute recompute;
+    bool round_once;                    /* round_parameters.c */
     const struct lvn_tree_leaves *tree; /* sum micro-batches as a tree; NULL: each adds to one gradient */
     /* Number of partial sums of a step's gradient: of the global batch with a tree, else of this rank. */
     int64_t n_partial_sums;

@@ -3,9 +3,8 @@
  *
  * The first micro-batch begins with copies of all these parameters, in bf16, which later instructions of the step read:
  * the same bits, with 6 bytes of memory traffic for each parameter and step, instead of 12 and more. The copies take 2
- * bytes for each parameter, so the pass is for programs that keep all activations because memory suffices
- * (trainer.recompute auto). Whole parameters only: shards are rounded when they are gathered
- * (data_parallel_parameters.c). */
+ * bytes for each parameter; the engine plans without them if memory is short (lvn_plan_options.round_once). Whole
+ * parameters only: shards are rounded when they are gathered (data_parallel_parameters.c). */
 #include <string.h>
 
 #include "passes/device_query.h"

@@ -96,6 +96,7 @@ static enum lvn_status plan_session(struct lvn_session *session)
                                     .fuse = true,
                                     .precision = n->precision,
                                     .recompute = o->recompute,
+                                    .round_once = o->round_once,
                                     .tree = o->deterministic ? &tree : NULL,
                                     .n_partial_sums = session->n_partial_sums,
                                     .optimizer = o->optimizer,

@@ -19,6 +19,7 @@ struct lvn_session_options {
     bool train;
     bool deterministic; /* sum micro-batches as a tree */
     enum lvn_recompute recompute;
+    bool round_once;                           /* keep rounded copies of parameters (struct lvn_plan_options) */
     const struct lvn_optimizer *optimizer;     /* NULL with train: gradients only */
     const struct lvn_collectives *collectives; /* for a session that trains; NULL: it has none, or they do nothing */
     int64_t first_leaf;                        /* index of micro-batch 0 in the global batch */

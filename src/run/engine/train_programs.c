@@ -212,6 +212,7 @@ static enum lvn_status plan_once(struct lvn_train_programs *programs, const stru
     o.train = true;
     o.deterministic = v->trainer.deterministic;
     o.recompute = programs->recompute;
+    o.round_once = programs->round_once;
     o.optimizer = &programs->optimizer;
     o.collectives = &programs->collectives.calls;
     o.first_leaf = programs->leaf[programs->collectives.sharding.rank];
@@ -244,6 +245,7 @@ static bool shard_more(struct lvn_train_programs *programs)
     if (programs->model_state->params->packed_bytes && shards & LVN_SHARDS_PARAMETERS) return false; /* are whole */
     if (!programs->shards) programs->whole_bytes = programs->needed_bytes;
     programs->shards = shards;
+    programs->round_once = true;
     programs->recompute = lvn_recompute_of(programs->values->trainer.recompute);
     return true;
 }
@@ -258,12 +260,11 @@ static bool recompute(struct lvn_train_programs *programs, enum lvn_recompute mo
     return true;
 }
 
-/* With trainer.recompute auto: keep no rounded copies of parameters (round_parameters.c). False: there are none. */
+/* Keep no rounded copies of parameters. False: there are none. */
 static bool round_at_each_use(struct lvn_train_programs *programs)
 {
-    if (!programs->step_session->program->rounds_once) return false;
-    programs->recompute = LVN_RECOMPUTE_NONE;
-    return true;
+    programs->round_once = false;
+    return programs->step_session->program->rounds_once;
 }
 
 /* The division to begin with: into micro-batches that are large enough to be fast, if all ranks can have the same and
@@ -373,6 +374,7 @@ static enum lvn_status replan(struct lvn_train_programs *programs, const struct 
     lvn_collective_runner_release(&programs->collectives);
     lvn_collective_runner_init(&programs->collectives, programs->ranks, &sharding);
     programs->min_micro_batches = o->min_micro_batches;
+    programs->round_once = true;
     programs->recompute = lvn_recompute_of(programs->values->trainer.recompute);
     return plan_collectively(programs, &c, o);
 }
@@ -412,6 +414,7 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
     lvn_optimizer_init(&programs->optimizer, &optimizer);
     programs->min_micro_batches = o->min_micro_batches;
     programs->shards = sharding.sharded;
+    programs->round_once = true;
     programs->recompute = lvn_recompute_of(v->trainer.recompute);
     programs->planner = o->planner;
     programs->n_lengths = lvn_fields_lengths(&programs->fields, programs->length);

@@ -43,7 +43,8 @@ struct lvn_train_programs {
     int64_t needed_bytes;         /* memory of this rank's rows */
     int64_t free_bytes;           /* 0: unknown */
     bool exceeds_memory;          /* the model fits into memory, but the activations of this rank's rows do not */
-    enum lvn_recompute recompute; /* AUTO becomes NONE, CHEAP or BLOCKS if memory requires it */
+    enum lvn_recompute recompute; /* AUTO becomes CHEAP or BLOCKS if memory requires it */
+    bool round_once;              /* keep rounded copies of parameters, unless memory is short */
     unsigned shards;              /* set of enum lvn_shards: from the strategy, or with auto as memory requires */
     int64_t
         whole_bytes; /* with auto, if something is sharded: memory of this rank without sharding; 0: less than free */
