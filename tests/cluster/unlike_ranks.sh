@@ -1,4 +1,5 @@
-# Ranks whose machines differ: other contents of the same token shards. Ranks are started by variables, each in its own folder.
+# Ranks whose machines differ: other contents of the same token shards, ranks that are started by variables, each in its own folder.
+# And machines that variables number, but that nothing connects: each trains by itself, with a warning.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 . "$LEVIN_SOURCE/tests/cluster/tcp.bash"
 here=$(hostname)
@@ -41,3 +42,24 @@ same_error "rank 1 on $here reads other data than rank 0" --data.mix='[{path: pl
 rm -r 1.d/small 1.d/large
 cp -r 0.d/small 0.d/large 1.d
 for name in small large; do code 0 apart 2 "$LEVIN" train --data.path=$name "${tiny[@]}" --run_dir=run-$name; done
+
+# --- one of several machines, by variables that start no rank; no warning with a launcher that connects them, or with one machine ---
+cd 0.d
+alone() { # WARNING, VARIABLE=VALUE..., COMMAND
+    code 0 env "${@:2}" train --data.path=small "${tiny[@]}" --run_dir=alone --overwrite
+    says "warning: $1 runs by itself: start \`levin launch --nodes 2 --node-rank 1 --nproc-per-node" err
+}
+one="a run of one rank" here="ranks on this machine alone"
+launch=("$LEVIN" launch --launcher=levin -n 2 --)
+alone "$one: NODE_RANK is 1 of NNODES 2, but nothing connects them, so each" NODE_RANK=1 NNODES=2 MASTER_ADDR=127.0.0.1 "$LEVIN"
+alone "$here: NODE_RANK is 1 of NNODES 2, but nothing connects them, so each" NODE_RANK=1 NNODES=2 MASTER_ADDR=127.0.0.1 "${launch[@]}"
+for names in "PET_NODE_RANK PET_NNODES" "SKYPILOT_NODE_RANK SKYPILOT_NUM_NODES" "FLUX_TASK_RANK FLUX_JOB_SIZE" \
+    "AWS_BATCH_JOB_NODE_INDEX AWS_BATCH_JOB_NUM_NODES"; do
+    read -r index number <<<"$names"
+    alone "$one: $index is 1 of $number 2, but nothing connects them, so each" $index=1 $number=2 "$LEVIN"
+    alone "$here: $index is 1 of $number 2, but nothing connects them, so each" $index=1 $number=2 "${launch[@]}"
+done
+code 0 env NODE_RANK=0 NNODES=1 "$LEVIN" train --data.path=small "${tiny[@]}" --run_dir=alone --overwrite
+silent_about "by itself" err
+place= NODE_RANK=1 NNODES=2 code 0 apart 2 "$LEVIN" train --data.path="$PWD/small" "${tiny[@]}" --run_dir="$PWD/two"
+silent_about "by itself" out

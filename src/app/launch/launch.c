@@ -298,7 +298,8 @@ static enum lvn_status plan(struct lvn_launch *l)
     l->place.on = false;
     l->resources.in_slurm = detect_slurm_job(l);
     struct lvn_identity identity;
-    if (lvn_identity_find(&identity) == LVN_OK) { /* else no launcher started this process */
+    const bool identified = lvn_identity_find(&identity) == LVN_OK;
+    if (identified) { /* else no launcher started this process */
         LVN_CHECK(identity.size <= 1, ARG,
                   "this is already rank %d of %d, started by %s: omit `launch` and everything up to --", identity.rank,
                   identity.size, identity.title);
@@ -309,6 +310,8 @@ static enum lvn_status plan(struct lvn_launch *l)
     LVN_TRY(check_components(l));
     if (*path) LVN_TRY(lvn_launch_hosts(l, path));
     if (!*path && !l->resources.in_slurm) LVN_TRY(lvn_launch_batch_hosts(l));
+    if (identified && *identity.several && !l->resources.n_hosts && !l->resources.in_slurm)
+        lvn_log(LVN_LOG_WARN, "ranks on this machine alone: %s", identity.several);
     LVN_CHECK(!*path || !l->resources.in_slurm, ARG, "within Slurm job %s Slurm assigns the hosts: omit --hostfile",
               getenv("SLURM_JOB_ID"));
     LVN_TRY(count_ranks(l));

@@ -118,6 +118,25 @@ static void add_ignored(struct lvn_identity *out, const struct lvn_launcher_env 
                      rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
 }
 
+/* Platforms number the machines of a job, or its tasks, with variables that start no rank of levin. */
+static void find_several(struct lvn_identity *out, const struct lvn_environment *environment)
+{
+    static const char *const names[][2] = {{"NODE_RANK", "NNODES"},
+                                           {"PET_NODE_RANK", "PET_NNODES"},
+                                           {"SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"},
+                                           {"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"},
+                                           {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names && !*out->several; i++) {
+        int index, n;
+        const char *of_index = lvn_variable(environment, names[i][0]), *of_n = lvn_variable(environment, names[i][1]);
+        if (!of_index || !of_n || !lvn_whole_number(of_index, 0, &index) || !lvn_whole_number(of_n, 2, &n)) continue;
+        snprintf(out->several, sizeof out->several,
+                 "%s is %d of %s %d, but nothing connects them, so each runs by itself: start `levin launch --nodes %d "
+                 "--node-rank %d --nproc-per-node ... -- ...`, with MASTER_ADDR set",
+                 names[i][0], index, names[i][1], n, n, index);
+    }
+}
+
 static void set_single(struct lvn_identity *out)
 {
     out->launcher = "local";
@@ -161,6 +180,7 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
     }
     if (best < 0) {
         set_single(out);
+        find_several(out, environment);
     } else {
         out->launched = claims[best].evidence == LVN_ALIVE; /* even if its variables are wrong */
         LVN_TRY(read_launcher_env(lvn_launcher_envs[best], environment, out));
