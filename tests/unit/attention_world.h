@@ -29,6 +29,7 @@ struct problem {
     int64_t segments; /* mean length of a document; 0: no segments */
     double softcap;
     int64_t branches; /* mean length of a continuation; with segments, whose documents begin with one text; 0: none */
+    bool wide_values; /* v and dv are fp32 */
 };
 
 /* The position of the queries of sample b in the cache; it differs between samples. */
@@ -178,6 +179,7 @@ static inline struct world *world_new(struct problem p, enum lvn_dtype dtype)
     w->p = p;
     w->desc[Q] = w->desc[DQ] = view(dtype, p.B, p.Tq, p.Hq, p.D);
     w->desc[K] = w->desc[V] = w->desc[DK] = w->desc[DV] = view(dtype, p.B, p.Tk, p.Hkv, p.D);
+    if (p.wide_values) w->desc[V].dtype = w->desc[DV].dtype = LVN_F32;
     w->desc[OUT] = w->desc[DOUT] = LVN_DESC(dtype, p.B, p.Tq, p.Hq * p.D);
     w->desc[LSE] = LVN_DESC(LVN_F32, p.B, p.Hq, p.Tq);
     w->lengths_desc = LVN_DESC(LVN_I32, p.B);

@@ -22,12 +22,11 @@
 
 enum { BF16_BLOCK = TILE_BLOCK * (int)sizeof(uint16_t) }; /* bytes of a row of 64 */
 
-/* May products round to bf16, and are all of their operands in bf16? */
+/* May products round to bf16, and are queries and results in bf16? Keys and values are rounded if they are not. */
 static bool bf16_fits(const struct lvn_call *c)
 {
     return c->matmul_dtype == LVN_BF16 && c->attr->attention.scale > 0 && !c->attr->attention.ring &&
-           is_bf16(&c->in[0]) && is_bf16(&c->in[1]) && is_bf16(&c->in[2]) && is_bf16(&c->out[0]) &&
-           (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
+           is_bf16(&c->in[0]) && is_bf16(&c->out[0]) && (c->phase == LVN_FORWARD || is_bf16(&c->dout[0]));
 }
 
 static int64_t bf16_ceil(int64_t n, int64_t to)
@@ -50,6 +49,13 @@ static void bf16_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_
 static void bf16_rows_of(const struct lvn_arg *a, int64_t b, int64_t t0, int64_t h, int64_t rows, int64_t width,
                          uint16_t *to)
 {
+    if (!is_bf16(a)) {
+        const float *from = (const float *)a->p + head_offset(a, b, t0, h);
+        memset(to, 0, (size_t)(TILE_BLOCK * width) * sizeof *to);
+        for (int64_t i = 0; i < rows; i++, from += a->desc->stride[1], to += width)
+            vconvert(from, false, to, true, a->desc->dim[3]);
+        return;
+    }
     bf16_rows((const uint16_t *)a->p + head_offset(a, b, t0, h), a->desc->stride[1], rows, a->desc->dim[3], width, to);
 }
 
@@ -81,19 +87,8 @@ static void bf16_zip(const uint16_t *from, int64_t width, uint16_t *to)
 static void bf16_transpose(const uint16_t *from, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i += 32)
-        for (int64_t x = 0; x < width; x += 32) {
-            __m512i r[2][16];
-            for (int l = 0; l < 16; l++) {
-                const uint16_t *p = from + (i + 2 * l) * width + x;
-                const __m512i a = _mm512_loadu_si512(p), b = _mm512_loadu_si512(p + width);
-                r[0][l] = pairs_zip(a, b, false);
-                r[1][l] = pairs_zip(a, b, true);
-            }
-            for (int part = 0; part < 2; part++) {
-                pairs_transpose(r[part]);
-                for (int l = 0; l < 16; l++) _mm512_storeu_si512(to + (x + 16 * part + l) * TILE_BLOCK + i, r[part][l]);
-            }
-        }
+        for (int64_t x = 0; x < width; x += 32)
+            pairs_turn(from + i * width + x, width, to + x * TILE_BLOCK + i, TILE_BLOCK);
 }
 
 /* --- products of a block ----------------------------------------------------------------------------------------- */

@@ -14,35 +14,61 @@ LVN_INLINE vf shifted_exp_n(const float *z, float shift, int64_t n)
     return (vf)((vi)vexp(vload_n(z, n) - shift) & valid);
 }
 
-/* sum(exp(z - max)) of n values, in two partial sums per lane. */
-LVN_INLINE float exp_sum(const float *z, float max, int64_t n)
+/* exp(z - max) of a vector. slopes: also set *slopes to exp(z - max) (1 - (z / cap)^2); per_cap: 1 / cap, 0 without a
+ * cap. */
+LVN_INLINE vf shifted_exp(const float *z, float max, float per_cap, float *slopes)
+{
+    const vf x = vload(z), y = x * per_cap, e = vexp(x - max);
+    if (slopes) vstore(slopes, e * vfma(-y, y, vset(1)));
+    return e;
+}
+
+/* sum(exp(z - max)) of n values, in two partial sums per lane. slopes (n): NULL, or z. */
+LVN_INLINE float exp_sum(const float *z, float max, int64_t n, float per_cap, float *slopes)
 {
     struct vacc sum[2] = {vacc_set(vset(0)), vacc_set(vset(0))};
     int64_t v = 0;
+#define SLOPES(v) (slopes ? slopes + (v) : NULL)
     for (; v + 2 * LVN_LANES <= n; v += 2 * LVN_LANES) {
-        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - max));
-        sum[1] = vacc_add(sum[1], vexp(vload(z + v + LVN_LANES) - max));
+        sum[0] = vacc_add(sum[0], shifted_exp(z + v, max, per_cap, SLOPES(v)));
+        sum[1] = vacc_add(sum[1], shifted_exp(z + v + LVN_LANES, max, per_cap, SLOPES(v + LVN_LANES)));
     }
     if (v + LVN_LANES <= n) {
-        sum[0] = vacc_add(sum[0], vexp(vload(z + v) - max));
+        sum[0] = vacc_add(sum[0], shifted_exp(z + v, max, per_cap, SLOPES(v)));
         v += LVN_LANES;
     }
-    if (v < n) sum[1] = vacc_add(sum[1], shifted_exp_n(z + v, max, n - v));
+#undef SLOPES
+    if (v < n) {
+        const vf e = shifted_exp_n(z + v, max, n - v), y = vload_n(z + v, n - v) * per_cap;
+        sum[1] = vacc_add(sum[1], e);
+        if (slopes) vstore_n(slopes + v, e * vfma(-y, y, vset(1)), n - v);
+    }
     return vsum(vacc_get(sum[0]) + vacc_get(sum[1]));
 }
 
-/* log(sum(exp(z))) of z (V), summed in blocks. */
-LVN_INLINE float logsumexp(const float *z, int64_t V)
+/* The largest z (V), and the sum of exp(z - max), in blocks. */
+struct exps {
+    float max;
+    double sum;
+};
+LVN_INLINE struct exps exps_of(const float *z, int64_t V, float per_cap, float *slopes)
 {
     enum { BLOCK = 2 * LVN_LANES * LVN_SUM_BLOCK };
     struct vacc top = vacc_set(vset(-INFINITY));
-    double sum = 0;
     int64_t v = 0;
     for (; v + LVN_LANES <= V; v += LVN_LANES) top = vacc_max(top, vload(z + v));
-    float max = vmax_lane(vacc_get(top));
-    for (; v < V; v++) max = z[v] > max ? z[v] : max;
-    for (v = 0; v < V; v += BLOCK) sum += (double)exp_sum(z + v, max, V - v < BLOCK ? V - v : BLOCK);
-    return max + (float)log(sum);
+    struct exps e = {vmax_lane(vacc_get(top)), 0};
+    for (; v < V; v++) e.max = z[v] > e.max ? z[v] : e.max;
+    for (v = 0; v < V; v += BLOCK)
+        e.sum += (double)exp_sum(z + v, e.max, V - v < BLOCK ? V - v : BLOCK, per_cap, slopes ? slopes + v : NULL);
+    return e;
+}
+
+/* log(sum(exp(z))) of z (V). */
+static __attribute__((noinline, unused)) float logsumexp(const float *z, int64_t V)
+{
+    const struct exps e = exps_of(z, V, 0, NULL);
+    return e.max + (float)log(e.sum);
 }
 
 /* dz (V) = (or +=) (softmax(z) - one hot) * scale; dz may be z. */

@@ -14,8 +14,8 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     struct linear l = make(call);
     float *wide = call->scratch;
-    void *threads = wide + wide_floats(l.y_bf16, l.size.R, l.size.N);
     struct lvn_gemm y = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_bf16 ? wide : call->out[0].p);
+    void *threads = wide + wide_floats(l.y_bf16, &y);
     if (l.y_bf16)
         linear_rounded(&l, &y, call->out[0].p, threads, thread, n_threads);
     else

@@ -15,6 +15,8 @@
 #include "base/threads.h"
 #include "ops/linear.h"
 
+#define LVN_ONCE static __attribute__((noinline, unused)) /* large, and called in several places */
+
 /* Sizes and types of an instruction's linear layer. */
 struct linear {
     struct lvn_matmul size;
@@ -25,6 +27,7 @@ struct linear {
     bool dw_bf16;               /* dw is bf16 */
     bool bf16;                  /* operands may be rounded to bf16 */
     bool bias;                  /* the gradient of b is needed */
+    int64_t y_row;              /* elements from row to row of dy */
 };
 
 /* x and w are in[0] and in[1]; y: descriptor of the output or of its gradient. */
@@ -34,6 +37,7 @@ LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct l
     const enum lvn_dtype w = call->in[1].desc->dtype;
     return (struct linear){
         .size = size,
+        .y_row = size.N,
         .w_blocks = lvn_dtype_is_packed(w) ? (struct lvn_blocks){w, size.N, size.K} : (struct lvn_blocks){0},
         .x_bf16 = call->in[0].desc->dtype == LVN_BF16,
         .w_bf16 = w == LVN_BF16,
@@ -73,7 +77,7 @@ LVN_INLINE struct lvn_gemm product_dx(const struct linear *l, const void *dy, co
                              .n = m->K,
                              .k = m->N,
                              .a = dy,
-                             .a_row = m->N,
+                             .a_row = l->y_row,
                              .a_col = 1,
                              .a_bf16 = l->y_bf16,
                              .b = w,
@@ -93,9 +97,9 @@ LVN_INLINE struct lvn_gemm product_dw(const struct linear *l, const void *x, con
     struct lvn_gemm g = {.k = m->R, .a_row = 1, .b_col = 1, .bf16 = l->bf16, .c = dw, .add = add};
     if (m->wn == 1) { /* (K,N) = x^T dy */
         g.m = m->K, g.a = x, g.a_col = m->K, g.a_bf16 = l->x_bf16;
-        g.n = m->N, g.b = dy, g.b_row = m->N, g.b_bf16 = l->y_bf16;
+        g.n = m->N, g.b = dy, g.b_row = l->y_row, g.b_bf16 = l->y_bf16;
     } else { /* (N,K) = dy^T x */
-        g.m = m->N, g.a = dy, g.a_col = m->N, g.a_bf16 = l->y_bf16;
+        g.m = m->N, g.a = dy, g.a_col = l->y_row, g.a_bf16 = l->y_bf16;
         g.n = m->K, g.b = x, g.b_row = m->K, g.b_bf16 = l->x_bf16;
     }
     g.c_row = g.n;
@@ -110,11 +114,11 @@ struct rounded {
 };
 
 /* lvn_gemm.finish: round a tile of the result. */
-static inline void round_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
+static inline void round_tile(const struct lvn_gemm *g, float *c, int64_t row, int64_t i0, int64_t m, int64_t j,
+                              int64_t n)
 {
     const struct rounded *r = g->argument;
-    for (int64_t i = i0; i < i0 + m; i++) {
-        float *c = g->c + i * g->c_row + j;
+    for (int64_t i = i0; i < i0 + m; i++, c += row) {
         uint16_t *to = r->to + i * g->c_row + j;
         for (int64_t x = 0; r->add && x < n; x += LVN_LANES) {
             int64_t lanes = n - x < LVN_LANES ? n - x : LVN_LANES;
@@ -124,10 +128,12 @@ static inline void round_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, i
     }
 }
 
-/* Floats of scratch for an fp32 copy of a bf16 result (rows,columns). */
-LVN_INLINE int64_t wide_floats(bool bf16, int64_t rows, int64_t columns)
+/* Floats of scratch for an fp32 copy of a bf16 result of a multiplication, also sufficient for fewer rows. */
+LVN_ONCE int64_t wide_floats(bool bf16, const struct lvn_gemm *g)
 {
-    return bf16 ? (rows * columns + 15) / 16 * 16 : 0;
+    enum { FEW = 16 }; /* blocks of results with fewer rows are not in the threads' scratch */
+    const int64_t rows = g->m > FEW && LVN_ISA_NAME(lvn_gemm).buffers(g) ? FEW : g->m;
+    return bf16 ? (rows * g->n + 15) / 16 * 16 : 0;
 }
 
 /* Columns that are summed at a time. */
@@ -174,7 +180,7 @@ static inline void column_sums(const struct linear *l, const void *dy, double *s
 /* --- scratch: a shared part for bf16 results, then a part for each thread --- */
 
 /* Bytes of a thread's part, for any of the three multiplications. */
-static inline int64_t thread_scratch(const struct linear *l)
+LVN_ONCE int64_t thread_scratch(const struct linear *l)
 {
     struct lvn_gemm products[] = {product_y(l, NULL, NULL, NULL, NULL), product_dx(l, NULL, NULL, NULL, false),
                                   product_dw(l, NULL, NULL, NULL, false)};
@@ -202,16 +208,17 @@ LVN_INLINE int64_t bias_floats(const struct linear *l)
 }
 
 /* Floats of scratch for gradients: those sums, and dx or dw in fp32, one after the other, if it is bf16. */
-static inline int64_t gradient_floats(const struct linear *l)
+LVN_ONCE int64_t gradient_floats(const struct linear *l)
 {
-    struct lvn_gemm dw = product_dw(l, NULL, NULL, NULL, false);
-    int64_t x = wide_floats(l->x_bf16, l->size.R, l->size.K), w = wide_floats(l->dw_bf16, panel_rows(dw.m, dw.n), dw.n);
+    const struct lvn_gemm dx = product_dx(l, NULL, NULL, NULL, false), dw = product_dw(l, NULL, NULL, NULL, false);
+    const int64_t x = wide_floats(l->x_bf16, &dx), w = l->dw_bf16 ? (panel_rows(dw.m, dw.n) * dw.n + 15) / 16 * 16 : 0;
     return bias_floats(l) + (x > w ? x : w);
 }
 
-static inline int64_t linear_scratch(const struct linear *l, enum lvn_phase phase, int n_threads)
+LVN_ONCE int64_t linear_scratch(const struct linear *l, enum lvn_phase phase, int n_threads)
 {
-    int64_t wide = phase == LVN_BACKWARD ? gradient_floats(l) : wide_floats(l->y_bf16, l->size.R, l->size.N);
+    const struct lvn_gemm y = product_y(l, NULL, NULL, NULL, NULL);
+    int64_t wide = phase == LVN_BACKWARD ? gradient_floats(l) : wide_floats(l->y_bf16, &y);
     return wide * (int64_t)sizeof(float) + thread_scratch(l) * n_threads;
 }
 
@@ -238,20 +245,21 @@ static inline void linear_product(const struct linear *l, const struct lvn_gemm 
     LVN_ISA_NAME(lvn_gemm).run(g, (char *)threads + thread * thread_scratch(l), thread, n_threads);
 }
 
-/* Run a multiplication whose result is rounded to bf16 and stored in `to`; g->c is scratch. */
-static inline void linear_rounded(const struct linear *l, struct lvn_gemm *g, void *to, void *threads, int thread,
-                                  int n_threads)
+/* Run a multiplication whose result is rounded to bf16 and stored in `to`; g->c is scratch of wide_floats(). */
+LVN_ONCE void linear_rounded(const struct linear *l, struct lvn_gemm *g, void *to, void *threads, int thread,
+                             int n_threads)
 {
     struct rounded r = {to, g->add};
     g->add = false;
+    if (LVN_ISA_NAME(lvn_gemm).buffers(g)) g->c = NULL;
     g->finish = round_tile;
     g->argument = &r;
     linear_product(l, g, threads, thread, n_threads);
 }
 
 /* A bf16 dw is summed in fp32 over all R rows, in `wide`, and rounded once. */
-static inline void rounded_dw(const struct linear *l, const struct lvn_gemm *dw, uint16_t *to, float *wide,
-                              void *threads, int thread, int n_threads)
+LVN_ONCE void rounded_dw(const struct linear *l, const struct lvn_gemm *dw, uint16_t *to, float *wide, void *threads,
+                         int thread, int n_threads)
 {
     const int64_t rows = panel_rows(dw->m, dw->n);
     for (int64_t i = 0; i < dw->m; i += rows) {
@@ -266,9 +274,8 @@ static inline void rounded_dw(const struct linear *l, const struct lvn_gemm *dw,
 
 /* dx (R,K) and dw for a chunk of rows; din[0], din[1] NULL: not needed. db is summed in scratch over all chunks,
  * starting with the one for which `first` is set, and stored by linear_bias(). */
-static inline void linear_gradients(const struct linear *l, const void *x, const void *w, const void *dy,
-                                    void *const din[2], const bool add[2], bool first, void *scratch, int thread,
-                                    int n_threads)
+LVN_ONCE void linear_gradients(const struct linear *l, const void *x, const void *w, const void *dy, void *const din[2],
+                               const bool add[2], bool first, void *scratch, int thread, int n_threads)
 {
     float *wide = (float *)scratch + bias_floats(l);
     void *threads = (float *)scratch + gradient_floats(l);

@@ -4,6 +4,7 @@
  * its gradient, from which the chunk's dx and its contributions to dw and db are computed. The chunks depend on shapes
  * alone. Forward computes no logits for rows whose label does not count. */
 #include "backend/cpu/cpu_kernels.h"
+#include "base/bf16.h"
 #include "graph/loss_chunk.h"
 #include "ops/cross_entropy_cpu.h"
 #include "ops/linear_cpu.h"
@@ -47,10 +48,37 @@ static void soft_cap_slope(float *z, int64_t V, float normalizer, int32_t label,
     z[label] = at_label * (1 - of_label * of_label);
 }
 
-/* The losses of a chunk. gradient: overwrite its logits by their gradients. */
-static void chunk_losses(const struct lvn_call *call, int64_t first, const struct lvn_matmul *m, float *logits,
+#if defined(__AVX512BF16__)
+/* The loss of a row z (V), whose gradient overwrites its first half, in bf16: exponentials are computed once. */
+static __attribute__((noinline)) float rounded_slope(float *z, int64_t V, int32_t label, float scale, float cap)
+{
+    const float per_cap = cap > 0 ? 1 / cap : 0, of_label = z[label];
+    const struct exps e = exps_of(z, V, per_cap, z);
+    const float loss = e.max + (float)log(e.sum) - of_label, y = of_label * per_cap;
+    const vf factor = vset((float)(scale / e.sum));
+    uint16_t *to = (uint16_t *)z;
+    for (int64_t v = 0; v < V; v += LVN_LANES) {
+        const int64_t n = V - v < LVN_LANES ? V - v : LVN_LANES;
+        vstore_bf16_n(to + v, bf16_of_vf(vload_n(z + v, n) * factor), n);
+    }
+    to[label] = lvn_bf16_make((expf(-loss) - 1) * scale * (1 - y * y));
+    return loss;
+}
+
+/* Do the multiplications with the gradient of the logits round it? */
+static bool rounds_slopes(const struct linear *l)
+{
+    const struct lvn_gemm dx = product_dx(l, NULL, NULL, NULL, false), dw = product_dw(l, NULL, NULL, NULL, false);
+    return !l->bias && LVN_ISA_NAME(lvn_gemm).rounds(&dx) && LVN_ISA_NAME(lvn_gemm).rounds(&dw);
+}
+#endif
+
+/* The losses of a chunk. gradient: overwrite its logits by their gradients, as l describes them. */
+static void chunk_losses(const struct lvn_call *call, int64_t first, const struct linear *l, float *logits,
                          bool gradient, int thread, int n_threads)
 {
+    const struct lvn_matmul *m = &l->size;
+    const float scale = (float)call->step->grad_scale;
     const int32_t *labels = (const int32_t *)call->in[3].p + first;
     float *loss = (float *)call->out[1].p + first;
     const float cap = (float)call->attr->linear_cross_entropy.softcap;
@@ -64,10 +92,15 @@ static void chunk_losses(const struct lvn_call *call, int64_t first, const struc
             continue;
         }
         if (cap > 0) soft_cap(z, m->N, cap);
+#if defined(__AVX512BF16__)
+        if (gradient && l->y_bf16) {
+            loss[r] = rounded_slope(z, m->N, labels[r], scale, cap);
+            continue;
+        }
+#endif
         float normalizer = logsumexp(z, m->N);
         loss[r] = normalizer - z[labels[r]];
         if (!gradient) continue;
-        const float scale = (float)call->step->grad_scale;
         if (cap > 0)
             soft_cap_slope(z, m->N, normalizer, labels[r], scale, cap);
         else
@@ -92,7 +125,11 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
         struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
         linear_product(&l, &y, threads, thread, n_threads);
         lvn_team_barrier();
-        chunk_losses(call, r, m, logits, gradient, thread, n_threads);
+#if defined(__AVX512BF16__)
+        l.y_bf16 = gradient && rounds_slopes(&l);
+        l.y_row = l.y_bf16 ? 2 * m->N : m->N;
+#endif
+        chunk_losses(call, r, &l, logits, gradient, thread, n_threads);
         lvn_team_barrier();
         if (!gradient) continue;
         void *const din[2] = {dx, call->din[1].p};
@@ -197,10 +234,18 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
 static int64_t scratch(const struct lvn_call *call, int n_threads)
 {
     struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
-    const int64_t gathered = call->phase == LVN_FORWARD ? gathered_bytes(&l, l.size.R) : 0;
+    const bool gradient = call->phase == LVN_BACKWARD;
+    const int64_t gathered = gradient ? 0 : gathered_bytes(&l, l.size.R);
     l.size.R = chunk_rows(&l.size);
-    return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + gathered +
-           linear_scratch(&l, call->phase, n_threads);
+    int64_t products = linear_scratch(&l, call->phase, n_threads);
+#if defined(__AVX512BF16__)
+    if (gradient) { /* the gradient of the logits may be bf16 */
+        l.y_bf16 = true;
+        const int64_t rounded = linear_scratch(&l, call->phase, n_threads);
+        products = rounded > products ? rounded : products;
+    }
+#endif
+    return (l.size.R * l.size.N + 15) / 16 * 16 * (int64_t)sizeof(float) + gathered + products;
 }
 
 static uint32_t rounds(const struct lvn_call *call)

@@ -84,13 +84,13 @@ static bool is_tanh(const struct lvn_call *call)
     return call->attr->linear_gelu.tanh;
 }
 
-static void activate_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
+static void activate_tile(const struct lvn_gemm *g, float *c, int64_t row, int64_t i0, int64_t m, int64_t j, int64_t n)
 {
     const struct lvn_call *call = g->argument;
     bool bf16 = call->out[1].desc->dtype == LVN_BF16;
-    for (int64_t i = i0; i < i0 + m; i++) {
+    for (int64_t i = i0; i < i0 + m; i++, c += row) {
         int64_t at = i * g->c_row + j;
-#define FINISH(t, h) finish_by(t, h, at, n, g->c + at, call->out[1].p, call->out[0].p)
+#define FINISH(t, h) finish_by(t, h, at, n, c, call->out[1].p, call->out[0].p)
         CALL_VERSION(is_tanh(call), bf16, FINISH);
 #undef FINISH
     }
@@ -100,8 +100,9 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     struct linear l = make(call);
     float *wide = call->scratch;
-    void *threads = wide + wide_floats(l.y_bf16, l.size.R, l.size.N);
     struct lvn_gemm h = product_y(&l, call->in[0].p, call->in[1].p, call->in[2].p, l.y_bf16 ? wide : call->out[1].p);
+    void *threads = wide + wide_floats(l.y_bf16, &h);
+    if (l.y_bf16 && LVN_ISA_NAME(lvn_gemm).buffers(&h)) h.c = NULL;
     h.finish = activate_tile;
     h.argument = call;
     linear_product(&l, &h, threads, thread, n_threads);

@@ -3,17 +3,21 @@
  * tile is in the cache.
  *
  * If multiplications round their operands to bf16, a I is added to H instead, and X, G and H are stored in bf16, as
- * nanochat does; results of multiplications are fp32 until then. */
+ * nanochat does; results of multiplications are fp32 until then, and only blocks of them are in memory. G and G G are
+ * symmetric: of blocks that are not on the diagonal one half is computed, and the other half copied. */
 #include "ops/orthogonalize.h"
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"
+#if defined(__AVX512BF16__)
+#include "backend/cpu/pairs.h"
+#endif
 #include "base/threads.h"
 #include "ops/grad_norm_cpu.h"
 
 /* X and the next X alternate between out[0] and scratch. Scratch: an X, the Gram matrix, H, their bf16 copies, sums of
  * squares of blocks, factors of lines, and a part for each thread. With `bf16` both X are bf16, in the space of one
- * fp32 X, and out[0] receives the next X before it is rounded. */
+ * fp32 X, out[0] receives the last X, and `gram`, `h` and `x` are only written if multiplications need the space. */
 struct parts {
     float *x, *next, *gram, *h;
     uint16_t *x_bf16, *next_bf16, *gram_bf16, *h_bf16;
@@ -35,6 +39,7 @@ static struct lvn_gemm gram_of(const struct matrix *z, const void *x, float *gra
     struct lvn_gemm g = {.m = z->side, .n = z->side, .k = z->n / z->side, .a = x, .b = x, .c = gram, .c_row = z->side};
     g.a_row = g.b_col = z->tall ? 1 : z->columns;
     g.a_col = g.b_row = z->tall ? z->columns : 1;
+    g.symmetric = true;
     return g;
 }
 
@@ -108,27 +113,73 @@ static struct parts parts_of(const struct matrix *z, const struct lvn_call *call
 
 /* What to do with a result: c = product_factor c + factor from + diagonal I; without `from` it is only rounded. */
 struct sum {
-    const float *from; /* of the shape of c; NULL: none */
+    const void *from; /* of the shape of c, and bf16 if the result is; NULL: none */
     float factor, product_factor, diagonal;
     uint16_t *rounded; /* the result in bf16; NULL: in c */
 };
 
-/* lvn_gemm.finish */
-static void add_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j, int64_t n)
+#if defined(__AVX512BF16__)
+/* Copy a block of a symmetric matrix in bf16 to the other side of the diagonal. */
+static void mirror(uint16_t *z, int64_t row, int64_t i0, int64_t m, int64_t j0, int64_t n)
+{
+    if (m == LVN_GEMM_BLOCK && n == LVN_GEMM_BLOCK) {
+        pairs_turn(z + i0 * row + j0, row, z + j0 * row + i0, row);
+        return;
+    }
+    for (int64_t i = i0; i < i0 + m; i++)
+        for (int64_t j = j0; j < j0 + n; j++) z[j * row + i] = z[i * row + j];
+}
+
+/* Round one row of a block: n elements from element `at` of the result on; the diagonal's is the `to`-th. */
+LVN_INLINE void round_row(const struct sum *s, const float *c, int64_t at, int64_t n, int64_t to, const bool from,
+                          const bool full)
+{
+    for (int64_t x = 0; x < n; x += LVN_LANES) {
+        const int64_t lanes = full || n - x > LVN_LANES ? LVN_LANES : n - x;
+        vf sum = full ? vload(c + x) : vload_n(c + x, lanes);
+        if (from) {
+            const vf addend = full ? vread(s->from, at + x, true) : vread_n(s->from, at + x, lanes, true);
+            sum = vfma(vset(s->product_factor), sum, addend * s->factor);
+        }
+        if (to >= x && to < x + lanes) {
+            float unit[LVN_LANES] = {0};
+            unit[to - x] = s->diagonal;
+            sum += vload(unit);
+        }
+        if (full)
+            vstore_bf16(s->rounded + at + x, bf16_of_vf(sum));
+        else
+            vstore_bf16_n(s->rounded + at + x, bf16_of_vf(sum), lanes);
+    }
+}
+
+/* lvn_gemm.finish: of a result in bf16. */
+static void round_block(const struct lvn_gemm *g, float *c, int64_t row, int64_t i0, int64_t m, int64_t j, int64_t n)
 {
     const struct sum *s = g->argument;
-    for (int64_t i = i0; i < i0 + m; i++) {
-        const int64_t at = i * g->c_row + j;
-        float *c = g->c + at;
-        if (s->diagonal != 0 && i >= j && i < j + n) c[i - j] += s->diagonal / s->product_factor;
+    for (int64_t i = i0; i < i0 + m; i++, c += row) {
+        const int64_t at = i * g->c_row + j, to = s->from ? i - j : -1;
+        if (n % LVN_LANES)
+            round_row(s, c, at, n, to, s->from, false);
+        else if (s->from)
+            round_row(s, c, at, n, to, true, true);
+        else
+            round_row(s, c, at, n, -1, false, true);
+    }
+    if (g->symmetric && !g->c && i0 != j) mirror(s->rounded, g->c_row, i0, m, j, n);
+}
+
+#endif
+
+/* The same in fp32. */
+static void add_block(const struct lvn_gemm *g, float *c, int64_t row, int64_t i0, int64_t m, int64_t j, int64_t n)
+{
+    const struct sum *s = g->argument;
+    for (int64_t i = i0; i < i0 + m; i++, c += row) {
+        const float *from = (const float *)s->from + i * g->c_row + j;
         for (int64_t x = 0; x < n; x += LVN_LANES) {
             const int64_t lanes = n - x < LVN_LANES ? n - x : LVN_LANES;
-            vf sum = vload_n(c + x, lanes);
-            if (s->from) sum = sum * s->product_factor + vload_n(s->from + at + x, lanes) * s->factor;
-            if (s->rounded)
-                vstore_bf16_n(s->rounded + at + x, bf16_of_vf(sum), lanes);
-            else
-                vstore_n(c + x, sum, lanes);
+            vstore_n(c + x, vload_n(c + x, lanes) * s->product_factor + vload_n(from + x, lanes) * s->factor, lanes);
         }
     }
 }
@@ -136,25 +187,34 @@ static void add_tile(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j,
 static void run(const struct parts *p, struct lvn_gemm g, const struct sum *sum, int thread, int n_threads)
 {
     set_type(&g, p->bf16);
-    g.finish = sum ? add_tile : NULL;
+    g.finish = sum ? add_block : NULL;
+#if defined(__AVX512BF16__)
+    if (sum && sum->rounded) g.finish = round_block;
+#endif
     g.argument = sum;
+    if (sum && sum->rounded && LVN_ISA_NAME(lvn_gemm).buffers(&g)) g.c = NULL;
     LVN_ISA_NAME(lvn_gemm).run(&g, p->threads + thread * p->thread_bytes, thread, n_threads);
     lvn_team_barrier();
 }
 
+#if defined(__AVX512BF16__)
 static void iterate_in_bf16(struct parts *p, const struct matrix *z, const struct polynomial *q, bool last, int thread,
                             int n_threads)
 {
     const int64_t S = z->side;
     const struct sum gram = {.rounded = p->gram_bf16}, next = {.rounded = p->next_bf16};
-    const struct sum h = {p->gram, (float)q->b, (float)q->c, (float)q->a, p->h_bf16};
+    const struct sum h = {p->gram_bf16, (float)q->b, (float)q->c, (float)q->a, p->h_bf16};
+    struct lvn_gemm square = product(S, S, S, p->gram_bf16, p->gram_bf16, p->h);
+    square.symmetric = true;
     run(p, gram_of(z, p->x_bf16, p->gram), &gram, thread, n_threads);
-    run(p, product(S, S, S, p->gram_bf16, p->gram_bf16, p->h), &h, thread, n_threads);
+    run(p, square, &h, thread, n_threads);
     run(p, product_x(z, p->x_bf16, p->h_bf16, p->x), last ? NULL : &next, thread, n_threads);
     uint16_t *x = p->next_bf16;
     p->next_bf16 = p->x_bf16;
     p->x_bf16 = x;
 }
+
+#endif
 
 static void iterate(struct parts *p, const struct matrix *z, const struct polynomial *q, int thread, int n_threads)
 {
@@ -211,14 +271,17 @@ static void normalize(const struct parts *p, const struct matrix *z, const struc
 /* The sums of squares of columns [j, end), each in the order of the rows. */
 static void column_squares(const struct matrix *z, const float *x, double *squares, int64_t j, int64_t end)
 {
-    for (int64_t k = j; k < end; k += LVN_LANES) {
-        struct sums sums = {0};
-        for (int64_t i = 0; i < z->rows; i++) {
-            float part[LVN_LANES];
-            vstore(part, vload_n(x + i * z->columns + k, end - k < LVN_LANES ? end - k : LVN_LANES));
-            sums = add_squares(sums, part);
-        }
-        memcpy(squares + k, &sums, sizeof sums);
+    enum { STRIPS = 4 }; /* at a time, so that additions overlap */
+    for (int64_t n; j < end; j += n) {
+        n = end - j < STRIPS * LVN_LANES ? end - j : STRIPS * LVN_LANES;
+        struct sums sums[STRIPS] = {0};
+        for (int64_t i = 0; i < z->rows; i++)
+            for (int64_t k = 0; k < n; k += LVN_LANES) {
+                float part[LVN_LANES];
+                vstore(part, vload_n(x + i * z->columns + j + k, n - k < LVN_LANES ? n - k : LVN_LANES));
+                sums[k / LVN_LANES] = add_squares(sums[k / LVN_LANES], part);
+            }
+        memcpy(squares + j, sums, (size_t)n * sizeof *squares);
     }
 }
 
@@ -285,10 +348,13 @@ static void forward(const struct lvn_call *call, int thread, int n_threads)
         normalize(&p, &z, call, thread, n_threads);
     for (int64_t k = 0; k < call->attr->orthogonalize.steps; k++) {
         const struct polynomial q = polynomial_of(polar, k);
-        if (p.bf16)
+#if defined(__AVX512BF16__)
+        if (p.bf16) {
             iterate_in_bf16(&p, &z, &q, k + 1 == call->attr->orthogonalize.steps, thread, n_threads);
-        else
-            iterate(&p, &z, &q, thread, n_threads);
+            continue;
+        }
+#endif
+        iterate(&p, &z, &q, thread, n_threads);
     }
     if (polar) finish_polar(&p, &z, call, thread, n_threads);
 }

@@ -93,14 +93,19 @@ static int64_t lay_out(enum layout l, int64_t rows, int64_t columns, int64_t *ro
 
 struct finished {
     unsigned char *count; /* (M,N) */
+    float *kept;          /* receives the blocks, laid out as C; NULL: they are in C */
 };
 
-static void count_pieces(const struct lvn_gemm *g, int64_t i0, int64_t m, int64_t j0, int64_t n)
+static void count_pieces(const struct lvn_gemm *g, float *block, int64_t row, int64_t i0, int64_t m, int64_t j0,
+                         int64_t n)
 {
     const struct finished *f = g->argument;
     for (int64_t i = i0; i < i0 + m; i++)
         for (int64_t j = j0; j < j0 + n; j++) {
-            assert_false(isnan(g->c[i * g->c_row + j]));
+            const float x = block[(i - i0) * row + j - j0];
+            assert_false(isnan(x));
+            if (g->c) assert_ptr_equal(&block[(i - i0) * row + j - j0], &g->c[i * g->c_row + j]);
+            if (f->kept) f->kept[i * g->c_row + j] = x;
             f->count[i * g->n + j]++;
         }
 }
@@ -117,6 +122,24 @@ static void run(int isa, const struct lvn_gemm *g, int n_threads)
     free(scratch);
 }
 
+/* Blocks that are only in scratch have the bits of C, which is complete. */
+static void check_buffered(int isa, struct lvn_gemm g, int n_threads)
+{
+    const float *c = g.c;
+    struct finished f = {calloc((size_t)(g.m * g.n), 1), malloc((size_t)(g.m * g.c_row) * sizeof(float))};
+    g.c = NULL;
+    g.argument = &f;
+    run(isa, &g, n_threads);
+    for (int64_t i = 0; i < g.m; i++)
+        for (int64_t j = 0; j < g.n; j++) {
+            const bool left_out = g.symmetric && i / LVN_GEMM_BLOCK > j / LVN_GEMM_BLOCK;
+            assert_int_equal(f.count[i * g.n + j], !left_out);
+            if (!left_out) assert_memory_equal(&f.kept[i * g.c_row + j], &c[i * g.c_row + j], sizeof(float));
+            if (g.symmetric) assert_memory_equal(&c[j * g.c_row + i], &c[i * g.c_row + j], sizeof(float));
+        }
+    free(f.count), free(f.kept);
+}
+
 static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum layout lb, int mode, int n_threads,
                   int types)
 {
@@ -124,7 +147,7 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
     int64_t na = lay_out(la, m, k, &g.a_row, &g.a_col), nb = lay_out(lb, k, n, &g.b_row, &g.b_col);
     float *a = numbers(1, na), *b = numbers(2, nb), *bias = numbers(3, n), *c = numbers(4, m * g.c_row);
     float *before = numbers(4, m * g.c_row);
-    struct finished f = {calloc((size_t)(m * n), 1)};
+    struct finished f = {calloc((size_t)(m * n), 1), NULL};
     if (mode != 1) poison(c, m * g.c_row);
     uint16_t *a_bf16 = types & A_BF16 ? halves(a, na) : NULL, *b_bf16 = types & B_BF16 ? halves(b, nb) : NULL;
     g.a = a_bf16 ? (void *)a_bf16 : a, g.b = b_bf16 ? (void *)b_bf16 : b, g.a_bf16 = a_bf16, g.b_bf16 = b_bf16;
@@ -154,7 +177,36 @@ static void check(int isa, int64_t m, int64_t n, int64_t k, enum layout la, enum
                     (long long)k, la, lb, mode, n_threads, types, (long long)i, (long long)j, (double)found, sum);
             assert_int_equal(f.count[i * n + j], 1);
         }
+    if (kernel_of(isa).buffers(&g)) check_buffered(isa, g, n_threads);
     free(a), free(b), free(c), free(bias), free(before), free(f.count), free(a_bf16), free(b_bf16);
+}
+
+/* A A^T, of a matrix stored by rows or by columns: the blocks above the diagonal are the others', turned. */
+static void symmetric_products(void **state)
+{
+    (void)state;
+    static const int64_t sides[] = {16, 33, 64, 97, 288}, ks[] = {16, 64, 100, 544, 1100};
+    for (int isa = 0; isa <= TILES; isa++)
+        for (int n = 0; n < 5 * 5 * 2 * 2; n++) {
+            const int64_t side = sides[n % 5], k = ks[n / 5 % 5], count = side * k;
+            const bool bf16 = n / 25 % 2, tall = n / 50;
+            if (isa < TILES ? isa > (int)lvn_isa_best() : !has_tiles()) continue;
+            float *a = numbers(1, count), *c = malloc((size_t)(side * side) * sizeof *c);
+            uint16_t *half = halves(a, count);
+            struct finished f = {calloc((size_t)(side * side), 1), NULL};
+            struct lvn_gemm g = {.m = side, .n = side, .k = k, .bf16 = true, .symmetric = true, .c = c, .c_row = side};
+            g.a = g.b = bf16 ? (void *)half : a;
+            g.a_bf16 = g.b_bf16 = bf16;
+            g.a_row = g.b_col = tall ? 1 : k;
+            g.a_col = g.b_row = tall ? side : 1;
+            g.finish = count_pieces;
+            g.argument = &f;
+            if (kernel_of(isa).buffers(&g)) {
+                run(isa, &g, 1);
+                for (int threads = 1; threads <= 5; threads++) check_buffered(isa, g, threads);
+            }
+            free(a), free(c), free(half), free(f.count);
+        }
 }
 
 /* With sanitizers, each size is computed in fewer combinations of layouts, and different sizes in different ones. */
@@ -339,7 +391,7 @@ static void check_decoded(enum lvn_dtype type, int64_t n, int64_t k, int mode)
     const struct lvn_blocks blocks = {type, n, k};
     float *a = numbers(1, M * k), *wide = numbers(2, n * k), *first = NULL, *bias = numbers(4, n);
     void *packed = pack_numbers(&blocks, wide);
-    struct finished f = {calloc((size_t)(M * n), 1)};
+    struct finished f = {calloc((size_t)(M * n), 1), NULL};
     struct lvn_gemm g = {.n = n,
                          .k = k,
                          .a = a,
@@ -411,7 +463,7 @@ static void check_few_on_tiles(int isa, enum lvn_dtype type, int64_t n, int64_t 
     float *a = numbers(1, M * k), *wide = numbers(2, n * k), *bias = numbers(4, n), *all = numbers(3, M * n);
     uint16_t *a_half = halves(a, M * k);
     void *b = packed ? pack_numbers(&blocks, wide) : halves(wide, n * k);
-    struct finished f = {calloc((size_t)(M * n), 1)};
+    struct finished f = {calloc((size_t)(M * n), 1), NULL};
     struct lvn_gemm g = {.m = M, .n = n, .k = k, .a = a, .a_row = k, .a_col = 1, .b = b, .b_row = 1, .b_col = k};
     g.b_blocks = packed ? blocks : (struct lvn_blocks){0};
     g.b_bf16 = !packed;
@@ -619,10 +671,10 @@ static void real_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks),    cmocka_unit_test(half_operands),
-        cmocka_unit_test(packed_blocks), cmocka_unit_test(decoded_blocks), cmocka_unit_test(few_rows_on_tiles),
-        cmocka_unit_test(same_bits),     cmocka_unit_test(real_threads),   cmocka_unit_test(scratch_grows),
-        cmocka_unit_test(tiles),         cmocka_unit_test(long_sums),
+        cmocka_unit_test(symmetric_products), cmocka_unit_test(odd_sizes),     cmocka_unit_test(many_blocks),
+        cmocka_unit_test(half_operands),      cmocka_unit_test(packed_blocks), cmocka_unit_test(decoded_blocks),
+        cmocka_unit_test(few_rows_on_tiles),  cmocka_unit_test(same_bits),     cmocka_unit_test(real_threads),
+        cmocka_unit_test(scratch_grows),      cmocka_unit_test(tiles),         cmocka_unit_test(long_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,12 @@ static run_tile *const tiles[MR][NV][A_KINDS][B_KINDS] = {TILES(ENTRY)};
 
 static const float zeros[NR];
 
+/* A block of C is complete. */
+static void finish(const struct lvn_gemm *g, int64_t i, int64_t m, int64_t j, int64_t n)
+{
+    if (g->finish) g->finish(g, g->c + i * g->c_row + j, g->c_row, i, m, j, n);
+}
+
 /* A thread's part of C, its current strip and block, and its packing buffers. */
 struct part {
     const struct lvn_gemm *g;
@@ -216,7 +222,7 @@ static void run_rows(struct part *p, int64_t i, int64_t rows)
         tiles[rows - 1][width / GL - 1][from_a][from_b](&t);
         if (from_a == A_PACK) t.a = p->a, from_a = A_PACKED;
     }
-    if (p->k0 + p->k == g->k && g->finish) g->finish(g, i, rows, p->j, p->n);
+    if (p->k0 + p->k == g->k) finish(g, i, rows, p->j, p->n);
 }
 
 static void run_strip(struct part *p, int64_t block)
@@ -277,7 +283,7 @@ static void run_few(struct part *p, int64_t block)
         f.b = vat(g->b, p->k0 * g->b_row + p->j * g->b_col, g->b_bf16);
         few_run(&f, p->i1 - p->i0, g->b_bf16);
     }
-    if (g->finish) g->finish(g, p->i0, p->i1 - p->i0, p->j, p->n);
+    finish(g, p->i0, p->i1 - p->i0, p->j, p->n);
 }
 
 /* Scratch grows with the size of C although blocks do not, so that scratch planned for the largest size is enough for
@@ -315,14 +321,14 @@ static void vectors_run(const struct lvn_gemm *g, void *scratch, int thread, int
     if (p.i0 == p.i1 || j0 == j1) return;
     if (g->k == 1 && g->b_col == 1 && !g->a_bf16 && !g->b_bf16 && !lvn_dtype_is_packed(g->b_blocks.dtype)) {
         outer_run(g, p.i0, p.i1, j0, j1 - j0);
-        if (g->finish) g->finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
+        finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
         return;
     }
     bool few = g->m <= FEW && !g->a_bf16;
 #if defined(__AVX2__)
     if (few && few_blocks_fit(g)) {
         few_blocks_run(g, j0, j1);
-        if (g->finish) g->finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
+        finish(g, p.i0, p.i1 - p.i0, j0, j1 - j0);
         return;
     }
 #endif
@@ -363,6 +369,19 @@ static bool rounds(const struct lvn_gemm *g)
 #endif
 }
 
+static bool buffers(const struct lvn_gemm *g)
+{
+#if defined(__AMX_BF16__)
+    if (few_amx_fits(g)) return false;
+#endif
+#if defined(__AVX512BF16__)
+    return bf16_fits(g) && bf16_buffers(g);
+#else
+    (void)g;
+    return false;
+#endif
+}
+
 static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
 #if defined(__AMX_BF16__)
@@ -380,4 +399,5 @@ static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threa
     vectors_run(g, scratch, thread, n_threads);
 }
 
-const struct lvn_gemm_kernel LVN_ISA_NAME(lvn_gemm) = {.scratch = scratch_bytes, .rounds = rounds, .run = run};
+const struct lvn_gemm_kernel LVN_ISA_NAME(lvn_gemm) = {
+    .scratch = scratch_bytes, .rounds = rounds, .buffers = buffers, .run = run};

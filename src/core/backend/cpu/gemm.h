@@ -34,13 +34,17 @@ struct lvn_gemm {
      * it is widened part by part while it is packed. dtype not packed: none. */
     struct lvn_blocks b_blocks;
     bool bf16; /* operands may be rounded to bf16 */
-    float *c;  /* (M,N): element (i,j) at c[i * c_row + j] */
+    float *c;  /* (M,N): element (i,j) at c[i * c_row + j]; NULL: only finish() reads C; see buffers() below */
     int64_t c_row;
     bool add;          /* C += A B; otherwise C is overwritten and never read */
     const float *bias; /* (N), added to every row; NULL: none. Must be NULL if `add` is set. */
     /* Epilogue, called for blocks of C, rows i..i+m-1 and columns j..j+n-1, as soon as they are complete and still in
-     * the cache. Each element is in exactly one block. NULL: none. */
-    void (*finish)(const struct lvn_gemm *g, int64_t i, int64_t m, int64_t j, int64_t n);
+     * the cache: their first element is at `block`, and the next row `row` elements further. Each element is in exactly
+     * one block. NULL: none. */
+    void (*finish)(const struct lvn_gemm *g, float *block, int64_t row, int64_t i, int64_t m, int64_t j, int64_t n);
+    /* A B equals its transpose. If `c` is NULL, blocks below the diagonal are not computed: finish() gets only blocks
+     * that have an element on the diagonal or above it, all with i and j multiples of LVN_GEMM_BLOCK. */
+    bool symmetric;
     const void *argument; /* for finish() */
 };
 
@@ -52,6 +56,9 @@ struct lvn_gemm_kernel {
     /* Are fp32 operands rounded to bf16? Then operands rounded beforehand give the same bits. Pointers in `g` need not
      * be set. */
     bool (*rounds)(const struct lvn_gemm *g);
+    /* May `c` be NULL, so that blocks of C are only in the thread's scratch until finish() has read them? Pointers in
+     * `g` need not be set. */
+    bool (*buffers)(const struct lvn_gemm *g);
     /* `scratch` is the calling thread's, 64-byte aligned. */
     void (*run)(const struct lvn_gemm *g, void *scratch, int thread, int n_threads);
 };
@@ -59,7 +66,9 @@ struct lvn_gemm_kernel {
 extern const struct lvn_gemm_kernel lvn_gemm_generic, lvn_gemm_avx2, lvn_gemm_avx512, lvn_gemm_avx512_bf16,
     lvn_gemm_amx;
 
-/* Longest block of K. */
-enum { LVN_GEMM_KC = 512 };
+enum {
+    LVN_GEMM_KC = 512,   /* longest block of K */
+    LVN_GEMM_BLOCK = 32, /* rows and columns of a block of C in scratch */
+};
 
 #endif

@@ -22,6 +22,7 @@
 #define LVN_GEMM_BF16_H
 
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/blocks_cpu.h"
@@ -53,7 +54,7 @@ static bool bf16_is_split(int parts)
 }
 
 /* Compute through `buffer` (BF16_SIDE, BF16_SIDE): for a block at the edge of C, or one that is added to a sum. */
-static void bf16_block_buffered(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row,
+static void bf16_block_buffered(struct bf16_a a, const char *b, int64_t steps, const float *from, int64_t from_row,
                                 float *c, int64_t c_row, int64_t rows, int64_t columns, float *buffer, int parts)
 {
     const float *initial = from && !bf16_is_split(parts) ? buffer : NULL, *addend = bf16_is_split(parts) ? from : NULL;
@@ -94,13 +95,32 @@ static int bf16_parts_of(const struct lvn_gemm *g)
     return g->bf16 ? 1 : BF16_PARTS;
 }
 
+/* Are `rows` rows of A read in place? Then they are in at most as many pages as HW prefetchers follow. */
+static bool bf16_in_place(const struct lvn_gemm *g, int64_t rows)
+{
+    return g->bf16 && g->a_bf16 && g->a_col == 1 && g->k % BF16_K == 0 && g->a_row <= 512 && rows % 16 == 0;
+}
+
+/* Longest block of K; longer than bf16_kc() in narrower strips. */
+static int64_t bf16_longest(int parts)
+{
+    return parts == 1 ? 2 * bf16_kc(parts) : bf16_kc(parts);
+}
+
+/* Without a C, K must be one block, whose sums stay in the tiles. */
+static bool bf16_buffers(const struct lvn_gemm *g)
+{
+    return g->bf16 && !g->add && g->k <= bf16_longest(1);
+}
+
 /* Sufficient for smaller sizes too, since callers plan for the largest one. */
 static int64_t bf16_scratch(const struct lvn_gemm *g)
 {
     int parts = bf16_parts_of(g);
-    int64_t steps = bf16_min(bf16_ceil(g->k, BF16_K), bf16_kc(parts)) / BF16_K;
-    int64_t blocks = bf16_min(bf16_ceil(g->n, BF16_SIDE), BF16_NC) / BF16_SIDE;
-    return (blocks + 1) * steps * bf16_step(parts) + BF16_SIDE * BF16_SIDE * 4;
+    int64_t steps = bf16_min(bf16_ceil(g->k, BF16_K), bf16_longest(parts)) / BF16_K;
+    int64_t all = bf16_ceil(g->n, BF16_SIDE) / BF16_SIDE * steps;
+    int64_t strip = BF16_NC / BF16_SIDE * bf16_kc(parts) / BF16_K;
+    return (bf16_min(all, strip) + steps) * bf16_step(parts) + BF16_SIDE * BF16_SIDE * 4;
 }
 
 /* Pack BF16_SIDE columns of B that are in packed blocks, which are widened some steps at a time. */
@@ -118,13 +138,48 @@ static void bf16_pack_blocks(const struct lvn_gemm *g, int64_t j, int64_t n, int
     }
 }
 
-static void bf16_rows(const struct lvn_gemm *g, const char *a, const char *b, int64_t i, int64_t rows, int64_t j,
+/* Are blocks below the diagonal left out? */
+static bool bf16_mirrored(const struct lvn_gemm *g)
+{
+    return g->symmetric && !g->c;
+}
+
+/* Columns [*j, *end) of a thread. */
+static void bf16_columns(const struct lvn_gemm *g, int part, int parts, int64_t *j, int64_t *end)
+{
+    if (bf16_mirrored(g)) { /* equal areas above the diagonal */
+        *j = bf16_ceil((int64_t)((double)g->n * sqrt((double)part / parts)), BF16_SIDE);
+        *end = bf16_ceil((int64_t)((double)g->n * sqrt((double)(part + 1) / parts)), BF16_SIDE);
+        if (part + 1 == parts || *end > g->n) *end = g->n;
+        if (*j > *end) *j = *end;
+    } else {
+        lvn_thread_range(g->n, BF16_SIDE, part, parts, j, end);
+    }
+}
+
+/* A block of C without a place: computed in `buffer` (BF16_SIDE, BF16_SIDE), from which finish() reads it. */
+static void bf16_block_finished(const struct lvn_gemm *g, struct bf16_a a, const char *b, int64_t steps, int64_t i,
+                                int64_t rows, int64_t j, int64_t columns, float *buffer)
+{
+    float bias[BF16_SIDE];
+    const float *from = g->bias ? g->bias + j : NULL;
+    if (from && columns % 16) from = memcpy(bias, from, (size_t)columns * sizeof *bias);
+    bf16_block_by_size(a, b, steps, from, 0, buffer, BF16_SIDE * 4, rows > 16, columns > 16, 1);
+    g->finish(g, buffer, BF16_SIDE, i, rows, j, columns);
+}
+
+static void bf16_rows(const struct lvn_gemm *g, struct bf16_a a, const char *b, int64_t i, int64_t rows, int64_t j,
                       int64_t n, int64_t k0, int64_t k, float *buffer)
 {
     const int parts = bf16_parts_of(g);
     int64_t steps = (k + BF16_K - 1) / BF16_K;
     for (int64_t x = 0; x < n; x += BF16_SIDE, b += steps * bf16_step(parts)) {
+        if (bf16_mirrored(g) && j + x < i) continue;
         int64_t columns = bf16_min(BF16_SIDE, n - x);
+        if (!g->c) {
+            bf16_block_finished(g, a, b, steps, i, rows, j + x, columns, buffer);
+            continue;
+        }
         float *c = g->c + i * g->c_row + j + x;
         const float *from = c;
         int64_t from_row = g->c_row;
@@ -152,18 +207,19 @@ static double bf16_cost(const struct lvn_gemm *g, int rows, int columns)
 static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_threads)
 {
     int by_rows = 1;
-    for (int r = 2; r <= n_threads; r++)
+    for (int r = 2; r <= n_threads && !bf16_mirrored(g); r++)
         if (n_threads % r == 0 && bf16_cost(g, r, n_threads / r) < bf16_cost(g, by_rows, n_threads / by_rows))
             by_rows = r;
     int by_columns = n_threads / by_rows;
     int64_t i0, i1, j0, j1;
     lvn_thread_range(g->m, BF16_SIDE, thread / by_columns, by_rows, &i0, &i1);
-    lvn_thread_range(g->n, BF16_SIDE, thread % by_columns, by_columns, &j0, &j1);
+    bf16_columns(g, thread % by_columns, by_columns, &j0, &j1);
     if (i0 == i1 || j0 == j1) return;
     const struct bf16_operand a = {g->a, g->a_row, g->a_col, g->a_bf16, false},
                               b = {g->b, g->b_col, g->b_row, g->b_bf16, true};
     const int parts = bf16_parts_of(g);
-    int64_t block = bf16_even(g->k, bf16_kc(parts)), strip = bf16_even(j1 - j0, BF16_NC);
+    const int64_t kc = bf16_kc(parts), block = g->c ? bf16_even(g->k, kc) : bf16_ceil(g->k, BF16_K);
+    const int64_t strip = bf16_even(j1 - j0, block <= kc ? BF16_NC : BF16_NC * kc / block / BF16_SIDE * BF16_SIDE);
     float *buffer = (float *)scratch;
     char *packed_a = scratch + BF16_SIDE * BF16_SIDE * 4, *packed_b = packed_a + block / BF16_K * bf16_step(parts);
     pairs_begin();
@@ -181,9 +237,15 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
             }
             for (int64_t i = i0; i < i1; i += BF16_SIDE) {
                 int64_t rows = bf16_min(BF16_SIDE, i1 - i);
-                bf16_pack(&a, i, rows, k0, k, packed_a, parts);
-                bf16_rows(g, packed_a, packed_b, i, rows, j, n, k0, k, buffer);
-                if (k0 + k == g->k && g->finish) g->finish(g, i, rows, j, n);
+                if (bf16_mirrored(g) && i >= j + n) break;
+                struct bf16_a own = {packed_a, 64, bf16_step(parts)};
+                if (bf16_in_place(g, rows))
+                    own = (struct bf16_a){(const char *)((const uint16_t *)g->a + i * g->a_row + k0), g->a_row * 2, 64};
+                else
+                    bf16_pack(&a, i, rows, k0, k, packed_a, parts);
+                bf16_rows(g, own, packed_b, i, rows, j, n, k0, k, buffer);
+                if (k0 + k == g->k && g->finish && g->c)
+                    g->finish(g, g->c + i * g->c_row + j, g->c_row, i, rows, j, n);
             }
         }
     }

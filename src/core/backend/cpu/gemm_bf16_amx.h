@@ -23,8 +23,8 @@ static inline double bf16_cycles(int parts)
 }
 
 #define BF16_A(part)                                                                                                   \
-    _tile_loadd(4, a + (part)*2 * BF16_TILE, 64);                                                                      \
-    if (two_rows) _tile_loadd(5, a + (part)*2 * BF16_TILE + BF16_TILE, 64)
+    _tile_loadd(4, p + (part)*2 * BF16_TILE, a.row);                                                                   \
+    if (two_rows) _tile_loadd(5, p + (part)*2 * BF16_TILE + 16 * a.row, a.row)
 #define BF16_B(part)                                                                                                   \
     _tile_loadd(6, b + (part)*2 * BF16_TILE, 64);                                                                      \
     if (two_columns) _tile_loadd(7, b + (part)*2 * BF16_TILE + BF16_TILE, 64)
@@ -37,7 +37,7 @@ static inline double bf16_cycles(int parts)
 /* Compute four tiles of C at c (strides in bytes), starting from `from` (NULL: zero; stride 0: the same row sixteen
  * times), over `steps` steps. The product of the largest parts is added last. The order of the others needs the fewest
  * loads: each product needs a new part of only one operand. */
-static inline void bf16_block(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row,
+static inline void bf16_block(struct bf16_a a, const char *b, int64_t steps, const float *from, int64_t from_row,
                               float *c, int64_t c_row, const bool two_rows, const bool two_columns, const int parts)
 {
     enum { FETCH = 4 }; /* rows of C to prefetch per step, before they are written */
@@ -54,7 +54,8 @@ static inline void bf16_block(const char *a, const char *b, int64_t steps, const
         _tile_zero(3);
     }
     char *fetch = (char *)c;
-    for (int lines = two_rows ? BF16_SIDE : 16; steps > 0; steps--, a += bf16_step(parts), b += bf16_step(parts)) {
+    const char *p = a.p;
+    for (int lines = two_rows ? BF16_SIDE : 16; steps > 0; steps--, p += a.step, b += bf16_step(parts)) {
         for (int i = 0; i < FETCH && lines > 0; i++, lines--, fetch += c_row) {
             __builtin_prefetch(fetch, 1);
             if (two_columns) __builtin_prefetch(fetch + 64, 1);
@@ -85,7 +86,7 @@ static inline void bf16_block(const char *a, const char *b, int64_t steps, const
     PAIRS_BARRIER();
 }
 
-static void bf16_block_by_size(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row,
+static void bf16_block_by_size(struct bf16_a a, const char *b, int64_t steps, const float *from, int64_t from_row,
                                float *c, int64_t c_row, bool two_rows, bool two_columns, int parts)
 {
 #define BF16_BLOCK(r, n, p)                                                                                            \

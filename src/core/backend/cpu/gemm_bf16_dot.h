@@ -30,7 +30,7 @@ static inline double bf16_cycles(int parts)
     return 32;
 }
 
-LVN_INLINE void bf16_dots(const char *a, const char *b, int64_t steps, const char *from, int64_t from_row, char *c,
+LVN_INLINE void bf16_dots(struct bf16_a a, const char *b, int64_t steps, const char *from, int64_t from_row, char *c,
                           int64_t c_row, const bool two_columns)
 {
     const int vectors = two_columns ? 2 : 1;
@@ -41,14 +41,14 @@ LVN_INLINE void bf16_dots(const char *a, const char *b, int64_t steps, const cha
         LVN_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
             from ? _mm512_loadu_ps(from + r * from_row + v * 64) : _mm512_setzero_ps();
     }
-    for (; steps > 0; steps--, a += bf16_step(1), b += bf16_step(1))
+    for (; steps > 0; steps--, a.p += a.step, b += bf16_step(1))
         for (int64_t p = 0; p < 16; p++) {
             __m512bh y[2];
             LVN_UNROLL for (int v = 0; v < vectors; v++) y[v] = (__m512bh)_mm512_load_si512(b + v * BF16_TILE + p * 64);
             LVN_UNROLL for (int r = 0; r < BF16_ROWS; r++)
             {
                 int32_t pair;
-                memcpy(&pair, a + r * 64 + p * 4, sizeof pair);
+                memcpy(&pair, a.p + r * a.row + p * 4, sizeof pair);
                 const __m512bh x = (__m512bh)_mm512_set1_epi32(pair);
                 LVN_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_dpbf16_ps(sum[r][v], x, y[v]);
             }
@@ -59,12 +59,12 @@ LVN_INLINE void bf16_dots(const char *a, const char *b, int64_t steps, const cha
 
 /* Compute up to 32 x 32 of C, at c (strides in bytes), over `steps` steps, starting from `from` (NULL: zero; stride
  * 0: the same row for all). */
-static void bf16_block_by_size(const char *a, const char *b, int64_t steps, const float *from, int64_t from_row,
+static void bf16_block_by_size(struct bf16_a a, const char *b, int64_t steps, const float *from, int64_t from_row,
                                float *c, int64_t c_row, bool two_rows, bool two_columns, int parts)
 {
     (void)parts;
     for (int64_t i = 0; i < (two_rows ? BF16_SIDE : 16); i += BF16_ROWS) {
-        const char *rows = a + i / 16 * BF16_TILE + i % 16 * 64;
+        const struct bf16_a rows = {a.p + i * a.row, a.row, a.step};
         const char *start = from ? (const char *)from + i * from_row : NULL;
         if (two_columns)
             bf16_dots(rows, b, steps, start, from_row, (char *)c + i * c_row, c_row, true);

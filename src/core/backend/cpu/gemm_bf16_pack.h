@@ -11,10 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/pairs.h"
 
 enum {
-    BF16_SIDE = 32,   /* rows and columns of a block of C */
+    BF16_SIDE = LVN_GEMM_BLOCK,
     BF16_K = 32,      /* steps of k of a tile */
     BF16_TILE = 1024, /* bytes */
     BF16_PARTS = 3,   /* bf16 values into which an fp32 value is split; 1 if it is rounded */
@@ -25,6 +26,13 @@ LVN_INLINE int64_t bf16_step(int parts)
 {
     return 2 * parts * BF16_TILE;
 }
+
+/* Rows of A as a block reads them: packed, or in place. */
+struct bf16_a {
+    const char *p;
+    int64_t row;  /* bytes from row to row; a second tile begins 16 rows further */
+    int64_t step; /* bytes from step to step */
+};
 
 /* The parts of 16 fp32 values: three registers whose 32-bit lanes have bf16 in their upper halves. */
 struct bf16_parts {

@@ -198,7 +198,7 @@ static void few_amx_run(const struct lvn_gemm *g, char *scratch, int thread, int
         few_amx_store(&f, j, n, g->b_blocks.dtype == LVN_INT8_ROWS);
     }
     pairs_end();
-    if (g->finish) g->finish(g, 0, g->m, j0, end - j0);
+    if (g->finish) g->finish(g, g->c + j0, g->c_row, 0, g->m, j0, end - j0);
 }
 
 #endif

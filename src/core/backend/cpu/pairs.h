@@ -53,6 +53,21 @@ LVN_INLINE __m512i pairs_zip(__m512i a, __m512i b, const bool upper)
     return _mm512_permutex2var_epi16(a, upper ? last : first, b);
 }
 
+/* Transpose 32 x 32 bf16; `row`, `column`: strides in elements. */
+static inline void pairs_turn(const uint16_t *from, int64_t row, uint16_t *to, int64_t column)
+{
+    __m512i r[2][16];
+    for (int l = 0; l < 16; l++, from += 2 * row) {
+        const __m512i a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + row);
+        r[0][l] = pairs_zip(a, b, false);
+        r[1][l] = pairs_zip(a, b, true);
+    }
+    for (int part = 0; part < 2; part++) {
+        pairs_transpose(r[part]);
+        for (int l = 0; l < 16; l++, to += column) _mm512_storeu_si512(to, r[part][l]);
+    }
+}
+
 #define PAIRS_BARRIER()                                                                                                \
     __asm__ volatile("" ::                                                                                             \
                          : "memory") /* the compiler does not see tile loads as memory accesses                        \
