@@ -14,7 +14,8 @@
  *
  * C is divided into blocks of 32 x 32, four tiles of 16 x 16. Operands are packed as tiles, part by part
  * (gemm_bf16_pack.h). A thread processes strips of B that fill half of the L2 cache, and k in blocks, and packs 32 rows
- * of A for each pass along the strip. gemm_bf16_amx.h or gemm_bf16_dot.h multiply a block.
+ * of A for each pass along the strip, unless they can be read in place. gemm_bf16_amx.h or gemm_bf16_dot.h multiply a
+ * block. Without a place for C, K is one block, and a block of C is finished in the L1 cache.
  *
  * For the split see Henry, Tang, Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for
  * higher-precision computations", ARITH 2019. */
@@ -95,7 +96,7 @@ static int bf16_parts_of(const struct lvn_gemm *g)
     return g->bf16 ? 1 : BF16_PARTS;
 }
 
-/* Are `rows` rows of A read in place? Then they are in at most as many pages as HW prefetchers follow. */
+/* Are `rows` rows of A read in place? Only if they are so short that a block of them stays in the L1 cache. */
 static bool bf16_in_place(const struct lvn_gemm *g, int64_t rows)
 {
     return g->bf16 && g->a_bf16 && g->a_col == 1 && g->k % BF16_K == 0 && g->a_row <= 512 && rows % 16 == 0;
@@ -244,8 +245,7 @@ static void bf16_run(const struct lvn_gemm *g, char *scratch, int thread, int n_
                 else
                     bf16_pack(&a, i, rows, k0, k, packed_a, parts);
                 bf16_rows(g, own, packed_b, i, rows, j, n, k0, k, buffer);
-                if (k0 + k == g->k && g->finish && g->c)
-                    g->finish(g, g->c + i * g->c_row + j, g->c_row, i, rows, j, n);
+                if (k0 + k == g->k && g->finish && g->c) g->finish(g, g->c + i * g->c_row + j, g->c_row, i, rows, j, n);
             }
         }
     }
