@@ -31,16 +31,29 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
+/* Row r of the new tokens in the cache; NULL: beyond it. */
+static real *row_of(const struct lvn_call *c, int64_t r)
+{
+    const struct lvn_desc *out = c->out[0].desc;
+    const int64_t T = c->in[0].desc->dim[1], b = r / T, position = lvn_step_position(c->step, b) + r % T;
+    const int64_t at = c->attr->kv_cache.ring ? position % out->dim[1] : position;
+    return at < out->dim[1] ? (real *)c->out[0].p + b * out->stride[0] + at * out->stride[1] : NULL;
+}
+
 static void forward(const struct lvn_call *c)
 {
+    enum { LINE = 64 / sizeof(real) };
     const struct lvn_desc *x = c->in[0].desc, *out = c->out[0].desc;
     const int64_t B = x->dim[0], T = x->dim[1], H = x->dim[2], D = x->dim[3];
+    /* one token of each text: rows that are far from each other and in no cache of the processor */
+    for (int64_t r = 0; T == 1 && r < B; r++) {
+        const real *cache = row_of(c, r);
+        for (int64_t i = 0; cache && i < H * D; i += LINE) __builtin_prefetch(cache + i, 1);
+    }
     for (int64_t r = 0; r < B * T; r++) {
-        const int64_t b = r / T, t = r % T, position = lvn_step_position(c->step, b) + t;
-        const int64_t at = c->attr->kv_cache.ring ? position % out->dim[1] : position;
-        if (at >= out->dim[1]) continue;
-        const real *source = (const real *)c->in[0].p + b * x->stride[0] + t * x->stride[1];
-        real *cache = (real *)c->out[0].p + b * out->stride[0] + at * out->stride[1];
+        const real *source = (const real *)c->in[0].p + r / T * x->stride[0] + r % T * x->stride[1];
+        real *cache = row_of(c, r);
+        if (!cache) continue;
         for (int64_t h = 0; h < H; h++)
             memcpy(cache + h * out->stride[2], source + h * x->stride[2], (size_t)D * sizeof(real));
     }

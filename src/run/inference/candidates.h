@@ -9,6 +9,7 @@
 #ifndef LVN_CANDIDATES_H
 #define LVN_CANDIDATES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -41,6 +42,8 @@ struct lvn_candidates {
 
 enum lvn_status lvn_candidates_init(struct lvn_candidates *c, int64_t vocab_size) LVN_CHECKED;
 void lvn_candidates_release(struct lvn_candidates *c);
+/* Are all n logits finite? */
+bool lvn_candidates_finite(const float *logits, int64_t n);
 /* The logits with the repetition penalty of these ids, valid until the next call. Ids that repeat count once. */
 const float *lvn_candidates_penalize(struct lvn_candidates *c, const float *logits, double penalty, const int32_t *ids,
                                      int64_t n, const int32_t *more, int64_t n_more);

@@ -1,7 +1,6 @@
 /* sampler.c - see sampler.h. */
 #include "inference/sampler.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -372,9 +371,8 @@ static enum lvn_status reserve(struct lvn_sample *x)
 static enum lvn_status extend(struct lvn_sampler *s, struct lvn_sample *x, const float *logits,
                               const struct lvn_sampling_options *o)
 {
-    for (int64_t v = 0; v < s->vocab_size; v++)
-        LVN_CHECK(isfinite(logits[v]), NONFINITE, "the model's output for token %lld of the sample is not finite",
-                  (long long)x->n_generated);
+    LVN_CHECK(lvn_candidates_finite(logits, s->vocab_size), NONFINITE,
+              "the model's output for token %lld of the sample is not finite", (long long)x->n_generated);
     LVN_TRY(reserve(x));
     if (o->choice.repetition_penalty > 0 && o->choice.repetition_penalty != 1)
         logits = lvn_candidates_penalize(&s->candidates, logits, o->choice.repetition_penalty, x->prompt, x->n,

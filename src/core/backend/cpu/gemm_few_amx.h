@@ -23,6 +23,9 @@
 enum {
     FEW_AMX_SIDE = 16,   /* rows of A, columns of B */
     FEW_AMX_STEPS = 256, /* steps of k that are decoded at a time: a chunk of GGUF files */
+    FEW_AMX_AHEAD = 8192,
+    FEW_AMX_LAG = 2,
+    FEW_AMX_RING = 4,
     FEW_AMX_TILES = FEW_AMX_STEPS / BF16_K,
 };
 
@@ -74,38 +77,96 @@ LVN_INLINE void few_amx_multiply(const char *b, int64_t b_row, const char *a)
     _tile_dpbf16ps(0, 4, 6);
 }
 
-/* Decode steps [k, k + steps) of a column to one row of each tile. */
-LVN_INLINE void few_amx_decode(const struct few_amx *f, int64_t column, const float *factor, int64_t k, int64_t steps,
-                               char *to, const int type)
+/* Decode a block of nf4, whose codes have the given values, to one row of each of two tiles. */
+LVN_INLINE void few_amx_nf4(const uint8_t *p, __m512 value, char *to)
 {
-    const bool nf4 = type == LVN_NF4, ggml = type >= LVN_Q8_0;
-    const int64_t row = few_bytes(f->g->k, type), ahead = FEW_AMX_SIDE * row;
-    const vf code = nf4 ? vload(f->nf4.code) : __builtin_convertvector(viota() - (type == LVN_Q4_0 ? 8 : 0), vf);
-    struct few_chunk chunk = {.p = f->b + column * row + few_bytes(k, type)};
-    if (ggml) few_chunk_begin(&chunk, chunk.p, steps, ahead, type);
-    for (int64_t i = 0; !ggml && i < few_bytes(steps, type); i += 64) __builtin_prefetch(chunk.p + i + ahead);
+    typedef uint16_t vsteps __attribute__((vector_size(64)));
+    const vsteps step = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                         16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+    /* the fifth bit of an index is one of another code, so the table has each code twice */
+    const __m512i table = (__m512i)_mm512_cvtne2ps_pbh(value, value);
+    LVN_UNROLL
+    for (int half = 0; half < 2; half++) {
+        __m512i index = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(p + 16 * half)));
+        index = _mm512_shuffle_epi8(index, (__m512i)(step / 2 | 0x8000)); /* the byte with two steps */
+        index = _mm512_srlv_epi16(index, (__m512i)((1 - step % 2) * 4));
+        _mm512_store_si512(to + half * BF16_TILE, _mm512_permutexvar_epi16(index, table));
+    }
+}
+
+/* Decode FEW_UNIT values of int8, as integers, to one row of each of two tiles. */
+LVN_INLINE void few_amx_int8(const uint8_t *p, char *to)
+{
+    LVN_UNROLL
+    for (int half = 0; half < 2; half++) {
+        const __m512 first = (__m512)ggml_numbers((const int8_t *)p + 32 * half),
+                     last = (__m512)ggml_numbers((const int8_t *)p + 32 * half + 16);
+        _mm512_store_si512(to + half * BF16_TILE, (__m512i)_mm512_cvtne2ps_pbh(last, first));
+    }
+}
+
+/* Add the sums of n columns in nf4 or int8 from j on to tile 0. */
+LVN_INLINE void few_amx_units(const struct few_amx *f, int64_t j, int64_t n, const int type)
+{
+    const bool nf4 = type == LVN_NF4;
+    const int64_t units = f->g->k / FEW_UNIT, bytes = few_bytes(FEW_UNIT, type), row = units * bytes, first = j * units;
+    const uint8_t *b = f->b + j * row;
+    const __m512 code = nf4 ? _mm512_loadu_ps(f->nf4.code) : _mm512_setzero_ps();
+    int64_t column[FEW_AMX_SIDE];
+    for (int64_t c = 0; c < FEW_AMX_SIDE; c++) column[c] = c < n ? c : n - 1;
+    for (int64_t i = 0; nf4 && i < n * units; i += LVN_LANES) /* a group has a multiple of 16 blocks */
+        few_factors(&f->nf4, first + i, n * units - i < LVN_LANES ? n * units - i : LVN_LANES, f->factor + i);
+    for (int64_t u = 0; u < units + FEW_AMX_LAG; u++) {
+        char *rows = f->rows + u % FEW_AMX_RING * 2 * BF16_TILE;
+        const uint8_t *next = b + FEW_AMX_SIDE * (row + u * bytes) + FEW_AMX_AHEAD;
+        for (int64_t c = 0; u < units && c < FEW_AMX_SIDE; c += 4) {
+            for (int64_t i = 0; i < FEW_AMX_SIDE / 4 * bytes; i += 64, next += 64) __builtin_prefetch(next, 0, 2);
+            LVN_UNROLL
+            for (int64_t i = c; i < c + 4; i++) {
+                const uint8_t *p = b + column[i] * row + u * bytes;
+                if (nf4)
+                    few_amx_nf4(p, code * f->factor[column[i] * units + u], rows + i * 64);
+                else
+                    few_amx_int8(p, rows + i * 64);
+            }
+        }
+        PAIRS_BARRIER();
+        if (u < FEW_AMX_LAG) continue;
+        for (int64_t t = 0; t < 2; t++)
+            few_amx_multiply(f->rows + ((u - FEW_AMX_LAG) % FEW_AMX_RING * 2 + t) * BF16_TILE, 64,
+                             f->a + ((u - FEW_AMX_LAG) * 2 + t) * BF16_TILE);
+        PAIRS_BARRIER();
+    }
+}
+
+/* Decode steps [k, k + steps) of a column of a GGUF file to one row of each tile. */
+LVN_INLINE void few_amx_decode(const struct few_amx *f, int64_t column, int64_t k, int64_t steps, char *to,
+                               const int type)
+{
+    const vf code = __builtin_convertvector(viota() - (type == LVN_Q4_0 ? 8 : 0), vf);
+    struct few_chunk chunk = {.p = f->b + column * few_bytes(f->g->k, type) + few_bytes(k, type)};
+    ggml_scales_of(&chunk.s, chunk.p, steps / GGML_GROUP, type);
     for (int64_t i = 0; i < steps; i += FEW_UNIT, to += 2 * BF16_TILE) {
         struct few_unit unit;
-        few_begin(&unit, &chunk, code, nf4 ? factor[(k + i) / FEW_UNIT] : 0, i, type);
+        few_begin(&unit, &chunk, code, 0, i, type);
         _mm512_store_si512(to, few_bf16(&unit, 0, type));
         _mm512_store_si512(to + BF16_TILE, few_bf16(&unit, 1, type));
     }
 }
 
-/* Add the sums of n packed columns from j on to tile 0. */
-LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, const int type)
+/* Add the sums of n columns of a GGUF file from j on to tile 0. */
+LVN_INLINE void few_amx_chunks(const struct few_amx *f, int64_t j, int64_t n, const int type)
 {
-    const int64_t K = f->g->k, units = K / FEW_UNIT, first = j * units;
+    const int64_t K = f->g->k;
+    const uint8_t *next = f->b + (j + FEW_AMX_SIDE) * few_bytes(K, type) + FEW_AMX_AHEAD;
     const char *a = f->a;
     int64_t before = 0; /* number of tiles at `decoded`, which are not multiplied yet */
     char *rows = f->rows, *decoded = NULL;
-    for (int64_t i = 0; type == LVN_NF4 && i < n * units; i += LVN_LANES) /* a group has a multiple of 16 blocks */
-        few_factors(&f->nf4, first + i, n * units - i < LVN_LANES ? n * units - i : LVN_LANES, f->factor + i);
     for (int64_t k = 0; k < K; k += FEW_AMX_STEPS) {
-        const int64_t steps = K - k < FEW_AMX_STEPS ? K - k : FEW_AMX_STEPS;
-        for (int64_t c = 0; c < FEW_AMX_SIDE; c++) {
-            const int64_t column = c < n ? c : n - 1;
-            few_amx_decode(f, j + column, f->factor + column * units, k, steps, rows + c * 64, type);
+        const int64_t steps = K - k < FEW_AMX_STEPS ? K - k : FEW_AMX_STEPS, bytes = few_bytes(steps, type);
+        for (int64_t c = 0; c < FEW_AMX_SIDE; c++, next += bytes) {
+            for (int64_t x = 0; x < bytes; x += 64) __builtin_prefetch(next + x, 0, 2);
+            few_amx_decode(f, j + (c < n ? c : n - 1), k, steps, rows + c * 64, type);
             if (c % 2 == 0 || c / 2 >= before) continue;
             few_amx_multiply(decoded + c / 2 * BF16_TILE, 64, a + c / 2 * BF16_TILE);
         }
@@ -116,6 +177,14 @@ LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, co
         rows = f->rows + (rows == f->rows) * FEW_AMX_TILES * BF16_TILE;
     }
     for (int64_t t = 0; t < before; t++) few_amx_multiply(decoded + t * BF16_TILE, 64, a + t * BF16_TILE);
+}
+
+LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, const int type)
+{
+    if (type < LVN_Q8_0)
+        few_amx_units(f, j, n, type);
+    else
+        few_amx_chunks(f, j, n, type);
 }
 
 /* Add the sums of n columns in bf16 from j on to tile 0. Sixteen columns are read in place. */

@@ -37,12 +37,24 @@ static bool communicate(struct run *r, const struct lvn_instr *i, int thread)
     return !failed;
 }
 
+/* Prefetch the descriptions of the next instruction, which the weights read by this one would otherwise have evicted
+ * from the cache until it begins. */
+static void prefetch_next(const struct run *r, const struct lvn_instr *i)
+{
+    const struct lvn_program *p = r->calls->program;
+    if (i + 1 == p->instrs + p->n_instrs) return;
+    const char *instr = (const char *)(i + 1), *call = (const char *)lvn_calls_of(r->calls, i + 1);
+    for (size_t k = 0; k < sizeof *i; k += 64) __builtin_prefetch(instr + k);
+    for (size_t k = 0; k < sizeof(struct lvn_call); k += 64) __builtin_prefetch(call + k);
+}
+
 static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, int n_threads)
 {
     const struct lvn_instr *i = w->instr;
     if (i->op->collective) {
         if (!communicate(r, i, thread)) return false;
     } else {
+        prefetch_next(r, i);
         lvn_cpu_call(i->kernel, lvn_calls_of(r->calls, i), thread, n_threads);
         lvn_team_barrier();
         if (thread == 0) lvn_work_done(1); /* a micro-batch of a large model takes many minutes on a small machine */
