@@ -104,6 +104,21 @@ same_file from-{int8,plain}/checkpoints/last/adapter/adapter_model.safetensors
 code 2 "$LEVIN" train --run_dir=no --model.init=llama-int8 --data.path=text.txt --lora.rank=4 --model.quantize=nf4
 says "is quantized already, to int8: leave model.quantize out" err
 
+# a number that is not finite is found while the base is quantized
+cp -r llama-plain broken
+python3 - <<'P'
+import json, struct
+with open("broken/model.safetensors", "r+b") as f:
+    n = struct.unpack("<Q", f.read(8))[0]
+    f.seek(8 + n + 4 * 1000 + json.loads(f.read(n))["model.layers.1.self_attn.k_proj.weight"]["data_offsets"][0])
+    f.write(struct.pack("<f", float("nan")))
+P
+for type in nf4 int8; do
+    code 1 train no --model.init=broken --model.quantize=$type
+    one_error
+    says "'model.layers.1.self_attn.k_proj.weight' holds a number that is not finite, at 1000" err
+done
+
 # killed at any moment, it ends with the bits of an undisturbed run
 start killed --trainer.max_steps=2000 --checkpoint.every_n_steps=4 --model.quantize=nf4
 wait_rows killed 5

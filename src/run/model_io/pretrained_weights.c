@@ -1,6 +1,7 @@
 /* pretrained_weights.c - the weights of a model directory; see pretrained.h. They are compared with the model of its
  * config.json, and copied from the file's names, types and layouts to flat fp32 values. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "engine/ranks.h"
 #include "graph/names.h"
 #include "model_io/adapters.h"
@@ -248,8 +250,7 @@ static void fill_rows(float *rows, int64_t have, int64_t want, int64_t C)
     }
 }
 
-/* x: elements [first, first + n) of the tensor */
-static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, int64_t first, int64_t n)
+static bool has_infinite(const float *x, int64_t n)
 {
     const uint32_t exponent = 0x7f800000u; /* all ones: infinity or NaN */
     uint32_t any = 0;
@@ -258,6 +259,13 @@ static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, 
         memcpy(&bits, &x[i], sizeof bits);
         any |= (bits & exponent) == exponent;
     }
+    return any;
+}
+
+/* x: elements [first, first + n) of the tensor */
+static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, int64_t first, int64_t n)
+{
+    const bool any = has_infinite(x, n);
     for (int64_t i = 0; any && i < n; i++)
         LVN_CHECK(isfinite(x[i]), NONFINITE, "'%s': '%.120s' holds a number that is not finite, at %lld", t->file,
                   t->name, (long long)(first + i));
@@ -334,6 +342,61 @@ static enum lvn_status load_window(const struct lvn_pretrained *p, const struct 
     return check_finite(plain, to, w->first, w->count);
 }
 
+/* The rows of a weight of a linear layer, (outputs,inputs) as in the file, in the order of the outputs in memory. */
+struct weight_rows {
+    const struct lvn_weight *t;
+    const int32_t *row_of; /* of each output: its row in the file */
+    int64_t rows, columns;
+    float *to;
+    atomic_bool infinite; /* a number is not finite */
+};
+
+static void read_rows(void *argument, int thread, int n_threads)
+{
+    struct weight_rows *w = argument;
+    int64_t row, end;
+    bool any = false;
+    lvn_thread_range(w->rows, 1, thread, n_threads, &row, &end);
+    for (; row < end; row++) {
+        float *to = w->to + row * w->columns;
+        lvn_weight_read(w->t, w->row_of[row] * w->columns, w->columns, to);
+        any |= has_infinite(to, w->columns);
+    }
+    if (any) atomic_store(&w->infinite, true);
+}
+
+/* The tensor whose rows are the outputs of a linear layer that is stored in packed blocks; NULL: there is none. */
+static const struct lvn_weight *tensor_of_rows(const struct lvn_pretrained *p, const struct lvn_param *q,
+                                               struct lvn_layout *l)
+{
+    if (p->base && p->apart && !p->was_tied && !lvn_pretrained_adapts_whole(p, q)) return tensor_of_rows(p->base, q, l);
+    if (p->base || is_fresh(p, q->name) || lvn_file_layout(p->files, &p->config, q, l) != LVN_OK) return NULL;
+    const struct lvn_weight *t = find(p, l->name);
+    const unsigned others = LVN_FILE_PLUS_ONE | LVN_FILE_ROWS | LVN_FILE_ZEROS_IF_MISSING;
+    const bool rows = (l->flags & LVN_FILE_TRANSPOSED) && !(l->flags & others) && q->desc.rank == 2 && t &&
+                      t->desc.rank == 2 && t->desc.dim[0] == q->desc.dim[1] && t->desc.dim[1] == q->desc.dim[0];
+    return rows ? t : NULL;
+}
+
+/* Quantize a parameter from the rows of its file, by all threads, without its transposed copy in memory. False in
+ * `done`: it has another layout, or a number that is not finite, which load_window() reports. */
+static enum lvn_status quantize_rows(const struct lvn_pretrained *p, const struct lvn_model_state *n,
+                                     const struct lvn_parameter_window *w, void *to, float *wide, bool *done)
+{
+    struct lvn_layout l;
+    struct weight_rows rows = {.t = tensor_of_rows(p, w->param, &l), .to = wide};
+    const struct lvn_blocks b = lvn_param_blocks(w->param);
+    if (!rows.t || w->first || w->count != w->param->count) return LVN_OK;
+    int32_t *row_of = lvn_malloc(sizeof *row_of * (size_t)b.rows);
+    if (!row_of) return LVN_MEMORY;
+    lvn_layout_rows(&l, row_of);
+    rows.row_of = row_of, rows.rows = b.rows, rows.columns = b.columns;
+    lvn_team_run(n->device->threads, read_rows, &rows);
+    free(row_of);
+    *done = !atomic_load(&rows.infinite);
+    return *done ? lvn_blocks_write(&b, wide, to, n->device->threads) : LVN_OK;
+}
+
 /* Which parameters are loaded. SHARDS: parameters whose elements have one order in the file and in memory; each rank
  * reads the elements that it holds. OTHERS: the remaining parameters; rank 0 reads them for all ranks. ALL: both. */
 enum part { PART_SHARDS, PART_OTHERS, PART_ALL };
@@ -351,6 +414,9 @@ static enum lvn_status load_parameter(const struct lvn_pretrained *p, const stru
         struct lvn_layout l;
         LVN_TRY(lvn_pretrained_blocks(p, w->param, &l, &blocks));
         if (blocks && blocks->packed == type) return lvn_pretrained_copy_blocks(blocks, &l, to);
+        bool done = false;
+        const enum lvn_status status = quantize_rows(p, n, w, to, wide, &done);
+        if (done || status != LVN_OK) return status;
     }
     if (type == LVN_F32) return load_window(p, w, plain, to, scratch);
     if (!plain || lvn_dtype_is_packed(type)) {

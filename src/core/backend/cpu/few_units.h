@@ -161,27 +161,26 @@ LVN_INLINE void few_begin(struct few_unit *u, const struct few_chunk *chunk, vf 
 }
 
 #if defined(__AVX512BF16__)
-/* 32 steps of a unit, in their order, rounded to bf16; half: 0 or 1. */
+/* 32 steps of a unit of a GGUF file, in their order, rounded to bf16; half: 0 or 1. */
 LVN_INLINE __m512i few_bf16(struct few_unit *u, const int half, const int type)
 {
     typedef uint16_t vsteps __attribute__((vector_size(64)));
     const vsteps step = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                          16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
-    if (type == LVN_NF4 || few_is_nibbles(type)) {
+    if (few_is_nibbles(type)) {
         /* each 16-bit lane of `index` gets the byte that has its step, then the step's four bits */
-        const bool nf4 = type == LVN_NF4, q4_k = type == LVN_Q4_K;
-        const vsteps byte = nf4 ? step / 2 : step % 16, shift = (nf4 ? 1 - step % 2 : step / 16) * 4;
-        const int64_t at = nf4 ? 16 * half : (u->group + half + 1) * ggml_size(type) - 16;
-        const __m512i table = (__m512i)_mm512_cvtne2ps_pbh((__m512)u->table[nf4 ? 0 : 1], (__m512)u->table[0]);
+        const vsteps byte = step % 16, shift = step / 16 * 4;
+        const int64_t at = (u->group + half + 1) * ggml_size(type) - 16;
+        const __m512i table = (__m512i)_mm512_cvtne2ps_pbh((__m512)u->table[1], (__m512)u->table[0]);
         __m512i index;
-        if (q4_k) {
+        if (type == LVN_Q4_K) {
             index = _mm512_cvtepu8_epi16(ggml_bytes32(u->p + 16 + u->group / 2 * 32));
             index = _mm512_srli_epi16(index, half ? 4 : 0);
         } else {
             index = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(u->p + at)));
             index = _mm512_srlv_epi16(_mm512_shuffle_epi8(index, (__m512i)(byte | 0x8000)), (__m512i)shift);
         }
-        if (!nf4) index = (__m512i)(((vsteps)index & 15) | (uint16_t)(16 * half)); /* the table of this half */
+        index = (__m512i)(((vsteps)index & 15) | (uint16_t)(16 * half)); /* the table of this half */
         return _mm512_permutexvar_epi16(index, table);
     }
     const __m512 first = (__m512)few_vector(u, 2 * half, type), last = (__m512)few_vector(u, 2 * half + 1, type);

@@ -3,12 +3,14 @@
  * calls few_amx_run().
  *
  * AMX multiplies 16 columns of B by up to 16 rows of A: a column of B, contiguous in k, is a row of its first operand,
- * so B is read in memory order and is not transposed. bf16 is read in place. Blocks are decoded for FEW_AMX_STEPS steps
- * of 16 columns, to rows of bf16 in the L1 cache; meanwhile AMX multiplies the rows of the previous steps, because its
- * sums have a long latency. The values are those of lvn_blocks_read(), rounded once; for int8 the factor of a column is
- * multiplied after the sum, so its integers are exact. Steps are added in order, so bits depend neither on threads nor
- * on the number of rows. Packed blocks with fewer rows of A than few_amx_fits() requires are not computed here but in
- * fp32 by gemm_few_blocks.h, which is faster for them. */
+ * so B is read in memory order and is not transposed. bf16 is read in place. Blocks of 16 columns are decoded for
+ * FEW_UNIT steps (nf4, int8) or FEW_AMX_STEPS steps (GGUF files), to rows of bf16 in the L1 cache; meanwhile AMX
+ * multiplies the rows of previous steps, because its sums have a long latency. Columns of nf4 and int8 are contiguous
+ * in memory, and the next ones are prefetched in the order of memory, which the hardware prefetcher then continues. The
+ * values are those of lvn_blocks_read(), rounded once; for int8 the factor of a column is multiplied after the sum, so
+ * its integers are exact. Steps are added in order, so bits depend neither on threads nor on the number of rows. Packed
+ * blocks with fewer rows of A than few_amx_fits() requires are not computed here but in fp32 by gemm_few_blocks.h,
+ * which is faster for them. */
 #ifndef LVN_GEMM_FEW_AMX_H
 #define LVN_GEMM_FEW_AMX_H
 
@@ -23,10 +25,10 @@
 enum {
     FEW_AMX_SIDE = 16,   /* rows of A, columns of B */
     FEW_AMX_STEPS = 256, /* steps of k that are decoded at a time: a chunk of GGUF files */
-    FEW_AMX_AHEAD = 8192,
-    FEW_AMX_LAG = 2,
-    FEW_AMX_RING = 4,
     FEW_AMX_TILES = FEW_AMX_STEPS / BF16_K,
+    FEW_AMX_AHEAD = 8192, /* bytes by which packed columns after the next 16 are prefetched */
+    FEW_AMX_LAG = 2,      /* nf4, int8: units that are decoded before the tiles of a unit are multiplied */
+    FEW_AMX_RING = 4,     /* units whose tiles are kept */
 };
 
 struct few_amx {
@@ -144,8 +146,9 @@ LVN_INLINE void few_amx_decode(const struct few_amx *f, int64_t column, int64_t 
                                const int type)
 {
     const vf code = __builtin_convertvector(viota() - (type == LVN_Q4_0 ? 8 : 0), vf);
-    struct few_chunk chunk = {.p = f->b + column * few_bytes(f->g->k, type) + few_bytes(k, type)};
-    ggml_scales_of(&chunk.s, chunk.p, steps / GGML_GROUP, type);
+    const int64_t row = few_bytes(f->g->k, type);
+    struct few_chunk chunk;
+    few_chunk_begin(&chunk, f->b + column * row + few_bytes(k, type), steps, FEW_AMX_SIDE * row, type);
     for (int64_t i = 0; i < steps; i += FEW_UNIT, to += 2 * BF16_TILE) {
         struct few_unit unit;
         few_begin(&unit, &chunk, code, 0, i, type);
@@ -158,14 +161,12 @@ LVN_INLINE void few_amx_decode(const struct few_amx *f, int64_t column, int64_t 
 LVN_INLINE void few_amx_chunks(const struct few_amx *f, int64_t j, int64_t n, const int type)
 {
     const int64_t K = f->g->k;
-    const uint8_t *next = f->b + (j + FEW_AMX_SIDE) * few_bytes(K, type) + FEW_AMX_AHEAD;
     const char *a = f->a;
     int64_t before = 0; /* number of tiles at `decoded`, which are not multiplied yet */
     char *rows = f->rows, *decoded = NULL;
     for (int64_t k = 0; k < K; k += FEW_AMX_STEPS) {
-        const int64_t steps = K - k < FEW_AMX_STEPS ? K - k : FEW_AMX_STEPS, bytes = few_bytes(steps, type);
-        for (int64_t c = 0; c < FEW_AMX_SIDE; c++, next += bytes) {
-            for (int64_t x = 0; x < bytes; x += 64) __builtin_prefetch(next + x, 0, 2);
+        const int64_t steps = K - k < FEW_AMX_STEPS ? K - k : FEW_AMX_STEPS;
+        for (int64_t c = 0; c < FEW_AMX_SIDE; c++) {
             few_amx_decode(f, j + (c < n ? c : n - 1), k, steps, rows + c * 64, type);
             if (c % 2 == 0 || c / 2 >= before) continue;
             few_amx_multiply(decoded + c / 2 * BF16_TILE, 64, a + c / 2 * BF16_TILE);
