@@ -45,7 +45,8 @@ static double of_16_bits_within(const struct op_case *c, bool backward, const st
 
 static double tolerance(const struct op_case *c, bool backward, const struct buffer *found)
 {
-    double max = tolerance_of(backward ? tolerances[c->op].backward : tolerances[c->op].forward);
+    double max =
+        tolerance_of(backward ? tolerance_of_op(c->op, &c->attr)->backward : tolerance_of_op(c->op, &c->attr)->forward);
     if (c->slack > 0) max *= c->slack;
     max += of_16_bits_within(c, backward, found) * (half == LVN_F16 ? ldexp(1, -11) : ldexp(1, -8));
     if (found->desc.dtype == LVN_BF16)

@@ -2,6 +2,7 @@
 #ifndef LVN_OPS_TOLERANCES_H
 #define LVN_OPS_TOLERANCES_H
 
+#include "graph/chain.h"
 #include "graph/op.h"
 
 /* Allowed difference of a float kernel from the plain one in double, relative to the largest absolute value of the
@@ -68,6 +69,18 @@ static const struct tolerance {
     [LVN_OP_orthogonalize] = {1e-5, 0, "five iterations of three products, each a sum"},
     [LVN_OP_muon_step] = {0, 0, "the order of operations is part of the definition"},
 };
+
+/* The row of an operation: a chain of one step has that of the step. */
+static inline const struct tolerance *tolerance_of_op(enum lvn_op_id id, const union lvn_attr *attr)
+{
+#define STEP(NAME, operation)                                                                                          \
+    if (id == LVN_OP_chain && attr->chain.steps == LVN_CHAIN_##NAME) return &tolerances[LVN_OP_##operation];
+    LVN_CHAIN_FUNCTIONS(STEP)
+    STEP(SCALE, scale)
+    STEP(MUL, mul)
+#undef STEP
+    return &tolerances[id];
+}
 
 /* Are the kernels' bits those of the plain kernel in float? */
 static inline bool op_is_exact(enum lvn_op_id id)

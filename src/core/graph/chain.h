@@ -8,16 +8,25 @@
 
 #include <stdint.h>
 
+/* STEP(NAME, operation) for each function of one value, in the order of the numbers in ops/chain.k. */
+#define LVN_CHAIN_FUNCTIONS(STEP)                                                                                      \
+    STEP(SILU, silu)                                                                                                   \
+    STEP(RELU, relu)                                                                                                   \
+    STEP(RELU2, relu2)                                                                                                 \
+    STEP(GELU, gelu)                                                                                                   \
+    STEP(GELU_TANH, gelu_tanh)                                                                                         \
+    STEP(TANH, tanh)
+
+/* MUL: times the element of the next input. SCALE: times attr.chain.factor, at most once. */
 enum lvn_chain_step {
     LVN_CHAIN_END,
-    LVN_CHAIN_MUL, /* times the element of the next input */
-    LVN_CHAIN_SILU,
-    LVN_CHAIN_RELU,
-    LVN_CHAIN_RELU2,
-    LVN_CHAIN_GELU,
-    LVN_CHAIN_GELU_TANH,
-    LVN_CHAIN_TANH,
-    LVN_CHAIN_SCALE, /* times attr.chain.factor; at most once */
+    LVN_CHAIN_MUL,
+// clang-format off
+#define STEP(NAME, operation) LVN_CHAIN_##NAME,
+    LVN_CHAIN_FUNCTIONS(STEP)
+#undef STEP
+    // clang-format on
+    LVN_CHAIN_SCALE,
     LVN_CHAIN_STEP_COUNT
 };
 

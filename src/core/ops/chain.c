@@ -3,7 +3,11 @@
  *     y = step(... step(step(x)))     graph/chain.h lists the steps
  *
  * All operands have one shape. silu(gate), then a product with up, is the gated MLP of Llama (Shazeer: "GLU variants
- * improve transformer", 2020). Only inputs are kept for backward, which computes the values between the steps again. */
+ * improve transformer", 2020). relu2 is the squared ReLU (So et al.: "Primer", 2021). Only inputs are kept for
+ * backward, which computes the values between the steps again.
+ *
+ * Each operation with one input that is a step (silu, relu, ..., scale) is here too: a chain of this step. NaN stays
+ * NaN in relu, and its gradient at 0 is 0. */
 #include "graph/chain.h"
 #include "ops/gelu.h"
 #include "ops/real.h"
@@ -42,7 +46,7 @@ static double value(enum lvn_chain_step step, double factor, double x)
     case LVN_CHAIN_TANH:
         return tanh(x);
     default:
-        return x * factor;
+        return x * (real)factor;
     }
 }
 
@@ -62,7 +66,7 @@ static double slope(enum lvn_chain_step step, double factor, double x)
     case LVN_CHAIN_TANH:
         return 1 - t * t;
     default:
-        return factor;
+        return (real)factor;
     }
 }
 
@@ -113,3 +117,43 @@ static void backward(const struct lvn_call *call)
 
 LVN_OPERATION(chain, shape, forward, backward, .n_in = LVN_MAX_IN, .n_in_min = 1, .n_out = 1, .reads = 0x3f,
               .restores = 0x3f, .low_precision_ok = 0x3f | LVN_READS_OUT(0), .in_place = 0x3f, .spec.restore = forward);
+
+/* --- operations that are one step --- */
+
+static void one_step(const struct lvn_call *call, enum lvn_chain_step step, lvn_plain_kernel *kernel)
+{
+    const double factor = step == LVN_CHAIN_SCALE ? call->attr->scale.factor : 0;
+    const union lvn_attr attr = {.chain = {.steps = step, .factor = factor}};
+    struct lvn_call chain = *call;
+    chain.attr = &attr;
+    kernel(&chain);
+}
+
+#define ONE_STEP(NAME, operation)                                                                                      \
+    static void operation##_forward(const struct lvn_call *call)                                                       \
+    {                                                                                                                  \
+        one_step(call, LVN_CHAIN_##NAME, forward);                                                                     \
+    }                                                                                                                  \
+    static void operation##_backward(const struct lvn_call *call)                                                      \
+    {                                                                                                                  \
+        one_step(call, LVN_CHAIN_##NAME, backward);                                                                    \
+    }                                                                                                                  \
+    LVN_OPERATION(operation, lvn_shape_each, operation##_forward, operation##_backward, .n_in = 1, .n_in_min = 1,      \
+                  .n_out = 1, .reads = LVN_READS_IN(0), .in_place = 1u << 0);
+LVN_CHAIN_FUNCTIONS(ONE_STEP)
+ONE_STEP(SCALE, scale)
+
+#ifndef LVN_REAL_DOUBLE
+#define CONSTRUCTOR(NAME, operation)                                                                                   \
+    struct levin_tensor *levin_##operation(struct levin_graph *g, struct levin_tensor *x)                              \
+    {                                                                                                                  \
+        return lvn_node_append(g, LVN_OP_##operation, &(union lvn_attr){0}, (struct levin_tensor *[]){x}, 1);          \
+    }
+LVN_CHAIN_FUNCTIONS(CONSTRUCTOR)
+
+struct levin_tensor *levin_scale(struct levin_graph *g, struct levin_tensor *x, double factor)
+{
+    return lvn_node_append(g, LVN_OP_scale, &(union lvn_attr){.scale = {.factor = factor}},
+                           (struct levin_tensor *[]){x}, 1);
+}
+#endif

@@ -1,4 +1,4 @@
-/* gelu.h - the GELU and its derivative, for the plain kernels of gelu, gelu_tanh and linear_gelu.
+/* gelu.h - the GELU and its derivative, for the plain kernels of chain and linear_gelu.
  *
  * Hendrycks, Gimpel: "Gaussian error linear units" (2016). gelu is x * Phi(x), with the normal distribution's Phi;
  * gelu_tanh is the approximation 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), with which some models were trained.
@@ -25,24 +25,6 @@ static inline double lvn_gelu_slope(double x, bool tangent)
     if (!tangent) return 0.5 * (1 + erf(x * LVN_SQRT_HALF)) + x * LVN_1_SQRT_2PI * exp(-0.5 * x * x);
     double t = tanh(LVN_SQRT_2_PI * (x + LVN_GELU_CUBIC * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * LVN_SQRT_2_PI * (1 + 3 * LVN_GELU_CUBIC * x * x);
-}
-
-/* --- the kernels of gelu and gelu_tanh, which differ in one argument --- */
-
-static inline void lvn_gelu_forward(const struct lvn_call *call, bool tangent)
-{
-    const real *x = call->in[0].p;
-    real *y = call->out[0].p;
-    int64_t n = lvn_desc_count(call->out[0].desc);
-    for (int64_t i = 0; i < n; i++) y[i] = (real)lvn_gelu_value(x[i], tangent);
-}
-
-static inline void lvn_gelu_backward(const struct lvn_call *call, bool tangent)
-{
-    const real *x = call->in[0].p, *dy = call->dout[0].p;
-    real *dx = call->din[0].p;
-    int64_t n = lvn_desc_count(call->dout[0].desc);
-    for (int64_t i = 0; dx && i < n; i++) lvn_put(&dx[i], call->add[0], dy[i] * lvn_gelu_slope(x[i], tangent));
 }
 
 #endif

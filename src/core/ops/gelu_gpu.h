@@ -1,5 +1,4 @@
-/* gelu_gpu.h - the GELUs on devices: functions for kernels, and the launches of gelu and gelu_tanh; see gelu.h for the
- * definitions. */
+/* gelu_gpu.h - the GELUs on devices, as functions for kernels; see gelu.h for the definitions. */
 #ifndef LVN_GELU_GPU_H
 #define LVN_GELU_GPU_H
 
@@ -27,25 +26,6 @@ LVN_FUNCTION float gelu_slope(float x, int tangent)
     float rest = e * s * s; /* (1 - tanh^2) / 4 */
     float slope = rest == 0 ? 0 : 2 * x * rest * 0.79788456080286535588f * (1 + 3 * 0.044715f * x * x);
     return (u < 0 ? e * s : s) + slope;
-}
-
-#else
-
-/* y = gelu(x). Both operations launch the kernels of gelu.k. */
-static inline void gelu_forward(struct lvn_gpu *g, int tangent)
-{
-    int64_t n = lvn_desc_count(g->call->out[0].desc);
-    g->source = "gelu";
-    LVN_LAUNCH_WIDE(g, "gelu_forward", n, n, LVN_IN(0, x), LVN_OUT(0, y), LVN_INT(tangent));
-}
-
-static inline void gelu_backward(struct lvn_gpu *g, int tangent)
-{
-    int64_t n = lvn_desc_count(g->call->dout[0].desc);
-    if (!g->call->din[0].desc) return;
-    g->source = "gelu";
-    LVN_LAUNCH_WIDE(g, "gelu_backward", n, n, LVN_IN(0, x), LVN_DOUT(0, dy), LVN_DIN(0, dx), LVN_INT(tangent),
-                    LVN_ADDS(0));
 }
 
 #endif

@@ -4,7 +4,7 @@
  * chunks of rows: it computes the gradient before the activation in scratch, from which the gradients of linear are
  * computed. So scratch does not grow with the batch. */
 #include "backend/cpu/cpu_kernels.h"
-#include "ops/gelu_cpu.h"
+#include "backend/cpu/simd_gelu.h"
 #include "ops/linear_cpu.h"
 
 /* Rows of a chunk. */
@@ -31,6 +31,16 @@ LVN_INLINE vf stored(vf h, const bool bf16)
         call(false, true);                                                                                             \
     else                                                                                                               \
         call(false, false)
+
+LVN_INLINE vf gelu_value(vf x, const bool tanh)
+{
+    return tanh ? vgelu_tanh(x) : vgelu(x);
+}
+
+LVN_INLINE vf gelu_slope(vf x, const bool tanh)
+{
+    return tanh ? vgelu_tanh_slope(x) : vgelu_slope(x);
+}
 
 /* y = gelu(h) for n elements from element i on, in their stored type. */
 LVN_INLINE void activate_by(const bool tanh, const bool bf16, int64_t i, int64_t n, const void *h, void *y)

@@ -5,9 +5,9 @@
  *   gelu_tanh, mul           -> chain     that of Gemma
  *   scale, tanh, mul, ...    -> chain     any list of the operations of `step_of`, up to LVN_CHAIN_STEPS of them
  *
- * An operation continues the chain of the operation that makes its input, if nothing else reads that. mul, silu and
- * relu2 alone become a chain of one step, because their fast kernels are those of chain. Each other operation alone
- * stays as it is, for the patterns of fuse.c and its own kernels. */
+ * An operation continues the chain of the operation that makes its input, if nothing else reads that. One that is alone
+ * becomes a chain of one step, because the fast kernels are those of chain; only tanh stays, because BERT's pooler
+ * needs its plain kernel, which is more exact, and no faster one. fuse.c has found its patterns before. */
 #include <string.h>
 
 #include "graph/chain.h"
@@ -32,26 +32,13 @@ struct chaining {
 
 static enum lvn_chain_step step_of(enum lvn_op_id id)
 {
-    switch ((int)id) {
-    case LVN_OP_mul:
-        return LVN_CHAIN_MUL;
-    case LVN_OP_silu:
-        return LVN_CHAIN_SILU;
-    case LVN_OP_relu:
-        return LVN_CHAIN_RELU;
-    case LVN_OP_relu2:
-        return LVN_CHAIN_RELU2;
-    case LVN_OP_gelu:
-        return LVN_CHAIN_GELU;
-    case LVN_OP_gelu_tanh:
-        return LVN_CHAIN_GELU_TANH;
-    case LVN_OP_tanh:
-        return LVN_CHAIN_TANH;
-    case LVN_OP_scale:
-        return LVN_CHAIN_SCALE;
-    default:
-        return LVN_CHAIN_END;
-    }
+#define STEP(NAME, operation)                                                                                          \
+    if (id == LVN_OP_##operation) return LVN_CHAIN_##NAME;
+    LVN_CHAIN_FUNCTIONS(STEP)
+    STEP(SCALE, scale)
+    STEP(MUL, mul)
+#undef STEP
+    return LVN_CHAIN_END;
 }
 
 static void count(struct chaining *c)
@@ -105,8 +92,7 @@ static void add_step(struct chaining *c, int n)
 
 static void become_chain(struct lvn_program *p, struct lvn_instr *i, const struct steps *s)
 {
-    const bool is_new = i->id == LVN_OP_mul || i->id == LVN_OP_silu || i->id == LVN_OP_relu2;
-    if (!s->n || (s->n == 1 && !is_new)) return;
+    if (!s->n || s->steps == LVN_CHAIN_TANH) return;
     i->id = LVN_OP_chain;
     i->op = lvn_op(i->id, p->real);
     memset(&i->attr, 0, sizeof i->attr);

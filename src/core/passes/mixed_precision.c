@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/bf16.h"
+#include "graph/chain.h"
 #include "passes/device_query.h"
 #include "passes/pass.h"
 
@@ -53,9 +54,10 @@ static int add_fp32_copy(struct lvn_program *p, int v, int block)
 /* The factor of an embedding is rounded to the type of the table, as in transformers (Gemma). */
 static void round_factor(const struct lvn_program *p, struct lvn_instr *i)
 {
-    for (int n = 0; i->id == LVN_OP_scale && n < p->n_instrs; n++)
+    const bool scales = i->id == LVN_OP_chain && lvn_chain_step(i->attr.chain.steps, 0) == LVN_CHAIN_SCALE;
+    for (int n = 0; scales && n < p->n_instrs; n++)
         if (p->instrs[n].id == LVN_OP_embedding && p->instrs[n].out[0].value == i->in[0].value)
-            i->attr.scale.factor = (double)lvn_bf16_get(lvn_bf16_make((float)i->attr.scale.factor));
+            i->attr.chain.factor = (double)lvn_bf16_get(lvn_bf16_make((float)i->attr.chain.factor));
 }
 
 /* Rebuild the list with the copies. copy_of: parameter's value -> its fp32 copy; -1: none yet. */

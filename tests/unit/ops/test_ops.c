@@ -54,7 +54,7 @@ static void assert_close(const struct op_case *c, int set, const char *what, int
         double x = buffer_get(found, i), y = buffer_get(expected, i);
         if ((isnan(x) && isnan(y)) || fabs(x - y) <= tolerance * scale) continue;
         fail_msg("%s, %s: %s %d, element %lld is %.9g, expected %.9g within %.1e (%s)", case_text(c), set_name(set),
-                 what, index, (long long)i, x, y, tolerance * scale, tolerances[c->op].reason);
+                 what, index, (long long)i, x, y, tolerance * scale, tolerance_of_op(c->op, &c->attr)->reason);
     }
 }
 
@@ -197,9 +197,10 @@ static void compare_backward(struct run *found, struct run *expected, unsigned w
         for (int i = 0; i < r->op->n_in; i++)
             if (r->din[i].p && which >> i & 1)
                 assert_close(c, set, add ? "added gradient" : "gradient", i, &r->din[i], &expected->din[i],
-                             tolerances[c->op].backward);
+                             tolerance_of_op(c->op, &c->attr)->backward);
         for (int k = 0; r->op->forward_in_backward && k < r->op->n_out + r->op->n_saved; k++)
-            assert_close(c, set, "output in backward", k, &r->out[k], &expected->out[k], tolerances[c->op].forward);
+            assert_close(c, set, "output in backward", k, &r->out[k], &expected->out[k],
+                         tolerance_of_op(c->op, &c->attr)->forward);
     }
 }
 
@@ -212,7 +213,8 @@ static void compare_forward(struct run *found, struct run *expected)
         run_forward(&found[set], 2);
         if (op_is_exact(c->op)) assert_same_run(set_name(set), &found[set], expected);
         for (int k = 0; !op_is_exact(c->op) && k < expected->op->n_out + expected->op->n_saved; k++)
-            assert_close(c, set, "output", k, &found[set].out[k], &expected->out[k], tolerances[c->op].forward);
+            assert_close(c, set, "output", k, &found[set].out[k], &expected->out[k],
+                         tolerance_of_op(c->op, &c->attr)->forward);
     }
 }
 

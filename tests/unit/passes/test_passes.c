@@ -176,11 +176,11 @@ static void chains(void **state)
                " 1 forward  add                  %3, x -> %4 (2, 4)\n"
                " 2 forward  chain                %4, up -> %6 (2, 4)\n"
                " 3 forward  add                  %6, x -> %8 (2, 4)\n"
-               " 4 forward  relu                 %8 -> %9 (2, 4)\n"
+               " 4 forward  chain                %8 -> %9 (2, 4)\n"
                " 5 forward  chain                %6, %9 -> %11 (2, 4)\n"
-               " 6 forward  scale                %11 -> %12 (2, 4)\n"
+               " 6 forward  chain                %11 -> %12 (2, 4)\n"
                " 7 forward  add                  %12, x -> %13 (2, 4)\n"
-               " 8 forward  gelu                 %13 -> %14 (2, 4)\n"
+               " 8 forward  chain                %13 -> %14 (2, 4)\n"
                " 9 forward  chain                %14 -> %15 (8)\n"
                "10 forward  chain                %15, %15 -> %16 (8)\n");
     model_free(&m);
@@ -224,9 +224,10 @@ static void precision_of_factors(void **state)
         struct levin_tensor *ids = lvn_input(m.graph, "ids", LVN_DESC(LVN_I32, 1, 3));
         struct levin_tensor *x = levin_embedding(m.graph, ids, levin_table(m.graph, "wte", 11, 4, 1), NULL);
         model_build(&m, levin_scale(m.graph, levin_scale(m.graph, x, sqrt(1152)), sqrt(1152)));
+        must(lvn_pass_fuse_chains(m.program));
         must(lvn_pass_mixed_precision(m.program, rounded ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_BF16_MIXED, NULL));
-        assert_true(m.program->instrs[1].attr.scale.factor == (rounded ? 34 : sqrt(1152)));
-        assert_true(m.program->instrs[2].attr.scale.factor == sqrt(1152));
+        assert_true(m.program->instrs[1].attr.chain.factor == (rounded ? 34 : sqrt(1152)));
+        assert_true(m.program->instrs[2].attr.chain.factor == sqrt(1152));
         model_free(&m);
     }
 }

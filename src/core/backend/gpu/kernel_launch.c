@@ -173,7 +173,7 @@ void lvn_gpu_refuse(struct lvn_gpu *g, const char *format, ...)
  * such as the parameters in mixed precision, are first rounded into scratch, once per instruction for all of its
  * multiplications that read the same operand. The same holds for a bias, which must have the type of the result. GELU
  * is part of the library call if it is the tanh approximation and the result has 16 bits, which hide that the library's
- * tanh is approximate; otherwise the kernel of gelu.k follows. */
+ * tanh is approximate; otherwise the kernel of linear_gelu.k follows. */
 
 static bool absent(const struct lvn_gpu *g, const struct lvn_gpu_arg *a)
 {
@@ -331,7 +331,7 @@ bool lvn_gpu_product(struct lvn_gpu *g, const struct lvn_gpu_product *p)
     const char *source = g->source;
     const int64_t n = m.M * m.N;
     x.name = "x";
-    g->source = "gelu";
+    g->source = "linear_gelu";
     LVN_LAUNCH_WIDE(g, "gelu_forward", n, n, x, p->y, LVN_INT(p->tanh_gelu));
     g->source = source;
     return true;
