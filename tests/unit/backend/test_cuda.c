@@ -271,7 +271,7 @@ static void variables_turn_capturing_off(void **state)
         end();
         begin("kernel:4"); /* of six, which an operation launches */
         assert_int_not_equal(live_and_die(), LVN_OK);
-        assert_int_equal(strstr(levin_error_text(), "computing gelu_forward") != NULL, k);
+        assert_int_equal(strstr(levin_error_text(), "computing chain_forward") != NULL, k);
         assert_int_equal(left(), 0);
         end();
         unsetenv(set[k][0]);
@@ -433,7 +433,7 @@ static void every_call_of_the_compiler_may_fail(void **state)
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&nvrtc, names[k]);
     begin("nvrtcCompileProgram:1");
     assert_int_equal(live_and_die(), LVN_UNSUPPORTED);
-    assert_non_null(strstr(levin_error_text(), "gelu: the kernel does not compile for sm_90a"));
+    assert_non_null(strstr(levin_error_text(), "chain: the kernel does not compile for sm_90a"));
     assert_non_null(strstr(levin_error_text(), "double.k(7): error: simulated by the test"));
     assert_null(strchr(levin_error_text(), '\n'));
     lvn_error_clear();

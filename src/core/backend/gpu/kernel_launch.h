@@ -10,7 +10,7 @@
  *     static void forward(struct lvn_gpu *g)
  *     {
  *         int64_t n = lvn_desc_count(g->call->out[0].desc);
- *         LVN_LAUNCH(g, "relu_forward", lvn_gpu_groups(n), 1, 1, LVN_IN(0, x), LVN_OUT(0, y), LVN_LONG(n));
+ *         LVN_LAUNCH(g, "tanh_forward", lvn_gpu_groups(n), 1, 1, LVN_IN(0, x), LVN_OUT(0, y), LVN_LONG(n));
  *     }
  *
  * Arguments are in the order of the kernel's parameters. An absent operand is a null pointer. */
