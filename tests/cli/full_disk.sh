@@ -24,7 +24,7 @@ arguments run --trainer.max_steps=16
 code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
 one_error
 says "could not be saved: cannot write" err
-says "the run ends, because it has no earlier checkpoint to resume from: free some space, and start it again" err
+says "the run ends, because it has no earlier checkpoint to resume from; free some space if the disk is full, and start it again" err
 check [ "$(grep -c '"loss"' run/metrics.jsonl)" -lt 16 ]
 # a stop on request ends with 1, not 75, if no checkpoint can be saved
 rm -rf run

@@ -106,6 +106,11 @@ says "warning: the learning rate is 0 from step 5 on, because schedule.decay_ste
 rm -r tail/checkpoints/*12 tail/checkpoints/last
 code 0 "$LEVIN" train tail --resume --quiet
 silent_about "learning rate" err
+# a warm-up that the run does not end
+code 0 "$LEVIN" train plain.yaml --run_dir=short --schedule.warmup_steps=4 --trainer.max_steps=4 --quiet
+says "warning: the learning rate rises for 4 steps (schedule.warmup_steps) and the run ends at step 4, so no step has optimizer.lr" err
+code 0 "$LEVIN" train plain.yaml --run_dir=short --schedule.warmup_steps=3 --trainer.max_steps=4 --quiet --overwrite
+silent_about "learning rate" err
 # the default limit of one epoch is not a limit of the run
 for _ in 1 2 3 4 5; do echo "the more it snows, tiddely pom, the more it goes on snowing"; done >pom.txt
 sed 's/, max_steps: 8//' tiny.yaml >endless.yaml

@@ -194,7 +194,7 @@ static enum lvn_status announce(struct lvn_saver *s, bool saved, bool kept)
     s->step = -1;
     LVN_CHECK(kept, IO,
               "the checkpoint of step %lld could not be saved: %s; the run ends, because it has no earlier checkpoint "
-              "to resume from: free some space, and start it again",
+              "to resume from; free some space if the disk is full, and start it again",
               (long long)step, s->error);
     snprintf(text, sizeof text, "the checkpoint of step %lld could not be saved: %s; the run continues",
              (long long)step, s->error);

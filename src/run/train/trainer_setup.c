@@ -161,12 +161,18 @@ static enum lvn_status log_differences(const struct lvn_trainer *trainer)
     return status;
 }
 
-/* Warn of steps after the schedule's end with a learning rate of 0. */
-static void warn_of_zero_rates(const struct lvn_trainer *trainer)
+/* Warn of a warm-up that no step ends, and of steps after the schedule's end with a learning rate of 0. */
+static void warn_of_rates(const struct lvn_trainer *trainer)
 {
     const struct lvn_schedule *now = &trainer->opened.schedule;
-    if (!now->kind->falls || now->options.min_lr > 0 || now->options.lr == 0 || now->end >= trainer->opened.last_step)
-        return;
+    const int64_t last = trainer->opened.last_step;
+    if (last > 0 && now->warmup >= last && now->options.lr > 0)
+        lvn_log(LVN_LOG_WARN,
+                "the learning rate rises for %" PRId64
+                " steps (schedule.warmup_steps) and the run ends at step %" PRId64
+                ", so no step has optimizer.lr (%g); give a shorter warm-up",
+                now->warmup, last, now->options.lr);
+    if (!now->kind->falls || now->options.min_lr > 0 || now->options.lr == 0 || now->end >= last) return;
     lvn_log(LVN_LOG_WARN,
             "the learning rate is 0 from step %" PRId64 " on, because schedule.decay_steps is %" PRId64
             ": give schedule.min_lr, or schedule.decay_steps=0, which lets the schedule end with the run",
@@ -227,7 +233,7 @@ static enum lvn_status report_rates(const struct lvn_trainer *trainer, const str
                 "%s, because the schedule has changed: it is %s and was %s", text, schedule_text(now, is),
                 schedule_text(&old, was));
     }
-    if (longer) warn_of_zero_rates(trainer);
+    if (longer) warn_of_rates(trainer);
     return LVN_OK;
 }
 
@@ -278,7 +284,7 @@ static enum lvn_status open_folder(struct lvn_trainer *trainer)
 static enum lvn_status check_run(struct lvn_trainer *trainer)
 {
     if (trainer->ranks->rank || trainer->settings->values.trainer.fast_dev_run) return LVN_OK;
-    if (trainer->options->mode != LVN_RUN_RESUME) warn_of_zero_rates(trainer);
+    if (trainer->options->mode != LVN_RUN_RESUME) warn_of_rates(trainer);
     if (!trainer->opened.resuming) return LVN_OK;
     LVN_TRY(lvn_snapshot_check(&trainer->opened.checkpoint, trainer->settings, trainer->opened.setup.config.model));
     LVN_TRY(lvn_snapshot_read(&trainer->opened.checkpoint, &trainer->opened.snapshot));
