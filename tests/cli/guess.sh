@@ -47,6 +47,12 @@ shows optimizer.lr 0.0003 my.txt --schedule.kind=linear
 shows model.n_embd 192 my.txt --model.n_layer=2
 shows trainer.max_steps 0 my.txt --trainer.max_epochs=2
 shows sample.every_n_steps 0 my.txt --trainer.max_epochs=2
+# if only time ends the run, no step is known at which a schedule could end
+shows schedule.kind constant my.txt --trainer.max_time=20s
+shows optimizer.lr 0.001 my.txt --trainer.max_time=20s
+shows schedule.kind cosine my.txt --trainer.max_time=20s --trainer.max_epochs=2
+code 0 "$LEVIN" plan my.txt --trainer.max_time=20s
+code 0 "$LEVIN" plan my.txt --model.init=runs/my --trainer.max_time=20s
 echo 'data: {path: my.txt}' >my.yaml
 shows trainer.max_steps 0 my.yaml
 

@@ -552,26 +552,33 @@ static enum lvn_status finish_run(struct levin_settings *s)
 struct text_group {
     const char *words[4];
     const char *keys[5][2];
+    const char *timed[4][2]; /* instead of keys if only time ends the run: no schedule can fall to its last step */
 };
 static const struct text_group text_settings[] = {
-    {{"model."}, {{"model.n_layer", "4"}, {"model.n_head", "4"}, {"model.n_embd", "128"}, {"model.block_size", "64"}}},
-    {{"trainer.batch_size", "trainer.micro_batch_size"}, {{"trainer.batch_size", "16"}}},
+    {{"model."},
+     .keys = {{"model.n_layer", "4"}, {"model.n_head", "4"}, {"model.n_embd", "128"}, {"model.block_size", "64"}}},
+    {{"trainer.batch_size", "trainer.micro_batch_size"}, .keys = {{"trainer.batch_size", "16"}}},
     {{"optimizer.", "schedule."},
-     {{"optimizer.lr", "2e-3"},
-      {"optimizer.betas", "[0.9, 0.99]"},
-      {"schedule.kind", "cosine"},
-      {"schedule.warmup_steps", "0.04"},
-      {"schedule.min_lr", "2e-4"}}},
+     .keys = {{"optimizer.lr", "2e-3"},
+              {"optimizer.betas", "[0.9, 0.99]"},
+              {"schedule.kind", "cosine"},
+              {"schedule.warmup_steps", "0.04"},
+              {"schedule.min_lr", "2e-4"}},
+     .timed = {{"optimizer.lr", "1e-3"},
+               {"optimizer.betas", "[0.9, 0.99]"},
+               {"schedule.kind", "constant"},
+               {"schedule.warmup_steps", "100"}}},
 };
 static const struct text_group tuning_settings[] = {
     /* a model that can write already: small rates keep what it knows */
-    {{"trainer.batch_size", "trainer.micro_batch_size"}, {{"trainer.batch_size", "8"}}},
-    {{"trainer.max_"}, {{"trainer.max_epochs", "3"}}},
+    {{"trainer.batch_size", "trainer.micro_batch_size"}, .keys = {{"trainer.batch_size", "8"}}},
+    {{"trainer.max_"}, .keys = {{"trainer.max_epochs", "3"}}},
     {{"optimizer.", "schedule."},
-     {{"optimizer.lr", "5e-5"},
-      {"schedule.kind", "cosine"},
-      {"schedule.warmup_steps", "0.1"},
-      {"schedule.min_lr", "5e-6"}}},
+     .keys = {{"optimizer.lr", "5e-5"},
+              {"schedule.kind", "cosine"},
+              {"schedule.warmup_steps", "0.1"},
+              {"schedule.min_lr", "5e-6"}},
+     .timed = {{"optimizer.lr", "2e-5"}, {"schedule.kind", "constant"}, {"schedule.warmup_steps", "20"}}},
 };
 enum { TEXT_EPOCHS = 20, TEXT_MIN_STEPS = 200, TEXT_MAX_STEPS = 2600 };
 
@@ -628,10 +635,15 @@ static enum lvn_status set_text_steps(struct levin_settings *s, int64_t tokens)
 
 static enum lvn_status set_groups(struct levin_settings *s, const struct text_group *group, size_t n)
 {
+    const bool timed =
+        s->values.trainer.max_time > 0 && s->values.trainer.max_steps <= 0 && s->values.trainer.max_epochs <= 0;
     for (size_t i = 0; i < n; i++) {
         if (any_given(s, group[i].words)) continue;
-        for (int k = 0; k < 5 && group[i].keys[k][0]; k++)
-            LVN_TRY(set_for_text(s, group[i].keys[k][0], group[i].keys[k][1]));
+        const bool other = timed && group[i].timed[0][0];
+        for (int k = 0; k < (other ? 4 : 5); k++) {
+            const char *const *row = other ? group[i].timed[k] : group[i].keys[k];
+            if (row[0]) LVN_TRY(set_for_text(s, row[0], row[1]));
+        }
     }
     return LVN_OK;
 }
