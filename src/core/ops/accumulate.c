@@ -1,12 +1,12 @@
 /* accumulate.c - adds gradients to others: those of one node of the tree over micro-batches to those of another
  * (passes/gradient_accumulation.c), or those of a micro-batch to their sharded sum
- * (passes/data_parallel_gradients.c). With attr.copy it copies, including shards of parameters
- * (passes/data_parallel_parameters.c).
+ * (passes/data_parallel_gradients.c). With attr.copy it copies: shards of parameters
+ * (passes/data_parallel_parameters.c), and parameters that are rounded to bf16 (passes/round_parameters.c).
  *
  * in[0] (n), out[0] (n), updated in place: out[0] += in[0]; with attr.copy out[0] = in[0], and out[0] may be bf16 if
  * in[0] is real; values are then rounded like operands of a bf16 matrix multiplication. Otherwise both are real or both
- * bf16, and the sum is one addition in fp32, rounded to nearest. So every node of the tree is rounded identically on
- * every rank. */
+ * bf16, and the sum is one addition (of bf16: in fp32, rounded to nearest). So every node of the tree is rounded
+ * identically on every rank. */
 #include <string.h>
 
 #include "base/bf16.h"

@@ -1,8 +1,7 @@
 /* device_query.h - queries that passes make about the target device.
  *
  * Called by memory_planning.c, mixed_precision.c, recompute.c, round_parameters.c, data_parallel_buckets.c and
- * data_parallel_parameters.c;
- * implemented in backend/backend.c, so that passes include no header of the backends. */
+ * data_parallel_parameters.c; implemented in backend/backend.c, so that passes include no header of the backends. */
 #ifndef LVN_DEVICE_QUERY_H
 #define LVN_DEVICE_QUERY_H
 

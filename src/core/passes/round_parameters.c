@@ -3,8 +3,9 @@
  *
  * The first micro-batch begins with copies of all these parameters, in bf16, which later instructions of the step read:
  * the same bits, with 6 bytes of memory traffic for each parameter and step, instead of 12 and more. The copies take 2
- * bytes for each parameter; the engine plans without them if memory is short (lvn_plan_options.round_once). Whole
- * parameters only: shards are rounded when they are gathered (data_parallel_parameters.c). */
+ * bytes for each parameter; the engine plans without them if memory is short (lvn_plan_options.round_once). Each
+ * instruction that would round a parameter reads the copy; others read the parameter itself. Whole parameters only:
+ * shards are rounded when they are gathered, if all their readers would round them (data_parallel_parameters.c). */
 #include <string.h>
 
 #include "passes/device_query.h"
@@ -21,7 +22,7 @@ struct range {
 
 struct rounding {
     struct lvn_program *p;
-    bool *rounded; /* value -> a parameter that is rounded */
+    bool *rounded; /* lvn_param.number -> it is rounded */
     struct range *ranges;
     int n;
 };
@@ -53,9 +54,7 @@ static void find_ranges(struct rounding *r)
     const struct lvn_params *params = r->p->graph->params;
     for (int k = 0; k < params->n; k++) {
         const struct lvn_param *param = params->flat[k];
-        bool rounded = false;
-        for (int v = 0; v < r->p->n_values && !rounded; v++) rounded = r->rounded[v] && r->p->values[v].param == param;
-        if (!rounded) continue;
+        if (!r->rounded[param->number]) continue;
         if (!r->n || param->offset - r->ranges[r->n - 1].end > NEAR)
             r->ranges[r->n++] = (struct range){.begin = param->offset};
         r->ranges[r->n - 1].end = param->offset + param->count;
@@ -98,15 +97,15 @@ enum lvn_status lvn_pass_round_parameters(struct lvn_program *p, const struct lv
     struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
     uint32_t *masks = lvn_arena_alloc(&p->arena, sizeof *masks * (size_t)(n + 1));
     struct rounding r = {.p = p,
-                         .rounded = lvn_arena_alloc(&p->arena, sizeof *r.rounded * (size_t)(p->n_values + 1)),
+                         .rounded = lvn_arena_alloc(&p->arena, sizeof *r.rounded * (n_params + 1)),
                          .ranges = lvn_arena_alloc(&p->arena, sizeof *r.ranges * (n_params + 1))};
     if (!old || !masks || !r.rounded || !r.ranges) return LVN_MEMORY;
-    memset(r.rounded, 0, sizeof *r.rounded * (size_t)p->n_values);
+    memset(r.rounded, 0, sizeof *r.rounded * n_params);
     memcpy(old, p->instrs, sizeof *old * (size_t)n);
     for (int m = 0; m < n; m++) {
         LVN_TRY(rounded_operands(p, device, &old[m], &masks[m]));
         for (int k = 0; k < LVN_MAX_IN; k++)
-            if (masks[m] & LVN_READS_IN(k)) r.rounded[old[m].in[k].value] = true;
+            if (masks[m] & LVN_READS_IN(k)) r.rounded[p->values[old[m].in[k].value].param->number] = true;
     }
     find_ranges(&r);
     if (!r.n) return LVN_OK;

@@ -2,9 +2,10 @@
  * evaluation, generation and export read them.
  *
  * Writing: all files are written to a hidden directory `.step-N.tmp-PID` next to it and fsynced; `state/manifest.json`
- * with sizes and checksums of all others is last; then one rename makes it step-N, and the parent is fsynced. A step-N
- * that exists is exchanged for it (RENAME_EXCHANGE), or, where that is not supported, first renamed to a hidden name,
- * which lvn_checkpoint_clean() restores after a kill between the two renames. So after a kill at any point the old
+ * with sizes and checksums of all others is last; then one rename makes it step-N, and the parent is fsynced. If step-N
+ * exists, the new directory is first renamed to `.step-N.old-PID` and then exchanged with it (RENAME_EXCHANGE). Where
+ * that is not supported, the former step-N gets this name instead, and lvn_checkpoint_clean() restores it after a kill
+ * between the two renames. So after a kill at any point the old
  * checkpoints, or the old ones and the new one, exist; docs/checkpoint-format.md has a table. A replaced step-N is
  * removed, or renamed if it has files that levin did not write. `last` and `best` are symbolic links, replaced by
  * rename (files with the name if links are not supported). Removal first renames to a hidden name. Reading verifies:

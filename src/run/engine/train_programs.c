@@ -281,8 +281,9 @@ static int64_t first_division(const struct lvn_train_programs *programs)
     return rows / n * length < tokens / 4 ? 1 : n; /* without a divisor nearby */
 }
 
-/* Plan without rounded copies of parameters, then with cheap recomputation, then with more and more micro-batches, then
- * with more sharding, then with recomputed blocks, until memory is sufficient or none of these helps. */
+/* Plan, and while memory is short, first drop the rounded copies of parameters, then add cheap recomputation, then more
+ * and more micro-batches, then more sharding, then recomputed blocks, until memory is sufficient or none of these
+ * helps. What was dropped stays so, even if smaller micro-batches have room for the copies again. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, const struct lvn_model_config *c,
                                        const struct lvn_train_programs_options *options)
 {

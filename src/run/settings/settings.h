@@ -4,8 +4,7 @@
  * defaults, a recipe (YAML), the environment (LEVIN_OPTIMIZER_LR=1e-3), and the command line or a program; later
  * sources override earlier ones. lvn_settings_set() checks a value by its row; lvn_settings_finish() derives values
  * from others and refuses contradictions. After it the rest of levin sees const settings, the engine and inference only
- * their values, and nothing sees a key as text.
- */
+ * their values, and nothing sees a key as text. */
 #ifndef LVN_SETTINGS_H
 #define LVN_SETTINGS_H
 

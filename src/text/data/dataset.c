@@ -248,7 +248,7 @@ static enum lvn_status fetch(struct lvn_arena *a, const struct lvn_data_options 
     return LVN_OK;
 }
 
-/* Warns if the file that validates is the one that is trained on. */
+/* Warn if the file that validates is the one that is trained on. */
 static void compare_files(const struct lvn_data_options *o)
 {
     struct stat a, b;

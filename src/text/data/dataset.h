@@ -126,7 +126,7 @@ struct lvn_dataset {
     int64_t vocab_size;           /* for a new model; if o->vocab_size is given: the smallest that fits the data */
     int64_t stated_vocab_size;    /* that token files state; 0: none */
     struct lvn_vocab *vocabulary; /* text <-> ids; NULL: ids only, or by `tokenizer` */
-    bool vocabulary_of_meta; /* from nanoGPT's meta.pkl: not part of the fingerprint, for runs before it was read */
+    bool vocabulary_of_meta;      /* from nanoGPT's meta.pkl: not part of the fingerprint, so a run may get it later */
     struct lvn_tokenizer *tokenizer; /* that made the tokens; NULL: unknown */
     char *tokenizer_error;           /* why it could not be read; NULL: no error */
     int64_t id_limit;                /* ids must be below: the model's vocabulary if it is known */

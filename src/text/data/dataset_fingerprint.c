@@ -8,7 +8,7 @@
 #include "data/sources/shard_list.h"
 #include "stores/streaming_file.h"
 
-/* Hashes eight bytes: multiply and fold (the constants are those of MurmurHash3's finalizer). */
+/* Hash eight bytes: multiply and fold (the constants are those of MurmurHash3's finalizer). */
 static uint64_t mix(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * 0xff51afd7ed558ccdu;
@@ -48,9 +48,8 @@ enum lvn_status lvn_split_set_streaming(struct lvn_split *p, const char *path, i
     return LVN_OK;
 }
 
-/* Hashes evenly spaced samples of a list from files. A sample that cannot be read is no error here: training reports
- * it.
- */
+/* Hash evenly spaced samples of a list from files. A sample that cannot be read is no error here: training reports
+ * it. */
 static enum lvn_status mix_samples(uint64_t *h, const struct lvn_dataset *d, enum lvn_split_id split)
 {
     struct lvn_samples one;

@@ -4,8 +4,7 @@
  * For each phase a function describes the launches of one instruction: kernel, grid, arguments. It sees shapes,
  * attributes (g->call) and two properties of the device (matrix units, a library), but no memory, because it is called
  * when the program is planned (to compute scratch and whether a kernel exists) and again when program and memory are
- * bound. A step calls none of it. After a first
- * failure later calls do nothing.
+ * bound. A step calls none of it. After a first failure later calls do nothing.
  *
  *     static void forward(struct lvn_gpu *g)
  *     {

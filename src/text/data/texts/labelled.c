@@ -217,7 +217,7 @@ static enum lvn_status choose_columns(const struct lvn_data_options *o, struct l
     return LVN_OK;
 }
 
-/* Reports which column was chosen as the text, if there are others that may belong to it. */
+/* Report which column was chosen as the text, if there are others that may belong to it. */
 static enum lvn_status report_columns(const struct lvn_data_options *o, const struct lvn_table *t)
 {
     char unread[300];
