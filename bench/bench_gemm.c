@@ -1,8 +1,8 @@
-/* bench_gemm.c - speed of matrix products.
+/* bench_gemm.c - speed of matrix multiplications.
  *
  *     build/bench_gemm [THREADS] [SECONDS a shape] [NAME...]     all models, or those whose name contains one of these
  *
- * For the linear maps of some models: forward y = x w with w stored (in,out) and (out,in), dx, and dw, in GFLOP/s, best
+ * For linear layers of some models: forward y = x w with w stored (in,out) and (out,in), dx, and dw, in GFLOP/s, best
  * of several, each as percent of the best rate that this processor's multiply-add instructions reached in the same run;
  * in fp32, and with operands rounded to bf16 while they are packed. LEVIN_ISA limits the instruction set. Rates of one
  * run may be compared with each other, not those of different runs. */
@@ -39,7 +39,7 @@ enum kind { FORWARD_IN_OUT, FORWARD_OUT_IN, DX_IN_OUT, DX_OUT_IN, DW_IN_OUT, DW_
 static const char *const kind_names[KINDS] = {"y (in,out)",  "y (out,in)",  "dx (in,out)",
                                               "dx (out,in)", "dw (in,out)", "dw (out,in)"};
 
-static const struct lvn_gemm_kernel *product;
+static const struct lvn_gemm_kernel *gemm;
 
 static double now(void)
 {
@@ -100,7 +100,7 @@ struct work {
 static void task(void *argument, int thread, int n_threads)
 {
     struct work *w = argument;
-    product->run(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
+    gemm->run(&w->g, w->scratch + thread * w->scratch_bytes, thread, n_threads);
 }
 
 /* Best rates of the first `types` in GFLOP/s, in turns. */
@@ -118,8 +118,8 @@ static void measure(struct work *w, int n_threads, double seconds, int types, do
         }
 }
 
-/* The rate of a product whose operands are in the caches, with little to pack: close to the peak of the multiply-add
- * instructions. */
+/* The rate of a matrix multiplication whose operands are in the caches, with little to pack: close to the peak of the
+ * multiply-add instructions. */
 static double peak(struct work *w, int n_threads)
 {
     double rate[TYPES];
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     int n_threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : lvn_threads_default();
     double seconds = argc > 2 ? strtod(argv[2], NULL) : 0.1, best = 0;
     enum lvn_isa isa = lvn_isa_best();
-    product = lvn_gemm_kernel(isa);
+    gemm = lvn_gemm_kernel(isa);
     int64_t floats = (int64_t)50304 * 1024, bytes = floats * (int64_t)sizeof(float);
     float *x = lvn_pages_alloc(bytes), *w = lvn_pages_alloc(bytes), *y = lvn_pages_alloc(bytes);
     struct work work = {.scratch_bytes = 8 << 20};
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int64_t i = 0; i < floats; i++) x[i] = w[i] = y[i] = (float)(i * 7919 % 1000) * 1e-3f - 0.5f;
-    printf("%s, %d threads; GFLOP/s and percent of the best small product\n", lvn_isa_name(isa), n_threads);
+    printf("%s, %d threads; GFLOP/s and percent of the best small multiplication\n", lvn_isa_name(isa), n_threads);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (!selected(shapes[i].model, argc, argv)) continue;
         printf("%s, %lld rows, %lld to %lld\n", shapes[i].model, (long long)shapes[i].rows, (long long)shapes[i].in,
@@ -163,8 +163,9 @@ int main(int argc, char **argv)
             double rate[TYPES], p = peak(&work, n_threads);
             best = p > best ? p : best;
             work.g = make(&shapes[i], (enum kind)kind, x, w, y);
-            if (product->scratch(&work.g) > work.scratch_bytes) {
-                fprintf(stderr, "bench_gemm: %s requires more scratch than there is\n", kind_names[kind]);
+            if (gemm->scratch(&work.g) > work.scratch_bytes) {
+                fprintf(stderr, "bench_gemm: %s requires more than %lld bytes of scratch\n", kind_names[kind],
+                        (long long)work.scratch_bytes);
                 return 1;
             }
             measure(&work, n_threads, seconds, TYPES, rate);

@@ -3,9 +3,9 @@
  *
  *     delay INTERFACE INTERFACE MILLISECONDS
  *
- * For kernels whose `tc` has no netem. Frames wait in a ring, one for each direction, in the order of arrival; a frame
- * that finds the ring full is dropped, as in a switch. Frames carry the header about segmentation and checksum offload
- * (PACKET_VNET_HDR, packet(7)), so long ones are not split. Runs until it is killed. */
+ * For kernels whose `tc` has no netem. Each direction has a ring, in which frames wait in order of arrival; a frame
+ * that finds the ring full is dropped, as in a switch. Frames keep the virtio-net header (segmentation, checksum
+ * offload; PACKET_VNET_HDR, packet(7)), so large frames are not split. Runs until it is killed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -60,14 +60,14 @@ static int open_interface(const char *name)
     return s;
 }
 
-static void take(struct direction *w, double delay)
+static void receive_frames(struct direction *w, double delay)
 {
     double due = now() + delay;
     for (int i = 0; i < AT_ONCE; i++) {
         struct frame *f = &w->ring[w->end % FRAMES];
-        char lost[1];
+        char discarded[1];
         bool full = w->end - w->first == FRAMES;
-        ssize_t n = recv(w->from, full ? lost : f->data, full ? sizeof lost : FRAME_BYTES, 0);
+        ssize_t n = recv(w->from, full ? discarded : f->data, full ? sizeof discarded : FRAME_BYTES, 0);
         if (n <= 0) return;
         if (full) continue;
         f->bytes = n;
@@ -77,7 +77,7 @@ static void take(struct direction *w, double delay)
 }
 
 /* Send the frames that are due; returns when the next one is. */
-static double give(struct direction *w)
+static double send_due_frames(struct direction *w)
 {
     while (w->first != w->end) {
         const struct frame *f = &w->ring[w->first % FRAMES];
@@ -97,15 +97,15 @@ int main(int argc, char **argv)
     struct direction direction[2] = {{.from = a, .to = b}, {.from = b, .to = a}};
     for (int i = 0; i < 2; i++) {
         direction[i].ring = calloc(FRAMES, sizeof *direction[i].ring);
-        if (!direction[i].ring) return fprintf(stderr, "delay: no memory\n"), 1;
+        if (!direction[i].ring) return fprintf(stderr, "delay: out of memory\n"), 1;
     }
     for (;;) {
-        double first = give(&direction[0]), second = give(&direction[1]),
+        double first = send_due_frames(&direction[0]), second = send_due_frames(&direction[1]),
                wait = (first < second ? first : second) - now();
         struct timespec t = {.tv_nsec = wait > 0 ? (long)(wait * 1e9) : 0};
         if (wait >= 1) t = (struct timespec){.tv_sec = 1};
         struct pollfd p[2] = {{.fd = a, .events = POLLIN}, {.fd = b, .events = POLLIN}};
         ppoll(p, 2, &t, NULL);
-        for (int i = 0; i < 2; i++) take(&direction[i], delay);
+        for (int i = 0; i < 2; i++) receive_frames(&direction[i], delay);
     }
 }

@@ -13,12 +13,12 @@ import time
 try:
     import torch
 except ImportError:
-    sys.exit("bench/gpu_peaks.py: this Python has no PyTorch: run it with one that has")
+    sys.exit("bench/gpu_peaks.py: PyTorch is not installed in this Python; run the script with one in which it is")
 
 # rows, inputs, outputs of the multiplications of a layer and of the head
-PRODUCTS = {"124m": (32768, [(768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304)]),
-            "1.5b": (16384, [(1600, 4800), (1600, 1600), (1600, 6400), (6400, 1600)]),
-            "llama": (16384, [(2048, 2048), (2048, 1024), (2048, 5632), (5632, 2048)])}
+MATMULS = {"124m": (32768, [(768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304)]),
+           "1.5b": (16384, [(1600, 4800), (1600, 1600), (1600, 6400), (6400, 1600)]),
+           "llama": (16384, [(2048, 2048), (2048, 1024), (2048, 5632), (5632, 2048)])}
 ATTENTION = {"124m": (32, 12, 1024, 64), "1.5b": (16, 25, 1024, 64), "llama": (8, 16, 2048, 128)}
 
 
@@ -35,19 +35,19 @@ def median(device, call):
     return statistics.median(seconds[3:])
 
 
-def line(name, seconds, amount, unit):
+def print_row(name, seconds, amount, unit):
     print(f"{name:44} {seconds * 1e3:9.3f} ms {amount / seconds / (1e12 if unit == 'TFLOP/s' else 1e9):9.1f} {unit}",
           flush=True)
 
 
-def products(device, divide):
+def matmuls(device, divide):
     make = lambda *shape: torch.randn(*shape, device=device, dtype=torch.bfloat16)
-    for model, (rows, shapes) in PRODUCTS.items():
+    for model, (rows, shapes) in MATMULS.items():
         for n_in, n_out in shapes:
             R, K, N = rows // divide, max(8, n_in // divide), max(8, n_out // divide)
             x, w, dy = make(R, K), make(K, N), make(R, N)
             for what, call in (("y", lambda: x @ w), ("dx", lambda: dy @ w.t()), ("dW", lambda: x.t() @ dy)):
-                line(f"{model} {R} x {K} x {N} {what}", median(device, call), 2.0 * R * K * N, "TFLOP/s")
+                print_row(f"{model} {R} x {K} x {N} {what}", median(device, call), 2.0 * R * K * N, "TFLOP/s")
 
 
 def attention(device, divide):
@@ -67,10 +67,10 @@ def attention(device, divide):
                 label = f"{model} attention {name}{' deterministic' if deterministic else ''}"
                 try:
                     with sdpa_kernel(kind):
-                        line(label + " forward", median(device, run), 2.0 * B * H * T * T * D, "TFLOP/s")
+                        print_row(label + " forward", median(device, run), 2.0 * B * H * T * T * D, "TFLOP/s")
                         y = run()
                         back = lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True)
-                        line(label + " backward", median(device, back), 5.0 * B * H * T * T * D, "TFLOP/s")
+                        print_row(label + " backward", median(device, back), 5.0 * B * H * T * T * D, "TFLOP/s")
                 except RuntimeError as why:
                     print(f"{label}: {str(why).splitlines()[0][:100]}", flush=True)
     torch.use_deterministic_algorithms(False)
@@ -85,8 +85,8 @@ def main():
         sys.exit("bench/gpu_peaks.py: PyTorch finds no GPU of CUDA")
     x = torch.zeros(2**30 // o.divide, dtype=torch.uint8, device=o.device)
     y = torch.empty_like(x)
-    line("copy", median(o.device, lambda: y.copy_(x)), 2.0 * x.numel(), "GB/s")
-    products(o.device, o.divide)
+    print_row("copy", median(o.device, lambda: y.copy_(x)), 2.0 * x.numel(), "GB/s")
+    matmuls(o.device, o.divide)
     attention(o.device, o.divide)
 
 

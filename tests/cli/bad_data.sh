@@ -39,7 +39,7 @@ refuses 1 "'ids.bin' holds the token id 25185 at position 0, but the model's voc
     "${tokens[@]}" --data.path=ids.bin --model.vocab_size=100
 refuses 1 "needs 15" --data.kind=tokens --data.path=ids.bin --model.block_size=14
 echo '{"dtype":"float32"}' >ids.bin.json
-refuses 1 'ids.bin.json'"'"' says dtype "float32"' "${tokens[@]}" --data.path=ids.bin
+refuses 1 'ids.bin.json'"'"' has dtype "float32"' "${tokens[@]}" --data.path=ids.bin
 echo 'uint32' >ids.bin.json
 refuses 1 "ids.bin.json' is not JSON" "${tokens[@]}" --data.path=ids.bin
 rm ids.bin.json

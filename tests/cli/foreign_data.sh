@@ -93,9 +93,9 @@ says "the character '!'" err
 code 0 "$LEVIN" train nanogpt/val.bin --run_dir=part "${short[@]}" --model.block_size=8
 check grep -q '"vocab_size": 16' part/checkpoints/last/config.json
 # one that cannot be used is named, and the ids suffice
-for case in "{'vocab_size': 20}|has no dict itos|20" "{'vocab_size': 16, 'itos': {i: str(i) for i in range(16)}}|distinct characters|16" \
-    "{'itos': {i: chr(97 + i) for i in range(5)}, 'vocab_size': 16}|no character for the id 5|16" "[1, 2]|does not have the whole number vocab_size|50304" \
-    "__import__('collections').Counter('ab')|calls collections.Counter|50304" "range(3)|calls builtins.range|50304"; do
+for case in "{'vocab_size': 20}|has no dict 'itos'|20" "{'vocab_size': 16, 'itos': {i: str(i) for i in range(16)}}|distinct characters|16" \
+    "{'itos': {i: chr(97 + i) for i in range(5)}, 'vocab_size': 16}|no character for the id 5|16" "[1, 2]|has no valid integer vocab_size|50304" \
+    "__import__('collections').Counter('ab')|contains a call of collections.Counter|50304" "range(3)|contains a call of builtins.range|50304"; do
     python3 -c "import pickle; pickle.dump(${case%%|*}, open('nanogpt/meta.pkl', 'wb'))"
     rest=${case#*|}
     code 0 "$LEVIN" train nanogpt --run_dir=other --overwrite "${short[@]}"

@@ -86,7 +86,7 @@ make_text
 refused 2 "data.kind=chars has none" --data.path=text.txt --data.pack=true
 refused 2 "has 100 tokens, and a row of model.block_size has 64" "${tokens[@]}" --data.overlong=refuse
 refused 1 "the end token 254 never occurs in 'train.bin'" "${tokens[@]}" --data.end_token=254
-refused 2 "no file beside 'bare.bin' records one" --data.path=bare.bin --data.pack --model.block_size=64
+refused 2 "no sidecar of 'bare.bin' contains one" --data.path=bare.bin --data.pack --model.block_size=64
 refused 2 "the model 'bert' with task.kind=" "${tokens[@]}" --model.kind=bert
 refused 2 "task.kind=mlm masks tokens" "${tokens[@]}" --model.kind=bert --task.kind=mlm
 refused 2 "data.overlong (split) has no effect while data.pack is false" --data.path=train.bin --data.overlong=split

@@ -22,7 +22,7 @@ struct lvn_mask {
 /* ARG if the tokenizer has no [MASK], or, for whole_words, is not a WordPiece with a prefix (##). Borrows `t`. */
 enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t, double fraction, bool whole_words,
                               uint64_t seed) LVN_CHECKED;
-/* Changes ids (n) of sample number `at` and sets labels (n). order: see struct lvn_draw. */
+/* Change ids (n) of sample number `at` and set labels (n). order: see struct lvn_draw. */
 void lvn_mask_sample(const struct lvn_mask *m, uint64_t order, int64_t at, int64_t n, int32_t *ids, int32_t *labels);
 
 #endif

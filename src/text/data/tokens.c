@@ -2,10 +2,10 @@
  *
  * FILE.bin holds little-endian ids: uint16, or the type in FILE.bin.json (the sidecar):
  *     {"dtype": "uint32", "vocab_size": 100277, "vocabulary": "...", "end_token": 100257}
- * All keys are optional. "end_token" is the id after each document, which data.pack looks for. "vocabulary" (all
- * characters, ascending) exists if levin prepared the text by characters, "tokenizer" if it used a tokenizer, whose
- * files are then in the same folder. No other JSON file is read. data.path is one .bin, or a folder with train.bin,
- * val.bin and optionally test.bin, which only evaluation opens.
+ * All keys are optional. "end_token" is the id after each document, by which data.pack finds documents. "vocabulary"
+ * (all characters, ascending) exists if levin prepared the text by characters, "tokenizer" if it used a tokenizer,
+ * whose files are then in the same folder. Besides these and the tokenizer's files no JSON file is read. data.path is
+ * one .bin, or a folder with train.bin, val.bin and optionally test.bin, which only evaluation opens.
  *
  * In place of train.bin a folder may have shards (shard_list.h), train-00000.bin and so on, whose tokens follow each
  * other. The sidecar of a shard is its own FILE.bin.json, else the train.bin.json of all. With "shards", their number,
@@ -16,9 +16,11 @@
  * of a file is checked: texts, other formats, and ids that seem to be wider than 16 bits are refused.
  *
  * Files are mapped, not copied; on a network file system windows of them are read (small ones as a whole). Files up to
- * 256 MiB are scanned at once for ids beyond the vocabulary; in larger ones each window is checked when it is read. The
- * size of the vocabulary is the model's; for a new model that of the sidecar, meta.pkl or header; if none has it,
- * 50304, or, if an id is beyond that, the largest id + 1. Big-endian machines are not supported. */
+ * 256 MiB are scanned for ids beyond the vocabulary when they are opened; in larger ones each window is checked when it
+ * is read. Big-endian machines are not supported. The size of the vocabulary is the first that exists of
+ * - the model's;
+ * - that of the sidecar, of meta.pkl or of the header;
+ * - 50304, or the largest id + 1 if that is more. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,18 +117,18 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
     if (dtype) {
         const char *name = json_string_value(dtype);
         LVN_CHECK(name && (!strcmp(name, "uint16") || !strcmp(name, "uint32")), FORMAT,
-                  "'%s' says dtype %s%s%s; levin reads \"uint16\" and \"uint32\"", path, name ? "\"" : "",
-                  name ? name : "of another kind than text", name ? "\"" : "");
+                  "'%s' has %s%s%s; supported are \"uint16\" and \"uint32\"", path, name ? "dtype \"" : "",
+                  name ? name : "a dtype that is not a string", name ? "\"" : "");
         s->width = strcmp(name, "uint32") ? 2 : 4;
         s->has_width = true;
     }
     if (size) {
         LVN_CHECK(json_is_integer(size) && json_integer_value(size) > 0 && json_integer_value(size) <= INT32_MAX,
-                  FORMAT, "'%s': vocab_size must be a whole number from 1 to %d", path, INT32_MAX);
+                  FORMAT, "'%s': vocab_size must be an integer from 1 to %d", path, INT32_MAX);
         s->vocab_size = json_integer_value(size);
     }
     if (text) {
-        LVN_CHECK(json_is_string(text), FORMAT, "'%s': vocabulary must be a text of characters", path);
+        LVN_CHECK(json_is_string(text), FORMAT, "'%s': vocabulary must be a string", path);
         LVN_TRY(lvn_vocab_from_text(&s->vocabulary, path, json_string_value(text), (int64_t)json_string_length(text)));
         LVN_CHECK(!size || s->vocabulary->n <= s->vocab_size, FORMAT,
                   "'%s': vocabulary has %lld characters, vocab_size is %lld", path, (long long)s->vocabulary->n,
@@ -136,7 +138,7 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
     return LVN_OK;
 }
 
-/* Reads FILE.bin.json; uint16 if there is none. */
+/* Read FILE.bin.json; uint16 if there is none. */
 static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
 {
     *s = (struct sidecar){.width = 2, .end_token = -1};
@@ -161,7 +163,7 @@ static enum lvn_status refuse_call(void *context, struct lvn_arena *a, const cha
                                    const struct lvn_pickle *arguments, struct lvn_pickle **out)
 {
     (void)a, (void)arguments, (void)out;
-    LVN_FAIL(FORMAT, "'%s' calls %s, and only plain values are read", (const char *)context, function);
+    LVN_FAIL(FORMAT, "'%s' contains a call of %s; only plain values are supported", (const char *)context, function);
 }
 
 static enum lvn_status refuse_load(void *context, struct lvn_arena *a, const struct lvn_pickle *id,
@@ -201,16 +203,18 @@ static enum lvn_status parse_meta(struct lvn_arena *a, struct sidecar *s, const 
     if (!dict) dict = lvn_pickle_get(root, "stoi");
     int64_t n = dict && dict->kind == LVN_PICKLE_DICT ? dict->n / 2 : 0;
     if (size) n = size->kind == LVN_PICKLE_INT ? size->integer : 0;
-    LVN_CHECK(n > 0 && n <= SIDECAR_BYTES, FORMAT, "'%s' does not have the whole number vocab_size", path);
+    LVN_CHECK(n > 0 && n <= SIDECAR_BYTES, FORMAT, "'%s' has no valid integer vocab_size", path);
     s->vocab_size = n;
-    LVN_CHECK(dict && dict->kind == LVN_PICKLE_DICT, FORMAT, "'%s' has no dict itos, so prompts must be ids", path);
+    LVN_CHECK(dict && dict->kind == LVN_PICKLE_DICT, FORMAT,
+              "'%s' has no dict 'itos', so prompts must be given as token ids", path);
     LVN_LOCAL_TEXT(text);
     LVN_TRY(meta_characters(a, path, dict, n, &text));
     s->from_meta = true;
     return lvn_vocab_from_text(&s->vocabulary, path, text.p, text.n);
 }
 
-/* Reads meta.pkl in the folder of the tokens, if it exists. What cannot be read of it is a warning: the ids suffice. */
+/* Read meta.pkl in the folder of the tokens, if it exists. If it cannot be read, log a warning, because token ids
+ * are sufficient. */
 static enum lvn_status read_meta(struct sidecar *s, const char *bin)
 {
     LVN_LOCAL_ARENA(a);
@@ -245,7 +249,7 @@ static const struct {
 };
 enum { N_HEADERS = sizeof headers / sizeof headers[0] };
 
-/* Sets the width and *skip, the bytes of the header, if there is one. */
+/* Set the width and *skip, the bytes of the header, if there is one. */
 static enum lvn_status read_header(struct sidecar *s, const char *path, const char *p, int64_t n, int64_t bytes,
                                    int64_t *skip)
 {
@@ -338,7 +342,7 @@ static enum lvn_status refuse_wide(const char *path, const char *p, int64_t n, i
 
 /* --- opening --- */
 
-/* Opens the tokenizer in the folder of the tokens. FORMAT if another one made the tokens. A tokenizer that cannot be
+/* Open the tokenizer in the folder of the tokens. FORMAT if another one made the tokens. A tokenizer that cannot be
  * read is ignored: the tokens suffice. */
 static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct sidecar *s, const char *path)
 {
@@ -354,7 +358,7 @@ static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct sideca
     return LVN_OK;
 }
 
-/* Maps the file, or opens it for reading window by window. */
+/* Map the file, or open it for reading window by window. */
 static enum lvn_status open_file(struct tokens *t, struct lvn_split *p, enum lvn_split_id id, const char *path,
                                  int64_t *bytes)
 {
@@ -364,11 +368,11 @@ static enum lvn_status open_file(struct tokens *t, struct lvn_split *p, enum lvn
     if (windows) LVN_TRY(lvn_streaming_file_open_path(&p->streaming, path));
     if (!p->streaming) LVN_TRY(lvn_file_map(&t->map[id], path));
     *bytes = p->streaming ? lvn_streaming_file_bytes(p->streaming) : t->map[id].bytes;
-    LVN_CHECK(*bytes, FORMAT, "'%s' is empty: there are no tokens in it", path);
+    LVN_CHECK(*bytes, FORMAT, "'%s' is empty", path);
     return LVN_OK;
 }
 
-/* Reads what is known of a file that begins with these n bytes: its sidecar, header and, if with_meta, meta.pkl.
+/* Read what is known of a file that begins with these n bytes: its sidecar, header and, if with_meta, meta.pkl.
  * *header: bytes before the tokens. */
 static enum lvn_status describe(const char *path, const char *json, const char *beginning, int64_t n, int64_t bytes,
                                 bool with_meta, struct sidecar *s, int64_t *header)
@@ -377,14 +381,14 @@ static enum lvn_status describe(const char *path, const char *json, const char *
     LVN_TRY(read_sidecar(s, json));
     LVN_TRY(read_header(s, path, beginning, n, bytes, header));
     if (!s->has_width) LVN_TRY(refuse_wide(path, beginning, n, bytes));
-    LVN_CHECK(
-        bytes % s->width == 0, FORMAT,
-        "'%s' has %lld bytes, which is no whole number of uint%d token ids: the file is damaged or of another type%s",
-        path, (long long)bytes, 8 * s->width, s->width == 2 ? "" : " than its .json says");
+    LVN_CHECK(bytes % s->width == 0, FORMAT,
+              "'%s' has %lld bytes, which is not a multiple of the size of a uint%d token id: the file is damaged or "
+              "of another type%s",
+              path, (long long)bytes, 8 * s->width, s->width == 2 ? "" : " than its .json says");
     return with_meta && !s->vocab_size && !s->tokenized ? read_meta(s, path) : LVN_OK;
 }
 
-/* Adds what a split's files state to the data set, which owns s->vocabulary from now on. */
+/* Add what a split's files state to the data set, which owns s->vocabulary from now on. */
 static enum lvn_status use_description(struct lvn_dataset *d, enum lvn_split_id id, const char *path, struct sidecar *s)
 {
     if (!d->vocabulary) {
@@ -446,7 +450,7 @@ static enum lvn_status compare_shards(const struct lvn_shard_file *first, const 
     return LVN_OK;
 }
 
-/* Reads header and sidecar of a shard. json: the sidecar of all shards, whose folder has those of shards in a store. */
+/* Read header and sidecar of a shard. json: the sidecar of all shards, whose folder has those of shards in a store. */
 static enum lvn_status describe_shard(struct tokens *t, const char *json, bool is_first, struct lvn_shard_file *shard,
                                       struct sidecar *s)
 {
@@ -457,7 +461,7 @@ static enum lvn_status describe_shard(struct tokens *t, const char *json, bool i
     const char *own = folder ? lvn_arena_printf(&a, "%s/%s.json", folder, name) : NULL;
     struct lvn_streaming_file *file;
     if (!own) return LVN_MEMORY;
-    LVN_CHECK(shard->bytes, FORMAT, "'%s' is empty: there are no tokens in it", shard->path);
+    LVN_CHECK(shard->bytes, FORMAT, "'%s' is empty", shard->path);
     LVN_TRY(streams ? lvn_streaming_file_open(&file, shard->path) : lvn_streaming_file_open_path(&file, shard->path));
     enum lvn_status status = lvn_streaming_file_read(file, 0, n, t->beginning);
     lvn_streaming_file_close(file);
@@ -477,8 +481,8 @@ static const char *missing_shard(struct lvn_arena *a, const char *json, int64_t 
     return NULL;
 }
 
-/* Tokens that shard i of n should have; -1: those by its size. A header counts them, unless the size is that of a good
- * shard: then the header is what is damaged. */
+/* The expected number of tokens of shard i of n, by the sidecar or by its header; -1: as many as its size implies. If
+ * the size equals that of a good shard, the header is the damaged part and is not used. */
 static int64_t expected_tokens(const struct sidecar *s, const struct lvn_shard_file *good,
                                const struct lvn_shard_file *shard, int64_t i, int64_t n)
 {
@@ -539,7 +543,7 @@ static enum lvn_status check_size(const char *json, const struct sidecar *s, con
     return LVN_OK;
 }
 
-/* Of a shard in a store only the size is known, and that it should be like the first one. */
+/* For a shard in a store only the size is known; it is assumed to have the first shard's format. */
 static enum lvn_status describe_streamed(const struct lvn_shard_file *first, const struct sidecar *s,
                                          struct lvn_shard_file *shard)
 {
@@ -550,7 +554,7 @@ static enum lvn_status describe_streamed(const struct lvn_shard_file *first, con
     return LVN_OK;
 }
 
-/* Describes shard i like the good one before it, or as the first one (good NULL). */
+/* Describe shard i like the good one before it, or as the first one (good NULL). */
 static enum lvn_status describe_next(struct tokens *t, const char *json, const struct lvn_shard_file *good,
                                      struct sidecar *first, struct lvn_shard_file *shard)
 {
@@ -567,7 +571,7 @@ static enum lvn_status describe_next(struct tokens *t, const char *json, const s
     return status;
 }
 
-/* Describes all shards. *first: the description that they share. */
+/* Describe all shards. *first: the description that they share. */
 static enum lvn_status describe_shards(struct tokens *t, const char *json, bool skips, struct sidecar *first,
                                        struct lvn_shard_file *shard, int64_t n)
 {
@@ -605,12 +609,12 @@ static enum lvn_status open_shards(struct lvn_dataset *d, enum lvn_split_id id, 
     if (status == LVN_OK) status = use_description(d, id, shard[0].path, &first);
     lvn_vocab_free(first.vocabulary);
     LVN_TRY(status);
-    d->contents = d->contents * 31 + first.sum; /* names and sizes alone do not tell other tokens */
+    d->contents = d->contents * 31 + first.sum; /* names and sizes alone do not detect different tokens */
     LVN_TRY(lvn_shard_list_open(&p->shards, shard, n, first.width));
     return lvn_split_set(p, n > 1 ? path : shard[0].path, NULL, first.width, lvn_shard_list_tokens(p->shards));
 }
 
-/* Opens a part of a folder; *found false: it has none. store: the folder of a store with its shards; NULL: none. */
+/* Open a part of a folder; *found false: it has none. store: the folder of a store with its shards; NULL: none. */
 static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, const char *folder, const char *store,
                                  bool *found)
 {
@@ -648,7 +652,7 @@ static int64_t assume_vocabulary(const struct lvn_dataset *d, const struct lvn_d
     return n;
 }
 
-/* Checks the ids, and sets the size of the vocabulary. */
+/* Check the ids, and set the size of the vocabulary. */
 static enum lvn_status check_ids(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     const struct tokens *t = d->state;
@@ -717,7 +721,7 @@ static enum lvn_status read_stored(const void *context, int64_t at, int64_t n, v
     return lvn_split_tokens(context, at, n, to);
 }
 
-/* Finds the documents of a split by its end token. */
+/* Find the documents of a split by its end token. */
 static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
                                  struct lvn_pack_source *out)
 {
@@ -726,7 +730,7 @@ static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_op
     int64_t end = o->end_token >= 0 ? o->end_token : t->end_token[split];
     if (end < 0) end = t->end_token[LVN_SPLIT_TRAIN];
     LVN_CHECK(end >= 0, ARG,
-              "data.pack needs the token that ends a document, and no file beside '%s' records one (end_token in "
+              "data.pack needs the token that ends a document, and no sidecar of '%s' contains one (end_token in "
               "'%s.json', which `levin prepare` writes): give its id as data.end_token (GPT-2's is 50256)",
               p->path, p->path);
     LVN_CHECK(end < d->id_limit, ARG, "data.end_token is %lld, and the vocabulary has %lld tokens (0 to %lld)",
@@ -785,7 +789,7 @@ const struct lvn_dataset_kind lvn_dataset_tokens = {
     .typical_vocab = TYPICAL_VOCAB,
     .mixes = true,
     .needs_val_path = true,
-    .own_tokens = "token files bring the tokenizer that made them",
+    .own_tokens = "token files already contain token ids",
     .instead_of_tokenizer = "make new ones with `levin prepare TEXT --tokenizer=TOKENIZER`",
     .try_command = "generate",
     .try_flags = " --prompt \"...\"",

@@ -191,7 +191,7 @@ static void bad_token_files(void **state)
     assert_refused(LVN_FORMAT, "c.bin' holds the token id 59 at position 59, but the model's vocabulary has 32 tokens",
                    .kind = "tokens", .path = path, .vocab_size = 32);
     assert_refused(LVN_FORMAT, "needs 61", .kind = "tokens", .path = path, .block_size = 60);
-    assert_refused(LVN_FORMAT, "has 3 bytes, which is no whole number of uint16", .kind = "tokens",
+    assert_refused(LVN_FORMAT, "has 3 bytes, which is not a multiple of the size of a uint16", .kind = "tokens",
                    .path = write_file("odd.bin", "abc", 3));
     assert_refused(LVN_FORMAT, "is empty", .kind = "tokens", .path = write_file("odd.bin", "", 0));
     assert_refused(LVN_IO, "missing.bin", .kind = "tokens", .path = test_path("missing.bin"));

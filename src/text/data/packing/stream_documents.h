@@ -12,7 +12,7 @@
 struct lvn_token_stream {
     const char *path;   /* for messages; borrowed */
     const void *tokens; /* little-endian ids of `width` bytes; NULL: read with `read` */
-    /* Reads tokens [at, at + n) as they are stored. */
+    /* Read tokens [at, at + n) as they are stored. */
     enum lvn_status (*read)(const void *context, int64_t at, int64_t n, void *to);
     const void *context;
     int64_t n_tokens;
