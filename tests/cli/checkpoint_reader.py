@@ -78,7 +78,7 @@ def verify(folder):
     text = read(folder, "state/manifest.json").decode()
     whole = json.loads(text)
     m = whole["manifest"]
-    want(m["version"] == 1, f"{folder}: a manifest of version {m['version']}")
+    want(m["version"] == 2, f"{folder}: a manifest of version {m['version']}")
     line = re.sub(r"\n *", "", re.sub(r",\n *", ", ", text[text.index("{", 1):text.rindex("}", 0, text.rindex('"sum"')) + 1]))
     want(xxh64(line.encode()) == whole["sum"], f"{folder}: the manifest's own checksum is another one")
     named = {"state/manifest.json"}

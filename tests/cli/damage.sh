@@ -43,6 +43,16 @@ same_file one/metrics.csv two/metrics.csv
 cp one/checkpoints/step-8/model.safetensors two/checkpoints/step-8
 code 0 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
 same_run one two
+# a checkpoint of another version is not damaged: it is refused, and the run does not begin again over it
+rm -rf two
+cp -a one two
+sed -i 's/"version": 2/"version": 1/' two/checkpoints/step-*/state/manifest.json
+code 1 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
+one_error
+says "step-12/state/manifest.json: the manifest has version 1, but this levin supports version 2; use the levin that wrote it" err
+same_file one/metrics.csv two/metrics.csv
+rm -rf two
+cp -a one two
 # evaluate and generate refuse a damaged one by name
 flip two/checkpoints/step-12/model.safetensors
 code 1 "$LEVIN" evaluate two/checkpoints/step-12 --json

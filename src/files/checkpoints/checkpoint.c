@@ -41,7 +41,7 @@ static enum lvn_status open_newest(struct lvn_checkpoint *checkpoint, const char
     for (int i = 0; i < n; i++) {
         char *path = lvn_arena_printf(&checkpoint->arena, "%s/step-%lld", dir, (long long)step[i]);
         enum lvn_status status = path ? open_one(checkpoint, path) : LVN_MEMORY;
-        if (status == LVN_OK || status == LVN_MEMORY) return status;
+        if (status == LVN_OK || status == LVN_MEMORY || status == LVN_UNSUPPORTED) return status;
         char *message =
             lvn_arena_printf(&checkpoint->arena, "the checkpoint '%s' is skipped: %s", path, levin_error_text());
         if (!message) return LVN_MEMORY;

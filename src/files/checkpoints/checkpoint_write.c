@@ -1,6 +1,8 @@
 /* checkpoint_write.c - writes a checkpoint (checkpoint.h): all files into a hidden directory, the manifest last, one
  * rename. */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -184,28 +186,34 @@ static void clear_former(struct lvn_checkpoint_writer *writer)
         lvn_error_clear();
 }
 
-/* Rename the finished directory to step-N. A former step-N is removed only after the new one is in its place, and has
- * the name `old` until then, in both methods, because it may contain files that levin did not write.
- * lvn_checkpoint_clean() repairs a kill between the two renames of the second method. */
+/* Exchange the finished directory, which gets the name `old`, with the former step-N. Unless *done it has its temporary
+ * name again. A file system that cannot exchange is asked once. */
+static enum lvn_status exchange(struct lvn_checkpoint_writer *writer, bool *done)
+{
+    static atomic_bool unsupported;
+    *done = false;
+    if (atomic_load(&unsupported)) return LVN_OK;
+    LVN_TRY(lvn_file_rename(writer->temporary, writer->old));
+    *done = lvn_system.exchange(writer->old, writer->final) == 0;
+    if (*done) return LVN_OK;
+    if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) atomic_store(&unsupported, true);
+    enum lvn_status status = lvn_file_rename(writer->old, writer->temporary);
+    if (status != LVN_OK) lvn_tree_drop(writer->old);
+    return status;
+}
+
+/* Rename the finished directory to step-N. A former step-N then has the name `old`, in both methods, because it may
+ * contain files that levin did not write. lvn_checkpoint_clean() repairs a kill between the two renames of the second
+ * method. */
 static enum lvn_status publish(struct lvn_checkpoint_writer *writer)
 {
+    bool done;
     if (!lvn_path_exists(writer->final)) return lvn_file_rename(writer->temporary, writer->final);
-    LVN_TRY(lvn_file_rename(writer->temporary, writer->old));
-    if (lvn_system.exchange(writer->old, writer->final) == 0) {
-        clear_former(writer);
-        return LVN_OK;
-    }
-    enum lvn_status status = lvn_file_rename(writer->old, writer->temporary);
-    if (status != LVN_OK) {
-        lvn_tree_drop(writer->old);
-        return status;
-    }
+    LVN_TRY(exchange(writer, &done));
+    if (done) return LVN_OK;
     LVN_TRY(lvn_file_rename(writer->final, writer->old));
-    status = lvn_file_rename(writer->temporary, writer->final);
-    if (status != LVN_OK)
-        (void)!rename(writer->old, writer->final);
-    else
-        clear_former(writer);
+    enum lvn_status status = lvn_file_rename(writer->temporary, writer->final);
+    if (status != LVN_OK) (void)!rename(writer->old, writer->final);
     return status;
 }
 
@@ -228,7 +236,8 @@ static enum lvn_status commit(struct lvn_checkpoint_writer *writer, double val_l
     LVN_TRY(lvn_manifest_write(writer->temporary, &writer->manifest));
     LVN_TRY(lvn_dir_sync(writer->temporary));
     LVN_TRY(publish(writer));
-    LVN_TRY(lvn_dir_sync(writer->dir));
+    LVN_TRY(lvn_dir_sync(writer->dir)); /* before the former step-N is removed */
+    if (lvn_path_exists(writer->old)) clear_former(writer);
     return lvn_checkpoint_links_update(writer->dir, writer->manifest.step, &writer->manifest.score);
 }
 

@@ -17,7 +17,7 @@
 #include "formats/json.h"
 #include "stores/store.h"
 
-enum { VERSION = 1, LARGEST = 256 << 20, PART_BYTES = 1 << 20 };
+enum { VERSION = 2, LARGEST = 256 << 20, PART_BYTES = 1 << 20 };
 
 static const char manifest_path[] = LVN_MANIFEST_PATH;
 

@@ -234,7 +234,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     if (status == LVN_OK) status = lvn_json_int(path, state, "ranks", false, 1, INT64_MAX, &s->ranks);
     if (status == LVN_OK) status = lvn_json_int(path, state, "unlabeled_steps", false, 0, s->step, &s->unlabeled);
     if (status == LVN_OK)
-        status = lvn_json_int(path, state, "min_micro_batches", false, 0, INT64_MAX, &s->min_micro_batches);
+        status = lvn_json_int(path, state, "min_micro_batches", true, 1, INT64_MAX, &s->min_micro_batches);
     if (status == LVN_OK) status = lvn_json_string(path, state, "device", false, &device);
     if (status == LVN_OK) status = lvn_copy_bytes(s->device, sizeof s->device, "'device'", device, strlen(device));
     if (status == LVN_OK) status = lvn_json_string(path, state, "algorithms", false, &choices);

@@ -49,7 +49,7 @@ struct lvn_snapshot {
     struct lvn_checkpoint_score score;      /* without a name: val_loss */
     uint64_t data;                          /* lvn_dataset_fingerprint() */
     int64_t micro_batch;                    /* sequences per micro-batch on rank 0 */
-    int64_t min_micro_batches;              /* lvn_train_programs.min_micro_batches; 0: not stored */
+    int64_t min_micro_batches;              /* lvn_train_programs.min_micro_batches */
     int64_t unlabeled;                      /* number of steps whose batch had no label */
     int64_t ranks;                          /* of the run; 0: not stored */
     struct lvn_scaling scaling;             /* loss scale; all zero: none */

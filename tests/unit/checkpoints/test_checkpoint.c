@@ -133,6 +133,26 @@ static void damaged_ones_are_skipped(void **state)
     damage("state/manifest.json", -1, -1, "it is incomplete");
 }
 
+/* A checkpoint of another version is not damaged: it is refused, and no run begins again over it. */
+static void other_versions_are_refused(void **state)
+{
+    (void)state;
+    const char *dir = fresh();
+    char path[400], *text;
+    int64_t bytes;
+    struct lvn_checkpoint c;
+    ASSERT_OK(save(dir, 10, 2));
+    snprintf(path, sizeof path, "%s/step-10/state/manifest.json", dir);
+    ASSERT_OK(lvn_file_read(path, 0, &text, &bytes));
+    strstr(text, "\"version\": 2")[11] = '1';
+    ASSERT_OK(lvn_file_write(path, text, bytes));
+    ASSERT_FAILS(UNSUPPORTED,
+                 "state/manifest.json: the manifest has version 1, but this levin supports version 2; use the levin "
+                 "that wrote it",
+                 lvn_checkpoint_open_newest(&c, dir));
+    free(text);
+}
+
 static void manifest_finds_every_flip(void **state)
 {
     (void)state;
@@ -390,6 +410,7 @@ int main(void)
         cmocka_unit_test(written_and_read),
         cmocka_unit_test(many_files),
         cmocka_unit_test(damaged_ones_are_skipped),
+        cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(manifest_finds_every_flip),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(memory_runs_out),

@@ -113,6 +113,66 @@ static void files_of_users_survive(void **state)
         }
 }
 
+/* Calls that change names: e: exchange, E: one that fails, r: rename of a directory step-N; s: fsync after one. */
+static char calls[200];
+static struct lvn_system system_before;
+
+static void note_call(char call)
+{
+    const size_t n = strlen(calls);
+    if (n + 1 < sizeof calls) calls[n] = call;
+}
+
+static int noted_exchange(const char *a, const char *b)
+{
+    note_call('e');
+    return system_before.exchange(a, b);
+}
+
+static int noted_no_exchange(const char *a, const char *b)
+{
+    note_call('E');
+    return no_exchange(a, b);
+}
+
+static int noted_rename(const char *from, const char *to)
+{
+    if (strstr(lvn_path_name(from), "step-")) note_call('r');
+    return system_before.rename(from, to);
+}
+
+static int noted_sync(int fd)
+{
+    if (strchr(calls, 'r')) note_call('s');
+    return system_before.fsync(fd);
+}
+
+/* Replace step-1; the calls from the first rename to the one that begins to remove the former step-1. */
+static const char *replace(const char *dir)
+{
+    memset(calls, 0, sizeof calls);
+    ASSERT_OK(save(dir, 1, 2));
+    *(strrchr(calls, 'r') + 1) = 0;
+    return calls;
+}
+
+/* The parent is synced before the former step-N is removed; a file system that cannot exchange is asked once. */
+static void durable_before_removal(void **state)
+{
+    (void)state;
+    const char *dir = fresh();
+    ASSERT_OK(save(dir, 1, 2));
+    system_before = lvn_system;
+    lvn_system.exchange = noted_exchange;
+    lvn_system.rename = noted_rename;
+    lvn_system.fsync = noted_sync;
+    assert_string_equal(replace(dir), "resr");
+    lvn_system.exchange = noted_no_exchange;
+    assert_string_equal(replace(dir), "rErrrsr");
+    assert_string_equal(replace(dir), "rrsr");
+    lvn_system = system_before;
+}
+
 /* Saves and prunes until it is killed. */
 static void write_for_ever(const char *dir, int64_t from)
 {
@@ -156,6 +216,7 @@ int main(void)
         cmocka_unit_test(killed_at_any_moment),
         cmocka_unit_test(killed_at_every_call),
         cmocka_unit_test(files_of_users_survive),
+        cmocka_unit_test(durable_before_removal),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
