@@ -43,6 +43,11 @@ rm -r 1.d/small 1.d/large
 cp -r 0.d/small 0.d/large 1.d
 for name in small large; do code 0 apart 2 "$LEVIN" train --data.path=$name "${tiny[@]}" --run_dir=run-$name; done
 
+# a shard that is damaged on one machine only: with data.skip_bad_shards that machine skips it
+printf '\377\377' | dd of=1.d/small/train-00001.bin bs=1 seek=100 conv=notrunc status=none
+code 0 apart 2 "$LEVIN" train --data.path=small "${tiny[@]}" --trainer.max_steps=60 --data.sampling=sequential --data.skip_bad_shards=true --run_dir=run-skip
+cp 0.d/small/train-00001.bin 1.d/small
+
 # --- one of several machines, by variables that start no rank; no warning with a launcher that connects them, or with one machine ---
 cd 0.d
 alone() { # WARNING, VARIABLE=VALUE..., COMMAND

@@ -197,7 +197,8 @@ double lvn_dataset_fill(const struct lvn_dataset *d, enum lvn_split_id split);
  * resumed run has the same data. */
 LVN_CHECKED enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out);
 /* A hash of the tokens in shards on this machine (all of them up to 8 MiB, else evenly spaced blocks), of which the
- * fingerprint has the names and sizes only: ranks compare it, to find copies that differ. 0 without shards. */
+ * fingerprint has the names and sizes only: ranks compare it, to find copies that differ. 0 without shards. Shards of
+ * which damaged ones are skipped are left out. */
 LVN_CHECKED enum lvn_status lvn_dataset_shards_hash(const struct lvn_dataset *d, uint64_t *out);
 
 /* data.skip_bad_shards (sources/shard_list.h): are damaged training shards skipped? */

@@ -97,8 +97,7 @@ enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *o
     return LVN_OK;
 }
 
-/* Hashes all tokens of shards, or evenly spaced blocks if they have more than WHOLE bytes. What cannot be read is no
- * error here: training reports it. */
+/* Hash all tokens of shards, or evenly spaced blocks if they have more than WHOLE bytes. */
 static enum lvn_status mix_shards(uint64_t *h, struct lvn_shard_list *s, int width)
 {
     const int64_t n = lvn_shard_list_tokens(s), most = BLOCK / width, steps = (n + most - 1) / most;
@@ -106,14 +105,13 @@ static enum lvn_status mix_shards(uint64_t *h, struct lvn_shard_list *s, int wid
     char *block = lvn_malloc(BLOCK);
     enum lvn_status status = block ? LVN_OK : LVN_MEMORY;
     for (int64_t i = 0; i < blocks && status == LVN_OK; i++) {
-        const int64_t at = steps / blocks * i * most, some = n - at < most ? n - at : most;
+        const int64_t at = (steps / blocks * i + steps % blocks * i / blocks) * most,
+                      some = n - at < most ? n - at : most;
         status = lvn_shard_list_read(s, at, some, block);
         if (status == LVN_OK) *h = mix_bytes(*h, block, some * width);
     }
     free(block);
-    if (status == LVN_MEMORY) return status;
-    lvn_error_clear();
-    return LVN_OK;
+    return status;
 }
 
 enum lvn_status lvn_dataset_shards_hash(const struct lvn_dataset *d, uint64_t *out)
@@ -121,7 +119,8 @@ enum lvn_status lvn_dataset_shards_hash(const struct lvn_dataset *d, uint64_t *o
     uint64_t h = 0;
     for (int split = 0; split < LVN_SPLITS_TRAINED; split++) {
         const struct lvn_split *p = &d->split[split];
-        if (p->shards && !lvn_shard_list_streams(p->shards)) LVN_TRY(mix_shards(&h, p->shards, p->width));
+        if (!p->shards || lvn_shard_list_streams(p->shards) || lvn_shard_list_skips(p->shards)) continue;
+        LVN_TRY(mix_shards(&h, p->shards, p->width));
     }
     for (int k = 1; d->mix && k < d->mix->n; k++) {
         uint64_t source;

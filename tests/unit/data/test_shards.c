@@ -204,6 +204,41 @@ static void put_pair(const char *folder, const char *one, const char *two)
     }
 }
 
+/* Ranks compare the tokens: the compared blocks reach to the end, and a shard that cannot be read is an error, unless
+ * damaged ones are skipped. */
+static void hashes(void **state)
+{
+    enum { ALL = 2559 * 2048, SAME = 2100 * 2048 };
+    (void)state;
+    uint64_t sum[3];
+    uint16_t *ids = calloc(ALL, sizeof *ids);
+    struct lvn_data_options o = {.kind = "tokens"};
+    assert_non_null(ids);
+    new_folder("hashes");
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < ALL; k++) ids[k] = (uint16_t)(k % 1000 + (k < SAME ? 0 : i));
+        write_file("hashes/train-0.bin", ids, ALL * sizeof *ids);
+        o.path = test_path("hashes");
+        struct lvn_dataset *d = open_data(o);
+        assert_int_equal(lvn_dataset_shards_hash(d, &sum[i]), LVN_OK);
+        lvn_dataset_close(d);
+    }
+    assert_true(sum[0] != sum[1]);
+    free(ids);
+    for (int i = 0; i < 2; i++) {
+        put_pair(i ? "skips" : "ends", "train-0.bin", "train-1.bin");
+        o.path = test_path(i ? "skips" : "ends");
+        o.skip_bad_shards = i;
+        struct lvn_dataset *d = open_data(o);
+        assert_int_equal(truncate(test_path(i ? "skips/train-1.bin" : "ends/train-1.bin"), 100), 0);
+        if (i)
+            assert_int_equal(lvn_dataset_shards_hash(d, &sum[2]), LVN_OK);
+        else
+            ASSERT_FAILS(IO, "train-1.bin' ends after 100 bytes", lvn_dataset_shards_hash(d, &sum[2]));
+        lvn_dataset_close(d);
+    }
+}
+
 static void refuses(void **state)
 {
     (void)state;
@@ -249,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_as_one_file), cmocka_unit_test(wide),    cmocka_unit_test(names),
         cmocka_unit_test(fingerprints),     cmocka_unit_test(refuses), cmocka_unit_test(shard_by_shard),
+        cmocka_unit_test(hashes),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
