@@ -319,12 +319,22 @@ static enum lvn_status read_ids(const struct lvn_chat *c, const json_t *list, co
     return LVN_OK;
 }
 
+/* A member of a row of n ids; may be absent. */
+static enum lvn_status check_size(const json_t *list, const char *name, size_t n)
+{
+    LVN_CHECK(!list || json_is_null(list) || (json_is_array(list) && json_array_size(list) == n), FORMAT,
+              "'%s' is no list of as many entries as 'input_ids' (%zu)", name, n);
+    return LVN_OK;
+}
+
 /* Rows of ids have one document and no padding: attention_mask is 1 everywhere, position_ids are 0, 1, 2 ... */
-static enum lvn_status check_one_document(const json_t *row)
+static enum lvn_status check_one_document(const json_t *row, size_t n)
 {
     const json_t *mask = json_object_get(row, "attention_mask"), *positions = json_object_get(row, "position_ids"),
                  *one;
     size_t i;
+    LVN_TRY(check_size(mask, "attention_mask", n));
+    LVN_TRY(check_size(positions, "position_ids", n));
     json_array_foreach((json_t *)mask, i, one) LVN_CHECK(
         json_is_true(one) || json_integer_value(one) == 1, FORMAT,
         "entry %zu of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too", i + 1);
@@ -344,10 +354,9 @@ static enum lvn_status copy_ids(struct lvn_chat_encoder *e, struct lvn_arena *a,
     LVN_CHECK(json_is_array(ids) && json_array_size(ids), FORMAT, "'input_ids' is no list of token ids");
     if (json_is_null(labels)) labels = NULL;
     LVN_CHECK(labels || all, FORMAT, "the row has input_ids without labels, which say what is trained");
-    LVN_CHECK(!labels || (json_is_array(labels) && json_array_size(labels) == json_array_size(ids)), FORMAT,
-              "'labels' is no list of as many entries as 'input_ids' (%zu)", json_array_size(ids));
-    LVN_TRY(check_one_document(row));
     size_t n = json_array_size(ids);
+    LVN_TRY(check_size(labels, "labels", n));
+    LVN_TRY(check_one_document(row, n));
     out->n = (int64_t)n;
     out->ids = lvn_arena_alloc(a, 2 * n * sizeof *out->ids);
     if (!out->ids) return LVN_MEMORY;

@@ -28,18 +28,31 @@ static enum lvn_status member_text(const json_t *object, const char *key, bool r
 
 /* --- the forms --- */
 
-/* `system` or `system_prompt` of a row is its first message, in every form; some rows have it as a message too. */
-static enum lvn_status add_system(struct lvn_chat_row *row)
+/* Is a content, a text or a list of parts, this text? */
+static bool is_text(const json_t *content, const char *text)
 {
-    static const char *const names[] = {"system", "system_prompt"};
-    const json_t *one = NULL, *first = json_array_get(row->messages, 0);
+    const json_t *part;
+    size_t i;
+    if (json_is_string(content)) return strcmp(json_string_value(content), text) == 0;
+    json_array_foreach((json_t *)content, i, part)
+    {
+        const char *next = json_string_value(json_object_get(part, "text"));
+        if (!next || strncmp(text, next, strlen(next)) != 0) return false;
+        text += strlen(next);
+    }
+    return json_is_array(content) && !*text;
+}
+
+/* The text of `system` or `system_prompt` is the first message; some rows have it as a message too. */
+static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
+{
+    const json_t *one, *first = json_array_get(row->messages, 0);
     const char *role = json_string_value(json_object_get(first, "role"));
-    for (int i = 0; i < 2 && !(one && json_string_length(one)); i++)
-        LVN_TRY(member_text(row->source, names[i], false, &one));
+    LVN_TRY(member_text(row->source, name, false, &one));
     if (!one || !json_string_length(one)) return LVN_OK;
     if (role && strcmp(role, "system") == 0) {
-        LVN_CHECK(json_equal(json_object_get(first, "content"), one), FORMAT,
-                  "the row has a 'system' and a first message of the system with another text: leave one of them out");
+        LVN_CHECK(is_text(json_object_get(first, "content"), json_string_value(one)), FORMAT,
+                  "'%s' has another text than the message of the system: leave one of them out", name);
         return LVN_OK;
     }
     json_t *message = json_pack("{s:s, s:O}", "role", "system", "content", (json_t *)one);
@@ -83,8 +96,9 @@ static enum lvn_status read_conversations(struct lvn_chat_row *row, const json_t
         LVN_TRY(add_message(row, role, value));
         json_t *added = json_array_get(row->messages, i);
         for (int k = 0; k < 2; k++)
-            if (json_object_get(one, training[k]))
-                json_object_set(added, training[k], json_object_get(one, training[k]));
+            if (json_object_get(one, training[k]) &&
+                json_object_set(added, training[k], json_object_get(one, training[k])) != 0)
+                return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     }
     return LVN_OK;
 }
@@ -265,7 +279,8 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     if (row->form == LVN_CHAT_PROMPT) LVN_TRY(read_prompt(row));
     if (row->form == LVN_CHAT_INSTRUCTION) LVN_TRY(read_instruction(row));
     const size_t n = json_array_size(row->messages);
-    LVN_TRY(add_system(row));
+    LVN_TRY(add_system(row, "system"));
+    LVN_TRY(add_system(row, "system_prompt"));
     const size_t before = json_array_size(row->messages) - n; /* 0 or 1 */
     LVN_TRY(check_messages(row, a, joins_parts));
     if (row->form == LVN_CHAT_PROMPT && !json_is_string(value)) /* answers of the prompt are not trained */

@@ -251,7 +251,17 @@ static void members_of_rows(void **state)
         {"all",
          "{\"system\": \"t\", \"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
          "\"content\": \"a\"}]}",
-         "error: the row has a 'system' and a first message of the system with another text: leave one of them out"},
+         "error: 'system' has another text than the message of the system: leave one of them out"},
+        {"all",
+         "{\"system_prompt\": \"st\", \"messages\": [{\"role\": \"system\", \"content\": [{\"type\": \"text\", "
+         "\"text\": \"s\"}, {\"type\": \"text\", \"text\": \"t\"}]}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
+         "<|im_start|>system\nst<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"all",
+         "{\"system_prompt\": \"st\", \"messages\": [{\"role\": \"system\", \"content\": [{\"type\": \"text\", "
+         "\"text\": \"s\"}]}]}",
+         "error: 'system_prompt' has another text than the message of the system: leave one of them out"},
+        {"all", "{\"system\": \"s\", \"system_prompt\": \"t\", \"prompt\": \"a\", \"completion\": \"b\"}",
+         "error: 'system_prompt' has another text than the message of the system: leave one of them out"},
         {"answers",
          "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\", "
          "\"weight\": 0}, {\"from\": \"human\", \"value\": \"c\"}, {\"from\": \"gpt\", \"value\": \"d\", \"train\": "
@@ -270,6 +280,10 @@ static void members_of_rows(void **state)
          "error: entry 2 of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": [0, 0]}",
          "error: entry 2 of 'position_ids' is not 1: give each document a row of its own, and let data.pack pack them"},
+        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1]}",
+         "error: 'attention_mask' is no list of as many entries as 'input_ids' (2)"},
+        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": 0}",
+         "error: 'position_ids' is no list of as many entries as 'input_ids' (2)"},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;
