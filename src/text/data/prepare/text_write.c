@@ -14,7 +14,7 @@
 #include "tokenizers/post_processor.h"
 
 enum {
-    STATE_VERSION = 3,
+    STATE_VERSION = 4,
     N_FILES = 3,
     COPY_BYTES = 1 << 20,
     VAL_WINDOWS = 16, /* at least that many windows validate, or a tenth of the tokens */
