@@ -84,7 +84,7 @@ static enum lvn_status read_word(const char *name, const struct lvn_key *k, cons
         LVN_CHECK(w->description, UNSUPPORTED, "%s: %s is '%.40s'; this version has %s", name, k->json, text, list);
         if (w->value > last) last = w->value;
     }
-    LVN_CHECK(n, FORMAT, "%s: '%s' must be a string", name, k->json);
+    LVN_CHECK(n, FORMAT, "%s: '%s' must be a string, or a list of strings that is not empty", name, k->json);
     *value = (double)last;
     return LVN_OK;
 }

@@ -250,7 +250,7 @@ static void fill_rows(float *rows, int64_t have, int64_t want, int64_t C)
     }
 }
 
-static bool has_infinite(const float *x, int64_t n)
+static bool has_nonfinite(const float *x, int64_t n)
 {
     const uint32_t exponent = 0x7f800000u; /* all ones: infinity or NaN */
     uint32_t any = 0;
@@ -265,7 +265,7 @@ static bool has_infinite(const float *x, int64_t n)
 /* x: elements [first, first + n) of the tensor */
 static enum lvn_status check_finite(const struct lvn_weight *t, const float *x, int64_t first, int64_t n)
 {
-    const bool any = has_infinite(x, n);
+    const bool any = has_nonfinite(x, n);
     for (int64_t i = 0; any && i < n; i++)
         LVN_CHECK(isfinite(x[i]), NONFINITE, "'%s': '%.120s' holds a number that is not finite, at %lld", t->file,
                   t->name, (long long)(first + i));
@@ -348,7 +348,7 @@ struct weight_rows {
     const int32_t *row_of; /* of each output: its row in the file */
     int64_t rows, columns;
     float *to;
-    atomic_bool infinite; /* a number is not finite */
+    atomic_bool nonfinite; /* a number is infinite or NaN */
 };
 
 static void read_rows(void *argument, int thread, int n_threads)
@@ -360,9 +360,9 @@ static void read_rows(void *argument, int thread, int n_threads)
     for (; row < end; row++) {
         float *to = w->to + row * w->columns;
         lvn_weight_read(w->t, w->row_of[row] * w->columns, w->columns, to);
-        any |= has_infinite(to, w->columns);
+        any |= has_nonfinite(to, w->columns);
     }
-    if (any) atomic_store(&w->infinite, true);
+    if (any) atomic_store(&w->nonfinite, true);
 }
 
 /* The tensor whose rows are the outputs of a linear layer that is stored in packed blocks; NULL: there is none. */
@@ -393,7 +393,7 @@ static enum lvn_status quantize_rows(const struct lvn_pretrained *p, const struc
     rows.row_of = row_of, rows.rows = b.rows, rows.columns = b.columns;
     lvn_team_run(n->device->threads, read_rows, &rows);
     free(row_of);
-    *done = !atomic_load(&rows.infinite);
+    *done = !atomic_load(&rows.nonfinite);
     return *done ? lvn_blocks_write(&b, wide, to, n->device->threads) : LVN_OK;
 }
 

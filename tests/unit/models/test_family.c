@@ -619,7 +619,7 @@ static void windows_of_config(void **state)
     ASSERT_FAILS(FORMAT, "a gemma3 must have an object 'text_config'", read_family(&one, "gemma3", ""));
     ASSERT_FAILS(FORMAT, "attn_logit_softcapping is 50, which other programs ignore in a gemma3: make it null",
                  read_family(&one, "gemma3_text", "\"attn_logit_softcapping\": 50.0"));
-    ASSERT_FAILS(FORMAT, "'hidden_activation' must be a string",
+    ASSERT_FAILS(FORMAT, "'hidden_activation' must be a string, or a list of strings that is not empty",
                  read_family(&one, "gemma3_text", "\"hidden_activation\": []"));
     ASSERT_FAILS(FORMAT, "attn_logit_softcapping is 0; it must be between",
                  read_family(&one, "gemma2", "\"attn_logit_softcapping\": 0"));
