@@ -232,12 +232,15 @@ static enum lvn_status end_unread(struct lvn_trainer *trainer, enum lvn_status r
 void lvn_trainer_note_shards(struct lvn_trainer *trainer)
 {
     struct lvn_bad_shard bad;
-    char tokens[LVN_NUMBER_TEXT];
+    char tokens[LVN_NUMBER_TEXT], name[LVN_RANK_TEXT];
+    const struct lvn_ranks *r = trainer->ranks;
     while (lvn_dataset_bad_shard(trainer->opened.setup.data, trainer->running.bad_shards, &bad)) {
         snprintf(trainer->text, sizeof trainer->text,
                  "data.skip_bad_shards skips '%s' with its %s tokens, and reads the next good shard in its place: %s",
                  bad.path, lvn_count_text(bad.tokens, tokens), bad.reason);
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
+        if (r->rank && !r->local_rank) /* another host, which may have a copy of its own */
+            lvn_log(LVN_LOG_WARN, "%s: %s", lvn_ranks_name(r, r->rank, name), trainer->text);
     }
 }
 
