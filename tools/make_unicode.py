@@ -143,7 +143,7 @@ def properties():
     write("unicode_properties.def", "P(class, class in BERT's words, general category, class in grapheme clusters, combining "
           "class, is kept inside a word by the pre-tokenizer Whitespace, StripAccents removes it, NFC may change it or compose it "
           "with the character before it): the properties that characters have; R(n, k): the next n code points have the k-th "
-          f"of them; M(n): n blocks of 128 code points are not all alike. Sources: tiktoken {tiktoken.__version__}, Hugging Face's tokenizers {tokenizers.__version__}, regex "
+          f"of them; M(n): n blocks of 128 code points are not all identical. Sources: tiktoken {tiktoken.__version__}, Hugging Face's tokenizers {tokenizers.__version__}, regex "
           f"{regex.__version__}, Unicode {unicodedata.unidata_version}.", rows)
 
 

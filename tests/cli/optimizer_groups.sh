@@ -1,4 +1,4 @@
-# optimizer.groups: learning rates and weight decays by name; groups that make no sense are refused.
+# optimizer.groups: learning rates and weight decays by name; invalid groups are refused.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 small=(train text.txt --model.n_layer=2 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.max_steps=20
@@ -43,7 +43,8 @@ code 0 "$LEVIN" "${small[@]}" --run_dir=plain
 code 0 "$LEVIN" "${small[@]}" --run_dir=equal --optimizer.groups="[{match: 'h.*', lr: 1e-3}]"
 same plain equal
 
-# betas: those of the optimizer change no bit, others do, and only for what matches; kind takes matrices from muon
+# betas equal to the optimizer's change nothing; other betas change only the matching parameters; kind: adamw excludes matrices
+# from Muon
 code 0 "$LEVIN" "${small[@]}" --run_dir=same --optimizer.groups="[{match: 'h.0', betas: [0.9, 0.95]}]"
 same plain same
 for run in "betas [{match: h.0, betas: [0.5, 0.6]}]" "none []"; do

@@ -41,9 +41,9 @@ try() { # LAUNCHER FAULT MOMENT
     *:end | *:kill:start) ;;
     openmpi:kill:* | mpich:kill:* | intel:kill:*) check [ $got != 0 ] ;; # the launcher may kill the ranks that would report
     *:start) [ -z "$hit" ] || { named_at_start "$fault" && check [ $got != 0 ]; } ;;
-    *) lost_is_named && check [ $got != 0 ] ;;
+    *) expect_lost_rank_named && check [ $got != 0 ] ;;
     esac
-    can_go_on
+    expect_resumable
     [ "$launcher" != srun ] || { on 1 scancel -u "$(id -un)" && soon idle; }
 }
 # Before ranks have joined, each host reports separately, unless the launcher kills it first.

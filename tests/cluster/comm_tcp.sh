@@ -1,4 +1,5 @@
-# comm_tcp.sh - every call of src/ranks/comm over levin's own TCP connections: on one host, with strangers, between hosts.
+# comm_tcp.sh - every call of src/ranks/comm over levin's own TCP connections: on one host, with connections of other
+# programs, between hosts.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"
@@ -9,8 +10,8 @@ for n in 2 3 4 8; do good "$n ranks" apart $n "$program" --tcp; done
 good "6 ranks as of 3 hosts" apart 6 "$program" --tcp --per-host 2
 good "3 ranks, messages cut" apart 3 "$program" --tcp --cut 4096
 
-# strangers connect to every open port of rank 0 before the other ranks do: junk, half a message, silence
-cat >strangers.py <<'E2'
+# other programs connect to every open port of rank 0 before the other ranks do: junk, half a message, silence
+cat >others.py <<'E2'
 import os, socket, subprocess, sys, time
 ports = set()
 while len(ports) < 2:  # that of the rendezvous, and that of its own connections
@@ -34,13 +35,13 @@ export MASTER_ADDR=127.0.0.1 MASTER_PORT=29474 WORLD_SIZE=2
 RANK=0 timeout -k 3 60 "$program" --tcp >out.0 2>&1 &
 first=$!
 until inner=$(pgrep -P $first); do sleep 0.02; done
-python3 strangers.py "$inner" &
+python3 others.py "$inner" &
 until [ -e knocked ]; do sleep 0.05; done
 RANK=1 timeout -k 3 60 "$program" --tcp >out.1 2>&1
 wait $first
 grep -q "all as it should be" out.0
 unset MASTER_ADDR MASTER_PORT WORLD_SIZE
-echo "among strangers: well"
+echo "with other programs' connections: ok"
 
 # a rank on each host, and two; rank 0 is on h1
 cat >there <<'E2'

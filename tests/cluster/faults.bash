@@ -1,15 +1,15 @@
-# faults.bash - ranks that are killed, stopped or cut off at random moments, under any launcher, over the hosts h1 and h2, which
-# it brings up. Source it first, after hosts.bash or slurm.bash.
+# faults.bash - starts ranks on the hosts h1 and h2, and kills, stops or disconnects one at a random moment; under any launcher.
+# It brings the hosts up. Source it first, after hosts.bash or slurm.bash.
 #
 #   one_fault NAME FAULT MOMENT COMMAND...   COMMAND with a program and its arguments starts ranks, in the background, as
-#                                            $pid; one of them gets its FAULT: kill, stop, cut (its host), kill-first, stop-first (rank 0),
-#                                            at a MOMENT: start, step, save or end; $run is its folder, $hit the victim,
-#                                            "" if the run was over before
-#   lost_is_named                            err says in one sentence which rank is lost, on which host
-#   can_go_on                                the checkpoints of $run are complete
+#                                            $pid; one of them gets its FAULT: kill, stop, cut (its host), kill-first,
+#                                            stop-first (rank 0), at a MOMENT: start, step, save or end; $run is its folder,
+#                                            $hit the victim, empty if the run ended before the fault
+#   expect_lost_rank_named                   err says in one sentence which rank is lost, on which host
+#   expect_resumable                         the checkpoints of $run are complete
 #
 # $keys are those of every run, $mpis those of this machine; shared/text.txt is the data. FAULT_SEED repeats a sequence of
-# moments, FAULT_TRIES makes more of them, FAULT_MOMENTS="start end" allows these only.
+# moments, FAULT_TRIES is the number of repetitions, FAULT_MOMENTS="start end" allows these only.
 HOSTS_LIMIT=1100
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
@@ -27,7 +27,7 @@ read -ra moments <<<"${FAULT_MOMENTS:-start step save end}"
 rank_variables='OMPI_COMM_WORLD_RANK|PMI_RANK|SLURM_PROCID|LEVIN_RANK'
 cat >hit <<E2
 #!/bin/bash
-# hit SIGNAL [RANK]: any of this host's ranks; prints which
+# hit SIGNAL [RANK]: send SIGNAL to RANK, or to a random rank of this host, and print its process id
 for p in \$(pgrep -x levin | shuf); do
     if grep -zqE "^($rank_variables)=\${2:-}" "/proc/\$p/environ" 2>/dev/null && kill "-\$1" "\$p" 2>/dev/null; then echo "\$p" && exit; fi
 done
@@ -35,7 +35,7 @@ exit 1
 E2
 chmod +x hit
 
-wait_moment() { # MOMENT, as long as $pid is there
+wait_moment() { # MOMENT, while $pid runs
     case $1 in
     start)
         while kill -0 $pid 2>/dev/null && ! on $victim ./hit 0 >/dev/null; do sleep 0.002; done
@@ -77,11 +77,11 @@ one_fault() {
     cut) unplug 2 && hit=h2 ;;
     esac
 }
-lost_is_named() {
-    [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
+expect_lost_rank_named() {
+    [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "expected exactly one line that begins with 'error: '"; }
     grep -qE "^error: ranks? .*( on h$victim|and [0-9]+ others) .*sent no heartbeat since" err || { cat err && fail "no error names the rank"; }
 }
-can_go_on() {
+expect_resumable() {
     local last
     [ -e "$run/checkpoints/last" ] || return 0
     last=$(newest "$run")

@@ -19,14 +19,14 @@ a_fault() { # MPI, fault, moment
     start) # a rank that dies before it has joined is known to the launcher only
         [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
     end) # after all have finished, no rank is missed
-        [ $got = 0 ] || { check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || lost_is_named; }; } ;;
+        [ $got = 0 ] || { check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || expect_lost_rank_named; }; } ;;
     *)
         check [ $got = 76 ]
-        lost_is_named
+        expect_lost_rank_named
         grep -q '"state": "fault"' "$run/status.json" || { cat "$run/status.json" && fail "$1, $fault: status.json does not report the fault"; }
         ;;
     esac
-    can_go_on
+    expect_resumable
 }
 each() {
     local mpi=$1 try

@@ -1,7 +1,7 @@
 # tutorial.sh - every command of docs/tutorial-cluster.md, in order, on a real Slurm: each ends with 0 and prints what the page shows.
 #
-# h3 is the login node, h1 and h2 are the worker nodes, and the laptop is what all of them are connected to. Data are small and
-# generated, and come from a web server there. TUTORIAL_OUT=FILE takes the real data instead (parts/real and ../shared/data)
+# h3 is the login node, h1 and h2 are the worker nodes, and the laptop is the machine of the test, to which all of them are connected.
+# Data are small and generated, and come from a web server there. TUTORIAL_OUT=FILE takes the real data instead (parts/real and ../shared/data)
 # and writes the page with its new output to FILE.
 command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
 jupyter=$LEVIN_SOURCE/parts/jupyter

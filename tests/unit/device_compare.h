@@ -12,8 +12,8 @@
 #include "ops_cases.h"
 #include "ops_tolerances.h"
 
-/* Exponentials and similar functions of a device are off by some units more than those of the processor, and so are
- * results made of them. Optimizers have no fixed order of operations. */
+/* Exponentials and similar functions of a device have errors of a few ulp more than the CPU's, and so have results
+ * computed from them. Optimizers have no fixed order of operations. */
 static double tolerance_of(double of_processor)
 {
     return of_processor > 0 ? 4 * of_processor : 3e-7;
@@ -30,7 +30,7 @@ static enum numbers {
 static enum lvn_dtype half; /* BF16 or F16 */
 static bool units; /* matrix units compute products: fp32 operands are rounded, too, and so are factors of sums */
 
-/* What a result may be off because devices keep numbers in 16 bits, times half a unit of these. The bias's
+/* The additional tolerance for 16-bit values, in units of half an ulp. The bias's
  * gradient is a sum of gradients before GELU, each rounded: their errors are as random as the numbers, so it is off by
  * less than half a unit, as each of them. Logits are off by half a unit, so a loss, the difference of two numbers as
  * large as they, by two; a probability p changes by p (1 - p), at most a quarter, times that of its logit, which is up
@@ -77,7 +77,6 @@ static void compare_outputs(const struct op_case *c, bool backward, const struct
     const int saved = numbers != FP32 && op_is_update(c->op) ? 0 : expected->op->n_saved;
     for (int k = 0; k < expected->op->n_out + saved; k++)
         compare(c, backward, "output", k, &found->out[k], &expected->out[k]);
-    compare(c, false, "nothing", 0, &(struct buffer){0}, &(struct buffer){0});
     double norm = expected->result.grad_norm;
     if (!(fabs(found->result.grad_norm - norm) <= 1e-6 * norm) ||
         !(fabs(found->result.clip_scale - expected->result.clip_scale) <= 1e-6))
@@ -114,8 +113,8 @@ static void compare_restore(struct lvn_device *d, const struct op_case *c, struc
     compare_outputs(c, false, found, expected);
 }
 
-/* The same numbers, from the rounded operands. */
-static void take_inputs(struct run *to, const struct run *from)
+/* Copy the rounded inputs. */
+static void copy_inputs(struct run *to, const struct run *from)
 {
     for (int i = 0; i < to->op->n_in; i++) buffer_copy(&to->in[i], &from->in[i]);
     for (int k = 0; k < to->op->n_out; k++) {
@@ -166,7 +165,7 @@ static bool compare_case(struct lvn_device *d, const struct op_case *c)
     run_init(&expected, c, exact, plain);
     run_init(&found, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
     if (numbers == HALF) run_round_to_16_bits(&found, half);
-    if (numbers != FP32) found.half = half, take_inputs(&expected, &found);
+    if (numbers != FP32) found.half = half, copy_inputs(&expected, &found);
     const bool backward = expected.op->spec.backward,
                out = variants_leave_out(d, &found, backward, expected.op->restores);
     const bool has = out || device_phase(d, &found, LVN_FORWARD, 0, 0) == LVN_OK;
@@ -194,7 +193,8 @@ static int64_t case_elements(const struct op_case *c)
     return all;
 }
 
-/* Of the small cases of an operation with a gradient, and of those without; in samples of few elements. */
+/* True for the last small case of an operation, separately with and without constant input; a sample counts only cases
+ * of few elements. */
 static bool is_last_small(const struct op_case *c)
 {
     enum { MANY = 14000 };
@@ -206,7 +206,7 @@ static bool is_last_small(const struct op_case *c)
     return true;
 }
 
-static bool is_taken_in_fp16(const struct op_case *c)
+static bool runs_in_fp16(const struct op_case *c)
 {
     return !op_is_update(c->op) && lvn_op(c->op, LVN_F32)->low_precision_ok && is_last_small(c);
 }
@@ -215,7 +215,7 @@ static bool is_taken_in_fp16(const struct op_case *c)
  * only those of `only`, unless it is LVN_OP_COUNT. */
 static bool is_wanted(const struct op_case *c, enum lvn_op_id only)
 {
-    if (numbers == HALF && half == LVN_F16 && !is_taken_in_fp16(c)) return false;
+    if (numbers == HALF && half == LVN_F16 && !runs_in_fp16(c)) return false;
     if (c->for_cpu || (only != LVN_OP_COUNT && c->op != only)) return false;
     if (is_mode("small")) return !c->large;
     if (sample) return is_last_small(c);
@@ -231,8 +231,9 @@ static inline void compare_begin(int round)
     memset(one_by_one, 0, sizeof one_by_one);
 }
 
-/* as: BF16 or F16, where `in` is HALF: these kernels differ from those in fp32 by types, so a kernel for one size of a
- * head or row is enough, and where another test has the backend without the double, none. */
+/* as: BF16 or F16, where `in` is HALF. These kernels differ from those in fp32 only by types, so a kernel for one size
+ * of a head or row is enough. If is_sample(), nothing runs in 16 bits, because another test has the backend without the
+ * double. */
 static inline void compare_all(struct lvn_device *d, enum numbers in, enum lvn_dtype as)
 {
     enum { HEADS_IN_FP32 = 16, HEADS_IN_16_BITS = 256 };

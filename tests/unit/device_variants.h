@@ -1,12 +1,12 @@
-/* device_variants.h - chooses the cases that are left out because they would only compile the same kernels again.
+/* device_variants.h - skips cases whose kernels have been compiled for similar sizes.
  *
  * Compiling takes nearly all of the time of tests of devices. A kernel is compiled for each combination of its
  * operands' types, for its attributes (window, softcap, segments) and for some sizes: D, the channels of a head, and
- * COLUMNS, those of a row. A case whose kernels are all compiled always runs, whatever its shapes are. One that
- * requires another text is left out if each of its kernels has run with the same definitions but for these sizes,
- * rounded up to a multiple of `round`. Gradients one by one are other texts in 16 bits, where absent operands are fp32:
- * one case of each operation computes them. Cases run from the last to the first, because those of tile borders follow
- * the tiny ones in the table. */
+ * COLUMNS, those of a row. A case whose kernels are all compiled always runs, whatever its shapes are. A case
+ * that requires a further source is skipped if each of its kernels has run with the same definitions, where D and
+ * COLUMNS count as equal if they round up to the same multiple of `round`. In 16 bits, computing one gradient at a time
+ * needs further sources, because absent operands are fp32, so only one case of each operation does it. Cases run from
+ * the last to the first, because those of tile borders follow the tiny ones in the table. */
 #ifndef LVN_DEVICE_VARIANTS_H
 #define LVN_DEVICE_VARIANTS_H
 
@@ -20,7 +20,7 @@ enum { MAX_VARIANTS = 2000 };
 static struct variants {
     int round; /* 0: nothing is left out */
     int n, left_out;
-    uint64_t text[MAX_VARIANTS], kind[MAX_VARIANTS]; /* hashes of what ran */
+    uint64_t source[MAX_VARIANTS], kind[MAX_VARIANTS]; /* hashes of what ran */
 } variants;
 
 /* Definitions with their sizes rounded up. */
@@ -62,7 +62,7 @@ static inline struct lvn_gpu variant_launches(struct lvn_arena *a, struct lvn_ca
     return g;
 }
 
-enum variant_state { ALL_COMPILED, NEW_TEXT, NEW_KIND };
+enum variant_state { ALL_COMPILED, NEW_SOURCE, NEW_KIND };
 
 /* The state of what a phase launches; `ran` counts it as run. */
 static inline enum variant_state variants_of(const struct lvn_device *d, struct run *r, enum lvn_phase phase,
@@ -76,14 +76,14 @@ static inline enum variant_state variants_of(const struct lvn_device *d, struct 
     const struct lvn_gpu g = variant_launches(&arena, &call, d, &described.instr);
     for (int k = 0; k < g.n_launches; k++) {
         const struct lvn_gpu_launch *l = &g.launches[k];
-        const uint64_t text = lvn_name_hash(lvn_arena_printf(&arena, "%s %s\n%s", l->source, l->kernel, l->defines));
+        const uint64_t source = lvn_name_hash(lvn_arena_printf(&arena, "%s %s\n%s", l->source, l->kernel, l->defines));
         const uint64_t kind = lvn_name_hash(variant_kind(&arena, l));
-        const bool new_text = !variant_has(variants.text, text), new_kind = !variant_has(variants.kind, kind);
-        if (new_text && state == ALL_COMPILED) state = NEW_TEXT;
+        const bool new_source = !variant_has(variants.source, source), new_kind = !variant_has(variants.kind, kind);
+        if (new_source && state == ALL_COMPILED) state = NEW_SOURCE;
         if (new_kind) state = NEW_KIND;
-        if (!ran || (!new_text && !new_kind)) continue;
+        if (!ran || (!new_source && !new_kind)) continue;
         assert_true(variants.n < MAX_VARIANTS);
-        variants.text[variants.n] = text;
+        variants.source[variants.n] = source;
         variants.kind[variants.n++] = kind;
     }
     return state;
@@ -99,7 +99,7 @@ static inline bool variants_leave_out(const struct lvn_device *d, struct run *r,
         if (k == 1 && restore) of = variants_of(d, r, LVN_RESTORE, 0, false);
         if (of > state) state = of;
     }
-    if (variants.round && state == NEW_TEXT) {
+    if (variants.round && state == NEW_SOURCE) {
         variants.left_out++;
         return true;
     }

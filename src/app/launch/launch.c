@@ -310,8 +310,8 @@ static enum lvn_status plan(struct lvn_launch *l)
     LVN_TRY(check_components(l));
     if (*path) LVN_TRY(lvn_launch_hosts(l, path));
     if (!*path && !l->resources.in_slurm) LVN_TRY(lvn_launch_batch_hosts(l));
-    if (identified && *identity.several && !l->resources.n_hosts && !l->resources.in_slurm)
-        lvn_log(LVN_LOG_WARN, "ranks on this machine alone: %s", identity.several);
+    if (identified && *identity.unconnected && !l->resources.n_hosts && !l->resources.in_slurm)
+        lvn_log(LVN_LOG_WARN, "ranks on this machine alone: %s", identity.unconnected);
     LVN_CHECK(!*path || !l->resources.in_slurm, ARG, "within Slurm job %s Slurm assigns the hosts: omit --hostfile",
               getenv("SLURM_JOB_ID"));
     LVN_TRY(count_ranks(l));

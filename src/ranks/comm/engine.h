@@ -4,7 +4,7 @@
  * Callers submit requests to a queue; one thread (engine.c) issues and polls them. A transport (mpi.c, tcp.c, or
  * threads of one process in tests) moves bytes between ranks. That thread makes all its calls; join(), barrier(),
  * split() and all_reduce_blocking() may block, no others.
- * exchange.c implements sums and gathers of long vectors with messages. */
+ * exchange.c implements reductions and gathers of long vectors with messages. */
 #ifndef LVN_ENGINE_H
 #define LVN_ENGINE_H
 

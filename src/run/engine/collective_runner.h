@@ -27,11 +27,11 @@ struct lvn_collective_runner {
     const struct lvn_program *program;
     struct lvn_collective_work *work; /* [program->n_handles] */
     int64_t *first;                   /* memory of work[].first */
-    bool overlapped;                  /* buckets are summed while backward runs; otherwise all start after it */
+    bool overlapped;                  /* buckets are reduced while backward runs; otherwise all start after it */
     struct lvn_tree *tree;
     void **partial;         /* memory of work[].partial */
     double waited;          /* seconds that the last step waited for collectives */
-    double summed;          /* of these, seconds for sums of gradients */
+    double summed;          /* of these, seconds for gradient reductions */
     enum lvn_status status; /* of the first collective that failed */
 };
 
@@ -44,10 +44,10 @@ enum lvn_status lvn_collective_runner_prepare(struct lvn_collective_runner *runn
                                               const int64_t *leaf) LVN_CHECKED;
 /* Memory of the collectives in addition to the values of the program: receive buffers, requests. */
 int64_t lvn_collective_runner_bytes(const struct lvn_sharding *s, const struct lvn_program *p, const int64_t *leaf);
-/* For measurements: reduce the last step's buckets from number `first` on again, with nothing else running. It adds
- * their contents again. */
+/* For measurements: reduce the last step's buckets from number `first` on again, with nothing else running. The
+ * buckets are then wrong. */
 enum lvn_status lvn_collective_runner_repeat(struct lvn_collective_runner *runner, int first) LVN_CHECKED;
-/* Buckets of the program; 0 with the tree, and if sums are in every micro-batch. */
+/* Number of buckets; 0 with the tree, or if gradients are reduced in every micro-batch. */
 int lvn_collective_runner_buckets(const struct lvn_program *p);
 void lvn_collective_runner_release(struct lvn_collective_runner *runner);
 

@@ -187,7 +187,7 @@ static enum lvn_status join(struct lvn_ranks *r, const struct lvn_values *v, lvn
     LVN_TRY(lvn_identity_find(&r->identity));
     if (r->identity.size == 1 && r->identity.ignored[0])
         lvn_log(LVN_LOG_WARN, "a run of one rank: %s", r->identity.ignored);
-    if (*r->identity.several) lvn_log(LVN_LOG_WARN, "a run of one rank: %s", r->identity.several);
+    if (*r->identity.unconnected) lvn_log(LVN_LOG_WARN, "a run of one rank: %s", r->identity.unconnected);
     r->rank = r->identity.rank;
     r->size = r->identity.size;
     r->host = lvn_calloc((size_t)r->size, sizeof *r->host);

@@ -49,6 +49,12 @@ enum lvn_option_kind {
 /* trainer.log_every_n_steps: auto. Lines are logged by seconds, not by steps. */
 enum { LVN_LOG_BY_TIME = -1 };
 
+/* Values of an option that may be given several times. */
+struct lvn_texts {
+    const char *const *text; /* [n] */
+    int n;
+};
+
 struct lvn_option {
     const char *key;  /* "optimizer.lr" */
     const char *part; /* "optimizer"; "" for name and run_dir */
@@ -67,7 +73,7 @@ struct lvn_option {
     bool per_rank;       /* may differ between ranks */
     const char *for_kind; /* the values of the part's `kind` that use it, separated by ", "; NULL: all do */
     const char *help;     /* at most three lines */
-    const char *more;     /* what help has no room for: lines "choice: meaning", or sentences; NULL: nothing */
+    const char *more;     /* further text for docs/options.md: lines "choice: meaning", or sentences; NULL: none */
     size_t offset;        /* of the member of struct lvn_values */
     enum lvn_option_id id;
 };
@@ -83,7 +89,8 @@ const struct lvn_option *lvn_option_by_id(enum lvn_option_id id);
 const struct lvn_option *lvn_option_find(const char *key);
 /* Does this value of the part's `kind` use it? */
 bool lvn_option_is_for(const struct lvn_option *o, const char *kind);
-/* Its help for a list, with the kinds that use it and choices that it does not name: "labelled: column of the text". */
+/* The help text of an option in a list, with the kinds that use it and choices that it does not name: "labelled: column
+ * of the text". */
 enum { LVN_HELP_TEXT = 400 };
 const char *lvn_option_help(const struct lvn_option *o, char text[LVN_HELP_TEXT]);
 /* The known key that is most similar to this one; NULL: none is similar. */
@@ -94,12 +101,6 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
                                  struct lvn_arena *a) LVN_CHECKED;
 /* Is it a BOOL, or a number that may be written as true or false? On the command line the option alone means true. */
 bool lvn_option_is_switch(const struct lvn_option *o);
-/* Values of an option that may be given several times. */
-struct lvn_texts {
-    const char *const *text; /* [n] */
-    int n;
-};
-
 /* The value as a user would write it, which parses to the same value. Returns `text`, or a text that lives longer. */
 enum { LVN_VALUE_TEXT = 128 };
 const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT]);

@@ -1,7 +1,7 @@
 /* values.h - the values of all options as a plain struct, which is generated from options.def.
  *
  * struct levin_settings (settings/settings.h) adds where each value comes from. The engine and inference take values,
- * so they depend on no recipe and no command line. What a key does is said where its field is read. */
+ * so they depend on no recipe and no command line. The effect of a key is documented where its field is read. */
 #ifndef LVN_VALUES_H
 #define LVN_VALUES_H
 
@@ -71,11 +71,11 @@ struct lvn_amount {
 };
 
 union lvn_option_value {
-    int64_t i;
-    double r[2];
-    bool b;
-    const char *t;
-    struct lvn_amount a;
+    int64_t integer;
+    double real[2];
+    bool boolean;
+    const char *text;
+    struct lvn_amount amount;
 };
 
 /* Paths of data in data.folder; NULL: as given. */

@@ -16,18 +16,18 @@ static const struct lvn_key *key_of(const struct lvn_model *m, const struct lvn_
 static double value_of(const struct levin_settings *s, const struct lvn_option *o)
 {
     const union lvn_option_value *v = &s->values.family[o->id - LVN_OPT_COUNT];
-    return o->kind == LVN_KIND_INT ? (double)v->i : o->kind == LVN_KIND_BOOL ? v->b : v->r[0];
+    return o->kind == LVN_KIND_INT ? (double)v->integer : o->kind == LVN_KIND_BOOL ? v->boolean : v->real[0];
 }
 
 static void set_value(struct levin_settings *s, const struct lvn_option *o, double value)
 {
     union lvn_option_value *v = &s->values.family[o->id - LVN_OPT_COUNT];
     if (o->kind == LVN_KIND_INT)
-        v->i = (int64_t)value;
+        v->integer = (int64_t)value;
     else if (o->kind == LVN_KIND_BOOL)
-        v->b = value != 0.0;
+        v->boolean = value != 0.0;
     else
-        v->r[0] = value;
+        v->real[0] = value;
 }
 
 static enum lvn_status refuse_key(const struct lvn_model *m, const struct lvn_option *o)
@@ -265,7 +265,7 @@ void lvn_settings_resolve(struct levin_settings *s, const struct lvn_model *m, e
     const struct lvn_option *o;
     for (int i = 0; k && k->recipe && (o = lvn_option_family_key(i)); i++) {
         if (key_of(m, o) != k || lvn_settings_given(s, o->id)) continue;
-        s->values.family[o->id - LVN_OPT_COUNT].i = value;
+        s->values.family[o->id - LVN_OPT_COUNT].integer = value;
         s->origin[o->id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "the data"};
         return;
     }

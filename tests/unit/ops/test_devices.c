@@ -43,7 +43,7 @@ static void sums_without_fp64_are_precise(void **state)
             if (is_wanted(&op_cases[n], ops[k])) assert_true(compare_case(d, &op_cases[n]));
     run_init(&found, &many, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[many.op]);
     run_init(&expected, &many, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[many.op]);
-    take_inputs(&expected, &found);
+    copy_inputs(&expected, &found);
     run_forward(&expected, 1);
     device_must(device_phase(d, &found, LVN_FORWARD, 0, 0));
     const double norm = expected.result.grad_norm, off = fabs(found.result.grad_norm - norm);

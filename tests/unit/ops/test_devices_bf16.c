@@ -160,7 +160,7 @@ static bool forward_agrees(const char *prelude, const struct op_case *c)
     run_init(&expected, c, LVN_F64, &lvn_cpu_plain_ops(LVN_F64)[c->op]);
     run_init(&found, c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c->op]);
     run_round_to_16_bits(&found, half);
-    found.half = half, take_inputs(&expected, &found);
+    found.half = half, copy_inputs(&expected, &found);
     run_forward(&expected, 1);
     device_must(device_phase(d, &found, LVN_FORWARD, 0, 0));
     for (int64_t i = 0; i < lvn_desc_count(&found.out[0].desc); i++)

@@ -61,7 +61,7 @@ static void test_dropout_keeps_its_rate_and_its_mask(void **state)
         if (set_runs(set)) check_rate(set, 0.1), check_rate(set, 0.5), check_rate(set, 0.01);
 }
 
-/* The mask of ones (2,5,33) after a change to what it depends on, as bits. */
+/* The dropout mask of an input of ones (2,5,33), for this seed, step and first row. */
 static void mask_of(int set, uint64_t seed, int64_t step, int64_t first_row, bool kept[330])
 {
     const struct op_case c = {LVN_OP_dropout, .attr.dropout = {0.5}, .in = {REAL(2, 5, 33)}};
@@ -145,7 +145,7 @@ static void test_dropout_does_not_depend_on_the_split(void **state)
         for (int n = 0; set_runs(set) && n < 3; n++) check_split(set, &whole[n], &half[n]);
 }
 
-/* Fused with the residual connection, dropout has the mask that it has alone. */
+/* The fused operation draws the same dropout mask as dropout. */
 static void test_fused_dropout_draws_the_same_mask(void **state)
 {
     (void)state;
@@ -293,29 +293,21 @@ static void test_decayed_moments_are_zero(void **state)
 }
 
 /* One step of AdamW from the same moments and gradient for all elements, with moments in bf16. */
-struct half_step {
+struct bf16_step {
     const struct lvn_cpu_op *kernels;
     int64_t n, first; /* elements, and the number of the first */
     float *p;
     uint16_t *m, *v;
 };
 
-static float wide(uint16_t half)
-{
-    uint32_t u = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-static void half_step_run(struct half_step *h, int64_t n)
+static void bf16_step_run(struct bf16_step *h, int64_t n)
 {
     union lvn_attr attr = {.adamw = {{.lr_scale = 1, .number = h->first}, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
     struct lvn_step step = {.seed = 5, .step = 7, .lr = 0.1};
     struct lvn_result result = {.clip_scale = 1};
     struct lvn_desc real = LVN_DESC(LVN_F32, n), half = LVN_DESC(LVN_BF16, n);
     float *g = malloc((size_t)n * sizeof *g);
-    *h = (struct half_step){h->kernels,           n, h->first, malloc((size_t)n * sizeof *h->p), malloc((size_t)n * 2),
+    *h = (struct bf16_step){h->kernels,           n, h->first, malloc((size_t)n * sizeof *h->p), malloc((size_t)n * 2),
                             malloc((size_t)n * 2)};
     assert_true(g && h->p && h->m && h->v);
     for (int64_t i = 0; i < n; i++) g[i] = 0.3f, h->p[i] = 1, h->m[i] = 0x3e80, h->v[i] = 0x3dcd; /* 0.25, 0.10009766 */
@@ -328,7 +320,7 @@ static void half_step_run(struct half_step *h, int64_t n)
     free(g);
 }
 
-static void half_step_free(struct half_step *h)
+static void bf16_step_free(struct bf16_step *h)
 {
     free(h->p), free(h->m), free(h->v);
 }
@@ -339,13 +331,13 @@ static void test_moments_in_bf16_are_rounded_at_random(void **state)
 {
     (void)state;
     enum { N = 100003, FIRST = 640 };
-    struct half_step reference = {.kernels = kernels_of(LVN_ISA_GENERIC, LVN_OP_adamw)};
-    half_step_run(&reference, N);
+    struct bf16_step reference = {.kernels = kernels_of(LVN_ISA_GENERIC, LVN_OP_adamw)};
+    bf16_step_run(&reference, N);
     const double m = 0.25 + 0.1 * (0.3 - 0.25), v = 0.999 * 0.10009765625 + 0.001 * 0.09; /* by the formula */
     const double step_m = ldexp(1, -9), step_v = ldexp(1, -11);                           /* those of bf16 */
     double sum_m = 0, sum_v = 0, both = 0;
     for (int64_t i = 0; i < N; i++) {
-        double dm = (double)wide(reference.m[i]) - m, dv = (double)wide(reference.v[i]) - v;
+        double dm = (double)lvn_bf16_get(reference.m[i]) - m, dv = (double)lvn_bf16_get(reference.v[i]) - v;
         assert_true(fabs(dm) < step_m && fabs(dv) < step_v);
         sum_m += dm, sum_v += dv, both += dm * dv;
         assert_true(reference.p[i] == reference.p[0]); /* computed before rounding */
@@ -353,16 +345,16 @@ static void test_moments_in_bf16_are_rounded_at_random(void **state)
     /* five standard deviations of the mean of N numbers within one step */
     assert_true(fabs(sum_m / N) < 5 * step_m / 2 / sqrt(N));
     assert_true(fabs(sum_v / N) < 5 * step_v / 2 / sqrt(N));
-    assert_true(fabs(both / N) < 5 * step_m * step_v / 4 / sqrt(N)); /* these two cannot be combined */
+    assert_true(fabs(both / N) < 5 * step_m * step_v / 4 / sqrt(N)); /* the two roundings are independent */
     for (int set = 0; set < (int)LVN_ISA_COUNT; set++) {
         if (!set_runs(set)) continue;
-        struct half_step part = {.kernels = kernels_of(set, LVN_OP_adamw), .first = FIRST};
-        half_step_run(&part, N - FIRST);
+        struct bf16_step part = {.kernels = kernels_of(set, LVN_OP_adamw), .first = FIRST};
+        bf16_step_run(&part, N - FIRST);
         assert_memory_equal(part.m, reference.m + FIRST, (N - FIRST) * 2);
         assert_memory_equal(part.v, reference.v + FIRST, (N - FIRST) * 2);
-        half_step_free(&part);
+        bf16_step_free(&part);
     }
-    half_step_free(&reference);
+    bf16_step_free(&reference);
 }
 
 /* With a clip factor of 0 nothing changes, not even by a NaN in the gradient. */
@@ -425,8 +417,8 @@ static void test_grad_norm(void **state)
     }
 }
 
-/* Cut between blocks into four shards, one of them empty: their sums of squares, added to zeros, have the bits of the
- * whole. */
+/* A gradient that is divided at block boundaries into four shards, one of them empty: the sums of squares of the
+ * shards, added, have the bits of the whole. */
 static void test_norm_of_shards(void **state)
 {
     (void)state;
@@ -467,7 +459,7 @@ static void test_norm_of_shards(void **state)
 
 /* --- gradients sent between ranks --- */
 
-/* Cast to bf16 (to nearest) and up again, on any number of threads: the same as one number at a time. */
+/* Cast to bf16 (to nearest) and back to fp32, on any number of threads: the same as one number at a time. */
 static void test_bf16_and_back(void **state)
 {
     (void)state;

@@ -12,21 +12,22 @@
 static void groups(void **state)
 {
     static const struct {
-        const char *expression, *text, *match, *group[3]; /* NULL: no match; a group that is not in it */
+        const char *expression, *text, *match,
+            *group[3]; /* NULL: no match; a group that did not participate in the match */
     } rows[] = {
         {"(a)(b)?", "xab", "ab", {"a", "b"}},
         {"(a)(b)?", "xac", "a", {"a", NULL}},
         {"(\\w)\\1", "abccd", "cc", {"c"}},
         {"(\\w)\\1{2,}", "aabbbb", "bbbb", {"b"}},
         {"(한|글)\\1", "한글글", "글글", {"글"}},
-        {"(a+)b\\1", "aaabaa", "aabaa", {"aa"}}, /* the group gives back what is too much */
+        {"(a+)b\\1", "aaabaa", "aabaa", {"aa"}}, /* the group backtracks */
         {"(a*)b\\1", "aabc", "b", {""}},
-        {"(a)|b\\1", "b", NULL, {NULL}},               /* what did not match cannot be referred to */
-        {"((a)|(b))+", "aab", "aab", {"b", "a", "b"}}, /* of a loop the last one */
+        {"(a)|b\\1", "b", NULL, {NULL}},               /* a reference to a group that did not match fails */
+        {"((a)|(b))+", "aab", "aab", {"b", "a", "b"}}, /* a group in a loop keeps its last match */
         {"(?:(a)|(b)|c)*d", "abcd", "abcd", {"a", "b"}},
         {"(?:(a)x|ay)", "ay", "ay", {NULL}}, /* an alternative that failed leaves nothing */
         {"(?>(a)b?)c|(a)b", "abd", "ab", {NULL, "a"}},
-        {"(?:(?>(a))x|(a)y)", "ay", "ay", {NULL, "a"}}, /* nor does one in an atomic group */
+        {"(?:(?>(a))x|(a)y)", "ay", "ay", {NULL, "a"}}, /* the same in an atomic group */
         {"(?=(a+))a\\1", "aaa", NULL, {NULL}},
         {"(?=(a+))\\1b", "aab", "aab", {"aa"}},
         {"(?!(a)b)a", "abac", "a", {NULL}},

@@ -118,21 +118,21 @@ static void add_ignored(struct lvn_identity *out, const struct lvn_launcher_env 
                      rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
 }
 
-/* Platforms number the machines of a job, or its tasks, with variables that start no rank of levin. */
-static void find_several(struct lvn_identity *out, const struct lvn_environment *environment)
+/* Some platforms set the index of this machine or task in variables that do not identify a rank of levin. */
+static void find_unconnected(struct lvn_identity *out, const struct lvn_environment *environment)
 {
     static const char *const names[][2] = {{"NODE_RANK", "NNODES"},
                                            {"PET_NODE_RANK", "PET_NNODES"},
                                            {"SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"},
                                            {"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"},
                                            {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names && !*out->several; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && !*out->unconnected; i++) {
         int index, n;
         const char *of_index = lvn_variable(environment, names[i][0]), *of_n = lvn_variable(environment, names[i][1]);
         if (!of_index || !of_n || !lvn_whole_number(of_index, 0, &index) || !lvn_whole_number(of_n, 2, &n)) continue;
-        snprintf(out->several, sizeof out->several,
+        snprintf(out->unconnected, sizeof out->unconnected,
                  "%s is %d of %s %d, but nothing connects them, so each runs by itself: start `levin launch --nodes %d "
-                 "--node-rank %d --nproc-per-node ... -- ...`, with MASTER_ADDR set",
+                 "--node-rank %d --nproc-per-node=RANKS -- COMMAND`, with MASTER_ADDR set",
                  names[i][0], index, names[i][1], n, n, index);
     }
 }
@@ -148,8 +148,8 @@ static void set_single(struct lvn_identity *out)
     snprintf(out->evidence, sizeof out->evidence, "no variables of a launcher");
 }
 
-/* True if this process has rank 0 in all variables. If variables are invalid, all ranks fail in the same way, and only
- * this one reports. Without a common launcher, as in pods, no rank sees the output of another. */
+/* True if this process should report errors in the variables: it has rank 0 in all of them. All ranks fail in the same
+ * way then. Without a common launcher, as in pods, it may be several, as no rank sees the output of another. */
 static bool is_first(const struct lvn_environment *environment, const struct claim *claims)
 {
     bool first = true;
@@ -180,7 +180,7 @@ enum lvn_status lvn_identity_find_in(struct lvn_identity *out, const struct lvn_
     }
     if (best < 0) {
         set_single(out);
-        find_several(out, environment);
+        find_unconnected(out, environment);
     } else {
         out->launched = claims[best].evidence == LVN_ALIVE; /* even if its variables are wrong */
         LVN_TRY(read_launcher_env(lvn_launcher_envs[best], environment, out));

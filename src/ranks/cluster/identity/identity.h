@@ -24,7 +24,7 @@ struct lvn_identity {
     const char *size_from;      /* the variable of the number of ranks */
     char evidence[160];         /* why this launcher was chosen: "started by slurmstepd (pid 812)" */
     char ignored[400];          /* message about ignored variables and the reasons; "": none */
-    char several[256];          /* without a launcher: this is one of several machines or tasks; "": none says so */
+    char unconnected[256];      /* without a launcher: this is one of several machines or tasks; "": none says so */
     char host[256];
     char endpoint[300];      /* HOST:PORT of the rendezvous, from the launcher's variables; "": not known */
     const char *without_mpi; /* why no MPI connects these ranks, and what to do about it; NULL: one may */
