@@ -44,7 +44,7 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     if (*s->callbacks) status = lvn_json_load(s->callbacks, (int64_t)strlen(s->callbacks), 0, &callbacks, &error);
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
     if (state && *s->device) json_object_set_new(state, "device", json_string(s->device));
-    if (state && *s->choices) json_object_set_new(state, "algorithms", json_string(s->choices));
+    if (state && s->choices && *s->choices) json_object_set_new(state, "algorithms", json_string(s->choices));
     if (state && *s->skipped) json_object_set_new(state, "skipped_shards", json_string(s->skipped));
     if (state && s->unlabeled) json_object_set_new(state, "unlabeled_steps", json_integer((json_int_t)s->unlabeled));
     if (state && s->scaling.scale > 0)
@@ -222,7 +222,7 @@ static enum lvn_status load_scaling(const char *path, const json_t *state, struc
 static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 {
     json_t *state;
-    const char *data = "0", *skipped = "", *device = "", *choices = "";
+    const char *data = "0", *skipped = "", *device = "";
     LVN_TRY(lvn_json_read(path, &state));
     *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
@@ -237,9 +237,6 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
         status = lvn_json_int(path, state, "min_micro_batches", true, 1, INT64_MAX, &s->min_micro_batches);
     if (status == LVN_OK) status = lvn_json_string(path, state, "device", false, &device);
     if (status == LVN_OK) status = lvn_copy_bytes(s->device, sizeof s->device, "'device'", device, strlen(device));
-    if (status == LVN_OK) status = lvn_json_string(path, state, "algorithms", false, &choices);
-    if (status == LVN_OK)
-        status = lvn_copy_bytes(s->choices, sizeof s->choices, "'algorithms'", choices, strlen(choices));
     if (status == LVN_OK) status = lvn_json_string(path, state, "skipped_shards", false, &skipped);
     if (status == LVN_OK)
         status = lvn_copy_bytes(s->skipped, sizeof s->skipped, "'skipped_shards'", skipped, strlen(skipped));
@@ -276,6 +273,20 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
     LVN_LOCAL_ARENA(a);
     const char *state = lvn_path_join(&a, c->path, "state/state.json");
     return state ? load_state(state, s) : LVN_MEMORY;
+}
+
+enum lvn_status lvn_snapshot_read_choices(const struct lvn_checkpoint *c, struct lvn_text *out)
+{
+    LVN_LOCAL_ARENA(a);
+    json_t *state;
+    const char *path = lvn_path_join(&a, c->path, "state/state.json"), *choices = "";
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_json_read(path, &state));
+    enum lvn_status status = lvn_json_string(path, state, "algorithms", false, &choices);
+    if (status == LVN_OK) lvn_text_add(out, choices);
+    json_decref(state);
+    LVN_TRY(status);
+    return lvn_text_status(out);
 }
 
 enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_model_state *n,

@@ -33,13 +33,9 @@ struct lvn_codec;
 struct lvn_adapter_base;
 struct lvn_carried_files;
 struct lvn_pretrained;
+struct lvn_text;
 
-enum {
-    LVN_SNAPSHOT_CALLBACKS = 64 << 10,
-    LVN_SNAPSHOT_SKIPPED = 16 << 10,
-    LVN_SNAPSHOT_DEVICE = 320,
-    LVN_SNAPSHOT_CHOICES = 32 << 10
-};
+enum { LVN_SNAPSHOT_CALLBACKS = 64 << 10, LVN_SNAPSHOT_SKIPPED = 16 << 10, LVN_SNAPSHOT_DEVICE = 320 };
 
 struct lvn_snapshot {
     int64_t step;                           /* finished steps */
@@ -55,7 +51,7 @@ struct lvn_snapshot {
     struct lvn_scaling scaling;             /* loss scale; all zero: none */
     char skipped[LVN_SNAPSHOT_SKIPPED];     /* shards that are damaged (lvn_dataset_bad_shards()); "": none */
     char device[LVN_SNAPSHOT_DEVICE];       /* lvn_device_text() of rank 0; "": not stored */
-    char choices[LVN_SNAPSHOT_CHOICES];     /* measured ones of the device (struct lvn_tuning_ops); "": none */
+    const char *choices;                    /* lines of the device (struct lvn_tuning_ops), to be saved; NULL: none */
     char callbacks[LVN_SNAPSHOT_CALLBACKS]; /* their states as JSON; "": none */
 };
 
@@ -88,8 +84,10 @@ void lvn_snapshot_cancel(struct lvn_snapshot_writing *w);
 /* All three parts. */
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *target, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;
-/* The progress of a checkpoint's run, without weights. */
+/* The progress of a checkpoint's run, without weights and choices. */
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
+/* Its choices, in *out. */
+enum lvn_status lvn_snapshot_read_choices(const struct lvn_checkpoint *c, struct lvn_text *out) LVN_CHECKED;
 /* Models and adapters that the weights of a checkpoint may need. */
 struct lvn_snapshot_source {
     const struct lvn_pretrained *base; /* of adapters: model.init; used if there are some */

@@ -99,27 +99,23 @@ static bool has_folder(const struct lvn_trainer *trainer)
     return !trainer->settings->values.trainer.fast_dev_run;
 }
 
-/* Copy the lines that fit. */
-static void save_lines(const struct lvn_text *t, char *to, int64_t capacity)
-{
-    if (lvn_text_status(t) != LVN_OK) lvn_error_clear();
-    int64_t bytes = t->p ? t->n : 0;
-    while (bytes >= capacity || (bytes && t->p[bytes - 1] != '\n')) bytes--;
-    if (bytes) memcpy(to, t->p, (size_t)bytes);
-    to[bytes] = 0;
-}
-
-/* The damaged shards and the device's choices. */
-static void save_lists(const struct lvn_trainer *trainer, struct lvn_snapshot *snapshot)
+/* The damaged shards; lines that do not fit are left out, with a warning. */
+static void save_shards(const struct lvn_trainer *trainer, char to[LVN_SNAPSHOT_SKIPPED])
 {
     LVN_LOCAL_TEXT(shards);
-    LVN_LOCAL_TEXT(choices);
     int64_t tokens;
-    const struct lvn_device *d = trainer->planned.programs.model_state->device;
     (void)lvn_dataset_bad_shards(trainer->opened.setup.data, &tokens, &shards);
-    save_lines(&shards, snapshot->skipped, sizeof snapshot->skipped);
-    if (d->backend->tuning) d->backend->tuning->list(d, &choices);
-    save_lines(&choices, snapshot->choices, sizeof snapshot->choices);
+    const bool whole = lvn_text_status(&shards) == LVN_OK && shards.n < LVN_SNAPSHOT_SKIPPED;
+    int64_t bytes = shards.p ? shards.n : 0;
+    while (bytes >= LVN_SNAPSHOT_SKIPPED || (bytes && shards.p[bytes - 1] != '\n')) bytes--;
+    if (bytes) memcpy(to, shards.p, (size_t)bytes);
+    to[bytes] = 0;
+    if (whole) return;
+    lvn_error_clear();
+    lvn_log_once(LVN_LOG_WARN,
+                 "checkpoints contain only the first names of damaged shards, %lld bytes: a resumed run must find the "
+                 "others again",
+                 (long long)bytes);
 }
 
 /* Begin to save; training may continue meanwhile. */
@@ -140,7 +136,8 @@ static enum lvn_status save_checkpoint(struct lvn_trainer *trainer)
                                     .min_micro_batches = programs->min_micro_batches,
                                     .ranks = trainer->ranks->size};
     if (trainer->context.scored_step != trainer->running.step) snapshot.score.value = NAN;
-    save_lists(trainer, &snapshot);
+    save_shards(trainer, snapshot.skipped);
+    snapshot.choices = lvn_text_string(&trainer->planned.choices);
     snprintf(snapshot.device, sizeof snapshot.device, "%s", lvn_device_text(programs->model_state->device));
     if (trainer->running.loss_scale)
         LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_model_state_scaling(programs->model_state, &snapshot.scaling)));
@@ -554,6 +551,7 @@ enum lvn_status lvn_trainer_close(struct lvn_trainer *trainer, enum lvn_status s
     if (trainer->opened.run_dir_open) lvn_run_dir_close(&trainer->opened.run_dir);
     lvn_train_programs_release(&trainer->planned.programs);
     lvn_trainer_release_rows(trainer);
+    lvn_text_release(&trainer->planned.choices);
     lvn_model_setup_close(&trainer->opened.setup);
     lvn_carried_files_release(&trainer->opened.carried);
     return status;

@@ -7,6 +7,7 @@
 #ifndef LVN_TRAINER_PRIVATE_H
 #define LVN_TRAINER_PRIVATE_H
 
+#include "base/text.h"
 #include "data/prefetch.h"
 #include "engine/train_programs.h"
 #include "model_io/adapters.h"
@@ -58,6 +59,7 @@ struct lvn_trainer_planned {
     struct lvn_train_programs programs;
     struct lvn_prefetch *prefetcher; /* this rank's rows of the next batches */
     struct lvn_step_statistics statistics;
+    struct lvn_text choices;                    /* on rank 0: the device's (struct lvn_tuning_ops) */
     char metric_name[2 * LVN_TASK_METRICS][48]; /* of the metrics' scalars */
 };
 

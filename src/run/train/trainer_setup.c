@@ -561,15 +561,24 @@ static enum lvn_status allocate(struct lvn_trainer *trainer)
     return lvn_validation_allocate(&trainer->opened.validation, programs);
 }
 
-/* Choose algorithms: those of the run so far, whose earlier versions measured nothing. */
+/* Choose algorithms. A run that resumes on the same device uses its recorded ones; if it has none, it measures
+ * nothing. */
 static enum lvn_status tune(struct lvn_trainer *trainer)
 {
     struct lvn_train_programs *programs = &trainer->planned.programs;
     const struct lvn_snapshot *so_far = &trainer->opened.snapshot;
-    const char *device = lvn_device_text(programs->model_state->device);
-    const bool same = trainer->opened.resuming && !strcmp(so_far->device, device);
+    const struct lvn_device *d = programs->model_state->device;
+    const char *device = lvn_device_text(d);
+    const bool same = trainer->opened.resuming && !strcmp(so_far->device, device), first = !trainer->ranks->rank;
+    enum lvn_status status = LVN_OK;
     int refused;
-    LVN_TRY(lvn_train_programs_tune(programs, so_far->choices, !same || *so_far->choices, &refused));
+    LVN_LOCAL_TEXT(recorded);
+    if (!d->backend->tuning) return LVN_OK;
+    if (first && trainer->opened.resuming) status = lvn_snapshot_read_choices(&trainer->opened.checkpoint, &recorded);
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, status));
+    LVN_TRY(lvn_train_programs_tune(programs, lvn_text_string(&recorded), !same || recorded.n, &refused));
+    if (first) d->backend->tuning->list(d, &trainer->planned.choices);
+    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_text_status(&trainer->planned.choices)));
     if (refused && same)
         lvn_log(LVN_LOG_WARN,
                 "until step %lld this run used algorithms for %d matrix multiplications that '%s' does not accept now: "
@@ -688,7 +697,7 @@ enum lvn_status lvn_trainer_set_up(struct lvn_trainer *trainer)
     programs->unlabeled = trainer->opened.snapshot.unlabeled;
     lvn_trainer_note_plan(trainer);
     LVN_TRY(lvn_ranks_agree(trainer->ranks, allocate(trainer)));
-    LVN_TRY(tune(trainer));
+    LVN_TRY(run_part("choosing algorithms of matrix multiplications", tune, trainer));
     LVN_TRY(run_part("loading the weights", load_parameters, trainer));
     LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_parameter_sums_start(programs->model_state)));
     LVN_TRY(lvn_consistency_replicas(trainer->ranks, programs->model_state, trainer->running.step));
