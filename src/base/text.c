@@ -279,6 +279,24 @@ void lvn_hex_text(const void *bytes, size_t n, char *text)
     for (size_t i = 0; i < n; i++) snprintf(text + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
 }
 
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+bool lvn_hex_bytes(const char *text, size_t n, void *bytes)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int high = digit_of(text[2 * i]), low = high < 0 ? -1 : digit_of(text[2 * i + 1]);
+        if (low < 0) return false;
+        ((unsigned char *)bytes)[i] = (unsigned char)(high << 4 | low);
+    }
+    return true;
+}
+
 /* --- numbers, with exactly the text of printf's %g ---
  *
  * A double times an exact power of ten is a long double except for its last bit. So its digits are those of an

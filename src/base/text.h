@@ -83,5 +83,7 @@ static inline const char *lvn_plural(int64_t n)
 }
 /* Hexadecimal, two digits per byte, and the NUL: 2 n + 1 characters. */
 void lvn_hex_text(const void *bytes, size_t n, char *text);
+/* Read n bytes from 2 n hexadecimal digits. False: there are others, and `bytes` is undefined. */
+bool lvn_hex_bytes(const char *text, size_t n, void *bytes);
 
 #endif

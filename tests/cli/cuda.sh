@@ -142,6 +142,13 @@ LEVIN_DOUBLE_TIMES=3,1 code 0 double bash -c '"$LEVIN" train "$@" --run_dir=cach
 silent_about "$measured" err
 same_weights tuned cached1
 same_weights tuned cached2
+# A choice that the next run would not find is not used.
+# shellcheck disable=SC2016
+LEVIN_DOUBLE_TIMES=3,1 code 0 double bash -c 'LEVIN_CACHE=/dev/null/no "$LEVIN" train "$@"' x "${mixed[@]}" --trainer.max_steps=4 \
+    --run_dir=unwritable
+says "no algorithms of matrix multiplications are chosen by measuring, because a choice could not be stored for later runs (" err
+silent_about "$measured" err
+same_weights untuned unwritable
 # Not measured: a run that has begun without measuring, as earlier versions did; a deterministic run; fp32.
 LEVIN_CUBLASLT=first LEVIN_DOUBLE_TIMES=3,1 code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=2 --run_dir=begun
 silent_about "$measured" err

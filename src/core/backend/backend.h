@@ -119,12 +119,13 @@ struct lvn_queue_ops {
 /* Algorithms that a device chooses by measuring. They decide bits, so a run records them, and all ranks use those of
  * rank 0. A choice is a line of text, valid for one kind of device and one version of its library. */
 struct lvn_tuned {
-    int measured; /* choices that were made by measuring */
+    int measured; /* choices that were made by measuring, and stored for later runs */
     int refused;  /* recorded choices that the library does not accept now */
+    int first;    /* uses of the library's first algorithm although there are several, or another was recorded */
 };
 struct lvn_tuning_ops {
     /* Use these lines in tune(). */
-    enum lvn_status (*take)(struct lvn_device *d, const char *lines);
+    enum lvn_status (*use_recorded)(struct lvn_device *d, const char *lines);
     /* Choose the algorithms of a bound program that has not run: those of the lines; if `measure`, of the others those
      * of this machine's cache, or the fastest. Overwrites memory that the program writes. Adds to *t. */
     enum lvn_status (*tune)(struct lvn_bound *b, bool measure, struct lvn_tuned *t);

@@ -433,26 +433,42 @@ enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, con
 static enum lvn_status tune(const struct lvn_model_state *n, const char *lines, bool measure, struct lvn_tuned *t)
 {
     const struct lvn_tuning_ops *ops = n->device->backend->tuning;
-    LVN_TRY(ops->take(n->device, lines ? lines : ""));
+    LVN_TRY(ops->use_recorded(n->device, lines ? lines : ""));
     for (int i = 0; i < n->n_sessions; i++) LVN_TRY(ops->tune(n->sessions[i]->bound, measure, t));
     return LVN_OK;
 }
 
-/* Rank 0's choices, on all ranks. */
-static enum lvn_status share_choices(struct lvn_train_programs *programs)
+/* Warn if ranks use the library's first algorithm more often than rank 0, whose count is `first` there. */
+static enum lvn_status warn_of_others(struct lvn_ranks *r, int first)
+{
+    int of_rank_0 = first;
+    LVN_TRY(lvn_ranks_broadcast(r, &of_rank_0, (int64_t)sizeof of_rank_0));
+    double others = first > of_rank_0;
+    LVN_TRY(lvn_ranks_sum(r, &others, 1));
+    if (others > 0 && !r->rank)
+        lvn_log(LVN_LOG_WARN,
+                "%d other rank%s cannot use all of rank 0's algorithms for matrix multiplications, because device, "
+                "version of the library or size of the micro-batches differ: bits depend on which rank computes which "
+                "rows",
+                (int)others, lvn_plural((int64_t)others));
+    return LVN_OK;
+}
+
+/* Rank 0's choices, on all ranks. *t is rank 0's there, and zero on the others. */
+static enum lvn_status share_choices(struct lvn_train_programs *programs, struct lvn_tuned *t)
 {
     struct lvn_ranks *r = programs->ranks;
     const struct lvn_model_state *n = programs->model_state;
-    struct lvn_tuned none = {0};
     LVN_LOCAL_TEXT(list);
     if (!r->rank) n->device->backend->tuning->list(n->device, &list);
     LVN_TRY(lvn_ranks_agree(r, lvn_text_status(&list)));
     char *text = r->rank ? NULL : (char *)(uintptr_t)lvn_text_string(&list);
     int64_t bytes = list.n;
     enum lvn_status status = lvn_ranks_broadcast_text(r, &text, &bytes);
-    if (r->rank && status == LVN_OK) status = tune(n, text, false, &none);
+    if (r->rank && status == LVN_OK) status = tune(n, text, false, t);
     if (r->rank) free(text);
-    return lvn_ranks_agree(r, status);
+    LVN_TRY(lvn_ranks_agree(r, status));
+    return bytes ? warn_of_others(r, t->first) : LVN_OK;
 }
 
 enum lvn_status lvn_train_programs_tune(struct lvn_train_programs *programs, const char *recorded, bool measure,
@@ -472,7 +488,7 @@ enum lvn_status lvn_train_programs_tune(struct lvn_train_programs *programs, con
                 "the same",
                 t.measured);
     *refused = t.refused;
-    return r->size > 1 ? share_choices(programs) : LVN_OK;
+    return r->size > 1 ? share_choices(programs, &t) : LVN_OK;
 }
 
 void lvn_train_programs_release(struct lvn_train_programs *programs)

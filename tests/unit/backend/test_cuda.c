@@ -12,6 +12,7 @@
 #include "backend/gpu/kernel_sources.h"
 #include "base/bf16.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "device_run.h"
 #include "ops_cases.h"
 
@@ -100,7 +101,7 @@ static enum lvn_status tune(const struct life *l)
     const struct lvn_tuning_ops *ops = l->device->backend->tuning;
     LVN_LOCAL_TEXT(list);
     tuning.done = (struct lvn_tuned){0};
-    LVN_TRY(ops->take(l->device, tuning.recorded ? tuning.recorded : ""));
+    LVN_TRY(ops->use_recorded(l->device, tuning.recorded ? tuning.recorded : ""));
     LVN_TRY(ops->tune(l->bound, tuning.measures, &tuning.done));
     ops->list(l->device, &list);
     snprintf(tuning.list, sizeof tuning.list, "%s", lvn_text_string(&list));
@@ -510,15 +511,18 @@ static void attention_by_wgmma_is_noted(void **state)
     here_or_skip();
     static const char *const ways[][3] = {{"off", "90", "wgmma"},
                                           {"on", "90", "; attention by wgmma (LEVIN_WGMMA)"},
-                                          {"on", "80", "; attention without wgmma, which only compute capability 9.0"}};
-    for (int k = 0; k < 3; k++) {
+                                          {"on", "80", "; attention without wgmma, which only compute capability 9.0"},
+                                          {"on", "90", "; attention without wgmma, for which this NVRTC does not"}};
+    for (int k = 0; k < 4; k++) {
         begin("");
+        if (k == 3) setenv("LEVIN_DOUBLE_NEWEST", "80", 1); /* an older NVRTC */
         setenv("LEVIN_WGMMA", ways[k][0], 1);
         setenv("LEVIN_DOUBLE_CAPABILITY", ways[k][1], 1);
         device_must(live_and_die());
         assert_int_equal(strstr(note_of_life, ways[k][2]) != NULL, k > 0);
         end();
         unsetenv("LEVIN_DOUBLE_CAPABILITY");
+        unsetenv("LEVIN_DOUBLE_NEWEST");
         unsetenv("LEVIN_WGMMA");
     }
 }
@@ -808,8 +812,32 @@ static void bits_that_must_stay_depend_on_no_measurement(void **state)
     char folder[100];
     snprintf(folder, sizeof folder, "%s", getenv("LEVIN_CACHE"));
     setenv("LEVIN_CACHE", "/dev/null/no", 1);
-    tuned_life("3,1,2", "", 1, 0, 3 * TIMED, -1);
+    tuned_life("3,1,2", "", 0, 0, 3 * TIMED, -1);
     setenv("LEVIN_CACHE", folder, 1);
+    end_tuning();
+}
+
+static int is_asked_again(void *asked)
+{
+    return ++*(int *)asked > 1;
+}
+
+static void a_measurement_shows_progress_and_can_be_interrupted(void **state)
+{
+    (void)state;
+    here_or_skip();
+    int asked = 0;
+    begin_tuning();
+    setenv("LEVIN_DOUBLE_TIMES", "3,1,2", 1);
+    tuning.recorded = "";
+    lvn_interrupt_set(is_asked_again, &asked);
+    const int64_t before = lvn_work_count();
+    assert_int_equal(live_and_die(), LVN_STOPPED);
+    lvn_interrupt_set(NULL, NULL);
+    lvn_error_clear();
+    assert_int_equal(asked, 2);
+    assert_int_equal(lvn_work_count() - before, 2); /* of three algorithms */
+    assert_int_equal(left(), 0);
     end_tuning();
 }
 
@@ -884,7 +912,7 @@ static void a_lost_device_is_as_a_lost_rank(void **state)
     begin("kernel:3");
     assert_int_equal(live_and_die(), LVN_COMM);
     if (!strstr(levin_error_text(), "the device was lost") ||
-        !strstr(levin_error_text(), "the last checkpoint is complete"))
+        !strstr(levin_error_text(), "a training can be resumed from its last checkpoint"))
         fail_msg("%s", levin_error_text());
     lvn_error_clear();
     end();
@@ -956,6 +984,7 @@ int main(void)
         cmocka_unit_test(operands_may_lie_badly),
         cmocka_unit_test(the_fastest_algorithm_is_chosen_once),
         cmocka_unit_test(a_recorded_algorithm_is_used),
+        cmocka_unit_test(a_measurement_shows_progress_and_can_be_interrupted),
         cmocka_unit_test(bits_that_must_stay_depend_on_no_measurement),
         cmocka_unit_test(every_call_of_a_measurement_may_fail),
         cmocka_unit_test(every_call_of_the_library_may_fail),

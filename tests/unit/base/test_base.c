@@ -418,6 +418,22 @@ static void test_secret_headers_are_hidden(void **state)
     }
 }
 
+static void test_bytes_are_read_from_hexadecimal_digits(void **state)
+{
+    static const unsigned char bytes[] = {0x00, 0x9a, 0xff, 0x0b};
+    static const char *const wrong[] = {"1 ", " 1", "0x", "-1", "g0", "0g", "1", ""};
+    unsigned char read[sizeof bytes];
+    char text[2 * sizeof bytes + 1];
+    (void)state;
+    lvn_hex_text(bytes, sizeof bytes, text);
+    assert_string_equal(text, "009aff0b");
+    assert_true(lvn_hex_bytes(text, sizeof bytes, read));
+    assert_memory_equal(read, bytes, sizeof bytes);
+    assert_true(lvn_hex_bytes("009AFF0B", sizeof bytes, read));
+    assert_memory_equal(read, bytes, sizeof bytes);
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) assert_false(lvn_hex_bytes(wrong[k], 1, read));
+}
+
 static void test_control_characters_are_escaped(void **state)
 {
     (void)state;
@@ -461,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_sizes_of_texts),
         cmocka_unit_test(test_secrets_of_addresses_are_hidden),
         cmocka_unit_test(test_secret_headers_are_hidden),
+        cmocka_unit_test(test_bytes_are_read_from_hexadecimal_digits),
         cmocka_unit_test(test_control_characters_are_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,6 @@
  * approximation. Attribute numbers and sizes are those of versions 11 to 13. */
 #include "backend/cuda/cublaslt.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/work.h"
 
 /* cublasLtMatmulAlgo_t */
 struct algorithm {
@@ -145,11 +145,11 @@ static enum lvn_status check(const struct lvn_cuda_device *d, int result, const 
         "%s on device %d: %s could not allocate memory (3); choose a smaller trainer.micro_batch_size, or end other "
         "programs on it (nvidia-smi)",
         action, d->facts.number, version());
-    LVN_CHECK(
-        result != 13, COMM,
-        "%s on device %d: the device was lost: %s returned %s (%d); the last checkpoint is complete. If a restart "
-        "does not help, search the kernel's log for 'Xid'",
-        action, d->facts.number, version(), name, result);
+    LVN_CHECK(result != 13, COMM,
+              "%s on device %d: the device was lost: %s returned %s (%d); a training can be resumed from its last "
+              "checkpoint. If a restart "
+              "does not help, search the kernel's log for 'Xid'",
+              action, d->facts.number, version(), name, result);
     LVN_FAIL(UNSUPPORTED, "%s on device %d: %s returned %s (%d); LEVIN_CUBLASLT=off uses levin's own kernels instead",
              action, d->facts.number, version(), name, result);
 }
@@ -172,10 +172,10 @@ struct chosen {
 };
 
 /* A recorded choice. */
-struct taken {
+struct recorded {
     uint64_t key; /* hash of key_of() */
     struct algorithm algorithm;
-    struct taken *next;
+    struct recorded *next;
 };
 
 struct lvn_cuda_products {
@@ -183,11 +183,12 @@ struct lvn_cuda_products {
     struct lvn_cuda_device *device;
     handle h;
     preference p;
-    bool tf32;    /* fp32 operands are rounded to TF32 */
-    bool tunes;   /* query several algorithms */
-    bool refused; /* an unsupported multiplication is already in the note */
+    bool tf32;     /* fp32 operands are rounded to TF32 */
+    bool tunes;    /* query several algorithms */
+    bool no_cache; /* a choice could not be stored: measure no more */
+    bool refused;  /* an unsupported multiplication is already in the note */
     struct chosen *list;
-    struct taken *taken;
+    struct recorded *recorded;
 };
 
 static void chosen_free(struct chosen *c)
@@ -211,13 +212,15 @@ static enum lvn_status describe(const struct lvn_cuda_products *l, struct chosen
     const int last = epilogue ? epilogue : EPILOGUE_NONE;
     /* Algorithms depend on the alignment of these pointers; any address with that alignment works. */
     const lvn_cuda_address like = (lvn_cuda_address)m->c_at;
-    DO(d, blas.operation_new(&c->o, compute, REAL_32), "describing a product");
-    DO(d, blas.operation_set(c->o, TRANSPOSE_A, &tb, sizeof tb), "describing a product");
-    DO(d, blas.operation_set(c->o, TRANSPOSE_B, &ta, sizeof ta), "describing a product");
-    DO(d, blas.operation_set(c->o, EPILOGUE, &last, sizeof last), "describing a product");
-    if (m->bias) DO(d, blas.operation_set(c->o, BIAS_POINTER, &like, sizeof like), "describing a product");
-    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &like, sizeof like), "describing a product");
-    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_LD, &m->c_ld, sizeof m->c_ld), "describing a product");
+    DO(d, blas.operation_new(&c->o, compute, REAL_32), "describing a matrix multiplication");
+    DO(d, blas.operation_set(c->o, TRANSPOSE_A, &tb, sizeof tb), "describing a matrix multiplication");
+    DO(d, blas.operation_set(c->o, TRANSPOSE_B, &ta, sizeof ta), "describing a matrix multiplication");
+    DO(d, blas.operation_set(c->o, EPILOGUE, &last, sizeof last), "describing a matrix multiplication");
+    if (m->bias)
+        DO(d, blas.operation_set(c->o, BIAS_POINTER, &like, sizeof like), "describing a matrix multiplication");
+    if (m->gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &like, sizeof like), "describing a matrix multiplication");
+    if (m->gelu)
+        DO(d, blas.operation_set(c->o, AUX_LD, &m->c_ld, sizeof m->c_ld), "describing a matrix multiplication");
     const uint64_t M = (uint64_t)m->M, N = (uint64_t)m->N, K = (uint64_t)m->K;
     DO(d, blas.layout_new(&c->a, in, ta ? M : K, ta ? K : M, m->a_ld), "describing a matrix");
     DO(d, blas.layout_new(&c->b, in, tb ? K : N, tb ? N : K, m->b_ld), "describing a matrix");
@@ -390,20 +393,20 @@ enum lvn_status lvn_cuda_products_open(struct lvn_cuda_device *d, const struct l
     return begin(l);
 }
 
-static void forget_taken(struct lvn_cuda_products *l)
+static void forget_recorded(struct lvn_cuda_products *l)
 {
-    for (struct taken *t = l->taken, *next; t; t = next) {
+    for (struct recorded *t = l->recorded, *next; t; t = next) {
         next = t->next;
         free(t);
     }
-    l->taken = NULL;
+    l->recorded = NULL;
 }
 
 void lvn_cuda_products_close(struct lvn_cuda_device *d)
 {
     struct lvn_cuda_products *l = d->products;
     if (!l) return;
-    forget_taken(l);
+    forget_recorded(l);
     for (struct chosen *c = l->list, *next; c; c = next) {
         next = c->next;
         chosen_free(c);
@@ -475,19 +478,21 @@ enum lvn_status lvn_cuda_product_launch(const struct lvn_cuda_device *d, const s
     const lvn_cuda_address to = c->product.gelu ? address(l, LVN_GPU_PRODUCT_Y) : aux;
     const lvn_cuda_address scratch =
         c->scratch ? (address(l, LVN_GPU_PRODUCT_SCRATCH) + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN : 0;
-    if (c->product.bias) DO(d, blas.operation_set(c->o, BIAS_POINTER, &bias, sizeof bias), "launching a product");
-    if (c->product.gelu) DO(d, blas.operation_set(c->o, AUX_POINTER, &aux, sizeof aux), "launching a product");
+    if (c->product.bias)
+        DO(d, blas.operation_set(c->o, BIAS_POINTER, &bias, sizeof bias), "launching a matrix multiplication");
+    if (c->product.gelu)
+        DO(d, blas.operation_set(c->o, AUX_POINTER, &aux, sizeof aux), "launching a matrix multiplication");
     DO(d,
        blas.multiply(d->products->h, c->o, &one, address(l, LVN_GPU_PRODUCT_B), c->b, address(l, LVN_GPU_PRODUCT_A),
                      c->a, &sum, to, c->c, to, c->c, &c->algorithm, scratch, (size_t)c->scratch, d->work),
-       "launching a product");
+       "launching a matrix multiplication");
     return LVN_OK;
 }
 
 /* --- choosing by measuring --- */
 
-enum { RUNS = 4 };                             /* that are timed together */
-static const float enough = 500, gain = 0.97f; /* ms for a multiplication; of the time of the first answer */
+enum { RUNS = 4 };                                       /* that are timed together */
+static const float max_ms = 500, required_ratio = 0.97f; /* for a multiplication; of the time of the first answer */
 
 /* Everything that decides which algorithms there are and how fast they are. */
 static const char *key_of(struct lvn_arena *a, const struct lvn_cuda_products *l, const struct lvn_gpu_matmul *m)
@@ -534,12 +539,12 @@ static enum lvn_status time_runs(const struct lvn_cuda_device *d, const struct s
                                  const struct lvn_gpu_launch *l, int n, float *ms, bool *works)
 {
     *works = true;
-    LVN_CUDA_DO(d, lvn_cuda.event_record(w->begin, d->work), "timing a product");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(w->begin, d->work), "timing a matrix multiplication");
     for (int k = 0; k < n && *works; k++) *works = lvn_cuda_product_launch(d, l) == LVN_OK;
     if (!*works) lvn_error_clear();
-    LVN_CUDA_DO(d, lvn_cuda.event_record(w->end, d->work), "timing a product");
-    LVN_CUDA_DO(d, lvn_cuda.event_finish(w->end), "timing a product");
-    LVN_CUDA_DO(d, lvn_cuda.event_elapsed(ms, w->begin, w->end), "timing a product");
+    LVN_CUDA_DO(d, lvn_cuda.event_record(w->end, d->work), "timing a matrix multiplication");
+    LVN_CUDA_DO(d, lvn_cuda.event_finish(w->end), "timing a matrix multiplication");
+    LVN_CUDA_DO(d, lvn_cuda.event_elapsed(ms, w->begin, w->end), "timing a matrix multiplication");
     return LVN_OK;
 }
 
@@ -551,7 +556,7 @@ static enum lvn_status time_algorithm(const struct lvn_cuda_device *d, const str
     LVN_TRY(time_runs(d, w, l, 1, &first, works)); /* it loads its kernel */
     if (*works) LVN_TRY(time_runs(d, w, l, 1, ms, works));
     *spent += first + *ms;
-    if (!*works || *ms > 2 * best || *spent > enough) return LVN_OK;
+    if (!*works || *ms > 2 * best || *spent > max_ms) return LVN_OK;
     LVN_TRY(time_runs(d, w, l, RUNS, &more, works));
     *ms = more / RUNS;
     *spent += more;
@@ -566,13 +571,15 @@ static enum lvn_status measure_candidates(const struct lvn_cuda_device *d, const
     float best = INFINITY, spent = 0;
     int fastest = 0;
     enum lvn_status status = LVN_OK;
-    for (int k = 0; k < c->n && spent < enough && status == LVN_OK; k++) {
+    for (int k = 0; k < c->n && spent < max_ms && status == LVN_OK; k++) {
         float ms = 0;
         bool works;
         c->algorithm = c->candidate[k];
         status = time_algorithm(d, w, l, best, &ms, &spent, &works);
+        lvn_work_done(1);
+        if (status == LVN_OK) status = lvn_interrupt_check();
         if (status != LVN_OK || !works || !(ms < best)) continue;
-        best = k ? ms : ms * gain;
+        best = k ? ms : ms * required_ratio;
         fastest = k;
     }
     c->algorithm = c->candidate[fastest];
@@ -581,6 +588,28 @@ static enum lvn_status measure_candidates(const struct lvn_cuda_device *d, const
 
 /* The cache decides even after a measurement: another process may have measured too, and without a cache the next run
  * would not find the choice. */
+static enum lvn_status measure_launch(const struct lvn_cuda_device *d, const struct stopwatch *w,
+                                      const struct lvn_gpu_launch *l, const char *key, struct lvn_tuned *t)
+{
+    struct lvn_cuda_products *all = d->products;
+    struct chosen *c = l->backend_data;
+    if (all->no_cache) return LVN_OK;
+    LVN_TRY(measure_candidates(d, w, l));
+    if (lvn_kernels_store(key, &c->algorithm, sizeof c->algorithm) != LVN_OK) {
+        all->no_cache = true;
+        lvn_log(LVN_LOG_WARN,
+                "no algorithms of matrix multiplications are chosen by measuring, because a choice could not be stored "
+                "for later runs (%s): cuBLASLt's first ones are used, which may be slower",
+                levin_error_text());
+        lvn_error_clear();
+    }
+    if (use_cached(all, c, key))
+        t->measured++;
+    else
+        c->algorithm = c->candidate[0];
+    return LVN_OK;
+}
+
 static enum lvn_status tune_launch(const struct lvn_cuda_device *d, const struct stopwatch *w,
                                    const struct lvn_gpu_launch *l, bool measure, struct lvn_tuned *t)
 {
@@ -591,15 +620,12 @@ static enum lvn_status tune_launch(const struct lvn_cuda_device *d, const struct
     const char *key = key_of(&a, all, &c->product);
     if (!key) return LVN_MEMORY;
     const uint64_t hash = lvn_name_hash(key);
-    const struct taken *recorded = all->taken;
+    const struct recorded *recorded = all->recorded;
     while (recorded && recorded->key != hash) recorded = recorded->next;
     if (recorded && use(all, c, &recorded->algorithm)) return LVN_OK;
     t->refused += recorded != NULL;
-    if (!measure || c->n < 2 || use_cached(all, c, key)) return LVN_OK;
-    LVN_TRY(measure_candidates(d, w, l));
-    lvn_kernels_store(key, &c->algorithm, sizeof c->algorithm);
-    t->measured++;
-    if (!use_cached(all, c, key)) c->algorithm = c->candidate[0];
+    if (measure && c->n > 1 && !use_cached(all, c, key)) LVN_TRY(measure_launch(d, w, l, key, t));
+    t->first += !c->tuned && (recorded || c->n > 1);
     return LVN_OK;
 }
 
@@ -610,8 +636,8 @@ static enum lvn_status tune(struct lvn_bound *b, bool measure, struct lvn_tuned 
     struct stopwatch w = {0};
     if (!d->products) return LVN_OK;
     LVN_TRY(lvn_cuda_use(d));
-    enum lvn_status status = lvn_cuda_answer(lvn_cuda.event_new(&w.begin, 0), "making an event", d->facts.number);
-    if (status == LVN_OK) status = lvn_cuda_answer(lvn_cuda.event_new(&w.end, 0), "making an event", d->facts.number);
+    enum lvn_status status = lvn_cuda_answer(lvn_cuda.event_new(&w.begin, 0), "creating an event", d->facts.number);
+    if (status == LVN_OK) status = lvn_cuda_answer(lvn_cuda.event_new(&w.end, 0), "creating an event", d->facts.number);
     for (int k = 0; k < p->n_launches && status == LVN_OK; k++)
         if (p->launches[k].product) status = tune_launch(d, &w, &p->launches[k], measure && d->products->tunes, t);
     if (w.begin) (void)lvn_cuda.event_free(w.begin);
@@ -633,36 +659,26 @@ static void list(const struct lvn_device *d, struct lvn_text *out)
     }
 }
 
-static bool read_hex(const char *text, size_t n, unsigned char *to)
-{
-    for (size_t k = 0; k < n; k++) {
-        unsigned byte;
-        if (!isxdigit((unsigned char)text[2 * k]) || sscanf(text + 2 * k, "%2x", &byte) != 1) return false;
-        to[k] = (unsigned char)byte;
-    }
-    return true;
-}
-
 /* Lines of another form are ignored. */
-static enum lvn_status take(struct lvn_device *d, const char *lines)
+static enum lvn_status use_recorded(struct lvn_device *d, const char *lines)
 {
     enum { KEY = 16 };
     struct lvn_cuda_products *l = lvn_cuda_of(d)->products;
     if (!l) return LVN_OK;
-    forget_taken(l);
+    forget_recorded(l);
     for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        struct taken *t = lvn_calloc(1, sizeof *t);
+        struct recorded *t = lvn_calloc(1, sizeof *t);
         if (!t) return LVN_MEMORY;
         const bool whole = strcspn(line, "\n") == KEY + 1 + 2 * sizeof t->algorithm && line[KEY] == ' ' &&
-                           read_hex(line + KEY + 1, sizeof t->algorithm, (unsigned char *)&t->algorithm);
+                           lvn_hex_bytes(line + KEY + 1, sizeof t->algorithm, &t->algorithm);
         t->key = strtoull(line, NULL, 16);
-        t->next = l->taken;
+        t->next = l->recorded;
         if (whole)
-            l->taken = t;
+            l->recorded = t;
         else
             free(t);
     }
     return LVN_OK;
 }
 
-const struct lvn_tuning_ops lvn_cuda_tuning_ops = {.take = take, .tune = tune, .list = list};
+const struct lvn_tuning_ops lvn_cuda_tuning_ops = {.use_recorded = use_recorded, .tune = tune, .list = list};

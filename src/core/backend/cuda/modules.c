@@ -62,7 +62,7 @@ static void compile(struct job *j, const char *architecture)
     if (find(j)) return;
     if (lvn_nvrtc_compile(&image, j->module->source, j->text, architecture, lvn_cuda_compile_options, NULL) == LVN_OK) {
         j->image = image.bytes;
-        lvn_kernels_store(j->key, image.bytes, (int64_t)image.n);
+        if (lvn_kernels_store(j->key, image.bytes, (int64_t)image.n) != LVN_OK) lvn_error_clear();
         return;
     }
     j->failed = true;

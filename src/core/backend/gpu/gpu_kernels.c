@@ -24,17 +24,15 @@ static uint64_t hash_of(const void *p, int64_t n, uint64_t start)
     return h;
 }
 
-/* The path of a key's entry. NULL: there is no cache folder, which is not recorded as an error. */
-static const char *path_of(struct lvn_arena *a, const char *key)
+/* The path of a key's entry. */
+static enum lvn_status path_of(struct lvn_arena *a, const char *key, const char **path)
 {
-    const char *folder, *path = NULL;
+    const char *folder;
     const int64_t n = (int64_t)strlen(key);
-    if (lvn_cache_folder(a, "kernels", &folder) == LVN_OK)
-        path =
-            lvn_arena_printf(a, "%s/%016llx%016llx", folder, (unsigned long long)hash_of(key, n, 0xcbf29ce484222325u),
+    LVN_TRY(lvn_cache_folder(a, "kernels", &folder));
+    *path = lvn_arena_printf(a, "%s/%016llx%016llx", folder, (unsigned long long)hash_of(key, n, 0xcbf29ce484222325u),
                              (unsigned long long)hash_of(key, n, 0x9E3779B97F4A7C15u));
-    if (!path) lvn_error_clear();
-    return path;
+    return *path ? LVN_OK : LVN_MEMORY;
 }
 
 /* Is the file a complete entry of this key? Sets *h. */
@@ -55,9 +53,10 @@ bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
     struct head h;
     char *file = NULL;
     int64_t n;
-    const char *path = path_of(&a, key);
-    bool found = path && lvn_path_is_file(path) && lvn_file_read(path, 0, &file, &n) == LVN_OK;
-    if (path && !found) lvn_error_clear();
+    const char *path;
+    bool found =
+        path_of(&a, key, &path) == LVN_OK && lvn_path_is_file(path) && lvn_file_read(path, 0, &file, &n) == LVN_OK;
+    if (!found) lvn_error_clear();
     found = found && is_entry(file, n, key, &h);
     if (found) {
         memmove(file, file + sizeof h + h.key_bytes, h.binary_bytes);
@@ -69,19 +68,20 @@ bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
     return found;
 }
 
-void lvn_kernels_store(const char *key, const void *binary, int64_t bytes)
+enum lvn_status lvn_kernels_store(const char *key, const void *binary, int64_t bytes)
 {
     LVN_LOCAL_ARENA(a);
     struct head h = {.key_bytes = strlen(key), .binary_bytes = (uint64_t)bytes, .checksum = hash_of(binary, bytes, 0)};
     const int64_t n = (int64_t)(sizeof h + h.key_bytes) + bytes;
     memcpy(h.magic, magic, sizeof magic);
-    const char *path = path_of(&a, key);
-    char *file = path ? lvn_malloc((size_t)n) : NULL;
-    if (file) {
-        memcpy(file, &h, sizeof h);
-        memcpy(file + sizeof h, key, h.key_bytes);
-        memcpy(file + sizeof h + h.key_bytes, binary, (size_t)bytes);
-        if (lvn_file_write(path, file, n) != LVN_OK) lvn_error_clear();
-    }
+    const char *path;
+    LVN_TRY(path_of(&a, key, &path));
+    char *file = lvn_malloc((size_t)n);
+    if (!file) return LVN_MEMORY;
+    memcpy(file, &h, sizeof h);
+    memcpy(file + sizeof h, key, h.key_bytes);
+    memcpy(file + sizeof h + h.key_bytes, binary, (size_t)bytes);
+    enum lvn_status status = lvn_file_write(path, file, n);
     free(file);
+    return status;
 }

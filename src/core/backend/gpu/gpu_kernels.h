@@ -4,15 +4,17 @@
  * The key of an entry is the text of all of its inputs (sources, options, compiler, device). The entry contains its
  * key, so that equal hashes are not confused, and a checksum; a damaged entry counts as missing. Processes may write
  * the same entry at the same time, because a complete file is renamed into place. A cache that cannot be written is no
- * error: the kernels are compiled again in the next run. */
+ * error for compiled kernels: they are compiled again in the next run. */
 #ifndef LVN_GPU_KERNELS_H
 #define LVN_GPU_KERNELS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 /* The binary of `key`, in memory that the caller frees. False: the cache has none. */
 bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes);
-void lvn_kernels_store(const char *key, const void *binary, int64_t bytes);
+enum lvn_status lvn_kernels_store(const char *key, const void *binary, int64_t bytes) LVN_CHECKED;
 
 #endif

@@ -109,8 +109,9 @@ static void store_binary(const char *key, void *program)
     size_t n = 0;
     if (lvn_cl.program_info(program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || !n) return;
     unsigned char *binary = lvn_malloc(n);
-    if (binary && lvn_cl.program_info(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        lvn_kernels_store(key, binary, (int64_t)n);
+    if (binary && lvn_cl.program_info(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS &&
+        lvn_kernels_store(key, binary, (int64_t)n) != LVN_OK)
+        lvn_error_clear();
     free(binary);
 }
 
