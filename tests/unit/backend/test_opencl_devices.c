@@ -111,6 +111,41 @@ static void memory_that_is_gone_is_reported(void **state)
     lvn_opencl_release(&d);
 }
 
+static int finish_code;
+
+static int failing_finish(void *queue)
+{
+    (void)queue;
+    return finish_code;
+}
+
+/* Only a lack of memory is reported as one. */
+static void a_failed_computation_is_reported(void **state)
+{
+    static const struct {
+        int code;
+        enum lvn_status status;
+        const char *cure;
+    } ways[] = {{-4, LVN_MEMORY, "; choose a smaller trainer.micro_batch_size"},
+                {-5, LVN_MEMORY, "; choose a smaller trainer.micro_batch_size"},
+                {-6, LVN_MEMORY, "out of memory on the host"},
+                {-36, LVN_IO, "; a training can be resumed from its last checkpoint"}};
+    const struct lvn_backend *backend = lvn_backend_find("opencl");
+    struct lvn_opencl_device d;
+    (void)state;
+    lvn_opencl_find(&d, 0);
+    d.base.backend = backend;
+    lvn_cl.finish = failing_finish;
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        finish_code = ways[k].code;
+        assert_int_equal(backend->wait(&d.base), ways[k].status);
+        if (!strstr(levin_error_text(), ways[k].cure)) fail_msg("%s", levin_error_text());
+        lvn_error_clear();
+    }
+    finish_code = 0;
+    lvn_opencl_release(&d);
+}
+
 static void refused(const char *says)
 {
     struct lvn_device *d;
@@ -151,6 +186,7 @@ int main(void)
         cmocka_unit_test_setup(a_platform_is_picked_by_name, begin),
         cmocka_unit_test_setup(a_gpu_allocates_large_buffers, begin),
         cmocka_unit_test_setup(memory_that_is_gone_is_reported, begin),
+        cmocka_unit_test_setup(a_failed_computation_is_reported, begin),
         cmocka_unit_test_setup(what_is_too_old_or_too_small_is_refused, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

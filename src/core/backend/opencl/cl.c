@@ -61,10 +61,20 @@ const char *lvn_cl_error(int code)
     }
 }
 
+static bool is_memory(int code)
+{
+    return code == -4 || code == -5 || code == -61;
+}
+
+enum lvn_status lvn_cl_status(int code)
+{
+    return is_memory(code) || code == -6 ? LVN_MEMORY : LVN_IO;
+}
+
 const char *lvn_cl_cure(int code)
 {
-    if (code == -4 || code == -5 || code == -61)
+    if (is_memory(code))
         return "; choose a smaller trainer.micro_batch_size, or end other programs that use the device";
-    if (code == -2 || code == -36) return "; the last checkpoint is complete, resume from it";
+    if (code == -2 || code == -36) return "; a training can be resumed from its last checkpoint";
     return "";
 }

@@ -92,6 +92,8 @@ extern struct lvn_cl lvn_cl;
 
 /* An error code as text for messages: "out of memory (-4)". */
 const char *lvn_cl_error(int code);
+/* MEMORY or IO. */
+enum lvn_status lvn_cl_status(int code);
 /* What a user can do about it, beginning with "; "; "": not known. */
 const char *lvn_cl_cure(int code);
 

@@ -107,9 +107,9 @@ static enum lvn_status wait(struct lvn_device *base)
 {
     struct lvn_opencl_device *d = (struct lvn_opencl_device *)base;
     int error = lvn_cl.finish(d->queue);
-    LVN_CHECK(error == CL_SUCCESS, IO, "a computation on %s failed: %s%s", d->name, lvn_cl_error(error),
-              lvn_cl_cure(error));
-    return LVN_OK;
+    if (error == CL_SUCCESS) return LVN_OK;
+    return lvn_fail(lvn_cl_status(error), "a computation on %s failed: %s%s", d->name, lvn_cl_error(error),
+                    lvn_cl_cure(error));
 }
 
 /* Record an event after all calls so far of the main queue. Only events order other queues after it, even after a wait.

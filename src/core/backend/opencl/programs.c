@@ -289,9 +289,9 @@ static enum lvn_status launch(struct lvn_gpu_program *p, struct lvn_gpu_launch *
     const size_t group[3] = {LVN_ITEMS, 1, 1};
     const size_t all[3] = {(size_t)l->grid[0] * LVN_ITEMS, (size_t)l->grid[1], (size_t)l->grid[2]};
     int error = lvn_cl.launch(d->queue, l->backend_data, 3, NULL, all, group, 0, NULL, NULL);
-    LVN_CHECK(error == CL_SUCCESS, IO, "%s failed to launch on %s: %s%s", l->kernel, d->name, lvn_cl_error(error),
-              lvn_cl_cure(error));
-    return LVN_OK;
+    if (error == CL_SUCCESS) return LVN_OK;
+    return lvn_fail(lvn_cl_status(error), "%s failed to launch on %s: %s%s", l->kernel, d->name, lvn_cl_error(error),
+                    lvn_cl_cure(error));
 }
 
 static void changed(struct lvn_gpu_program *p, struct lvn_gpu_launch *l, int arg)
