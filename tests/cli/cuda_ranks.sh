@@ -109,7 +109,10 @@ LEVIN_DOUBLE_TIMES=1,3 LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=
 silent_about "its bits are not those" err
 check [ "$(grep -c '^last algorithm 1' report)" = 2 ]
 same_weights tuned tuned-parts
+silent_about "of rank 0's algorithms" err
 unset LEVIN_DOUBLE_KIND
+LEVIN_DOUBLE_TIMES=3,1 code 0 ranks 3 --run_dir=others --trainer.precision=bf16-mixed --trainer.max_steps=1 # "Double 1" is another device
+says "2 other ranks cannot use all of rank 0's algorithms for matrix multiplications, because device, " err
 
 # --- where NCCL is missing, or must not be used ---
 code 0 ranks 2 --run_dir=tcp --trainer.transport=tcp
@@ -181,6 +184,11 @@ LEVIN_DOUBLE_FAIL=cuStreamEndCapture:2:901 code 1 ranks 2 --run_dir=uncaptured
 one_error
 says "capturing a step on device " err
 says "; LEVIN_CUDA_GRAPHS=off, on all ranks, launches kernels one by one instead" err
+LEVIN_DOUBLE_FAIL=cuGraphInstantiateWithFlags:2:2 code 1 ranks 2 --run_dir=short # out of memory: other advice
+one_error
+says "the device is out of memory (" err
+says "; choose a smaller trainer.micro_batch_size" err
+silent_about "LEVIN_CUDA_GRAPHS=off" err
 
 # --- choice of the device ---
 code 2 ranks 2 --run_dir=no --trainer.devices=0,4

@@ -1,6 +1,6 @@
 /* nvrtc.c - a test double of NVRTC. Its "image" is the source after #define lines for the -D options; the driver's
- * double compiles it as OpenCL C with plain pointers. Supports compute capabilities 7.5, 8.0, 9.0 and 10.0. A copy of
- * it named libnvrtc.so.12 reports version 12. */
+ * double compiles it as OpenCL C with plain pointers. Supports compute capabilities 7.5, 8.0, 9.0 and 10.0, or
+ * those up to LEVIN_DOUBLE_NEWEST (100). A copy of it named libnvrtc.so.12 reports version 12. */
 #include <dlfcn.h>
 
 #include "double.h"
@@ -45,17 +45,26 @@ EXPORT const char *nvrtcGetErrorString(int error)
     return error == COMPILATION ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_OF_A_DOUBLE";
 }
 
+static const int architectures[] = {75, 80, 90, 100};
+
+static int n_architectures(void)
+{
+    int n = 0;
+    for (const int newest = (int)double_number("LEVIN_DOUBLE_NEWEST", 100); n < 4 && architectures[n] <= newest;) n++;
+    return n;
+}
+
 EXPORT int nvrtcGetNumSupportedArchs(int *n)
 {
     CALL("nvrtcGetNumSupportedArchs", BAD_INPUT);
-    *n = 4;
+    *n = n_architectures();
     return 0;
 }
 
 EXPORT int nvrtcGetSupportedArchs(int *list)
 {
     CALL("nvrtcGetSupportedArchs", BAD_INPUT);
-    list[0] = 75, list[1] = 80, list[2] = 90, list[3] = 100;
+    memcpy(list, architectures, sizeof *list * (size_t)n_architectures());
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/work.h"
 
 struct action {
@@ -240,20 +241,22 @@ static enum lvn_status record_parts(struct lvn_gpu_program *p, struct captured_r
 }
 
 /* Without collectives between devices, which all ranks capture or none, a run that the driver or a library refuses to
- * capture is launched kernel by kernel, as all later ones: *refused. */
+ * capture is launched kernel by kernel, as all later ones: *refused. With them the failure remains, as does its advice
+ * if memory is short. */
 static enum lvn_status go_on_without(struct lvn_gpu_program *p, const struct lvn_collectives *collectives,
                                      enum lvn_status status, bool *refused)
 {
-    char reason[400];
-    snprintf(reason, sizeof reason, "%s", levin_error_text());
-    if (status != LVN_UNSUPPORTED && status != LVN_MEMORY) return status;
-    LVN_CHECK(!collectives || !lvn_gpu_has_device_comm(p, collectives), UNSUPPORTED,
-              "%s; LEVIN_CUDA_GRAPHS=off, on all ranks, launches kernels one by one instead", reason);
+    LVN_LOCAL_TEXT(reason);
+    const bool between = collectives && lvn_gpu_has_device_comm(p, collectives);
+    if (status != LVN_UNSUPPORTED && (status != LVN_MEMORY || between)) return status;
+    lvn_text_add(&reason, levin_error_text());
+    LVN_CHECK(!between, UNSUPPORTED, "%s; LEVIN_CUDA_GRAPHS=off, on all ranks, launches kernels one by one instead",
+              lvn_text_string(&reason));
     lvn_error_clear();
     lvn_log(LVN_LOG_WARN,
             "a step cannot be captured as a graph (%s); its kernels are launched one by one, which gives the same bits "
             "and is slower",
-            reason);
+            lvn_text_string(&reason));
     device_of(p)->graphs = false;
     *refused = true;
     return LVN_OK;
@@ -357,13 +360,14 @@ static enum lvn_status run_parts(struct lvn_gpu_program *p, const struct capture
     return perform_until(p, run, run->update, run->n, execution);
 }
 
-enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lvn_execution *execution)
+enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lvn_execution *execution, bool *ran)
 {
     struct lvn_cuda_device *d = device_of(p);
     const int64_t n = execution->n_micro_batches;
     struct captured_run *run;
     LVN_TRY(captured_run_for(p, execution, &run));
-    if (!run) return lvn_gpu_run(&p->base, execution);
+    *ran = run != NULL;
+    if (!run) return LVN_OK;
     LVN_CUDA_DO(d, lvn_cuda.event_finish(run->copied), "waiting for the previous step");
     LVN_TRY(make_steps(d, run, n));
     for (int64_t m = 0; m < run->n_steps && (m < n || m == 0); m++) run->steps[m] = lvn_gpu_step_at(p, m);

@@ -20,7 +20,9 @@
 extern int64_t lvn_cuda_max_captured;
 /* Is this run captured? */
 bool lvn_cuda_captures(const struct lvn_gpu_program *p, const struct lvn_execution *execution);
-enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lvn_execution *execution) LVN_CHECKED;
+/* *ran is false: it cannot be captured, and nothing was run. */
+enum lvn_status lvn_cuda_run_captured(struct lvn_gpu_program *p, const struct lvn_execution *execution,
+                                      bool *ran) LVN_CHECKED;
 void lvn_cuda_captured_runs_free(struct lvn_gpu_program *p);
 
 #endif

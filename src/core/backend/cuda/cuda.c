@@ -6,6 +6,7 @@
  * the queues of communication libraries, modules.c and nvrtc.c for compiling, cublaslt.c for cuBLASLt. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/cuda/captured_run.h"
 #include "backend/cuda/cublaslt.h"
@@ -60,13 +61,18 @@ static void close_device(struct lvn_device *base)
 }
 
 /* LEVIN_WGMMA: attention's products by wgmma, which has not been measured yet (ops/wgmma_gpu.h). */
-static void choose_wgmma(struct lvn_cuda_device *d)
+static enum lvn_status choose_wgmma(struct lvn_cuda_device *d)
 {
-    if (!lvn_cuda_switch("LEVIN_WGMMA", false)) return;
-    d->wgmma = d->facts.capability == 90;
+    char architecture[LVN_NVRTC_ARCHITECTURE];
+    if (!lvn_cuda_switch("LEVIN_WGMMA", false)) return LVN_OK;
+    LVN_TRY(lvn_nvrtc_architecture(architecture, d->facts.capability));
+    d->wgmma = !strcmp(architecture, "sm_90a");
     lvn_print_append(d->base.note, sizeof d->base.note, "; %s",
                      d->wgmma ? "attention by wgmma (LEVIN_WGMMA)"
-                              : "attention without wgmma, which only compute capability 9.0 has (LEVIN_WGMMA)");
+                     : d->facts.capability == 90
+                         ? "attention without wgmma, for which this NVRTC does not compile (LEVIN_WGMMA)"
+                         : "attention without wgmma, which only compute capability 9.0 has (LEVIN_WGMMA)");
+    return LVN_OK;
 }
 
 static enum lvn_status open_device(struct lvn_device **out, const struct lvn_device_options *o)
@@ -81,12 +87,11 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     enum lvn_status status = lvn_cuda_open(d, o->number);
     if (status == LVN_OK) status = check_versions(d);
     if (status == LVN_OK) status = lvn_cuda_products_open(d, o);
-    if (status == LVN_OK) {
-        choose_wgmma(d);
+    if (status == LVN_OK) status = choose_wgmma(d);
+    if (status == LVN_OK)
         *out = &d->base;
-    } else {
+    else
         close_device(&d->base);
-    }
     return status;
 }
 
@@ -223,8 +228,10 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *exec
     LVN_TRY(lvn_cuda_use(lvn_cuda_of(b->device)));
     LVN_TRY(lvn_cuda_commit_writes(lvn_cuda_of(b->device)));
     struct lvn_gpu_program *p = (struct lvn_gpu_program *)b;
+    bool ran = false;
     if (!execution->launched && !connects(p, execution) && lvn_cuda_captures(p, execution))
-        return lvn_cuda_run_captured(p, execution);
+        LVN_TRY(lvn_cuda_run_captured(p, execution, &ran));
+    if (ran) return LVN_OK;
     LVN_TRY(lvn_gpu_run(b, execution));
     return lvn_cuda_queues_end(lvn_cuda_of(b->device));
 }

@@ -81,7 +81,8 @@ enum lvn_status lvn_cuda_answer(int result, const char *action, int number)
         "(nvidia-smi), or set the default mode (nvidia-smi -c 0)",
         action, where, name);
     LVN_CHECK(!is_lost(result), COMM,
-              "%s%s: the device was lost: %s (%d, %s); the last checkpoint is complete. If a restart does not help, "
+              "%s%s: the device was lost: %s (%d, %s); a training can be resumed from its last checkpoint. If a "
+              "restart does not help, "
               "search the kernel's log for 'Xid'",
               action, where, name, result, text);
     LVN_FAIL(UNSUPPORTED, "%s%s: the CUDA driver returned %s (%d, %s)", action, where, name, result, text);
