@@ -29,7 +29,7 @@ static void a_list_of_choices_has_any_length(void **state)
     snprintf(path, sizeof path, "%s/state/state.json", folder);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fprintf(f, "{\"step\": 7, \"data\": \"0\", \"micro_batch\": 1, \"algorithms\": \"");
+    fprintf(f, "{\"step\": 7, \"data\": \"0\", \"micro_batch\": 1, \"min_micro_batches\": 1, \"algorithms\": \"");
     for (int k = 0; k < LINES; k++) {
         fprintf(f, "%016x %0128x\\n", k, k);
         lvn_text_printf(&lines, "%016x %0128x\n", k, k);
