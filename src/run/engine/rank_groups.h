@@ -10,8 +10,8 @@
 
 struct lvn_rank_groups;
 
-/* All ranks, after the devices were joined: divide them into groups of `group` consecutive ranks. Does nothing if it is
- * 0. */
+/* All ranks, after the communicators between devices exist: divide them into groups of `group` consecutive ranks. Does
+ * nothing if it is 0. */
 enum lvn_status lvn_ranks_divide(struct lvn_ranks *r, int group) LVN_CHECKED;
 /* Close the communicators of lvn_ranks_divide(); call it before closing those of all ranks. */
 void lvn_ranks_undivide(struct lvn_ranks *r);
