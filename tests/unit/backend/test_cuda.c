@@ -72,7 +72,7 @@ static void end(void)
 
 /* --- a short life of a device: one instruction, run three times --- */
 
-static const struct op_case gelu_case = {LVN_OP_chain, .attr.chain = {CHAIN(GELU)}, .in = {REAL(3, 43)}};
+static const struct op_case gelu_case = {LVN_OP_chain, .attr.chain = {.steps = CHAIN(GELU)}, .in = {REAL(3, 43)}};
 static const struct op_case product_case = {LVN_OP_linear, .attr.linear = {true},
                                             .in = {REAL(2, 3, 17), REAL(17, 33), REAL(33)}};
 static const struct op_case *lived = &gelu_case;
