@@ -305,7 +305,7 @@ static void refused(void **state)
 {
     (void)state;
     const char *file = write_documents("r.bin", 30, false), *text = write_text("t.txt", "some text of a few words\n");
-    assert_refused(LVN_ARG, "no file beside", .kind = "tokens", .path = file, .pack = true, .vocab_size = 64,
+    assert_refused(LVN_ARG, "no sidecar of", .kind = "tokens", .path = file, .pack = true, .vocab_size = 64,
                    .block_size = 8, .end_token = -1);
     assert_refused(LVN_FORMAT, "the end token 7 never occurs", .kind = "tokens", .path = file, .pack = true,
                    .vocab_size = 64, .block_size = 8, .end_token = 7);
