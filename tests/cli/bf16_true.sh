@@ -37,15 +37,16 @@ code 0 "$LEVIN" plan --data.path=text.txt --model.n_layer=1 --model.n_head=2 --m
     "${true[@]}" --trainer.batch_size=130 --trainer.micro_batch_size=2
 says "Gradients are summed in fp32" out
 
-# --- it learns as fp32 does, also with many micro-batches, whose gradients are added in bf16 ---
-learn=(--trainer.max_steps=60 --optimizer.lr=3e-3 --trainer.batch_size=32 --trainer.limit_val_batches=20 --trainer.val_check_interval=60)
+# --- it learns as fp32 does, also with many micro-batches, whose gradients are added in bf16; the rate falls to 0, because one
+# step at a high rate moves the loss by more ---
+learn=(--trainer.max_steps=60 --optimizer.lr=3e-3 --schedule.kind=linear --trainer.batch_size=32 --trainer.limit_val_batches=20 --trainer.val_check_interval=60)
 code 0 train wide "${learn[@]}" --json
 wide=$(value val_loss)
 for keys in "" "--trainer.micro_batch_size=1" "--trainer.micro_batch_size=1 --trainer.deterministic=true" "--optimizer.state=bf16"; do
     rm -rf half
     # shellcheck disable=SC2086
     code 0 train half "${learn[@]}" "${true[@]}" $keys --json
-    near "$wide" "$(value val_loss)" 0.04
+    near "$wide" "$(value val_loss)" 0.02
 done
 
 # --- a checkpoint is bf16, and other programs load it ---
