@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/threads.h"
+#include "base/vectors/four.h"
 #include "packed/ggml_blocks.h"
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -128,31 +129,19 @@ struct nf4_writer {
     float *factor; /* of each block, in fp32 */
 };
 
-/* Four values at a time, with vector extensions of GCC and clang, which every processor has instructions for. */
-enum { FOUR = 4 };
-typedef float four __attribute__((vector_size(16)));
-typedef int32_t four_ints __attribute__((vector_size(16)));
-
-static four load_four(const float *p)
-{
-    four x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
 /* largest() of a block. As integers, magnitudes have the same order, and NaN, which does not count, is above them. */
 static float largest_of_block(const float x[LVN_NF4_BLOCK])
 {
-    const four_ints infinity = (four_ints){0} + 0x7f800000;
-    four_ints max = {0};
-    for (int i = 0; i < LVN_NF4_BLOCK; i += FOUR) {
-        four_ints magnitude = (four_ints)load_four(x + i) & 0x7fffffff;
+    const lvn_four_ints infinity = (lvn_four_ints){0} + 0x7f800000;
+    lvn_four_ints max = {0};
+    for (int i = 0; i < LVN_NF4_BLOCK; i += LVN_FOUR) {
+        lvn_four_ints magnitude = (lvn_four_ints)lvn_four_load(x + i) & 0x7fffffff;
         magnitude &= ~(magnitude > infinity);
-        const four_ints more = magnitude > max;
+        const lvn_four_ints more = magnitude > max;
         max = (magnitude & more) | (max & ~more);
     }
-    const four y = (four)max;
-    return largest((const float *)&y, FOUR);
+    const lvn_four y = (lvn_four)max;
+    return largest((const float *)&y, LVN_FOUR);
 }
 
 /* The nearest codes of a block whose largest magnitude is `max`. The index of a code is the number of middles between
@@ -160,11 +149,12 @@ static float largest_of_block(const float x[LVN_NF4_BLOCK])
 static void write_codes(const float x[LVN_NF4_BLOCK], float max, uint8_t to[LVN_NF4_BLOCK / 2])
 {
     const float scale = 1.0F / (max > 1e-38F ? max : 1e-38F);
-    four middle[LVN_NF4_CODES - 1];
-    for (int i = 0; i + 1 < LVN_NF4_CODES; i++) middle[i] = (four){0} + (normal_floats[i] + normal_floats[i + 1]) / 2;
-    for (int i = 0; i < LVN_NF4_BLOCK; i += FOUR) {
-        const four value = load_four(x + i) * scale;
-        four_ints code = {0};
+    lvn_four middle[LVN_NF4_CODES - 1];
+    for (int i = 0; i + 1 < LVN_NF4_CODES; i++)
+        middle[i] = (lvn_four){0} + (normal_floats[i] + normal_floats[i + 1]) / 2;
+    for (int i = 0; i < LVN_NF4_BLOCK; i += LVN_FOUR) {
+        const lvn_four value = lvn_four_load(x + i) * scale;
+        lvn_four_ints code = {0};
         for (int k = 0; k + 1 < LVN_NF4_CODES; k++) code -= value > middle[k];
         *to++ = (uint8_t)(code[0] << 4 | code[1]);
         *to++ = (uint8_t)(code[2] << 4 | code[3]);

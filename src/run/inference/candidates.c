@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/vectors/four.h"
 
 enum lvn_status lvn_candidates_init(struct lvn_candidates *c, int64_t vocab_size)
 {
@@ -91,24 +92,12 @@ static double sum_of(struct lvn_candidates *c, int64_t k)
     return sum;
 }
 
-/* Four logits at a time, with vector extensions of GCC and clang, which every processor has instructions for. */
-enum { FOUR = 4 };
-typedef float four __attribute__((vector_size(16)));
-typedef int32_t four_ints __attribute__((vector_size(16)));
-
-static four load_four(const float *p)
-{
-    four x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
 bool lvn_candidates_finite(const float *logits, int64_t n)
 {
-    const four_ints infinity = (four_ints){0} + 0x7f800000; /* the exponent that infinities and NaN have */
-    four_ints any = {0};
+    const lvn_four_ints infinity = (lvn_four_ints){0} + 0x7f800000; /* the exponent that infinities and NaN have */
+    lvn_four_ints any = {0};
     int64_t i = 0;
-    for (; i + FOUR <= n; i += FOUR) any |= ((four_ints)load_four(logits + i) & infinity) == infinity;
+    for (; i + LVN_FOUR <= n; i += LVN_FOUR) any |= ((lvn_four_ints)lvn_four_load(logits + i) & infinity) == infinity;
     bool finite = !(any[0] | any[1] | any[2] | any[3]);
     for (; i < n; i++) finite &= isfinite(logits[i]);
     return finite;
@@ -117,18 +106,18 @@ bool lvn_candidates_finite(const float *logits, int64_t n)
 /* The first of the largest logits: each lane keeps its first largest one. */
 static int32_t likeliest(const float *logits, int64_t n)
 {
-    const four_ints step = (four_ints){0} + FOUR;
-    four top = (four){0} - INFINITY;
-    four_ints at = {0, 1, 2, 3}, best = {0};
+    const lvn_four_ints step = (lvn_four_ints){0} + LVN_FOUR;
+    lvn_four top = (lvn_four){0} - INFINITY;
+    lvn_four_ints at = {0, 1, 2, 3}, best = {0};
     int64_t i = 0;
-    for (; i + FOUR <= n; i += FOUR, at += step) {
-        const four x = load_four(logits + i);
-        const four_ints above = x > top;
-        top = (four)(((four_ints)x & above) | ((four_ints)top & ~above));
+    for (; i + LVN_FOUR <= n; i += LVN_FOUR, at += step) {
+        const lvn_four x = lvn_four_load(logits + i);
+        const lvn_four_ints above = x > top;
+        top = (lvn_four)(((lvn_four_ints)x & above) | ((lvn_four_ints)top & ~above));
         best = (at & above) | (best & ~above);
     }
     int32_t id = best[0];
-    for (int lane = 1; lane < FOUR; lane++)
+    for (int lane = 1; lane < LVN_FOUR; lane++)
         if (logits[best[lane]] > logits[id] || (logits[best[lane]] == logits[id] && best[lane] < id)) id = best[lane];
     for (; i < n; i++)
         if (logits[i] > logits[id]) id = (int32_t)i;

@@ -323,7 +323,7 @@ static enum lvn_status read_ids(const struct lvn_chat *c, const json_t *list, co
 static enum lvn_status check_size(const json_t *list, const char *name, size_t n)
 {
     LVN_CHECK(!list || json_is_null(list) || (json_is_array(list) && json_array_size(list) == n), FORMAT,
-              "'%s' is no list of as many entries as 'input_ids' (%zu)", name, n);
+              "'%s' must be a list with one entry for each of 'input_ids', %zu", name, n);
     return LVN_OK;
 }
 

@@ -281,9 +281,9 @@ static void members_of_rows(void **state)
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": [0, 0]}",
          "error: entry 2 of 'position_ids' is not 1: give each document a row of its own, and let data.pack pack them"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1]}",
-         "error: 'attention_mask' is no list of as many entries as 'input_ids' (2)"},
+         "error: 'attention_mask' must be a list with one entry for each of 'input_ids', 2"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": 0}",
-         "error: 'position_ids' is no list of as many entries as 'input_ids' (2)"},
+         "error: 'position_ids' must be a list with one entry for each of 'input_ids', 2"},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;
