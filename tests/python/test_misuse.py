@@ -1,6 +1,7 @@
 # test_misuse.py - covers python/levin against use after close, copies, calls from callbacks, threads and forks, signals.
 # label: user
 import copy
+import gc
 import os
 import pickle
 import signal
@@ -262,6 +263,10 @@ class Signals(unittest.TestCase):
     def setUp(self):
         if not Path("runs/signals").exists():
             run("signals", trainer__max_steps=2).fit()
+        # Python itself discards what a signal raises in a finalizer, so those of the tests before must not run in here.
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
 
     @staticmethod
     def later(seconds):
