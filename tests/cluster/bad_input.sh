@@ -60,6 +60,13 @@ each() {
         code 0 ranks "$mpi" 2 bash -c "$rank"'; [ $rank = 0 ] || exec unshare -m bash -c "mount --bind folder folder &&
             mount -o remount,bind,ro folder && ! touch folder/x 2>/dev/null && exec \"\$@\"" train "$@"; exec "$@"' train "$LEVIN" "${all[@]}"
         check [ -e folder/run/checkpoints/last ]
+        if [ "$mpi" = openmpi ]; then # others need /proc themselves
+            rm -rf folder/run
+            code 0 ranks "$mpi" 2 bash -c "$rank"'; [ $rank = 0 ] || exec unshare -m bash -c "mount -t tmpfs none /proc &&
+                exec \"\$@\"" train "$@"; exec "$@"' train "$LEVIN" "${all[@]}"
+            says "rank 1 on $here cannot read its own program file" err
+            silent_about "runs another program" err
+        fi
     fi
     # variables left over from other launchers
     rm -rf left

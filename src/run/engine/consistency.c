@@ -56,6 +56,8 @@ static enum lvn_status odd_one(struct lvn_comm *c, int64_t mine, int *odd, int *
 
 enum { TEXT = 512, VERSION = LVN_OPT_ALL, BUILD, N_PROPERTIES };
 
+static const char UNREADABLE[] = "build unknown";
+
 uint64_t lvn_consistency_program(void)
 {
     char *bytes = NULL;
@@ -76,7 +78,9 @@ static const char *property(int id, const struct lvn_values *v, const char **nam
     *name = o ? o->key : "";
     if (id < VERSION) return !o || o->per_rank ? "" : lvn_value_text(v, o->id, text);
     if (id == VERSION) return LVN_VERSION;
-    snprintf(text, LVN_VALUE_TEXT, "build %016" PRIx64, lvn_consistency_program());
+    const uint64_t program = lvn_consistency_program();
+    if (!program) return UNREADABLE;
+    snprintf(text, LVN_VALUE_TEXT, "build %016" PRIx64, program);
     return text;
 }
 
@@ -100,10 +104,17 @@ static enum lvn_status report_difference(struct lvn_ranks *r, const struct lvn_v
     LVN_CHECK(id != VERSION, ARG, "%s runs levin %s, but %s runs levin %s; install the same version on all hosts", a,
               odds, b, others);
     r->agreed = false;
-    snprintf(note, note_capacity,
-             "%s runs another program than %s (%s, %s); install the same program on all hosts, or ranks may drift "
-             "apart",
-             a, b, odds, others);
+    const bool unreadable = !strcmp(odds, UNREADABLE);
+    if (unreadable || !strcmp(others, UNREADABLE))
+        snprintf(note, note_capacity,
+                 "%s cannot read its own program file, so whether all ranks run the same program is not known; install "
+                 "it readable",
+                 unreadable ? a : b);
+    else
+        snprintf(note, note_capacity,
+                 "%s runs another program than %s (%s, %s); install the same program on all hosts, or ranks may drift "
+                 "apart",
+                 a, b, odds, others);
     return LVN_OK;
 }
 
