@@ -44,6 +44,8 @@ header 20240520 1 2147483647 >huge.bin
 refuses 1 "counts 2147483647 tokens of 2 bytes, and 0 bytes follow it" huge.bin
 header 20240520 1 -1 >negative.bin
 refuses 1 "counts -1 tokens of 2 bytes" negative.bin
+head -c 1022 negative.bin >short.bin
+refuses 1 "'short.bin' has a header that counts -1 tokens of 2 bytes, and 0 bytes follow it" short.bin
 header 20240520 1 0 >nothing.bin
 refuses 1 "'nothing.bin' has a header and no tokens" nothing.bin
 head -c 700 llmc.bin >half.bin

@@ -270,7 +270,7 @@ static enum lvn_status read_header(struct sidecar *s, const char *path, const ch
     if (!s->vocab_size) s->vocab_size = headers[k].vocab_size;
     const int64_t here = bytes - HEADER_BYTES;
     LVN_CHECK(
-        here == (int64_t)field[2] * s->width, FORMAT,
+        here >= 0 && here == (int64_t)field[2] * s->width, FORMAT, /* a negative count is that of no file */
         "'%s' has a header that counts %d tokens of %d bytes, and %lld bytes follow it: the file is damaged or cut "
         "off",
         path, field[2], s->width, here > 0 ? (long long)here : 0);

@@ -284,9 +284,10 @@ static enum lvn_status begin_data(struct lvn_parquet_reader *r, const struct hea
 {
     const struct lvn_parquet_node *column = r->column;
     const bool v2 = h->type == DATA_PAGE_V2;
-    const int64_t levels = v2 ? h->def_bytes + h->rep_bytes : 0;
-    if (h->def_bytes < 0 || h->rep_bytes < 0 || levels > h->stored || levels > h->uncompressed)
+    const int64_t room = h->stored < h->uncompressed ? h->stored : h->uncompressed;
+    if (h->def_bytes < 0 || h->rep_bytes < 0 || h->def_bytes > room || h->rep_bytes > room - h->def_bytes)
         return lvn_parquet_damaged(r, "the levels of a page are longer than the page");
+    const int64_t levels = v2 ? h->def_bytes + h->rep_bytes : 0;
     LVN_CHECK(v2 || ((!column->max_def || h->def_encoding == RLE) && (!column->max_rep || h->rep_encoding == RLE)),
               UNSUPPORTED, "'%s', row group %lld, column '%s': its levels have the encoding %s; levin reads RLE",
               r->file->name, (long long)r->group, column->path,
