@@ -1,6 +1,5 @@
-/* norm_cpu.h - layer and RMS normalization of rows on CPUs, for layernorm.cpu.c, rmsnorm.cpu.c and
- * residual_layernorm.cpu.c (which also has the code of residual_rmsnorm.cpu.c). A NULL `mean` stands for 0 and gives
- * RMS normalization.
+/* norm_cpu.h - layer and RMS normalization of rows on CPUs, for layernorm.cpu.c, rmsnorm.cpu.c and, through
+ * residual_norm_cpu.h, the two residual norms. A NULL `mean` stands for 0 and gives RMS normalization.
  *
  * Four rows are processed at a time, so that their sums do not wait for each other. Forward reads them three times, for
  * mean, variance and result; they stay in the L1 cache. Backward reads them twice: for the two means that a row's

@@ -1,4 +1,5 @@
-/* cycle.c - sample i is the sequence i, i + 1, ... modulo data.period, computed instead of read. */
+/* cycle.c - sample i is the sequence i, i + 1, ... modulo data.period, computed instead of read. A token is one digit,
+ * so the row of data.period in datasets.def limits it to 10. */
 #include "data/dataset.h"
 
 static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
@@ -16,13 +17,13 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
 
 static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
 {
-    *out = lvn_stream_fields(o->block_size ? o->block_size : 2, 10);
+    *out = lvn_stream_fields(o->block_size ? o->block_size : 2, o->period);
 }
 
 static enum lvn_status open_cycle(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
-    LVN_TRY(lvn_vocab_from_text(&d->vocabulary, "the cycle", "0123456789", 10));
-    d->vocab_size = 10;
+    LVN_TRY(lvn_vocab_from_text(&d->vocabulary, "the cycle", "0123456789", o->period));
+    d->vocab_size = o->period;
     d->block_size = o->block_size;
     for (int s = 0; s < LVN_SPLIT_COUNT; s++) d->split[s].n_samples = s == LVN_SPLIT_TEST ? 0 : o->period;
     return LVN_OK;
