@@ -219,6 +219,9 @@ is trainer.devices "$many"
 printf 'distributed_type: MULTI_GPU\ngpu_ids: [0, 2]\nnum_processes: 2\n' >list.acc
 code 0 "$LEVIN" config list.yaml --from-accelerate list.acc --json
 json '[n["key"] for n in d["notes"]] == ["gpu_ids"]'
+printf 'distributed_type: DEEPSPEED\ndeepspeed_config: {gradient_clipping: [1.0], gradient_accumulation_steps: {a: 4}}\n' >list.acc
+code 0 "$LEVIN" config lists.yaml --from-accelerate list.acc --json
+json '[n["key"] for n in d["notes"]] == ["gradient_clipping", "gradient_accumulation_steps"]'
 printf 'distributed_type: "NO"\nmixed_precision: fp16\ngpu_ids: all\nuse_cpu: true\nnum_processes: 1\n' >cpu.acc
 code 0 "$LEVIN" config cpu.yaml --from-accelerate cpu.acc --json
 json '[n["key"] for n in d["notes"]] == ["mixed_precision"]'

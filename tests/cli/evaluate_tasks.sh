@@ -218,6 +218,15 @@ with 's/{{q}}/{{question}}/'; refused "'question' is undefined" 1
 says "while making the item choice.jsonl:1" err
 with 's/^doc_to_choice.*/doc_to_choice: "{{q}}"/'; refused "which is no list as Python writes it"
 with 's/^doc_to_choice.*/doc_to_choice: !function utils.choices/'; refused "'!function utils.choices', a function in Python" 1
+for value in '[a]' '{a: b}' '[]'; do # a list or map where a text belongs
+    with "s/aggregation: mean/aggregation: $value/"; refused "bad.yaml:6: 'aggregation' must be a text"
+    for key in description fewshot_split; do
+        { cat choice.yaml; echo "$key: $value"; } >bad.yaml; refused "bad.yaml:10: '$key' must be a text"
+    done
+    { cat choice.yaml; echo "fewshot_config: {split: $value}"; } >bad.yaml; refused "bad.yaml:10: 'split' must be a text"
+done
+{ cat choice.yaml; echo 'fewshot_config: [a]'; } >bad.yaml; refused "bad.yaml:10: 'fewshot_config' must be a map"
+with 's/choice.jsonl/[]/'; refused "bad.yaml:2: the split 'test' has no files"
 row '{"q": "one", "a": ["x", ""], "gold": 0}'; refused "bad.jsonl:2: answer 2 is empty"
 row '{"q": "one", "a": ["x"], "gold": 0}'; refused "bad.jsonl:2: the item has 1 answers"
 row '{"q": "one", "a": ["x", "y"], "gold": 2}'; refused "bad.jsonl:2: the correct answer is neither"

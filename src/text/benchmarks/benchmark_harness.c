@@ -191,15 +191,17 @@ static enum lvn_status read_kind(struct task *t)
 static enum lvn_status add_metric(struct task *t, const struct lvn_yaml *node)
 {
     const struct lvn_yaml *name = lvn_yaml_get(node, "metric"), *aggregation = lvn_yaml_get(node, "aggregation");
+    const char *how;
     int k = 0;
     LVN_CHECK(name && name->kind == LVN_YAML_SCALAR, ARG, "%s:%d: an entry of metric_list needs 'metric', a name",
               t->path, node->line);
     while (k < N_METRICS && (metrics[k].kind != t->out->kind || strcmp(metrics[k].name, name->text))) k++;
     LVN_CHECK(k < N_METRICS, UNSUPPORTED, "%s:%d: the metric '%s' is not supported for this output_type", t->path,
               name->line, name->text);
-    LVN_CHECK(!aggregation || !strcmp(aggregation->text, metrics[k].aggregation), UNSUPPORTED,
+    LVN_TRY(text_of(t, aggregation, metrics[k].aggregation, &how));
+    LVN_CHECK(!strcmp(how, metrics[k].aggregation), UNSUPPORTED,
               "%s:%d: the metric '%s' is aggregated by '%s' here, not by '%s'", t->path, aggregation->line, name->text,
-              metrics[k].aggregation, aggregation->text);
+              metrics[k].aggregation, how);
     for (const struct lvn_yaml *key = node->child; key; key = key->next)
         LVN_CHECK(!strcmp(key->key, "metric") || !strcmp(key->key, "aggregation") ||
                       !strcmp(key->key, "higher_is_better"),
@@ -256,6 +258,7 @@ static enum lvn_status read_split(struct task *t, const char *split, const struc
     LVN_CHECK(of_split, ARG, "%s:%d: '%s' is the split '%s', and data_files (line %d) has no file for it", t->path,
               named->line, named->key, split, files->line);
     if (of_split->kind != LVN_YAML_LIST) return add_file(t, of_split, rows);
+    LVN_CHECK(of_split->n, ARG, "%s:%d: the split '%s' has no files", t->path, of_split->line, split);
     for (const struct lvn_yaml *node = of_split->child; node; node = node->next) LVN_TRY(add_file(t, node, rows));
     return LVN_OK;
 }
@@ -279,15 +282,18 @@ static enum lvn_status read_data(struct task *t)
     const struct lvn_yaml *items = get(t, splits[2]) ? get(t, splits[2]) : get(t, splits[1]);
     const struct lvn_yaml *config = get(t, "fewshot_config"), *examples = get(t, "fewshot_split");
     const struct lvn_yaml *samples = lvn_yaml_get(config, "samples");
-    const char *of_items, *of_examples;
+    const char *of_items, *of_test, *of_examples;
     LVN_TRY(check_dataset(t));
+    LVN_CHECK(!config || config->kind == LVN_YAML_MAP, ARG, "%s:%d: 'fewshot_config' must be a map", t->path,
+              config->line);
     LVN_CHECK(items, ARG, "%s:1: the task needs test_split or validation_split, the split with its items", t->path);
     LVN_TRY(text_of(t, items, NULL, &of_items));
     LVN_TRY(read_split(t, of_items, items, &t->rows));
     const char *path = t->out->path;
     if (lvn_yaml_get(config, "split")) examples = lvn_yaml_get(config, "split");
-    const struct lvn_yaml *test = get(t, splits[2]);
-    t->excludes_item = examples ? test && !strcmp(examples->text, test->text) : !test;
+    LVN_TRY(text_of(t, get(t, splits[2]), NULL, &of_test));
+    LVN_TRY(text_of(t, examples, NULL, &of_examples));
+    t->excludes_item = of_examples ? of_test && !strcmp(of_examples, of_test) : !of_test;
     if (!t->out->n_fewshot) return LVN_OK;
     if (samples && !examples) return lvn_harness_samples(&t->run, samples, &t->examples);
     for (int i = 0; i < 3 && !examples; i++) examples = get(t, splits[i]);
@@ -320,6 +326,7 @@ static enum lvn_status read_fields(struct task *t)
     static const char *const known[] = {"sampler",       "split",         "samples",          "doc_to_text",
                                         "doc_to_choice", "doc_to_target", "target_delimiter", "fewshot_delimiter"};
     const struct lvn_yaml *config = get(t, "fewshot_config"), *sampler = lvn_yaml_get(config, "sampler");
+    const struct lvn_yaml *description = get(t, "description");
     const char *text;
     for (const struct lvn_yaml *key = config ? config->child : NULL; key; key = key->next) {
         bool found = false;
@@ -336,7 +343,9 @@ static enum lvn_status read_fields(struct task *t)
     LVN_CHECK(t->out->kind != LVN_BENCHMARK_CHOICE || get(t, "doc_to_choice"), ARG,
               "%s:1: a task of output_type multiple_choice needs doc_to_choice, the list of answers", t->path);
     LVN_TRY(lvn_harness_process(&t->run, get(t, "process_docs")));
-    LVN_TRY(lvn_harness_field(&t->run, get(t, "description"), &t->description));
+    LVN_CHECK(!description || description->kind == LVN_YAML_SCALAR, ARG, "%s:%d: 'description' must be a text", t->path,
+              description->line);
+    LVN_TRY(lvn_harness_field(&t->run, description, &t->description));
     LVN_TRY(read_parts(t, NULL, &t->parts));
     return read_parts(t, config, &t->example);
 }

@@ -171,7 +171,9 @@ static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_ya
 {
     const struct lvn_yaml *clip = lvn_yaml_get(map, "gradient_clipping");
     for (const struct lvn_yaml *y = map->child; y; y = y->next) {
-        if (y == clip && !is_off(y)) {
+        if (y->kind != LVN_YAML_SCALAR) {
+            LVN_TRY(lvn_config_note(cf, y->key, "expected one value, not a list or map; ignored"));
+        } else if (y == clip && !is_off(y)) {
             LVN_TRY(lvn_config_set(cf, "trainer.gradient_clip_val", y->text, y->line));
         } else if (!strcmp(y->key, "gradient_accumulation_steps") && !is_off(y) && strcmp(y->text, "1") != 0) {
             LVN_TRY(lvn_config_note(cf, "gradient_accumulation_steps",
