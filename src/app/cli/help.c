@@ -56,6 +56,7 @@ static void values(struct lvn_text *t, const struct lvn_option *o)
         return;
     }
     lvn_text_add(t, words[o->kind]);
+    if (o->kind == LVN_KIND_TIME && o->min > 0) lvn_text_printf(t, " from %.10g s", o->min);
     if (o->kind > LVN_KIND_PAIR) return;
     if (o->max >= 1e9) {
         lvn_text_printf(t, " from %.10g", o->min);

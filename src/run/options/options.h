@@ -61,7 +61,7 @@ struct lvn_option {
     enum lvn_option_kind kind;
     const char *default_text;   /* as a user would write it; "": not given */
     const char *family_default; /* for help, if the default depends on the family; NULL: default_text */
-    double min;                 /* INT, REAL, PAIR */
+    double min;                 /* INT, REAL, PAIR, TIME */
     double max;                 /* INT, REAL, PAIR */
     int64_t automatic;          /* INT with default "auto": the value of that word */
     const char *const *choices; /* CHOICE, WORD: ended by NULL */

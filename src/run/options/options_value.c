@@ -286,10 +286,11 @@ static enum lvn_status parse_time(const struct lvn_option *o, const char *text, 
 {
     if (is_neutral(text)) {
         *out = 0;
-        return LVN_OK;
+    } else {
+        LVN_CHECK(*text && seconds(text, out), ARG, "%s must be a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'",
+                  o->key, text);
     }
-    LVN_CHECK(*text && seconds(text, out), ARG, "%s must be a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'",
-              o->key, text);
+    LVN_CHECK(*out >= o->min, ARG, "%s must be at least %.15g s, got %.60s", o->key, o->min, text);
     return LVN_OK;
 }
 
