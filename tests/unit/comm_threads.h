@@ -124,6 +124,12 @@ static inline void threads_nothing(void *state)
     (void)state;
 }
 
+static inline void threads_release_group(void *state, bool failed)
+{
+    (void)state;
+    (void)failed;
+}
+
 static inline void threads_clear(void *state, void *handle)
 {
     (void)state;
@@ -253,6 +259,6 @@ static const struct lvn_transport threads_transport = {.join = threads_join,
                                                        .make_progress = threads_nothing,
                                                        .error = threads_error,
                                                        .split = threads_split,
-                                                       .release_group = threads_nothing};
+                                                       .release_group = threads_release_group};
 
 #endif

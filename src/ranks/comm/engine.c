@@ -284,7 +284,9 @@ static bool pending(const struct lvn_engine *engine)
     return engine->collectives.first || engine->messages.first || engine->exchanges.first;
 }
 
-/* After an error all current and later requests fail. */
+/* After an error all current and later requests fail. Their callers then free or reuse the memory, which the transport
+ * still knows as the destination of unfinished messages. So from then on the engine makes no call that can transfer
+ * data: only release_group(), abort() and release(). */
 static void fail_all(struct lvn_engine *engine)
 {
     struct lvn_queue *all[] = {&engine->collectives, &engine->messages, &engine->exchanges};
@@ -334,7 +336,7 @@ static void back_off(struct lvn_engine *engine, int64_t idle)
         sched_yield();
     } else if (!pending(engine)) {
         sleep_at_most(engine, sleep_time(idle - SPIN_POLLS, IDLE_SLEEP_FIRST, IDLE_SLEEP_MAX), awaited);
-        engine->transport->make_progress(engine->whole.state);
+        if (engine->error == LVN_OK) engine->transport->make_progress(engine->whole.state);
     } else if (!awaited) {
         sleep_at_most(engine, sleep_time(idle, BUSY_SLEEP_FIRST, BUSY_SLEEP_MAX), awaited);
     } else if (idle > YIELD_POLLS) {

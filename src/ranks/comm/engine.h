@@ -21,7 +21,8 @@ struct lvn_group_split {
 };
 
 /* A transport. A handle of an operation has handle_bytes bytes, at most LVN_HANDLE_BYTES; clear() sets it to the
- * transport's null handle. Calls return 0, or an error code for `error`. */
+ * transport's null handle. Calls return 0, or an error code for `error`. After an error, memory of unfinished
+ * operations may be freed: only abort, release_group and release are still called, and they must not transfer data. */
 enum { LVN_HANDLE_BYTES = 8 };
 struct lvn_transport {
     /* Join the other ranks. *state: in, the argument of lvn_engine_open(); out, the state that is passed to the
@@ -49,7 +50,7 @@ struct lvn_transport {
      * group never match those of `state` or of other groups. Collective over `state`; it may
      * block. NULL: groups are not supported. */
     enum lvn_status (*split)(void *state, const struct lvn_group_split *s, void **group);
-    void (*release_group)(void *group);
+    void (*release_group)(void *group, bool failed); /* failed: after an error */
 };
 
 struct lvn_queue {

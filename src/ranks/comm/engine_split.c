@@ -88,7 +88,9 @@ static enum lvn_status choose(struct division *division, int color, int key)
 static void split_transport(void *state, void *argument)
 {
     struct division *division = argument;
-    division->status = division->engine->transport->split(state, &division->split, &division->state);
+    division->status = division->engine->error != LVN_OK
+                           ? lvn_fail(LVN_COMM, "%s", division->engine->whole.comm.text)
+                           : division->engine->transport->split(state, &division->split, &division->state);
     if (division->status != LVN_OK) snprintf(division->text, sizeof division->text, "%s", levin_error_text());
 }
 
@@ -96,7 +98,7 @@ static void release_transport(void *state, void *argument)
 {
     struct lvn_engine_group *group = argument;
     (void)state;
-    if (group->state) group->engine->transport->release_group(group->state);
+    if (group->state) group->engine->transport->release_group(group->state, group->engine->error != LVN_OK);
 }
 
 /* The ranks of the new group among all ranks of the engine; NULL if memory is exhausted. */

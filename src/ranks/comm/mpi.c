@@ -212,10 +212,11 @@ static enum lvn_status split(void *state, const struct lvn_group_split *group_sp
     return LVN_OK;
 }
 
-static void release_group(void *group)
+/* After an error the communicator is not freed, because a collective call may receive messages. */
+static void release_group(void *group, bool failed)
 {
     struct mpi *mpi = group;
-    (void)mpi->Comm_free(&mpi->world);
+    if (!failed) (void)mpi->Comm_free(&mpi->world);
     free(mpi);
 }
 

@@ -307,9 +307,10 @@ static enum lvn_status join(void **state, int *handle_bytes, const struct lvn_co
     return LVN_OK;
 }
 
-static void release_group(void *state)
+static void release_group(void *state, bool failed)
 {
     struct tcp *tcp = state;
+    (void)failed; /* its unfinished messages remain in lists of the connections, which are not used again */
     while (tcp->operations) operation_free(tcp->operations);
     free(tcp->member);
     free(tcp);

@@ -191,6 +191,7 @@ static int drain(struct lvn_tcp_connections *connections, int i)
 int lvn_tcp_connections_progress(struct lvn_tcp_connections *connections)
 {
     struct epoll_event e[EVENTS];
+    if (*connections->error) return 1;
     for (int i = 0; i < connections->size; i++)
         if (connections->connection[i].out.first && flush(connections, i)) return 1;
     int n = epoll_wait(connections->epoll, e, EVENTS, 0);

@@ -26,7 +26,7 @@ struct lvn_tcp_message {
 struct lvn_tcp_connections {
     int rank, size, epoll;
     struct lvn_tcp_connection *connection; /* [size], by rank */
-    char error[300];                       /* message of the last call that failed */
+    char error[300];                       /* message of the last call that failed; "": none */
 };
 
 /* sockets: [size] connected sockets; the connections own and close them. */
@@ -38,7 +38,8 @@ int lvn_tcp_send(struct lvn_tcp_connections *connections, const void *x, int64_t
                  struct lvn_tcp_message **out);
 int lvn_tcp_receive(struct lvn_tcp_connections *connections, void *x, int64_t bytes, int from, int tag,
                     struct lvn_tcp_message **out);
-/* Send and receive as much as possible now. Returns 0, or 1 for an error. */
+/* Send and receive as much as possible now. Returns 0, or 1 for an error. After any error it transfers nothing, because
+ * the caller may have freed the memory of unfinished messages. */
 int lvn_tcp_connections_progress(struct lvn_tcp_connections *connections);
 /* Returns true if the message is complete or NULL; then it is freed, and *m is NULL. */
 bool lvn_tcp_finished(struct lvn_tcp_message **message);

@@ -10,11 +10,13 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@
 #include "base/bf16.h"
 #include "base/work.h"
 #include "comm/mpi_find.h"
+#include "comm/tcp_connections.h"
 #include "comm/tree.h"
 #include "unit/comm_threads.h"
 
@@ -312,6 +315,111 @@ static void test_tcp_closed(void **state)
     lvn_comm_close(c);
 }
 
+enum {
+    IDLE_TIME = 500000
+}; /* microseconds in which an engine without requests polls its transport, on a busy machine too */
+
+/* After an error callers free their memory. The rest of a message that had arrived in part is not received into it. */
+static void test_tcp_memory_after_error(void **state)
+{
+    (void)state;
+    enum { BYTES = 64, HALF = BYTES / 2 };
+    struct lvn_comm *c;
+    struct lvn_request lost, half;
+    int lost_pair[2], half_pair[2], x, unread = 0;
+    char *message = calloc(1, BYTES);
+    assert_non_null(message);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, lost_pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, half_pair), 0);
+    const int sockets[] = {-1, lost_pair[0], half_pair[0]};
+    const struct lvn_comm_options o = {.rank = 0, .size = 3, .sockets = sockets};
+    assert_int_equal(lvn_comm_open(&c, &o), LVN_OK);
+    lvn_comm_receive(c, &half, message, BYTES, 2, 3);
+    const struct {
+        struct lvn_tcp_header header;
+        char x[HALF];
+    } begin = {.header = {3, BYTES}}, end = {0};
+    assert_int_equal(write(half_pair[1], &begin, sizeof begin), sizeof begin);
+    do assert_int_equal(ioctl(half_pair[0], FIONREAD, &unread), 0);
+    while (unread); /* the engine has received the first half */
+    lvn_comm_receive(c, &lost, &x, sizeof x, 1, 3);
+    close(lost_pair[1]);
+    assert_int_equal(lvn_comm_wait(c, &lost), LVN_COMM);
+    assert_int_equal(lvn_comm_wait(c, &half), LVN_COMM);
+    free(message);
+    assert_int_equal(write(half_pair[1], end.x, HALF), HALF);
+    usleep(IDLE_TIME);
+    assert_int_equal(ioctl(half_pair[0], FIONREAD, &unread), 0);
+    assert_int_equal(unread, HALF);
+    lvn_comm_close(c);
+    close(half_pair[1]);
+}
+
+/* The engine makes no call that can transfer data after an error; its groups are released as failed. */
+static struct {
+    atomic_int calls, released;
+} after_error;
+
+static void count_progress(void *state)
+{
+    struct threads_world *w = ((struct threads_rank *)state)->world;
+    pthread_mutex_lock(&w->lock);
+    after_error.calls += w->broken;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static enum lvn_status count_split(void *state, const struct lvn_group_split *s, void **group)
+{
+    count_progress(state);
+    return threads_split(state, s, group);
+}
+
+static void count_release_group(void *group, bool failed)
+{
+    (void)group;
+    after_error.released += failed;
+}
+
+static void *split_rank(void *argument)
+{
+    struct lvn_comm **c = argument;
+    return lvn_comm_split(c[0], &c[1], 0, 0) == LVN_OK ? NULL : argument;
+}
+
+static void test_silent_after_error(void **state)
+{
+    (void)state;
+    struct lvn_transport transport = threads_transport;
+    struct threads_world w;
+    struct lvn_comm *c[2][2], *late; /* all ranks, and their group */
+    pthread_t thread;
+    void *bad;
+    float x[2] = {0};
+    transport.make_progress = count_progress;
+    transport.split = count_split;
+    transport.release_group = count_release_group;
+    world_init(&w, 2);
+    for (int i = 0; i < 2; i++) {
+        struct lvn_comm_options o = {.rank = i, .size = 2};
+        assert_int_equal(lvn_engine_open(&c[i][0], &o, &transport, &w.ranks[i]), LVN_OK);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, split_rank, c[1]), 0);
+    assert_null(split_rank(c[0]));
+    assert_int_equal(pthread_join(thread, &bad), 0);
+    assert_null(bad);
+    pthread_mutex_lock(&w.lock);
+    w.broken = true;
+    pthread_mutex_unlock(&w.lock);
+    for (int i = 0; i < 2; i++) assert_int_equal(lvn_comm_broadcast_now(c[i][0], x, 4, 0), LVN_COMM);
+    after_error.calls = 0; /* an idle engine may have called between `broken` and its error */
+    assert_int_equal(lvn_comm_split(c[0][0], &late, 0, 0), LVN_COMM);
+    usleep(IDLE_TIME);
+    for (int i = 0; i < 2; i++) lvn_comm_close(c[i][1]), lvn_comm_close(c[i][0]);
+    assert_int_equal(after_error.calls, 0);
+    assert_int_equal(after_error.released, 2);
+    world_release(&w);
+}
+
 /* An error of the transport ends every wait, and no rank hangs. */
 static void test_broken(void **state)
 {
@@ -378,9 +486,16 @@ static void test_find(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_subtrees), cmocka_unit_test(test_self), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_trees),    cmocka_unit_test(test_tcp),  cmocka_unit_test(test_tcp_closed),
-        cmocka_unit_test(test_broken),   cmocka_unit_test(test_find), cmocka_unit_test(test_awaited)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_subtrees),
+                                       cmocka_unit_test(test_self),
+                                       cmocka_unit_test(test_many),
+                                       cmocka_unit_test(test_trees),
+                                       cmocka_unit_test(test_tcp),
+                                       cmocka_unit_test(test_tcp_closed),
+                                       cmocka_unit_test(test_broken),
+                                       cmocka_unit_test(test_find),
+                                       cmocka_unit_test(test_awaited),
+                                       cmocka_unit_test(test_tcp_memory_after_error),
+                                       cmocka_unit_test(test_silent_after_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,6 +168,27 @@ static void test_closed(void **state)
     close_pair(&p);
 }
 
+/* After an error nothing is received: the caller may have freed the memory. */
+static void test_after_an_error(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct lvn_tcp_message *m;
+    char x[8] = "";
+    open_pair(&p);
+    assert_int_equal(0, lvn_tcp_receive(&p.links, x, 8, 1, 5, &m));
+    put_header(&p, 5, 8);
+    put(&p, "half", 4);
+    assert_int_equal(0, lvn_tcp_connections_progress(&p.links));
+    assert_string_equal("half", x);
+    assert_int_equal(1, lvn_tcp_connections_fail(&p.links, 1, "failed"));
+    put(&p, "rest", 4);
+    assert_int_equal(1, lvn_tcp_connections_progress(&p.links));
+    assert_string_equal("half", x);
+    free(m);
+    close_pair(&p);
+}
+
 /* A peer that sends unexpected messages without end fills its own buffers, not this rank's memory. */
 static void test_bounded(void **state)
 {
@@ -200,10 +221,8 @@ static void test_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_early_late_and_empty),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_early_late_and_empty), cmocka_unit_test(test_lengths), cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_after_an_error),       cmocka_unit_test(test_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
