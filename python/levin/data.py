@@ -75,7 +75,6 @@ class Data(_library.NotCopied):
         self._lock = threading.Lock()
         self._iterator: Iterator[Any] | None = None
         self._position = 0
-        self._ahead: dict[int, Any] = {}
         self._build()
 
     @staticmethod
@@ -199,10 +198,9 @@ class Data(_library.NotCopied):
         target[:] = np.ascontiguousarray(array).reshape(-1)
 
     def _next(self, i: int) -> Any:
-        """Sample i of the iterable; a run that continues skips the samples before it."""
+        """Sample i of the iterable. The samples before it are skipped: another rank reads them, or the run that this one
+        continues has read them. The library reads a rank's samples in rising order."""
         with self._lock:
-            if i in self._ahead:
-                return self._ahead.pop(i)
             if i < self._position:
                 raise InputError(f"sample {i} of the iterable was already read: an iterable is read once and in order")
             if self._iterator is None:
@@ -216,5 +214,3 @@ class Data(_library.NotCopied):
                 self._position += 1
                 if self._position == i + 1:
                     return sample
-                if self._position > i - 4096:  # another thread may need it
-                    self._ahead[self._position - 1] = sample

@@ -5,11 +5,13 @@ import socket
 import subprocess
 import sys
 import unittest
+import weakref
 from pathlib import Path
 
 import levin
 import numpy as np
 import scenes
+from levin.data import Data
 from scenes import losses, weights
 
 KEYS = {"model.n_layer": 1, "model.n_head": 2, "model.n_embd": 16, "model.block_size": 8, "trainer.batch_size": 4,
@@ -177,6 +179,24 @@ class Iterables(unittest.TestCase):
         run("iter_cut", iter(data), FIELDS, callbacks=Stops()).fit()
         run("iter_cut", iter(data), FIELDS, resume=True).fit()
         self.assertEqual(weights("iter_cut"), weights("iter"))
+
+    def test_samples_of_other_ranks_are_not_kept(self):
+        class Sample(dict):
+            __hash__ = object.__hash__
+
+        alive = weakref.WeakSet()
+
+        def samples():
+            for k in range(64):
+                sample = Sample(number=k)
+                alive.add(sample)
+                yield sample
+                del sample
+
+        data = Data(samples(), FIELDS)
+        for i in range(7, 64, 8):  # as rank 7 of 8 reads
+            self.assertEqual(data._next(i)["number"], i)
+            self.assertLessEqual(len(alive), 1)
 
 
 class Wrong(unittest.TestCase):
