@@ -108,14 +108,15 @@ void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want)
     all->n = n;
 }
 
-/* Removes cached files that the folder no longer has; otherwise they would appear to be part of it. */
+/* Removes cached files that the folder no longer has; otherwise they would appear to be part of it. Files that are not
+ * wanted may be of other uses of the folder, such as a model in a folder below, and stay. */
 static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const char *facts, enum lvn_store_want want,
                                    const struct lvn_store_entries *wanted)
 {
     struct lvn_store_entries cached;
     if (!lvn_path_is_dir(files)) return LVN_OK;
     LVN_TRY(lvn_store_list(a, files, true, &cached));
-    if (want == LVN_WANT_RUNS) lvn_store_choose(&cached, want);
+    if (want != LVN_WANT_ALL) lvn_store_choose(&cached, want);
     for (int i = 0, k = 0; i < cached.n; i++) { /* both lists are sorted */
         while (k < wanted->n && strcmp(wanted->entry[k].name, cached.entry[i].name) < 0) k++;
         if (k < wanted->n && strcmp(wanted->entry[k].name, cached.entry[i].name) == 0) continue;
