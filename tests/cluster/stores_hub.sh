@@ -64,6 +64,12 @@ same_file got2 web/hub/org/tiny/model.safetensors
 printf 'hf_secret\n' >hf/token
 code 0 cp_ --recursive hf://gated/tiny gated
 same_file gated/model.safetensors web/hub/org/tiny/model.safetensors
+mkdir -p xdg/huggingface .cache/huggingface
+cp hf/token xdg/huggingface
+code 0 env -u HF_HOME XDG_CACHE_HOME="$PWD/xdg" "$LEVIN" ls hf://gated/tiny
+code 1 env -u HF_HOME "$LEVIN" ls hf://gated/tiny
+mv xdg/huggingface/token .cache/huggingface
+code 0 env -u HF_HOME "$LEVIN" ls hf://gated/tiny
 code 1 "$LEVIN" ls hf://org/none
 one_error
 says "the token (HF_TOKEN) has no access" err

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/getenv.h"
 #include "formats/json.h"
+#include "stores/hub/hub_cache.h"
 #include "stores/store_private.h"
 #include "stores/store_request.h"
 
@@ -28,17 +29,16 @@ bool lvn_hf_offline(void)
     return false;
 }
 
-/* HF_TOKEN, or the file HF_TOKEN_PATH, or HF_HOME/token. */
+/* HF_TOKEN, or the file HF_TOKEN_PATH, or `token` in lvn_hub_home(). */
 static enum lvn_status find_token(struct lvn_arena *a, const char **out)
 {
-    const char *path = lvn_getenv("HF_TOKEN_PATH"), *home = lvn_getenv("HF_HOME"), *user = lvn_getenv("HOME");
+    const char *path = lvn_getenv("HF_TOKEN_PATH"), *home = path ? NULL : lvn_hub_home(a);
     char *text;
     int64_t bytes;
     *out = lvn_getenv("HF_TOKEN");
     if (*out) return LVN_OK;
     *out = "";
-    if (!path)
-        path = home ? lvn_path_join(a, home, "token") : lvn_path_join(a, user ? user : "", ".cache/huggingface/token");
+    if (home) path = lvn_path_join(a, home, "token");
     if (!path) return LVN_MEMORY;
     if (!lvn_path_is_file(path)) return LVN_OK;
     LVN_TRY_WHILE(lvn_file_read(path, MAX_TOKEN, &text, &bytes), "reading the token of the Hugging Face hub");

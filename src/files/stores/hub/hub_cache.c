@@ -7,15 +7,20 @@
 #include "base/files.h"
 #include "base/getenv.h"
 
+const char *lvn_hub_home(struct lvn_arena *a)
+{
+    const char *home = lvn_getenv("HF_HOME"), *cache = lvn_getenv("XDG_CACHE_HOME"), *user = lvn_getenv("HOME");
+    if (home) return home;
+    return cache ? lvn_path_join(a, cache, "huggingface") : lvn_path_join(a, user ? user : "", ".cache/huggingface");
+}
+
 const char *lvn_hub_cache(struct lvn_arena *a)
 {
-    const char *hub = lvn_getenv("HF_HUB_CACHE"), *home = lvn_getenv("HF_HOME");
+    const char *hub = lvn_getenv("HF_HUB_CACHE");
     if (!hub) hub = lvn_getenv("HUGGINGFACE_HUB_CACHE");
     if (hub) return hub;
-    if (home) return lvn_path_join(a, home, "hub");
-    const char *cache = lvn_getenv("XDG_CACHE_HOME"), *user = lvn_getenv("HOME");
-    if (cache) return lvn_path_join(a, cache, "huggingface/hub");
-    return lvn_path_join(a, user ? user : "", ".cache/huggingface/hub");
+    const char *home = lvn_hub_home(a);
+    return home ? lvn_path_join(a, home, "hub") : NULL;
 }
 
 const char *lvn_hub_cache_folder(struct lvn_arena *a, const char *kind, const char *repository)

@@ -1,6 +1,6 @@
 /* hub_cache.h - models in the cache of Python's huggingface_hub on this machine.
  *
- * The cache is HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub, and contains
+ * The cache is HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE or the folder `hub` in lvn_hub_home(), and contains
  *
  *     models--ORG--NAME/refs/main            the commit of `main` at the time of the download
  *     models--ORG--NAME/snapshots/COMMIT/    the files, as links
@@ -11,6 +11,8 @@
 
 #include "base/arena.h"
 
+/* HF_HOME, XDG_CACHE_HOME/huggingface or ~/.cache/huggingface, in the arena; NULL: out of memory. */
+const char *lvn_hub_home(struct lvn_arena *a);
 /* The folder of the cache, in the arena; NULL: out of memory. */
 const char *lvn_hub_cache(struct lvn_arena *a);
 /* The folder of a repository "org/name" of a kind ("models", "datasets"), which may not exist, in the arena; NULL: out
