@@ -52,10 +52,18 @@ train s3://bucket/runs/there --trainer.max_steps=32 --resume --checkpoint.top_k=
 check [ "$(find $root/runs/there/checkpoints -name 'step-*' -type d -not -empty | wc -l)" -le 3 ]
 check [ ! -e $root/runs/there/checkpoints/step-4/model.safetensors ]
 same_file $root/runs/there/notes.txt <(echo mine)
+# a file that was sent and removed is removed there; one whose name is the end of that name is not
+echo sent >"$(echo cache/stage/there-*)/my notes.txt"
+train s3://bucket/runs/there --trainer.max_steps=33 --resume --checkpoint.top_k=1 2>err
+check [ -s "$root/runs/there/my notes.txt" ]
+rm "$(echo cache/stage/there-*)/my notes.txt"
+train s3://bucket/runs/there --trainer.max_steps=34 --resume --checkpoint.top_k=1 2>err
+check [ ! -e "$root/runs/there/my notes.txt" ]
+same_file $root/runs/there/notes.txt <(echo mine)
 # and by its own settings, which are there too
 rm -rf cache
-code 0 "$LEVIN" train s3://bucket/runs/there --resume --trainer.max_steps=33 --json
-json 'd["step"] == 33 and d["run_dir"] == "s3://bucket/runs/there"'
+code 0 "$LEVIN" train s3://bucket/runs/there --resume --trainer.max_steps=35 --json
+json 'd["step"] == 35 and d["run_dir"] == "s3://bucket/runs/there"'
 train s3://bucket/runs/there --overwrite 2>err
 check [ ! -e $root/runs/there/checkpoints/step-16/model.safetensors ]
 same_there here 8

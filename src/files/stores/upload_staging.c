@@ -85,6 +85,19 @@ static char *record_line(struct lvn_arena *a, const struct item *i)
                             i->name);
 }
 
+/* The line of `.sent` of a file; NULL: it was not sent from here. The name is what follows three fields. */
+static const char *find_line(const char *sent, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *line = sent, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        const char *at = line;
+        for (int field = 0; field < 3 && at; field++)
+            if ((at = memchr(at, ' ', (size_t)(end - at)))) at++;
+        if (at && (size_t)(end - at) == n && memcmp(at, name, n) == 0) return line;
+    }
+    return NULL;
+}
+
 /* Hard-links a file of a checkpoint, so that the checkpoint can be uploaded completely even if the run removes it.
  * *gone: it was already removed. */
 static enum lvn_status make_hard_link(const struct items *items, struct item *i, const char *path, bool *gone)
@@ -120,9 +133,9 @@ static enum lvn_status add(struct items *items, const char *name, const char *pa
         if (!i.link) return LVN_MEMORY;
     }
     i.order = send_order(name, i.link);
-    const char *line = record_line(items->a, &i);
+    const char *line = record_line(items->a, &i), *found = find_line(items->sent, name);
     if (!line) return LVN_MEMORY;
-    i.up_to_date = items->sent && strstr(items->sent, line) && is_in_store(items->remote, name);
+    i.up_to_date = found && strncmp(found, line, strlen(line)) == 0 && is_in_store(items->remote, name);
     bool gone = false;
     if (is_of_checkpoint(name) && !i.link && !i.up_to_date) LVN_TRY(make_hard_link(items, &i, path, &gone));
     if (gone) return LVN_OK;
@@ -224,13 +237,11 @@ static enum lvn_status remove_gone(struct items *items, const char *path, bool k
         const char *name = items->remote->entry[k].name;
         bool wanted = false;
         for (int i = 0; i < items->n && !wanted; i++) wanted = strcmp(items->item[i].name, name) == 0;
-        const char *end = lvn_arena_printf(items->a, " %s\n", name), *url = lvn_store_join(items->a, path, name);
-        if (!end || !url) return LVN_MEMORY;
-        const char *found = wanted ? NULL : strstr(items->sent, end), *line = found;
-        while (line && line > items->sent && line[-1] != '\n') line--;
-        if (found && keep)
-            lvn_text_add_bytes(sent, line, found - line + (int64_t)strlen(end));
-        else if (found)
+        const char *line = wanted ? NULL : find_line(items->sent, name), *url = lvn_store_join(items->a, path, name);
+        if (!url) return LVN_MEMORY;
+        if (line && keep)
+            lvn_text_add_bytes(sent, line, strchr(line, '\n') + 1 - line);
+        else if (line)
             LVN_TRY(lvn_store_remove(url));
     }
     return LVN_OK;
