@@ -7,7 +7,8 @@
  * Each value has one gradient; views of a value (the query, key and value heads of one projection) write disjoint
  * regions of it. If views overlap, or do not cover the value, the gradient is filled with zeros before the first of
  * them, and all add. An addition passes its gradient on: both inputs then share one gradient, until one of them gets a
- * contribution that does not belong to the other.
+ * contribution that does not belong to the other. A tensor that is several inputs of one operation gets a gradient for
+ * each of them, and their sum.
  *
  * Not supported: gradients of gradients, and views of parameters. */
 #include <stdlib.h>
@@ -177,6 +178,24 @@ static bool has_regions(struct tape *t, struct gradient *g)
     return g->region != NULL;
 }
 
+/* Insert an instruction before instruction `at` that fills `value` with zeros, which all instructions from there on
+ * then add to. */
+static enum lvn_status insert_zeros(struct tape *t, int value, int at)
+{
+    struct lvn_program *p = t->p;
+    struct lvn_instr *last = lvn_program_add_instr(p, LVN_OP_zeros, LVN_FORWARD);
+    if (!last) return LVN_MEMORY;
+    struct lvn_instr zeros = *last;
+    zeros.name = p->values[value].name;
+    zeros.out[0] = whole(p, value);
+    memmove(&p->instrs[at + 1], &p->instrs[at], sizeof zeros * (size_t)(p->n_instrs - 1 - at));
+    p->instrs[at] = zeros;
+    t->current += t->current >= at;
+    for (int n = at + 1; n < p->n_instrs; n++)
+        for (int k = 0; k < LVN_MAX_IN; k++) p->instrs[n].add[k] |= p->instrs[n].din[k].value == value;
+    return LVN_OK;
+}
+
 /* Fill the gradient of v with zeros before its first contribution, and make all contributions add. */
 static enum lvn_status fill(struct tape *t, int v)
 {
@@ -185,18 +204,10 @@ static enum lvn_status fill(struct tape *t, int v)
     LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': views of a part of a parameter have no gradient",
               p->values[v].name);
     while (first < p->n_instrs && !writes(&p->instrs[first], value)) first++;
-    struct lvn_instr *last = lvn_program_add_instr(p, LVN_OP_zeros, LVN_FORWARD);
-    if (!last || !has_regions(t, &t->grad[v])) return LVN_MEMORY;
-    struct lvn_instr zeros = *last;
-    zeros.name = p->values[value].name;
-    zeros.out[0] = whole(p, value);
-    memmove(&p->instrs[first + 1], &p->instrs[first], sizeof zeros * (size_t)(p->n_instrs - 1 - first));
-    p->instrs[first] = zeros;
-    t->current += t->current >= first;
-    for (int n = first + 1; n < p->n_instrs; n++)
-        for (int k = 0; k < LVN_MAX_IN; k++) p->instrs[n].add[k] |= p->instrs[n].din[k].value == value;
+    if (!has_regions(t, &t->grad[v])) return LVN_MEMORY;
+    LVN_TRY(insert_zeros(t, value, first));
     t->grad[v].n_regions = 1;
-    t->grad[v].region[0] = zeros.out[0].desc;
+    t->grad[v].region[0] = whole(p, value).desc;
     return LVN_OK;
 }
 
@@ -264,8 +275,19 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     return LVN_OK;
 }
 
+/* Does the current backward instruction already write to an overlapping region of `gradient`? Kernels write the
+ * gradients of their inputs in any order, and several at once, so two of them must not be the same memory. */
+static bool is_written_now(const struct tape *t, int k, int gradient, const struct lvn_desc *d)
+{
+    const struct lvn_instr *b = &t->p->instrs[t->current];
+    for (int j = 0; j < k; j++)
+        if (b->din[j].value == gradient && !regions_disjoint(&b->din[j].desc, d)) return true;
+    return false;
+}
+
 /* Set the operand to which the current backward instruction writes the gradient of input k. *separate >= 0: it is a new
- * value, because other values share the existing gradient *shared; the caller must then append their sum. */
+ * value, because other values share the existing gradient *shared, or an earlier input of the instruction writes to it;
+ * the caller must then append their sum. */
 static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x, int *separate, int *shared)
 {
     struct lvn_program *p = t->p;
@@ -274,16 +296,22 @@ static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x
     struct gradient *g = &t->grad[v];
     int value = g->value;
     bool add = false;
-    if (value >= 0 && t->owners[value] > 1) {
+    if (value >= 0 && (t->owners[value] > 1 || is_written_now(t, k, value, &x->desc))) {
+        LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be two inputs of one operation",
+                  p->values[v].name);
         LVN_TRY(complete(t, v));
         *shared = value;
         *separate = value = new_gradient(t, v);
+        if (value < 0) return LVN_MEMORY;
+        if (lvn_desc_count(&x->desc) != elements(p, v)) {
+            LVN_TRY(insert_zeros(t, value, t->current));
+            add = true;
+        }
     } else {
         if (value < 0) set_gradient(t, v, value = new_gradient(t, v));
         if (value < 0) return LVN_MEMORY;
         LVN_TRY(enter_region(t, v, &x->desc, &add));
     }
-    if (value < 0) return LVN_MEMORY;
     struct lvn_instr *b = &p->instrs[t->current];
     b->din[k] = (struct lvn_operand){.value = value, .desc = x->desc};
     b->din[k].desc.dtype = p->values[value].dtype;
@@ -302,6 +330,8 @@ static enum lvn_status share_target(struct tape *t, const struct lvn_instr *f, b
         return LVN_OK;
     if (t->p->values[a].param || t->p->values[b].param) return LVN_OK;
     if (t->p->values[a].dtype != t->p->values[b].dtype) return LVN_OK;
+    const int64_t n = lvn_desc_count(&f->in[0].desc); /* a view has a place in its value's gradient */
+    if (elements(t->p, a) != n || elements(t->p, b) != n) return LVN_OK;
     LVN_TRY(target(t, 0, &f->in[0], &none, &none));
     *shared = true;
     return pass_on(t, &f->in[1], t->grad[a].value);

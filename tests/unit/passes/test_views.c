@@ -1,7 +1,7 @@
 /* test_views.c - covers: src/core/passes/differentiate.c
  *
  * Gradients through slices and broadcasting additions, in double, against finite differences: views that overlap, that
- * leave elements uncovered, that cover the whole tensor or a part. */
+ * leave elements uncovered, that cover the whole tensor or a part; one tensor as several inputs of an operation. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "engine/session.h"
 #include "initial_values.h"
+#include "levin.h"
 #include "models/keys.h"
 
 enum { B = 2, T = 3, C = 12, V = 4 };
@@ -90,6 +91,46 @@ static struct levin_tensor *mixed(struct levin_graph *g, const struct lvn_model_
     struct levin_tensor *gain = lvn_param(g, "gain", LVN_VECTOR, LVN_CONSTANT(0.7), LVN_DESC(LVN_F32, C));
     struct levin_tensor *mean = levin_mean(g, levin_mean(g, y, 0), 0); /* (C) */
     return through(g, "out", levin_mul(g, gain, levin_mul(g, mean, y)));
+}
+
+/* One tensor as several inputs of an operation: the gradients of these inputs are one gradient. */
+static struct levin_tensor *repeated(struct levin_graph *g, const struct lvn_model_config *c,
+                                     struct levin_tensor *const *in)
+{
+    struct levin_tensor *h = hidden(g, in);
+    (void)c;
+    struct levin_tensor *square = through(g, "square", levin_mul(g, h, h));
+    h = levin_gelu(g, h);
+    struct levin_tensor *cube = through(g, "cube", levin_mul(g, levin_mul(g, h, h), h));
+    struct levin_tensor *u = levin_tanh(g, h);
+    struct levin_tensor *sides = through(g, "sides", levin_mul(g, levin_mul(g, levin_silu(g, h), u), u));
+    return levin_add(g, levin_add(g, square, cube),
+                     levin_add(g, sides, through(g, "gated", levin_mul(g, h, levin_silu(g, h)))));
+}
+
+/* Queries that are the keys, and values that overlap them. */
+static struct levin_tensor *shared_heads(struct levin_graph *g, const struct lvn_model_config *c,
+                                         struct levin_tensor *const *in)
+{
+    struct levin_tensor *h = hidden(g, in), *q = levin_heads(g, h, 0, 2, 3);
+    (void)c;
+    const struct levin_attention_options how = {.size = sizeof how, .scale = 0.7, .causal = true};
+    struct levin_tensor *same = levin_attention(g, q, q, q, &how);
+    struct levin_tensor *overlap =
+        levin_attention(g, levin_heads(g, h, 6, 2, 3), levin_heads(g, h, 6, 2, 3), levin_heads(g, h, 3, 2, 3), &how);
+    return levin_add(g, through(g, "same", same), through(g, "overlap", overlap));
+}
+
+/* A sum of x and u, whose gradient both have, and then a part of x elsewhere. */
+static struct levin_tensor *part_of_a_summand(struct levin_graph *g, const struct lvn_model_config *c,
+                                              struct levin_tensor *const *in)
+{
+    struct levin_tensor *h = hidden(g, in);
+    (void)c;
+    struct levin_tensor *x = levin_gelu(g, levin_linear(g, h, matrix(g, "x", C, V), NULL, true));
+    struct levin_tensor *u = levin_gelu(g, levin_linear(g, x, matrix(g, "u", V, V), NULL, true));
+    struct levin_tensor *f = through(g, "part", levin_pack(g, levin_slice(g, x, 2, 1, 2)));
+    return levin_add(g, levin_add(g, x, u), f);
 }
 
 static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
@@ -179,6 +220,19 @@ static void transposed_views(void **state)
     check(mixed, false);
 }
 
+static void inputs_that_are_one_tensor(void **state)
+{
+    (void)state;
+    check(repeated, false);
+    check(shared_heads, true);
+}
+
+static void summand_and_its_part(void **state)
+{
+    (void)state;
+    check(part_of_a_summand, true);
+}
+
 /* One sentence for shapes that do not fit. */
 static void bad_shapes(void **state)
 {
@@ -230,6 +284,8 @@ int main(void)
         cmocka_unit_test(all_and_a_part),
         cmocka_unit_test(slices_with_uncovered_channels),
         cmocka_unit_test(transposed_views),
+        cmocka_unit_test(inputs_that_are_one_tensor),
+        cmocka_unit_test(summand_and_its_part),
         cmocka_unit_test(bad_shapes),
         cmocka_unit_test(bad_slices),
     };
