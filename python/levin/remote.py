@@ -19,6 +19,30 @@ from .errors import FaultError, InputError
 from .settings import Settings, find_run, flatten
 
 _ENDED = ("done", "stopped", "failed")
+_SILENT = 60  # seconds without a new status.json
+
+
+def _outcome(code: int) -> str:
+    """The state of a run by the exit code of its launcher."""
+    return {0: "done", 75: "stopped"}.get(code, "failed")
+
+
+def _status(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads((path / "status.json").read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+
+
+def _slurm_state(number: str) -> str | None:
+    """PENDING, RUNNING, ...; "": Slurm no longer lists the job; None: squeue does not answer."""
+    try:
+        found = subprocess.run(["squeue", "-h", "-j", number, "-o", "%T"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if found.returncode:
+        return "" if "Invalid job id" in found.stderr else None
+    return found.stdout.strip()
 
 
 def _folder(run: str | os.PathLike[str]) -> Path:
@@ -60,54 +84,107 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     return {n: steps[first] if n == "step" else table[first, k] for k, n in enumerate(names)}
 
 
+class _Rows:
+    """The rows of a file metrics.jsonl that grows. A run that continues from a checkpoint removes the rows after its step
+    and computes them again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position, self._first, self._last = 0, b"", b""  # bytes read, and the first and the last of their lines
+        self._step, self._names = -1, set()  # the last step read, and the scalars of each of its rows
+        self._repeats = False  # rows up to this step may come again
+
+    def _lines(self) -> list[bytes]:
+        """The whole lines that were added since the last call, or all if another file has replaced this one."""
+        try:
+            with open(self._path, "rb") as f:
+                f.seek(self._position - len(self._last))
+                new = f.read()
+                if new.startswith(self._last):
+                    new = new[len(self._last):]
+                else:
+                    f.seek(0)
+                    new = f.read()
+                    self._position, self._last = 0, b""
+                    self._repeats = new.startswith(self._first)
+                    if not self._repeats:  # this is another run
+                        self._step, self._names = -1, set()
+        except FileNotFoundError:
+            return []
+        lines = new[:new.rfind(b"\n") + 1].splitlines(keepends=True)
+        if lines:
+            self._first = self._first if self._position else lines[0]
+            self._position, self._last = self._position + sum(map(len, lines)), lines[-1]
+        return lines
+
+    def read(self) -> list[dict[str, float]]:
+        out = []
+        for line in self._lines():
+            row = json.loads(line)
+            step, names = row["step"], tuple(row)
+            if self._repeats and (step < self._step or step == self._step and names in self._names):
+                continue
+            if step != self._step:
+                self._step, self._names, self._repeats = step, set(), False
+            self._names.add(names)
+            out.append({k: v for k, v in row.items() if v is not None})
+        return out
+
+
 class Attached:
     """A run in another process: another kernel, a Slurm job, another host with the same folder. It is only read."""
 
-    def __init__(self, run: str | os.PathLike[str], process: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(self, run: str | os.PathLike[str], process: subprocess.Popen[bytes] | None = None,
+                 number: str | None = None, before: Mapping[str, Any] | None = None) -> None:
         self.path = _folder(run)
         self._process = process  # the launcher, if this process started it
+        self._number = number  # the Slurm job
+        self._before = before  # the status of a former run in this folder
+        self._asked, self._gone_since = -float("inf"), 0.0  # times when Slurm was asked, and no longer listed the job
 
     @property
     def status(self) -> dict[str, Any]:
         """status.json, which the run replaces about once a second: step, state, time, ranks; {}: not started."""
-        try:
-            return json.loads((self.path / "status.json").read_text())
-        except (FileNotFoundError, ValueError):
-            return {}
+        status = _status(self.path)
+        return {} if status == self._before else status
 
     @property
     def state(self) -> str:
         """"waiting" (not started), "running", "done", "stopped", "failed", or "silent": "running", but nothing was written
         for a minute."""
+        if self._process and self._process.poll() is not None:
+            return _outcome(self._process.returncode)
         status = self.status
         state = status.get("state", "waiting")
-        return "silent" if state == "running" and time.time() - status.get("time", 0) > 60 else state
+        if state not in _ENDED and self._is_gone():
+            return "failed"
+        return "silent" if state == "running" and time.time() - status.get("time", 0) > _SILENT else state
+
+    def _is_gone(self) -> bool:
+        """Did the Slurm job end a minute ago? Its last status may come late through a network file system."""
+        if self._number and time.monotonic() - self._asked > 10:
+            state = _slurm_state(self._number)
+            self._asked = time.monotonic()
+            self._gone_since = 0.0 if state != "" else self._gone_since or self._asked
+        return self._gone_since > 0 and time.monotonic() - self._gone_since > _SILENT
 
     def metrics(self) -> dict[str, np.ndarray]:
         return read_metrics(self.path)
 
     def rows(self, interval: float = 0.5, timeout: float | None = None) -> Iterator[dict[str, float]]:
         """Follow the run: yields each row of metrics.jsonl, including existing ones, until the run ends. A row has the
-        values of its event: a validation has val_loss but no loss.
+        values of its event: a validation has val_loss but no loss. If the run is restarted from a checkpoint, the steps
+        that it computes again are not yielded again.
 
         interval: seconds between two reads. timeout: seconds without a new row after which TimeoutError is raised.
         """
-        position, last = 0, time.monotonic()
+        rows, last = _Rows(self.path / "metrics.jsonl"), time.monotonic()
         while True:
-            # Read before the rows, so that no row is missed. If the launch failed, there may be no run.
-            ended = self.status.get("state") in _ENDED or self._process is not None and self._process.poll() is not None
-            path = self.path / "metrics.jsonl"
-            if path.exists():
-                with open(path, "rb") as f:
-                    if os.fstat(f.fileno()).st_size < position:  # the file was truncated: the run was restarted
-                        position = 0
-                    f.seek(position)
-                    new = f.read()
-                whole = new[:new.rfind(b"\n") + 1]
-                position += len(whole)
-                for line in whole.splitlines():
+            ended = self.state in _ENDED  # read before the rows, so that no row is missed
+            if not self._before or self.status:  # otherwise the rows are those of the former run
+                for row in rows.read():
                     last = time.monotonic()
-                    yield {k: v for k, v in json.loads(line).items() if v is not None}
+                    yield row
             if ended:
                 return
             if timeout is not None and time.monotonic() - last > timeout:
@@ -134,24 +211,25 @@ class Job:
     The output of the ranks is in the file `log`."""
 
     def __init__(self, command: list[str], run: str, process: subprocess.Popen[bytes] | None, number: str | None,
-                 log: Path) -> None:
+                 log: Path, before: Mapping[str, Any] | None = None) -> None:
         self.command, self.path, self.process, self.number, self.log = command, run, process, number, log
+        self._before = before  # the status of a former run in this folder
 
     def attach(self) -> Attached:
-        return Attached(self.path, self.process)
+        return Attached(self.path, self.process, self.number, self._before)
 
     def stop(self) -> None:
-        """Ask the run to finish its step, save and end."""
-        if self.number:
-            subprocess.run(["scancel", "--signal=TERM", "--full", self.number], check=True)
+        """Ask the run to finish its step, save and end. A Slurm job that has not started is cancelled."""
+        if self.number:  # a signal reaches only a job that runs
+            signal = [] if _slurm_state(self.number) == "PENDING" else ["--signal=TERM", "--full"]
+            subprocess.run(["scancel", *signal, self.number], check=True)
         elif self.process:
             self.process.terminate()
 
     def wait(self, timeout: float | None = None) -> str:
         """Wait for the end; returns the run's state, "done", "stopped" or "failed"."""
         if self.process:
-            code = self.process.wait(timeout)
-            return {0: "done", 75: "stopped"}.get(code, "failed")
+            return _outcome(self.process.wait(timeout))
         return self.attach().wait(timeout=timeout)
 
     def __repr__(self) -> str:
@@ -185,6 +263,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     train = ["train", *operand, *(["--resume"] if resume else []), *(["--overwrite"] if overwrite else []), *words]
     run = settings["run_dir"]
     run = run if "://" in run else os.path.abspath(run)
+    before = None if "://" in run else _status(Path(run)) or None
     program = str(_library.find_program())
     folder = Path(tempfile.mkdtemp(prefix="levin-launch."))
     if not slurm:
@@ -193,7 +272,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                        start_new_session=True)  # an interrupted cell does not stop it
-        return Job(command, run, process, None, log)
+        return Job(command, run, process, None, log, before)
     if not shutil.which("sbatch"):
         raise FaultError("sbatch was not found: slurm=True needs a machine that can submit Slurm jobs")
     script = folder / "job.sbatch"
@@ -209,4 +288,4 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
         raise FaultError(f"sbatch refused the job: {submitted.stderr.strip() or submitted.stdout.strip()}")
     given = dict(re.findall(r"^#SBATCH --(job-name|output)=(.*)$", script.read_text(), re.M))
     log = Path(given["output"].replace("%x", given["job-name"]).replace("%j", number.group())).absolute()
-    return Job(command, run, None, number.group(), log)
+    return Job(command, run, None, number.group(), log, before)

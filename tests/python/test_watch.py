@@ -1,9 +1,12 @@
 # test_watch.py - covers python/levin/remote.py, live.py, notebook.py: scalars of one's own, metrics, runs elsewhere, what is drawn.
 # label: user
 import io
+import json
+import os
 import unittest
 import xml.dom.minidom
 from pathlib import Path
+from unittest import mock
 
 import levin
 import numpy as np
@@ -89,6 +92,42 @@ class Elsewhere(unittest.TestCase):
         self.assertEqual(levin.attach("nothing").state, "waiting")
         with self.assertRaises(TimeoutError):
             levin.attach("nothing").wait(0.01, 0.05)
+
+    def test_a_launch_in_the_folder_of_a_former_run(self):
+        run("again").fit()
+        job = levin.launch("runs/again", resume=True, trainer__max_steps=30)
+        self.assertEqual([r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r], list(range(1, 31)))
+        job = levin.launch(keys(), overwrite=True, name="again", trainer__max_steps=5)
+        self.assertEqual([r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r], list(range(1, 6)))
+        self.assertEqual(job.attach().wait(), "done")
+
+    def test_rows_of_a_restarted_run(self):
+        def write(rows):
+            Path("restarts/metrics.jsonl").write_text("".join(json.dumps({"step": s, "loss": x}) + "\n" for s, x in rows))
+
+        Path("restarts").mkdir()
+        write([(s, s) for s in range(1, 6)])
+        rows = levin.attach(Path("restarts").absolute()).rows(0, 60)
+        self.assertEqual([next(rows)["step"] for _ in range(5)], [1, 2, 3, 4, 5])
+        write([(1, 1), (2, 2), (3, 3)] + [(s, s + 0.25) for s in range(4, 10)])  # it grew past its former size
+        self.assertEqual([next(rows)["step"] for _ in range(4)], [6, 7, 8, 9])
+        write([(1, 1.5), (2, 2.5)])  # another run
+        self.assertEqual([next(rows)["loss"] for _ in range(2)], [1.5, 2.5])
+
+    def test_a_slurm_job_that_never_starts(self):
+        Path("bin").mkdir()
+        for name, text in (("squeue", "cat state"), ("scancel", 'echo "$@" >>cancelled')):
+            Path("bin", name).write_text(f"#!/bin/sh\n{text}\n")
+            Path("bin", name).chmod(0o755)
+        job = levin.Job([], "runs/pending", None, "7", Path("log"))
+        with mock.patch.dict(os.environ, PATH=f"{Path('bin').absolute()}:{os.environ['PATH']}"):
+            for state in ("PENDING", "RUNNING"):
+                Path("state").write_text(state + "\n")
+                job.stop()
+            self.assertEqual(Path("cancelled").read_text(), "7\n--signal=TERM --full 7\n")
+            Path("state").write_text("")
+            with mock.patch("levin.remote._SILENT", 0):
+                self.assertEqual(job.wait(60), "failed")
 
     def test_stop(self):
         job = levin.launch(keys(), name="endless", trainer__max_steps=10**6, trainer__threads=1)
