@@ -74,13 +74,17 @@ def tensors(path, data):
     return out, 8 + n
 
 
+def manifest_line(text):
+    """The manifest on one line, as its checksum covers it."""
+    return re.sub(r"\n *", "", re.sub(r",\n *", ", ", text[text.index("{", 1):text.rindex("}", 0, text.rindex('"sum"')) + 1]))
+
+
 def verify(folder):
     text = read(folder, "state/manifest.json").decode()
     whole = json.loads(text)
     m = whole["manifest"]
     want(m["version"] == 2, f"{folder}: a manifest of version {m['version']}")
-    line = re.sub(r"\n *", "", re.sub(r",\n *", ", ", text[text.index("{", 1):text.rindex("}", 0, text.rindex('"sum"')) + 1]))
-    want(xxh64(line.encode()) == whole["sum"], f"{folder}: the manifest's own checksum is another one")
+    want(xxh64(manifest_line(text).encode()) == whole["sum"], f"{folder}: the manifest's own checksum is another one")
     named = {"state/manifest.json"}
     for f in m["files"]:
         data, path = read(folder, f["path"]), f["path"]

@@ -31,6 +31,7 @@ damage 'rm state/state.json'
 damage 'rm state/manifest.json'
 damage 'rm -r state'
 damage 'echo {} >state/manifest.json'
+damage 'sed -i "s/\"version\": 2/\"version\": 3/" state/manifest.json' # without its checksum: no other version wrote it
 # all of them damaged: they are named, and kept; a run from the beginning would remove them
 rm -rf two
 cp -a one two
@@ -46,11 +47,21 @@ same_run one two
 # a checkpoint of another version is not damaged: it is refused, and the run does not begin again over it
 rm -rf two
 cp -a one two
-sed -i 's/"version": 2/"version": 1/' two/checkpoints/step-*/state/manifest.json
+PYTHONPATH=$LEVIN_SOURCE/tests/cli python3 -B - two/checkpoints/step-*/state/manifest.json <<'END'
+import sys
+from checkpoint_reader import manifest_line, xxh64
+for path in sys.argv[1:]:
+    with open(path) as f:
+        text = f.read().replace('"version": 2', '"version": 1')
+    at = text.rindex('"sum"')
+    with open(path, "w") as f:
+        f.write(text[:at] + f'"sum": "{xxh64(manifest_line(text).encode())}"\n}}\n')
+END
 code 1 train two --trainer.max_steps=12 --checkpoint.top_k=10 --resume
 one_error
 says "step-12/state/manifest.json: the manifest has version 1, but this levin supports version 2; use the levin that wrote it" err
 same_file one/metrics.csv two/metrics.csv
+check [ "$(readlink two/checkpoints/last)" = step-12 ]
 rm -rf two
 cp -a one two
 # evaluate and generate refuse a damaged one by name

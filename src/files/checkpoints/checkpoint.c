@@ -75,7 +75,7 @@ static enum lvn_status newest_step(struct lvn_arena *a, const char *dir, int64_t
         struct lvn_manifest manifest;
         char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)all[i]);
         enum lvn_status status = path ? lvn_manifest_read(a, path, &manifest) : LVN_MEMORY;
-        if (status == LVN_MEMORY) return status;
+        if (status != LVN_OK && status != LVN_FORMAT && status != LVN_UNSUPPORTED) return status;
         if (status == LVN_OK) *step = all[i];
         lvn_error_clear();
     }

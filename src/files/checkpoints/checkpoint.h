@@ -82,7 +82,8 @@ LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);
  */
 LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
 /* At start, before anything is written: remove leftovers of a killed process (hidden directories), or rename one with
- * files that levin did not write, and repair `last` and `best`. A missing dir is not an error. */
+ * files that levin did not write, and repair `last` and `best`. A missing dir is not an error. UNSUPPORTED: another
+ * version of levin wrote the newest checkpoint; nothing is changed. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_clean(const char *dir);
 
 /* --- reading --- */

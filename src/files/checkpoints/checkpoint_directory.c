@@ -53,21 +53,36 @@ enum lvn_status lvn_checkpoint_steps(struct lvn_arena *a, const char *dir, int64
 
 /* --- links --- */
 
-/* The name of the checkpoint to which `last` or `best` refers; "" if it is missing or invalid. */
+static bool is_damage(enum lvn_status status)
+{
+    return status == LVN_FORMAT || status == LVN_UNSUPPORTED;
+}
+
+static enum lvn_status read_pointer(const char *path, char name[32])
+{
+    char *text;
+    int64_t bytes;
+    if (!lvn_path_is_file(path)) return LVN_OK;
+    enum lvn_status status = lvn_file_read(path, 31, &text, &bytes);
+    if (is_damage(status)) {
+        lvn_error_clear();
+        return LVN_OK;
+    }
+    LVN_TRY(status);
+    snprintf(name, 32, "%.*s", (int)strcspn(text, "\r\n"), text);
+    free(text);
+    return LVN_OK;
+}
+
+/* The name of the checkpoint to which `last` or `best` refers; "" if it is missing or invalid. An error if it cannot be
+ * read. */
 static enum lvn_status link_name(const char *path, char name[32])
 {
     ssize_t n = readlink(path, name, 31);
     name[n > 0 ? n : 0] = '\0';
-    if (n < 0 && errno == EINVAL) { /* not a symbolic link: a pointer file */
-        char *text = NULL;
-        int64_t bytes;
-        enum lvn_status status = lvn_path_is_file(path) ? lvn_file_read(path, 31, &text, &bytes) : LVN_FORMAT;
-        if (status == LVN_MEMORY) return status;
-        if (status == LVN_OK) {
-            snprintf(name, 32, "%.*s", (int)strcspn(text, "\r\n"), text);
-            free(text);
-        }
-    }
+    LVN_CHECK(n >= 0 || errno == EINVAL || errno == ENOENT || errno == ENOTDIR, IO, "cannot read the link '%s': %s",
+              path, strerror(errno));
+    if (n < 0 && errno == EINVAL) LVN_TRY(read_pointer(path, name)); /* not a symbolic link */
     int64_t step;
     if (!lvn_checkpoint_parse_step(name, &step)) name[0] = '\0';
     return LVN_OK;
@@ -138,20 +153,31 @@ static bool better(double a, double b)
     return isfinite(a) && (!isfinite(b) || a < b);
 }
 
+/* The score of the checkpoint `step`, to which `best` refers. NAN: none, or it is damaged, so that any other one is
+ * better. *readable: false after an error that may be temporary, as on a network file system. */
+static enum lvn_status score_of_best(struct lvn_arena *a, const char *dir, int64_t step, struct lvn_manifest *best,
+                                     bool *readable)
+{
+    const char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
+    enum lvn_status status = path ? lvn_manifest_read(a, path, best) : LVN_MEMORY;
+    *readable = status == LVN_OK || is_damage(status);
+    if (status == LVN_OK || status == LVN_MEMORY) return status;
+    if (!*readable) lvn_log(LVN_LOG_WARN, "'%s/best' remains as it is: %s", dir, levin_error_text());
+    lvn_error_clear();
+    best->score.value = NAN;
+    return LVN_OK;
+}
+
 static enum lvn_status update_links(struct lvn_arena *a, const char *dir, int64_t step,
                                     const struct lvn_checkpoint_score *score)
 {
     LVN_TRY(set_link(a, dir, "last", step));
     struct lvn_manifest best = {.score.value = NAN};
     int64_t best_step;
+    bool readable = true;
     LVN_TRY(link_step(a, dir, "best", &best_step));
-    if (best_step >= 0 && best_step != step) {
-        const char *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)best_step);
-        enum lvn_status status = path ? lvn_manifest_read(a, path, &best) : LVN_MEMORY;
-        if (status == LVN_MEMORY) return status;
-        if (status != LVN_OK) best.score.value = NAN; /* damaged: any other one is better */
-    }
-    if (better(loss_of(score, score), loss_of(&best.score, score))) LVN_TRY(set_link(a, dir, "best", step));
+    if (best_step >= 0 && best_step != step) LVN_TRY(score_of_best(a, dir, best_step, &best, &readable));
+    if (readable && better(loss_of(score, score), loss_of(&best.score, score))) LVN_TRY(set_link(a, dir, "best", step));
     return lvn_dir_sync(dir);
 }
 
@@ -163,13 +189,15 @@ enum lvn_status lvn_checkpoint_links_update(const char *dir, int64_t step, const
 
 /* --- retention --- */
 
-/* All checkpoints with a valid manifest and matching sizes, newest first. */
-static enum lvn_status list_good(struct lvn_arena *a, const char *dir, struct entry **entry, int *n)
+/* All checkpoints with a valid manifest and matching sizes, newest first. *unreadable: others could not be read, which
+ * may be temporary. UNSUPPORTED if another version of levin wrote a newer one than the first of them. */
+static enum lvn_status list_good(struct lvn_arena *a, const char *dir, struct entry **entry, int *n, bool *unreadable)
 {
     struct lvn_checkpoint_score kind;
     int64_t *step;
     int n_steps;
     *n = 0;
+    *unreadable = false;
     LVN_TRY(lvn_checkpoint_steps(a, dir, &step, &n_steps));
     *entry = lvn_arena_alloc(a, (size_t)n_steps * sizeof **entry);
     if (!*entry) return LVN_MEMORY;
@@ -182,7 +210,9 @@ static enum lvn_status list_good(struct lvn_arena *a, const char *dir, struct en
         bool good = status == LVN_OK && manifest.step == step[i];
         if (good && *n == 0) kind = manifest.score;
         if (good) (*entry)[(*n)++] = (struct entry){step[i], loss_of(&manifest.score, &kind)};
-        if (status == LVN_MEMORY) return status;
+        if (status == LVN_MEMORY || (status == LVN_UNSUPPORTED && *n == 0)) return status;
+        *unreadable |= status != LVN_OK && !is_damage(status);
+        lvn_error_clear();
     }
     return LVN_OK;
 }
@@ -202,7 +232,7 @@ static enum lvn_status is_removable(struct lvn_arena *a, const char *dir, int64_
 {
     const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
     enum lvn_status status = path ? lvn_checkpoint_unmanaged(a, path, &more) : LVN_MEMORY;
-    if (status == LVN_FORMAT || status == LVN_UNSUPPORTED)
+    if (is_damage(status))
         lvn_error_clear(); /* without a valid manifest it is not known who wrote it */
     else if (status != LVN_OK)
         return status;
@@ -224,7 +254,8 @@ static enum lvn_status prune(struct lvn_arena *a, const char *dir, int64_t top_k
 {
     struct entry *entry;
     int n;
-    LVN_TRY(list_good(a, dir, &entry, &n));
+    bool unreadable;
+    LVN_TRY(list_good(a, dir, &entry, &n, &unreadable));
     if (n == 0) return LVN_OK;
     int64_t last = entry[0].step, best = -1, linked = -1;
     LVN_TRY(link_step(a, dir, "last", &linked));
@@ -312,13 +343,15 @@ static enum lvn_status clean(struct lvn_arena *a, const char *dir)
     const char *const *names;
     int n;
     struct entry *entry;
+    bool unreadable;
+    LVN_TRY(list_good(a, dir, &entry, &n, &unreadable)); /* refuses another version before anything changes */
     LVN_TRY(free_name(lvn_path_join(a, dir, "last")));
     LVN_TRY(free_name(lvn_path_join(a, dir, "best")));
     LVN_TRY(lvn_dir_list(a, dir, &names, &n));
     for (int i = 0; i < n; i++)
         if (names[i][0] == '.') LVN_TRY(clear_hidden(a, dir, names[i]));
-    LVN_TRY(list_good(a, dir, &entry, &n));
-    if (n == 0) return LVN_OK;
+    LVN_TRY(list_good(a, dir, &entry, &n, &unreadable));
+    if (n == 0 || unreadable) return LVN_OK; /* the links may refer to a checkpoint that is valid */
     int64_t step, last = entry[0].step;
     LVN_TRY(link_step(a, dir, "last", &step));
     if (step != last) LVN_TRY(set_link(a, dir, "last", last));

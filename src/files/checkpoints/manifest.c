@@ -182,13 +182,14 @@ static enum lvn_status read_top(struct lvn_arena *a, const char *name, const jso
     const json_t *m = json_object_get(top, "manifest"), *files = json_object_get(m, "files");
     int64_t version = 0;
     uint64_t recorded = 0, found = 0;
+    LVN_CHECK(json_is_object(m), FORMAT, "%s: 'manifest' must be an object", name);
+    LVN_TRY(read_sum(name, json_object_get(top, "sum"), &recorded));
+    LVN_TRY(manifest_sum(lvn_json_begin(), m, &found));
+    LVN_CHECK(recorded == found, FORMAT, "%s does not match its own checksum: it is damaged", name);
     LVN_TRY(lvn_json_int(name, m, "version", true, 1, INT64_MAX, &version));
     LVN_CHECK(version == VERSION, UNSUPPORTED,
               "%s: the manifest has version %lld, but this levin supports version %d; use the levin that wrote it",
               name, (long long)version, VERSION);
-    LVN_TRY(read_sum(name, json_object_get(top, "sum"), &recorded));
-    LVN_TRY(manifest_sum(lvn_json_begin(), m, &found));
-    LVN_CHECK(recorded == found, FORMAT, "%s does not match its own checksum: it is damaged", name);
     LVN_TRY(lvn_json_int(name, m, "step", true, 0, INT64_MAX, &out->step));
     LVN_TRY(lvn_json_real(name, m, "val_loss", false, &out->val_loss));
     LVN_TRY(read_score(name, m, out));

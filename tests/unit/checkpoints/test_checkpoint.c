@@ -12,6 +12,8 @@
 
 #include "checkpoints/manifest.h"
 #include "faults.h"
+#include "formats/checksum.h"
+#include "formats/json.h"
 
 static void assert_steps(const char *dir, const char *expected)
 {
@@ -133,24 +135,68 @@ static void damaged_ones_are_skipped(void **state)
     damage("state/manifest.json", -1, -1, "it is incomplete");
 }
 
-/* A checkpoint of another version is not damaged: it is refused, and no run begins again over it. */
+/* Write the manifest of a checkpoint as another version of levin would, with its checksum. */
+static void set_version(const char *dir, int64_t step, int version)
+{
+    char path[400], sum[LVN_CHECKSUM_TEXT];
+    json_t *top;
+    struct lvn_text line = {0};
+    snprintf(path, sizeof path, "%s/step-%lld/state/manifest.json", dir, (long long)step);
+    ASSERT_OK(lvn_json_read(path, &top));
+    json_t *manifest = json_object_get(top, "manifest");
+    json_object_set_new(manifest, "version", json_integer(version));
+    lvn_json_add(&line, lvn_json_begin(), manifest, 0);
+    json_object_set_new(top, "sum", json_string(lvn_checksum_text(lvn_checksum(line.p, line.n), sum)));
+    ASSERT_OK(lvn_json_write(path, lvn_json_begin(), top));
+    lvn_text_release(&line);
+    json_decref(top);
+}
+
+/* A checkpoint of another version is not damaged: it is refused, no run begins again over it, and nothing changes. */
 static void other_versions_are_refused(void **state)
 {
     (void)state;
-    const char *dir = fresh();
-    char path[400], *text;
-    int64_t bytes;
+    const char *dir = fresh(), *sentence = "state/manifest.json: the manifest has version 1, but this levin supports "
+                                           "version 2; use the levin that wrote it";
     struct lvn_checkpoint c;
     ASSERT_OK(save(dir, 10, 2));
-    snprintf(path, sizeof path, "%s/step-10/state/manifest.json", dir);
-    ASSERT_OK(lvn_file_read(path, 0, &text, &bytes));
-    strstr(text, "\"version\": 2")[11] = '1';
-    ASSERT_OK(lvn_file_write(path, text, bytes));
-    ASSERT_FAILS(UNSUPPORTED,
-                 "state/manifest.json: the manifest has version 1, but this levin supports version 2; use the levin "
-                 "that wrote it",
-                 lvn_checkpoint_open_newest(&c, dir));
-    free(text);
+    ASSERT_OK(save(dir, 20, 1));
+    set_version(dir, 10, 1);
+    assert_int_equal(newest(dir, NULL, NULL), 20); /* an older one does not matter */
+    ASSERT_OK(lvn_checkpoint_clean(dir));
+    set_version(dir, 10, 2);
+    set_version(dir, 20, 1);
+    ASSERT_FAILS(UNSUPPORTED, sentence, lvn_checkpoint_open_newest(&c, dir));
+    ASSERT_FAILS(UNSUPPORTED, sentence, lvn_checkpoint_clean(dir));
+    assert_int_equal(linked(dir, "last"), 20);
+    assert_int_equal(linked(dir, "best"), 20);
+}
+
+/* A checkpoint that cannot be read now, as on a network file system, remains the best one. */
+static void unreadable_ones_remain_linked(void **state)
+{
+    (void)state;
+    const char *dir = fresh();
+    char files[400], aside[400];
+    ASSERT_OK(save(dir, 10, 1));
+    ASSERT_OK(save(dir, 20, 2));
+    for (int step = 10; step <= 20; step += 10) {
+        snprintf(files, sizeof files, "%s/step-%d/state", dir, step);
+        snprintf(aside, sizeof aside, "%s/step-%d/aside", dir, step);
+        assert_int_equal(rename(files, aside), 0);
+        assert_int_equal(symlink("state", files), 0); /* a loop: ELOOP, for root too */
+        lvn_error_clear();
+        if (step == 10) ASSERT_OK(save(dir, 20, 2));
+        assert_int_equal(linked(dir, "best"), 10);
+        ASSERT_OK(lvn_checkpoint_clean(dir));
+        assert_string_equal(levin_error_text(), ""); /* a call that succeeds leaves no message */
+        assert_int_equal(linked(dir, "last"), 20);
+        assert_int_equal(linked(dir, "best"), 10);
+        int64_t found;
+        if (step == 20) ASSERT_FAILS(IO, "cannot read", lvn_checkpoint_newest_step(dir, &found));
+        assert_int_equal(unlink(files), 0);
+        assert_int_equal(rename(aside, files), 0);
+    }
 }
 
 static void manifest_finds_every_flip(void **state)
@@ -168,7 +214,11 @@ static void manifest_finds_every_flip(void **state)
         lvn_arena_init(&a);
         struct lvn_manifest m;
         text[i] ^= 1;
-        if (lvn_manifest_parse(&a, "m", text, bytes, &m) == LVN_OK) {
+        enum lvn_status status = lvn_manifest_parse(&a, "m", text, bytes, &m);
+        if (status != LVN_OK) {
+            if (status != LVN_FORMAT)
+                fail_msg("%lld: %s", (long long)i, levin_error_text()); /* a flip in the version is damage too */
+        } else {
             unnoticed++; /* space to '!' is noticed; a letter of "sum"'s value cannot pass */
             assert_int_equal(m.step, 10);
         }
@@ -411,6 +461,7 @@ int main(void)
         cmocka_unit_test(many_files),
         cmocka_unit_test(damaged_ones_are_skipped),
         cmocka_unit_test(other_versions_are_refused),
+        cmocka_unit_test(unreadable_ones_remain_linked),
         cmocka_unit_test(manifest_finds_every_flip),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(memory_runs_out),
