@@ -63,9 +63,61 @@ cp "$golden/none-plain.parquet" hub/data/test-00000-of-00001.parquet
 echo "A description." >hub/README.md
 grep -E "^(snappy|zstd)-plain.parquet" "$golden/rows.jsonl" | cut -f2 >both.jsonl
 code 0 prepare hub --out=of-hub
-says "2 files are not read, such as 'test-00000-of-00001.parquet'" err
+says "2 files are not read, such as 'data/test-00000-of-00001.parquet'" err
 code 0 prepare both.jsonl --out=of-both
 same_file of-both/train.bin of-hub/train.bin
+
+# --- splits: by the names of files, else of folders ---
+folder_of() { # folder_of FILE FOLDER/NAME...: a folder `set` of copies, and a file of another type
+    rm -rf set
+    for name in "${@:2}"; do
+        mkdir -p "set/$(dirname "$name")"
+        cp "$1" "set/$name"
+    done
+}
+rows=$golden/snappy-plain.parquet
+code 0 prepare "$rows" --out=of-one
+check_train_of() { # of the folder `set` one file is read
+    code 0 prepare set --out=of-set --overwrite
+    says "'set': 1 file is not read, such as '$1': " err
+    same_file of-one/train.bin of-set/train.bin
+}
+for pair in train-00000-of-00001-a09b74b3ef9c3b56:test-00000-of-00001-3d4ce2d7b65a03fb train_sft-00000-of-00001:test_sft-00000-of-00001 \
+    train/0000:test/0000 train:test data/my.training.v2:data/my.dev.v2 a/train_1:a/other-00000-of-00001 test/train:test/b; do
+    folder_of "$rows" "${pair%:*}.parquet" "${pair#*:}.parquet"
+    check_train_of "${pair#*:}.parquet"
+done
+grep "^snappy-plain.parquet" "$golden/rows.jsonl" | cut -f2 >rows.jsonl
+gzip -nk -c rows.jsonl >rows.jsonl.gz
+code 0 prepare rows.jsonl --out=of-one --overwrite
+for pair in train:validation c4-train.00000-of-00002:c4-validation.00000-of-00001 train/a:val TRAIN/x:Test/x; do
+    for kind in jsonl json.gz; do
+        cp rows.jsonl"$([ $kind = jsonl ] || echo .gz)" "rows.of"
+        folder_of rows.of "${pair%:*}.$kind" "${pair#*:}.$kind"
+        check_train_of "${pair#*:}.$kind"
+    done
+done
+echo "some words of a text" >text.txt
+folder_of text.txt Stories-train.txt
+code 0 prepare set --out=of-one --overwrite
+for pair in Stories-train:Stories-valid train:test train/a:test/a; do
+    folder_of text.txt "${pair%:*}.txt" "${pair#*:}.txt"
+    check_train_of "${pair#*:}.txt"
+done
+all_read() { # of the folder `set`
+    code 0 prepare set --out=of-set --overwrite
+    silent_about " not read" err
+}
+folder_of text.txt train.py test.py tests/a.txt test_of_time.txt train_of_thought.txt contest.txt
+all_read
+folder_of rows.jsonl pretraining.jsonl contest.jsonl latest.jsonl
+all_read
+folder_of rows.jsonl test.jsonl validation.jsonl
+all_read
+silent_about "split" err
+folder_of rows.jsonl test.jsonl rows.jsonl
+all_read
+says "'set': 1 file is read, such as 'test.jsonl', with the name of a validation or test split" err
 
 # --- refused: one sentence, and nothing is made ---
 refused() { # refused SENTENCE prepare-arguments

@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "formats/parquet/parquet.h"
 
-/* Like lvn_archive_list(), for texts. Of a folder with Parquet files only these and lines of JSON are read, and of
- * shards named SPLIT-00000-of-00002.parquet those of `train`, if there are some: the folder of a dataset also has a
- * description and tests. Files that are left out are logged. */
+/* Like lvn_archive_list(), for texts. Of a folder with Parquet files only these and lines of JSON are read: the folder
+ * of a dataset also has a description. Of files that names assign to splits (docs/data.md) those for training are read,
+ * if some exist. Files that are left out are logged. */
 enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names,
                                int64_t *n) LVN_CHECKED;
 bool lvn_is_parquet(const char *name);
