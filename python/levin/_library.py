@@ -124,7 +124,7 @@ def check(status: int) -> None:
 
 
 def encode(value: Any, what: str) -> bytes:
-    """A text for the library; zero bytes are refused because they end it."""
+    """A text for the library; NUL bytes are refused because they end it."""
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(f"{what} must be a text, not {type(value).__name__}")
     try:
@@ -133,7 +133,7 @@ def encode(value: Any, what: str) -> bytes:
     except UnicodeEncodeError as e:
         raise InputError(f"{what} has the character {ascii(value[e.start])}, half of a surrogate pair, which is not a text") from None
     if b"\0" in out:
-        raise InputError(f"{what} contains a zero byte, which is not allowed")
+        raise InputError(f"{what} contains a NUL byte, which is not allowed")
     return out
 
 

@@ -22,7 +22,7 @@ refuses 1 "'binary' is" --data.path=binary
 printf 'caf\xe9 au lait' >latin1
 refuses 1 "byte 0xe9 at offset 3" --data.path=latin1
 printf 'ab\0cd' >zero
-refuses 1 "a zero byte at offset 2" --data.path=zero
+refuses 1 "a NUL byte at offset 2" --data.path=zero
 printf 'the quick brown fox' >short
 refuses 1 "'short' has 17 tokens to train on, but one window of model.block_size=32 needs 33" --data.path=short --model.block_size=32
 refuses 1 "is a folder, on which levin cannot train directly" --data.path=.

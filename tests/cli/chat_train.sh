@@ -104,7 +104,7 @@ check [ ! -e tuned/checkpoints/last/chat_template.jinja ]
 
 # a template whose tokens the tokenizer lacks
 code 0 "$LEVIN" train rows.jsonl --model.init=base --data.template=chatml --run_dir=chatml --trainer.max_steps=1
-says "the template 'chatml' writes '<|im_end|>' after an answer, which is no special token of the tokenizer" err
+says "the template 'chatml' writes '<|im_end|>' after an answer, which is not a special token of the tokenizer" err
 code 0 "$LEVIN" train alpaca --resume --trainer.max_steps=2
 check grep -q '### Response' alpaca/checkpoints/step-2/chat_template.jinja
 

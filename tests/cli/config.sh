@@ -248,7 +248,7 @@ printf 'num_machines: 2\nnum_processes: 3\n' >odd.acc
 code 2 "$LEVIN" config odd.yaml --from-accelerate odd.acc
 says "not a multiple of num_machines (2)" err
 code 2 "$LEVIN" config odd.yaml --from-accelerate small.yaml
-says "is no file of accelerate's" err
+says "is not a file of accelerate" err
 
 # questions and answers: bad ones are asked again, empty ones take the default
 printf '%s\n' 9 scratch gpt-nano tokens hosts 'n1, n2,n3' 1 32 '' -5 6 500 1e-3 |

@@ -216,7 +216,7 @@ with 's/^test_split.*/test_split: dev/'; refused "bad.yaml:3: 'test_split' is th
 with 's/{{q}}/{{q/'; refused "bad.yaml:7: doc_to_text" 1
 with 's/{{q}}/{{question}}/'; refused "'question' is undefined" 1
 says "while making the item choice.jsonl:1" err
-with 's/^doc_to_choice.*/doc_to_choice: "{{q}}"/'; refused "which is no list as Python writes it"
+with 's/^doc_to_choice.*/doc_to_choice: "{{q}}"/'; refused "which is not a list as Python writes it"
 with 's/^doc_to_choice.*/doc_to_choice: !function utils.choices/'; refused "'!function utils.choices', a function in Python" 1
 for value in '[a]' '{a: b}' '[]'; do # a list or map where a text belongs
     with "s/aggregation: mean/aggregation: $value/"; refused "bad.yaml:6: 'aggregation' must be a text"

@@ -255,7 +255,7 @@ wrong "line 2 of 'prompts.txt' is empty" --prompts=prompts.txt
 wrong "'prompts.txt' is empty" --prompts=prompts.txt
 wrong "nowhere.txt" --prompts=nowhere.txt
 wrong "leave one out" --prompts=prompts.txt --prompt=a
-# a byte order mark at the beginning of a file is no part of a prompt
+# a byte order mark at the beginning of a file is not part of a prompt
 printf '\xef\xbb\xbfabca\nbad\n' >prompts.txt
 generate --prompts=prompts.txt --max-new-tokens=9 --temperature=0
 json '[s["prompt"] for s in d["samples"]] == [0, 1]'

@@ -56,7 +56,7 @@ sed 's/^/# /; $a name: piped' <<<'a recipe' >recipe.yaml
 code 0 "$LEVIN" plan <(cat recipe.yaml) --data.path=input.txt --show-settings
 says piped out
 
-# a folder that is no run has nothing to watch
+# a folder that is not a run has nothing to watch
 code 2 "$LEVIN" watch model
 one_error
-says "'model' is no run: it has no settings.yaml and no status.json; give the folder of a run" err
+says "'model' is not a run: it has no settings.yaml and no status.json; give the folder of a run" err

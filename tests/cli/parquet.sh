@@ -17,7 +17,7 @@ for name in snappy-dictionary gzip-delta_length_byte_array zstd-plain; do
     same_file lines/train.bin tokens/train.bin
     python3 -c 'import json; [print(json.dumps({"text": json.loads(line)["text"]})) for line in open("rows.jsonl")]' >texts.jsonl
     code 0 "$LEVIN" tokenizer train --input=texts.jsonl --vocab-size=300 --out=bpe-$name-lines --json
-    [ "$(value bad_lines)" = "$bad" ] || continue # a zero byte, which tables refuse
+    [ "$(value bad_lines)" = "$bad" ] || continue # a NUL byte, which tables refuse
     code 0 "$LEVIN" tokenizer train --input=rows.parquet --vocab-size=300 --out=bpe-$name --json
     json "d['bad_lines'] == $bad"
     same_file bpe-$name/tokenizer.json bpe-$name-lines/tokenizer.json

@@ -32,20 +32,20 @@ for name in a.png a.jpeg a.mp3 a.pdf a.docx a.zip a.safetensors a.npy a.bin a.so
     refused "'$name' is" $name
 done
 says "a program" err
-# with any name: a text has no zero bytes
+# with any name: a text has no NUL bytes
 printf 'some text\0and more' >zero.txt
-refused "zero byte at offset 9" zero.txt
+refused "NUL byte at offset 9" zero.txt
 printf 'some text\0and more' >README
-refused "zero byte at offset 9" README
+refused "NUL byte at offset 9" README
 code 1 prepare text --input=README --out=none
-says "'README' is a binary file, not text: it has a zero byte at offset 9" err
+says "'README' is a binary file, not text: it contains a NUL byte at offset 9" err
 says "iconv" err
 code 1 prepare text --input=zero.txt --out=none
 says "'zero.txt' is a binary file" err
 head -c 5000000 /dev/zero | tr '\0' 'a' | sed 's/aaaaaaaaaa/aaaaaaaaa /g' >late.txt
 printf '\0' >>late.txt
 code 1 prepare text --input=late.txt --out=none
-says "'late.txt' is a binary file, not text: it has a zero byte at offset 5000000" err
+says "'late.txt' is a binary file, not text: it contains a NUL byte at offset 5000000" err
 code 1 "$LEVIN" train --run_dir=run --data.path=zero.txt
 says "'zero.txt' is a binary file" err
 # in a folder they are skipped, counted and named; --bad-lines=refuse refuses there too
@@ -337,7 +337,7 @@ P
 printf '<s>a man\n' >begins.txt
 code 0 "$LEVIN" prepare text --input=begins.txt --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama2" --allow-special --out=twice
 says "1 document begins with a token that the tokenizer adds, too" err
-# a byte order mark is no part of a text
+# a byte order mark is not part of a text
 for way in "$LEVIN prepare FILE" "$LEVIN prepare FILE --tokenizer=$neox" "$LEVIN prepare text --input=FILE --tokenizer=$neox"; do
     for text in mark plain; do code 0 ${way/FILE/$text.txt} --out=$text --overwrite; done
     same_file plain/train.bin mark/train.bin

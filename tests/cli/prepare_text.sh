@@ -130,7 +130,7 @@ code 0 "$LEVIN" train --run_dir=run --data.kind=tokens --data.path=all --model.n
 code 0 prepare jsonl --input=bad.jsonl --out=bad --val-fraction=0 --json
 json 'd["bad_lines"] == 4 and d["train_documents"] == 2 and d["empty_documents"] == 1'
 says "bad.jsonl:2: " err
-says "bad.jsonl:3: the field is no text" err
+says "bad.jsonl:3: the field is not a text" err
 says "bad.jsonl:5: the field is missing" err
 printf '\xef\xbb\xbf{"text": "behind the mark of an editor"}\n{"text": "and one more"}\n' >marked.jsonl
 code 0 prepare jsonl --input=marked.jsonl --out=marked --val-fraction=0 --json
@@ -146,7 +146,7 @@ says "other.jsonl:1: the field is missing; choose another one with --field: ques
 says "30 bad lines); texts are files named .txt, and .jsonl and .parquet with the text in \"text\" (--field gives another name)" err
 code 1 prepare jsonl --input=other.jsonl --out=other --bad-lines=refuse
 says "--field: question, answer" err
-# an array is no file of lines, though its last line may be an object
+# an array is not a file of lines, though its last line may be an object
 for text in '[{"text": "one"}, {"text": "two"}]' $'[\n {"text": "one"},\n {"text": "two"}\n]'; do
     echo "$text" >array.jsonl
     code 1 prepare jsonl --input=array.jsonl --out=array

@@ -96,7 +96,7 @@ check [ -s report.html ]
 # a file that levin did not draw stays, unless --overwrite; a page of levin, and an empty file, are replaced
 printf 'my notes\n' >notes.txt
 code 2 "$LEVIN" report runs --out=notes.txt
-says "'notes.txt' exists, and is no report of levin: give another name with --out, or replace it with --overwrite" err
+says "'notes.txt' exists, and is not a report of levin: give another name with --out, or replace it with --overwrite" err
 check [ "$(cat notes.txt)" = 'my notes' ]
 code 0 "$LEVIN" report runs --out=all.html
 code 0 "$LEVIN" report runs --out=notes.txt --overwrite
@@ -151,11 +151,11 @@ data odd.html
 json 'd["runs"][0]["series"] == {"epoch": {"n": 3, "x": [1, 2, 3], "y": [0, 0, 0]}, "loss": {"n": 2, "x": [1, 2], "y": [2.5, 2.25]}, "val": {"n": 1, "x": [3], "y": [7]}}'
 json 'd["runs"][2]["series"]["loss"] == {"n": 2, "x": [1, 4], "y": [2.5, 1.5]} and d["runs"][2]["series"]["a<b"]["y"] == [1000]'
 code 2 "$LEVIN" report odd/none
-says "'odd/none' is no run and has none in it" err
+says "'odd/none' is not a run and contains none" err
 code 2 "$LEVIN" report nowhere
 says "there is no run 'nowhere'" err
 code 2 "$LEVIN" report odd --out=odd
-says "is no name of a file" err
+says "is not the name of a file" err
 code 1 "$LEVIN" report odd --out=nowhere/x.html
 one_error
 

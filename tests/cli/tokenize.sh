@@ -46,7 +46,7 @@ says "has no token 'none'" err
 code 0 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=0 --json
 json 'd == {"text": "<|endoftext|>"}'
 code 2 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=999999
-says "999999 is no token id" err
+says "999999 is not a token id" err
 code 2 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=1,x
 says "must be token ids" err
 code 2 "$LEVIN" tokenize </dev/null

@@ -90,7 +90,7 @@ refused() { # SENTENCE [keys]
     check [ ! -e no ]
 }
 refused "has no effect while lora.rank is 0" --lora.trainable_tokens=7
-refused "lora.trainable_tokens: '<x>' is no token of the model 'base" --lora.rank=2 --lora.trainable_tokens='<x>' --data.template=turns.jinja
+refused "lora.trainable_tokens: '<x>' is not a token of the model 'base" --lora.rank=2 --lora.trainable_tokens='<x>' --data.template=turns.jinja
 refused "and no token 503" --lora.rank=2 --lora.trainable_tokens=503 --data.template=turns.jinja
 refused "lora.trainable_tokens names '7' twice" --lora.rank=2 --lora.trainable_tokens='7, 8, 7' --data.template=turns.jinja
 code 2 "$LEVIN" train rows.jsonl --model.init=base --run_dir=other --lora.init=$at/adapter --lora.trainable_tokens=7 --data.template=turns.jinja \

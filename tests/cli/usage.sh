@@ -114,7 +114,7 @@ done
 code 0 "$LEVIN" help tokenizer train
 says "usage: levin tokenizer train" out
 code 2 "$LEVIN" help tokenizer untrain
-says "'untrain' is no part of 'tokenizer'" err
+says "'untrain' is not a part of 'tokenizer'" err
 code 2 "$LEVIN" help train optimizer.lr extra
 code 2 "$LEVIN" train
 says "nothing to train: give a recipe (levin train recipes/demo.yaml)" err

@@ -144,7 +144,7 @@ check [ ! -e pwned ]
 spoilt "is compressed, but torch.save() never compresses" packed.pt
 spoilt "it is truncated" cut.pt
 spoilt "no directory at its end" noise.pt
-spoilt "is no checkpoint of nanoGPT: it has no 'model_args'" "$golden/torch/views.pt"
+spoilt "is not a checkpoint of nanoGPT: it has no 'model_args'" "$golden/torch/views.pt"
 spoilt "'transformer.h.0.mlp.c_fc.weight' is missing, " renamed
 check [ "$(grep -o " is missing" err | wc -l)" = 8 ]
 check [ "$(grep -o " is unexpected" err | wc -l)" = 2 ]

@@ -110,8 +110,8 @@ class Models(unittest.TestCase):
                 m.generate("the owl", **keys)
             self.assertIn(text, str(caught.exception))
         for text, call in (("limit is -1", lambda: m.evaluate(limit=-1)), ("half of a surrogate pair", lambda: m.encode("\ud800")),
-                           ("token 0 of row 0 is -1", lambda: m.logits([-1])), ("is no token", lambda: m.decode([-1])),
-                           ("is no token", lambda: m.decode([10**6])), ("ids must have 1 dimension", lambda: m.decode([[1]]))):
+                           ("token 0 of row 0 is -1", lambda: m.logits([-1])), ("is not a token", lambda: m.decode([-1])),
+                           ("is not a token", lambda: m.decode([10**6])), ("ids must have 1 dimension", lambda: m.decode([[1]]))):
             with self.assertRaises(levin.InputError) as caught:
                 call()
             self.assertIn(text, str(caught.exception))

@@ -41,7 +41,7 @@ static inline int64_t position_of(const struct problem *p, int64_t b)
 #define PROBLEM_TEXT "(B %d, Tq %d, Tk %d, Hq %d, Hkv %d, D %d)"
 #define PROBLEM_NUMBERS(p) (int)(p).B, (int)(p).Tq, (int)(p).Tk, (int)(p).Hq, (int)(p).Hkv, (int)(p).D
 
-/* The cases of training, in sizes that are no multiple of a vector. */
+/* The cases of training, in sizes that are not a multiple of a vector. */
 static const struct problem training_kinds[] = {
     {2, 65, 65, 2, 2, 16, .causal = false, .lengths = true},
     {3, 70, 70, 2, 2, 16, .causal = true, .lengths = true, .p = 0.2},

@@ -133,7 +133,7 @@ static enum lvn_status decode(const struct levin_inference *m, const int32_t *id
     struct lvn_codec_stream stream = {0};
     struct lvn_text out = {0};
     for (int64_t i = 0; i < n; i++)
-        LVN_CHECK(ids[i] >= 0 && ids[i] < V, ARG, "id %lld, %d, is no token: the vocabulary has the ids 0 to %lld",
+        LVN_CHECK(ids[i] >= 0 && ids[i] < V, ARG, "id %lld, %d, is not a token: the vocabulary has the ids 0 to %lld",
                   (long long)i, (int)ids[i], (long long)V - 1);
     for (int64_t i = 0; i < n; i++) lvn_codec_decode(codec, &stream, ids[i], &out);
     lvn_codec_decode_end(&stream, &out);

@@ -199,7 +199,8 @@ static enum lvn_status read_lines(struct prompts *p, const char *path, const str
               "folder; --prompt-ids accepts ids");
     LVN_TRY(lvn_file_read(path, 64 << 20, &text, &bytes));
     enum lvn_status status = LVN_OK;
-    if ((int64_t)strlen(text) < bytes) status = lvn_fail(LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
+    if ((int64_t)strlen(text) < bytes)
+        status = lvn_fail(LVN_FORMAT, "'%s' is not a text: it contains a NUL byte", path);
     if (status == LVN_OK) status = encode_lines(p, path, text + lvn_utf8_bom(text, bytes), codec);
     free(text);
     return status;
@@ -256,7 +257,7 @@ static enum lvn_status read_conversations(struct prompts *p, struct lvn_cli *c, 
     if (status == LVN_OK && *stop) p->stops[p->n_stops++] = stop;
     if (status == LVN_OK) status = lvn_input_read(strcmp(path, "-") ? path : "/dev/stdin", 0, &text, &bytes);
     if (status == LVN_OK && (int64_t)strlen(text) < bytes)
-        status = lvn_fail(LVN_FORMAT, "'%s' is no text: it holds a zero byte", path);
+        status = lvn_fail(LVN_FORMAT, "'%s' is not a text: it contains a NUL byte", path);
     if (status == LVN_OK) status = encode_rows(p, e, path, text + lvn_utf8_bom(text, bytes));
     free(text);
     lvn_chat_encoder_free(e);

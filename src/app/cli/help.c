@@ -548,7 +548,7 @@ static enum lvn_status check_second(const char *word, const char *second)
     bool whole = at && !strchr("abcdefghijklmnopqrstuvwxyz", at[n] ? at[n] : '-') &&
                  (at == command->operands || at[-1] == ' ' || at[-1] == '[');
     LVN_CHECK(whole, ARG,
-              "levin help explains one thing at a time, and '%.60s' is no part of '%.60s': levin help %.60s", second,
+              "levin help explains one thing at a time, and '%.60s' is not a part of '%.60s': levin help %.60s", second,
               word, word);
     return LVN_OK;
 }

@@ -42,7 +42,7 @@ static int64_t tokens_of(const struct shown *s, int64_t row)
 /* Is token t learned: as the label of the token before it, or, if tokens are hidden, as its own label? */
 static bool is_learned(const struct shown *s, const int32_t *labels, int64_t t)
 {
-    if (!labels) return true; /* the label is no token */
+    if (!labels) return true; /* the label is not a token */
     if (s->m->task->masks) return labels[t] >= 0;
     return t > 0 && labels[t - 1] >= 0;
 }
@@ -84,7 +84,7 @@ static void print_ids(const struct shown *s, const int32_t *ids, const int32_t *
     printf("\n");
 }
 
-/* A field that is no text: its first values. */
+/* A field that is not text: its first values. */
 static void print_field(const struct shown *s, const struct lvn_field *f, const void *p)
 {
     const int64_t n = lvn_field_count(f);

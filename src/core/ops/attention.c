@@ -74,7 +74,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
               "attention: queries %s and keys %s differ in batch or head size", lvn_shape_text(q, a),
               lvn_shape_text(k, b));
     LVN_CHECK(k->dim[2] > 0 && q->dim[2] % k->dim[2] == 0, SHAPE,
-              "attention: %lld query heads are no multiple of %lld key heads", (long long)q->dim[2],
+              "attention: %lld query heads are not a multiple of %lld key heads", (long long)q->dim[2],
               (long long)k->dim[2]);
     int64_t longest = (int64_t)1 << LVN_ATTENTION_QUERY_BITS;
     LVN_CHECK(q->dim[1] <= longest && k->dim[1] <= longest, UNSUPPORTED,

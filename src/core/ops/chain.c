@@ -20,7 +20,7 @@ static enum lvn_status shape(struct lvn_shapes *s)
     char a[LVN_SHAPE_TEXT], b[LVN_SHAPE_TEXT];
     bool valid = n_steps > 0 && !(steps >> n_steps * LVN_CHAIN_BITS) && n <= LVN_MAX_IN;
     for (int k = 0; k < n_steps; k++) valid = valid && lvn_chain_step(steps, k) < LVN_CHAIN_STEP_COUNT;
-    LVN_CHECK(valid, ARG, "chain: %#llx is no list of steps", (unsigned long long)steps);
+    LVN_CHECK(valid, ARG, "chain: %#llx is not a list of steps", (unsigned long long)steps);
     for (int i = 0; i < n; i++) {
         LVN_TRY(lvn_shape_reals(s, "input", i, 1));
         LVN_CHECK(lvn_desc_same_shape(&s->in[0], &s->in[i]), SHAPE,

@@ -58,7 +58,7 @@ struct lvn_gguf_value {
     const char *key;
     enum lvn_gguf_kind kind; /* of the value, or of the items of a list */
     bool list;
-    int64_t n;                 /* items; 1 if it is no list */
+    int64_t n;                 /* items; 1 if it is not a list */
     const unsigned char *data; /* the first item */
 };
 struct lvn_gguf_tensor {

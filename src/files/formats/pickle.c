@@ -172,7 +172,7 @@ static enum lvn_status new_text(struct machine *machine, int64_t length_bytes)
     const unsigned char *p;
     LVN_TRY(read_number(machine, length_bytes, &n));
     LVN_TRY(read_bytes(machine, n > INT64_MAX ? -1 : (int64_t)n, &p));
-    if (n > INT32_MAX || memchr(p, 0, (size_t)n)) DAMAGED(machine, "a text has a zero byte or more than 2 GiB");
+    if (n > INT32_MAX || memchr(p, 0, (size_t)n)) DAMAGED(machine, "a text contains a NUL byte or has more than 2 GiB");
     struct lvn_pickle *value = lvn_pickle_new(machine->a, LVN_PICKLE_TEXT);
     if (!value) return LVN_MEMORY;
     value->n = (int64_t)n;

@@ -64,7 +64,7 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct levin_graph *g
 /* Number of labels of a batch (without labels: of numbers) that the loss counts: its divisor. */
 int64_t lvn_task_count(const struct lvn_task_graph *t, const struct lvn_samples *b);
 /* The sums over the labels of a batch that are text. losses(context): those of each label, called only if some valid
- * label is no text; otherwise the loss of text is `loss`, that of all labels. MEMORY if losses() returns NULL. */
+ * label is not text; otherwise the loss of text is `loss`, that of all labels. MEMORY if losses() returns NULL. */
 enum lvn_status lvn_task_text(const struct lvn_task_graph *t, const struct lvn_samples *b, double loss,
                               const float *(*losses)(void *context), void *context,
                               struct lvn_text_sums *out) LVN_CHECKED;

@@ -167,7 +167,7 @@ static enum lvn_status join_int8(struct matrix *m, const struct lvn_weight *fact
     const struct lvn_weight *order = find(m->list, m->n, factors->name, bytes, order_suffix);
     float *row;
     LVN_CHECK(t->desc.rank == 2 && t->desc.dim[0] > 0 && t->desc.dim[1] > 0, FORMAT,
-              "'%s', tensor '%.120s' has factors of rows ('%.120s'), and it is no matrix", t->file, t->name,
+              "'%s', tensor '%.120s' has factors of rows ('%.120s'), and it is not a matrix", t->file, t->name,
               factors->name);
     LVN_CHECK(!order || (order->desc.dtype == LVN_U8 && lvn_desc_count(&order->desc) == 1 &&
                          *(const uint8_t *)begin(order) == 0),

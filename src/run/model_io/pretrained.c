@@ -82,7 +82,7 @@ static enum lvn_status load_args(struct lvn_pretrained *p)
     if (m) return load_metadata(p, m, metadata);
     m = model_of_checkpoints();
     LVN_CHECK(p->weights.args, FORMAT,
-              "'%s' is no checkpoint of %s: it has no 'model_args', which say how large the model is; put the "
+              "'%s' is not a checkpoint of %s: it has no 'model_args', which say how large the model is; put the "
               "weights into a directory with a config.json, as pytorch_model.bin",
               p->path, m->program);
     long begun = lvn_json_begin();

@@ -485,8 +485,9 @@ static enum lvn_status token_id(const struct lvn_model_setup *m, const char *nam
     *id = number            ? (int32_t)strtol(name, NULL, 10)
           : codec.tokenizer ? lvn_tokenizer_find(codec.tokenizer, name, n)
                             : -1;
-    LVN_CHECK(*id >= 0, ARG, "lora.trainable_tokens: '%.*s' is no token of the model '%s'; data.add_tokens adds tokens",
-              n, name, m->pretrained.path);
+    LVN_CHECK(*id >= 0, ARG,
+              "lora.trainable_tokens: '%.*s' is not a token of the model '%s'; data.add_tokens adds tokens", n, name,
+              m->pretrained.path);
     LVN_CHECK(*id < rows, ARG, "lora.trainable_tokens: the model '%s' has %lld tokens, and no token %d",
               m->pretrained.path, (long long)rows, *id);
     return LVN_OK;

@@ -117,7 +117,7 @@ static enum lvn_status inspect(struct lvn_run_dir *d, const char *folder, struct
             if (kind == LVN_STORE_FILE && i == SETTINGS) LVN_TRY(is_settings(path, &f->ours));
         }
         if (!f->part && i != LOGS)
-            f->part = d->entries[i]; /* only logs are no run; rank 0's folder is on another host */
+            f->part = d->entries[i]; /* logs alone are not a run; rank 0's folder is on another host */
     }
     if (seen.unmanaged) f->unmanaged = seen.unmanaged;
     if (seen.without_manifest && !f->ours) f->unmanaged = seen.without_manifest;

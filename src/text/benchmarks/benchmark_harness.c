@@ -143,7 +143,7 @@ static enum lvn_status check_keys(const struct task *t)
             while (k < sizeof keys / sizeof *keys && strcmp(keys[k].name, node->key)) k++;
             LVN_CHECK(
                 k < sizeof keys / sizeof *keys, ARG,
-                "%s:%d: '%s' is no key of a task of lm-evaluation-harness that levin knows; remove it, or correct "
+                "%s:%d: '%s' is not a key of a task of lm-evaluation-harness that levin knows; remove it, or correct "
                 "its name",
                 t->map_path[i], node->line, node->key);
             LVN_CHECK(keys[k].use != REFUSED || lvn_harness_is_null(node), UNSUPPORTED,
@@ -373,8 +373,8 @@ static enum lvn_status check_choices(const struct task *t, const struct turn *tu
               t->run.rows->path, (long long)t->run.line, n);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(turn->choice, i);
-        LVN_CHECK(json_is_string(one), ARG, "%s:%lld: answer %zu is no text", t->run.rows->path, (long long)t->run.line,
-                  i + 1);
+        LVN_CHECK(json_is_string(one), ARG, "%s:%lld: answer %zu is not a text", t->run.rows->path,
+                  (long long)t->run.line, i + 1);
         LVN_CHECK(json_string_length(one) > 0, ARG, "%s:%lld: answer %zu is empty", t->run.rows->path,
                   (long long)t->run.line, i + 1);
     }

@@ -30,7 +30,7 @@ static enum lvn_status read_list(struct lvn_rows *rows, const char *path, const 
         if (json_is_object(row))
             status = lvn_rows_add(rows, json_incref(row), (int64_t)i + 1);
         else
-            status = lvn_fail(LVN_ARG, "'%s': element %zu of the list is no object", path, i + 1);
+            status = lvn_fail(LVN_ARG, "'%s': element %zu of the list is not an object", path, i + 1);
     }
     json_decref(list);
     return status;

@@ -368,7 +368,7 @@ enum lvn_status lvn_harness_value(struct lvn_harness_run *run, const struct lvn_
     LVN_TRY(render(run, field, &r));
     list = *out = value_of_text(&r, use);
     LVN_TRY(lvn_json_check(begun));
-    LVN_CHECK(list, ARG, "%s:%d: '%s' gives '%.60s' for %s:%lld, which is no list as Python writes it", run->path,
+    LVN_CHECK(list, ARG, "%s:%d: '%s' gives '%.60s' for %s:%lld, which is not a list as Python writes it", run->path,
               node->line, node->key, r.text, run->rows->path, (long long)run->line);
     return LVN_OK;
 }

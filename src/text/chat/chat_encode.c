@@ -186,8 +186,8 @@ static enum lvn_status make_drafts(struct lvn_chat_encoder *e, struct lvn_arena 
     if (!v || !drafts) return LVN_MEMORY;
     if (json_is_null(documents)) documents = NULL;
     if (json_is_null(settings)) settings = NULL;
-    LVN_CHECK(!documents || json_is_array(documents), FORMAT, "'documents' is no list");
-    LVN_CHECK(!settings || json_is_object(settings), FORMAT, "'chat_template_kwargs' is no object");
+    LVN_CHECK(!documents || json_is_array(documents), FORMAT, "'documents' is not a list");
+    LVN_CHECK(!settings || json_is_object(settings), FORMAT, "'chat_template_kwargs' is not an object");
     struct lvn_chat_input input = {row->messages, row->tools, documents, settings};
     LVN_TRY(set_variables(c, a, &input, v));
     bool last = c->train_on == LVN_TRAIN_ON_LAST_ANSWER,
@@ -312,7 +312,7 @@ static enum lvn_status read_ids(const struct lvn_chat *c, const json_t *list, co
     {
         int64_t id = json_is_integer(one) ? json_integer_value(one) : -1;
         bool ok = json_is_integer(one) && ((id >= 0 && id < c->tokenizer->n) || (ignored && id == IGNORED));
-        LVN_CHECK(ok, FORMAT, "entry %zu of '%s' is no id of the tokenizer, which has %lld tokens%s", i + 1, name,
+        LVN_CHECK(ok, FORMAT, "entry %zu of '%s' is not an id of the tokenizer, which has %lld tokens%s", i + 1, name,
                   (long long)c->tokenizer->n, ignored ? ", nor -100" : "");
         out[i] = (int32_t)id;
     }
@@ -351,7 +351,7 @@ static enum lvn_status copy_ids(struct lvn_chat_encoder *e, struct lvn_arena *a,
 {
     const json_t *ids = json_object_get(row, "input_ids"), *labels = json_object_get(row, "labels");
     bool all = e->c->train_on == LVN_TRAIN_ON_ALL;
-    LVN_CHECK(json_is_array(ids) && json_array_size(ids), FORMAT, "'input_ids' is no list of token ids");
+    LVN_CHECK(json_is_array(ids) && json_array_size(ids), FORMAT, "'input_ids' is not a list of token ids");
     if (json_is_null(labels)) labels = NULL;
     LVN_CHECK(labels || all, FORMAT, "the row has input_ids without labels, which say what is trained");
     size_t n = json_array_size(ids);

@@ -22,7 +22,7 @@ static enum lvn_status member_text(const json_t *object, const char *key, bool r
     *out = json_object_get(object, key);
     if (json_is_null(*out)) *out = NULL;
     LVN_CHECK(*out || !required, FORMAT, "the row has no '%s'", key);
-    LVN_CHECK(!*out || json_is_string(*out), FORMAT, "'%s' is no text", key);
+    LVN_CHECK(!*out || json_is_string(*out), FORMAT, "'%s' is not a text", key);
     return LVN_OK;
 }
 
@@ -64,10 +64,11 @@ static enum lvn_status append_messages(struct lvn_chat_row *row, const json_t *l
 {
     size_t i;
     const json_t *one;
-    LVN_CHECK(json_is_array(list), FORMAT, "'%s' is no list of messages", name);
+    LVN_CHECK(json_is_array(list), FORMAT, "'%s' is not a list of messages", name);
     json_array_foreach((json_t *)list, i, one)
     {
-        LVN_CHECK(json_is_object(one), FORMAT, "message %zu of '%s' is no object with role and content", i + 1, name);
+        LVN_CHECK(json_is_object(one), FORMAT, "message %zu of '%s' is not an object with role and content", i + 1,
+                  name);
         json_t *copy = json_copy((json_t *)one);
         if (!copy || json_array_append_new(row->messages, copy) != 0)
             return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
@@ -84,7 +85,7 @@ static enum lvn_status read_conversations(struct lvn_chat_row *row, const json_t
     static const char *const training[] = {"train", "weight"};
     const json_t *one;
     size_t i;
-    LVN_CHECK(json_is_array(list), FORMAT, "'conversations' is no list");
+    LVN_CHECK(json_is_array(list), FORMAT, "'conversations' is not a list");
     json_array_foreach((json_t *)list, i, one)
     {
         const char *from = json_string_value(json_object_get(one, "from")), *role = NULL;
@@ -123,12 +124,12 @@ static enum lvn_status add_history(struct lvn_chat_row *row)
 {
     const json_t *history = json_object_get(row->source, "history"), *pair;
     size_t i;
-    LVN_CHECK(!history || json_is_null(history) || json_is_array(history), FORMAT, "'history' is no list");
+    LVN_CHECK(!history || json_is_null(history) || json_is_array(history), FORMAT, "'history' is not a list");
     json_array_foreach((json_t *)history, i, pair)
     {
         const json_t *question = json_array_get(pair, 0), *answer = json_array_get(pair, 1);
         LVN_CHECK(json_array_size(pair) == 2 && json_is_string(question) && json_is_string(answer), FORMAT,
-                  "entry %zu of 'history' is no pair of a question and its answer", i + 1);
+                  "entry %zu of 'history' is not a pair of a question and its answer", i + 1);
         LVN_TRY(add_message(row, "user", question));
         LVN_TRY(add_message(row, "assistant", answer));
     }
@@ -252,7 +253,7 @@ static enum lvn_status read_tools(struct lvn_chat_row *row)
     } else {
         row->tools = json_incref((json_t *)tools);
     }
-    LVN_CHECK(json_is_array(row->tools), FORMAT, "'tools' is no list");
+    LVN_CHECK(json_is_array(row->tools), FORMAT, "'tools' is not a list");
     if (json_array_size(row->tools)) return LVN_OK;
     json_decref(row->tools);
     row->tools = NULL;

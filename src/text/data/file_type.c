@@ -76,7 +76,7 @@ enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n
 {
     const char *zero = n ? memchr(p, 0, (size_t)n) : NULL;
     LVN_CHECK(!zero, FORMAT,
-              "'%s' is a binary file, not text: it has a zero byte at offset %lld; `levin prepare` reads a text in "
+              "'%s' is a binary file, not text: it contains a NUL byte at offset %lld; `levin prepare` reads a text in "
               "UTF-16 with a tokenizer and --encoding=utf-16, and iconv -f UTF-16 -t UTF-8 converts it",
               name, (long long)(offset + (zero ? zero - (const char *)p : 0)));
     const int64_t wrong = lvn_utf8_check(p, n);

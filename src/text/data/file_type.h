@@ -1,5 +1,5 @@
 /* file_type.h - recognizes texts, JSON lines and archives by the extension of a file's name, and texts by their bytes:
- * a text is UTF-8 and has no zero bytes. Called by data sets and `levin prepare`. Magic numbers are not checked. */
+ * a text is UTF-8 and has no NUL bytes. Called by data sets and `levin prepare`. Magic numbers are not checked. */
 #ifndef LVN_FILE_TYPE_H
 #define LVN_FILE_TYPE_H
 

@@ -148,7 +148,8 @@ static enum lvn_status read_header(struct lvn_table *t)
     LVN_CHECK(t->n_names > 0, FORMAT, "%s:%lld: %s", t->path, (long long)t->fault_line, t->fault);
     LVN_CHECK(wrong < 0, FORMAT, "%s:1: byte %lld is not UTF-8; the first line names the columns", t->path,
               (long long)wrong + 1);
-    LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT, "%s:1: a zero byte; the first line names the columns", t->path);
+    LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT, "%s:1: contains a NUL byte; the first line names the columns",
+              t->path);
     return lvn_text_status(&t->names);
 }
 
@@ -442,7 +443,7 @@ enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, b
     int64_t end = t->at - 1 < t->bytes ? t->at - 1 : t->bytes, wrong = lvn_utf8_check(t->text + begin, end - begin);
     if (wrong >= 0) BAD(row, "%s:%lld: byte %lld is not UTF-8", t->path, (long long)row->line, (long long)wrong + 1);
     if (wrong < 0 && memchr(t->text + begin, 0, (size_t)(end - begin)))
-        BAD(row, "%s:%lld: a zero byte", t->path, (long long)row->line);
+        BAD(row, "%s:%lld: contains a NUL byte", t->path, (long long)row->line);
     LVN_TRY_WHILE(lvn_text_status(&t->cells), "reading %s:%lld", t->path, (long long)row->line);
     if (*row->bad) return LVN_OK;
     if (t->format == LVN_TABLE_JSONL) {

@@ -549,7 +549,7 @@ static enum lvn_status describe_streamed(const struct lvn_shard_file *first, con
 {
     shard->header = first->header;
     LVN_CHECK(shard->bytes > shard->header && (shard->bytes - shard->header) % s->width == 0, FORMAT,
-              "'%s' has %lld bytes, which are no uint%d token ids: the file is damaged or cut off", shard->path,
+              "'%s' has %lld bytes, which are not uint%d token ids: the file is damaged or cut off", shard->path,
               (long long)shard->bytes, 8 * s->width);
     return LVN_OK;
 }
@@ -629,7 +629,7 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
     const bool is_whole = !store && lvn_path_exists(whole);
     *found = is_whole || n;
     if (is_whole && n && strncmp(lvn_path_name(shard[0].path), lvn_split_names[id], strlen(lvn_split_names[id])) != 0)
-        n = 0; /* files of other names beside train.bin are no part of it */
+        n = 0; /* files of other names beside train.bin are not part of it */
     LVN_CHECK(!is_whole || !n, FORMAT,
               "'%s' has both '%s' and '%s': the tokens must be in one file or in shards; move one of them to another "
               "folder",

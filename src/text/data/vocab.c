@@ -42,7 +42,7 @@ enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *name, const void 
                   "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; convert the file "
                   "to UTF-8 first",
                   name, *p, (long long)(p - begin));
-        LVN_CHECK(c, FORMAT, "%s is a binary file, not text: it has a zero byte at offset %lld", name,
+        LVN_CHECK(c, FORMAT, "%s is a binary file, not text: it contains a NUL byte at offset %lld", name,
                   (long long)(p - begin));
         v->bits[c >> 6] |= (uint64_t)1 << (c & 63);
         p += length;

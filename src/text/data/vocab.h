@@ -26,7 +26,7 @@ void lvn_vocab_free(struct lvn_vocab *v);                    /* NULL: nothing */
 struct lvn_vocab *lvn_vocab_copy(const struct lvn_vocab *v); /* NULL: out of memory */
 
 /* Adds the characters of a text and counts them. LVN_FORMAT, with `name` (of the text) and the byte offset, if it is
- * not UTF-8 or has a zero byte. lvn_vocab_seal() must follow before the first lookup of an id. */
+ * not UTF-8 or contains a NUL byte. lvn_vocab_seal() must follow before the first lookup of an id. */
 enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *name, const void *text, int64_t bytes,
                               int64_t *n_chars) LVN_CHECKED;
 enum lvn_status lvn_vocab_seal(struct lvn_vocab *v) LVN_CHECKED;

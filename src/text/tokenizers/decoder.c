@@ -294,7 +294,7 @@ enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, in
     for (int64_t i = 0; i < n; i++) {
         int64_t bytes;
         const void *p = i ? lvn_token_bytes(t, ids[i], &bytes) : lvn_token_bytes_first(t, ids[i], &bytes);
-        LVN_CHECK(p, ARG, "%d is no token id of '%s': it has %lld", ids[i], t->path, (long long)t->n);
+        LVN_CHECK(p, ARG, "%d is not a token id of '%s': it has %lld", ids[i], t->path, (long long)t->n);
         if (bytes <= STEP && out->capacity - out->n > STEP) { /* most tokens: a copy of fixed length */
             memcpy(out->p + out->n, p, STEP);
             out->n += bytes;

@@ -155,7 +155,7 @@ static void add_added(struct lvn_text *t, const struct source *s)
     lvn_text_add(t, "],");
 }
 
-/* {"token": id}. Added tokens whose text is not in the alphabet of bytes are no part of byte-level BPE. */
+/* {"token": id}. Added tokens whose text is not in the alphabet of bytes are not part of byte-level BPE. */
 static void add_vocabulary(struct lvn_text *t, const struct source *s)
 {
     const char *comma = "{";

@@ -167,7 +167,7 @@ static enum lvn_status put_tokens(struct target *x)
     for (int64_t id = 0; id < x->rows; id++) {
         put_token(x, id, &text);
         LVN_CHECK(lvn_utf8_check(text.p, text.n) < 0, UNSUPPORTED,
-                  "the tokenizer '%s': token %lld is no text, which llama.cpp requires", x->t->path, (long long)id);
+                  "the tokenizer '%s': token %lld is not a text, which llama.cpp requires", x->t->path, (long long)id);
         lvn_gguf_item_string(x->w, text.p, text.n);
     }
     LVN_TRY(lvn_text_status(&text));

@@ -84,7 +84,7 @@ static enum lvn_status check_bytes(struct lvn_tokenizer *t, const char *file)
     int tokens = 0;
     for (int b = 0; b < 256; b++) tokens += t->bpe.byte_id[b] >= 0;
     t->missing_bytes = tokens < 256;
-    LVN_CHECK(tokens, FORMAT, "'%s' has a token for none of the 256 bytes: it is no vocabulary of byte-level BPE",
+    LVN_CHECK(tokens, FORMAT, "'%s' has a token for none of the 256 bytes: it is not a vocabulary of byte-level BPE",
               file);
     return LVN_OK;
 }

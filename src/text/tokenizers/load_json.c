@@ -20,7 +20,7 @@
  * parsed: the text without these values, but with their line ends, so that messages name the right line. */
 struct parts {
     json_t *root;                /* with model.vocab and model.merges empty */
-    struct lvn_json_scan vocab;  /* at the value of model.vocab; at NULL: it is no list or object */
+    struct lvn_json_scan vocab;  /* at the value of model.vocab; at NULL: it is not a list or object */
     struct lvn_json_scan merges; /* the same for model.merges, a list */
     int64_t n_vocab;             /* entries */
     int64_t n_merges;
@@ -156,7 +156,7 @@ static enum lvn_status check_bpe(const char *name, const json_t *model)
     LVN_CHECK(!json_is_number(dropout) || json_number_value(dropout) == 0, UNSUPPORTED,
               "'%s': merges that are dropped at random (dropout) are not supported", name);
     LVN_CHECK(json_is_object(json_object_get(model, "vocab")) && json_is_array(json_object_get(model, "merges")),
-              FORMAT, "'%s': model.vocab and model.merges are missing: it is no tokenizer.json of BPE", name);
+              FORMAT, "'%s': model.vocab and model.merges are missing: it is not a tokenizer.json of BPE", name);
     return LVN_OK;
 }
 
@@ -273,7 +273,7 @@ static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, const char *name,
     int64_t max_word = 100;
     struct lvn_token_map map = {0};
     LVN_CHECK(json_is_object(json_object_get(model, "vocab")), FORMAT,
-              "'%s': model.vocab is missing: it is no tokenizer.json of WordPiece", name);
+              "'%s': model.vocab is missing: it is not a tokenizer.json of WordPiece", name);
     LVN_TRY(lvn_json_string(name, model, "continuing_subword_prefix", false, &prefix));
     LVN_TRY(lvn_json_string(name, model, "unk_token", false, &unknown));
     LVN_TRY(lvn_json_int(name, model, "max_input_chars_per_word", false, 1, INT32_MAX, &max_word));
@@ -330,7 +330,7 @@ static enum lvn_status read_unigram(struct lvn_tokenizer *t, const char *name, s
     const json_t *model = json_object_get(j->root, "model");
     int64_t unknown = -1, n = j->n_vocab;
     LVN_CHECK(json_is_array(json_object_get(model, "vocab")) && n > 0, FORMAT,
-              "'%s': model.vocab must be a list of tokens and scores: it is no tokenizer.json of Unigram", name);
+              "'%s': model.vocab must be a list of tokens and scores: it is not a tokenizer.json of Unigram", name);
     LVN_TRY(lvn_json_int(name, model, "unk_id", false, 0, n - 1, &unknown));
     LVN_CHECK(unknown >= 0, UNSUPPORTED, "'%s': a Unigram without unk_id, the token for unknown text, is not supported",
               name);
@@ -369,7 +369,7 @@ static enum lvn_status read_model(struct lvn_tokenizer *t, const char *name, str
 static enum lvn_status read_root(struct lvn_tokenizer *t, const char *name, struct parts *j)
 {
     const json_t *root = j->root;
-    LVN_CHECK(json_is_object(json_object_get(root, "model")), FORMAT, "'%s' has no 'model': it is no tokenizer.json",
+    LVN_CHECK(json_is_object(json_object_get(root, "model")), FORMAT, "'%s' has no 'model': it is not a tokenizer.json",
               name);
     t->unknown = -1;
     LVN_TRY(lvn_normalizer_read(&t->normalizer, &t->arena, name, json_object_get(root, "normalizer")));

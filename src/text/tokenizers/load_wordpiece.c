@@ -104,7 +104,7 @@ enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, co
     for (int i = CLS; i < N_NAMES; i++) {
         id[i] = lvn_token_index_find(t, (const uint8_t *)names[i], (int64_t)strlen(names[i]));
         LVN_CHECK(id[i] >= 0, FORMAT,
-                  "'%s' has no token %s: it is no vocabulary of WordPiece (as BERT's is), or it is cut", name,
+                  "'%s' has no token %s: it is not a vocabulary of WordPiece (as BERT's is), or it is cut", name,
                   names[i]);
     }
     lvn_post_processor_bert(t, id[CLS], id[SEP], false, true);

@@ -39,7 +39,8 @@ enum lvn_status lvn_precompiled_read(struct lvn_normalizer_step *s, struct lvn_a
     bool good = n >= 8;
     if (good) memcpy(&bytes, map, 4);
     good = good && bytes >= 4 && bytes % 4 == 0 && bytes <= n - 4;
-    LVN_CHECK(good, FORMAT, "'%s': precompiled_charsmap is no map of characters of SentencePiece: it is damaged", name);
+    LVN_CHECK(good, FORMAT, "'%s': precompiled_charsmap is not a map of characters of SentencePiece: it is damaged",
+              name);
     s->trie = (const uint32_t *)(map + 4); /* the arena's memory is aligned for any type */
     s->n_trie = bytes / 4;
     s->texts = (const char *)map + 4 + bytes;

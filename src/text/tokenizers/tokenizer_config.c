@@ -187,7 +187,8 @@ static struct lvn_added_token *find_added(struct config *c, const char *text)
     return NULL;
 }
 
-/* Adds a token, unless there is one with its text. A text that is no token of the vocabulary gets the next free id. */
+/* Adds a token, unless there is one with its text. A text that is not a token of the vocabulary gets the next free id.
+ */
 static enum lvn_status add(struct config *c, const char *text, const json_t *flags, bool special, bool normalized)
 {
     if (!text || !*text || find_added(c, text)) return LVN_OK;

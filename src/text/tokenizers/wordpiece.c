@@ -69,7 +69,7 @@ enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, con
     }
     t->unknown = lvn_tokenizer_find(t, unknown, (int64_t)strlen(unknown));
     LVN_CHECK(t->unknown >= 0, FORMAT,
-              "'%s' has no token %s: it is no vocabulary of WordPiece (as BERT's is), or it is cut", name, unknown);
+              "'%s' has no token %s: it is not a vocabulary of WordPiece (as BERT's is), or it is cut", name, unknown);
     return LVN_OK;
 }
 

@@ -396,7 +396,7 @@ static void generation_is_checked_and_interrupted(void **state)
     assert_int_equal(g.n_ids, 3);
     levin_free(g.ids);
     levin_free(g.text);
-    ASSERT_FAILS(ARG, "is no token", (enum lvn_status)levin_inference_decode(model, &(int32_t){-1}, 1, &text));
+    ASSERT_FAILS(ARG, "is not a token", (enum lvn_status)levin_inference_decode(model, &(int32_t){-1}, 1, &text));
     assert_int_equal(levin_inference_close(model), 0);
     expect_refusal(levin_inference_close(model), "the model is closed");
     assert_int_equal(levin_inference_vocab_size(model), 0);

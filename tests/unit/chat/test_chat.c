@@ -207,7 +207,7 @@ static void forms_of_rows(void **state)
          "error: the row has input_ids without labels, which say what is trained"},
         {"answers", "{\"input_ids\": [1, 99999999], \"labels\": [1, 2]}", NULL},
         {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": 3}",
-         "error: 'tools' is no list"},
+         "error: 'tools' is not a list"},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;
@@ -218,7 +218,7 @@ static void forms_of_rows(void **state)
         if (rows[i][2]) assert_string_equal(text, rows[i][2]);
     }
     const char *bad = trained(t, "chatml", "answers", rows[19][1]);
-    assert_non_null(strstr(bad, "error: entry 2 of 'input_ids' is no id of the tokenizer, which has "));
+    assert_non_null(strstr(bad, "error: entry 2 of 'input_ids' is not an id of the tokenizer, which has "));
     lvn_tokenizer_close(t);
 }
 
@@ -275,7 +275,7 @@ static void members_of_rows(void **state)
          "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n<|im_start|"
          ">assistant\nd<|im_end|>\n"},
         {"answers", "{\"instruction\": \"c\", \"output\": \"d\", \"history\": [[\"a\"]]}",
-         "error: entry 1 of 'history' is no pair of a question and its answer"},
+         "error: entry 1 of 'history' is not a pair of a question and its answer"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1, 0]}",
          "error: entry 2 of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": [0, 0]}",

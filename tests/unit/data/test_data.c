@@ -117,7 +117,7 @@ static void bad_texts(void **state)
     assert_refused(LVN_FORMAT, "a single character", .kind = "chars", .path = write_text("t.txt", "é"));
     assert_refused(LVN_FORMAT, "one and the same", .kind = "chars", .path = write_text("t.txt", "aaaaaaaa"));
     assert_refused(LVN_FORMAT, "byte 0xff at offset 3", .kind = "chars", .path = write_text("t.txt", "abc\xff"));
-    assert_refused(LVN_FORMAT, "zero byte at offset 2", .kind = "chars", .path = write_file("t.txt", "ab\0cd", 5));
+    assert_refused(LVN_FORMAT, "NUL byte at offset 2", .kind = "chars", .path = write_file("t.txt", "ab\0cd", 5));
     assert_refused(LVN_FORMAT, "has 9 tokens to train on, but one window of model.block_size=9 needs 10",
                    .kind = "chars", .path = write_text("t.txt", "abcdefghij"), .block_size = 9);
     assert_refused(LVN_ARG, "10 different tokens, but model.vocab_size is 9", .kind = "chars", .vocab_size = 9,

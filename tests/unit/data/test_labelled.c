@@ -96,7 +96,8 @@ static void tables(void **state)
     /* malformed headers */
     ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
     lvn_table_close(&t);
-    ASSERT_FAILS(FORMAT, "zero.tsv:1: a zero byte", lvn_table_open_text(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
+    ASSERT_FAILS(FORMAT, "zero.tsv:1: contains a NUL byte",
+                 lvn_table_open_text(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
     lvn_table_close(&t);
     ASSERT_OK(lvn_table_open(&t, put("twice.csv", "text,text,label\na,b,1\n")));
     ASSERT_FAILS(FORMAT, "2 columns have the name 'text'", lvn_table_column(&t, "document|text", true));
@@ -238,7 +239,7 @@ static void bad_rows(void **state)
     o.tokenizer = "";
     ASSERT_FAILS(ARG, "has no tokenizer: give data.tokenizer", lvn_dataset_open(&d, &o));
     o = options("c.txt", "a\n");
-    ASSERT_FAILS(FORMAT, "is no table", lvn_dataset_open(&d, &o));
+    ASSERT_FAILS(FORMAT, "is not a table", lvn_dataset_open(&d, &o));
     put("none.txt", "[UNK]\na\n");
     o = options("b.tsv", "text\tlabel\na\t0\n");
     put("vocab.txt", "[UNK]\na\n");

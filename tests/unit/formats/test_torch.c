@@ -206,7 +206,7 @@ static void bad_pickles(void **state)
     ASSERT_FAILS(FORMAT, "was never stored", PICKLE("h\x05."));
     ASSERT_FAILS(FORMAT, "its memo index is larger than the file", PICKLE("Nr\xff\xff\xff\x7f."));
     ASSERT_FAILS(FORMAT, "unknown instruction", PICKLE("N\xff."));
-    ASSERT_FAILS(FORMAT, "a text has a zero byte",
+    ASSERT_FAILS(FORMAT, "a text contains a NUL byte",
                  PICKLE("\x8c\x02"
                         "a\0."));
     ASSERT_FAILS(FORMAT, "unterminated line", PICKLE("cposix"));

@@ -74,7 +74,7 @@ static void text_ends_before_a_stop_text(void **state)
     ENDS("abcd", "", true, "bc", "abc");    /* of two, the longer one */
     ENDS("abc", "abc", false, "abcd");      /* held back, and shown in the end */
     ENDS("x", "", true, "x");
-    ENDS("ab", "ab", false, "xab"); /* the prompt is no part of it */
+    ENDS("ab", "ab", false, "xab"); /* the prompt is not part of it */
     ENDS("h\xc3\xa9 \xe2\x82\xac!", "h\xc3\xa9 ", true, "\xe2\x82\xac");
     ENDS("h\xc3\xa9 \xe2\x82\xac!", "h\xc3\xa9 \xe2\x82\xac!", false, "\xe2\x82\xad"); /* shares two bytes with it */
     ENDS("a\xe2z", "a\xef\xbf\xbdz", false, "q");                                      /* half a character */
@@ -112,8 +112,8 @@ static void tokens_play_no_part(void **state)
     lvn_codec_release(&codec);
 }
 
-/* What the post-processor puts before a prompt is read by the model and is no text; nor is the space that SentencePiece
- * puts before the first word, and only that one. */
+/* What the post-processor puts before a prompt is read by the model and is not text; nor is the space that
+ * SentencePiece puts before the first word, and only that one. */
 static void a_prompt_has_its_frame(void **state)
 {
     (void)state;

@@ -130,7 +130,7 @@ static void refused_int8(void **state)
     static const char shape[] = "\"int8.SCB\":{\"dtype\":\"F32\",\"shape\":[5]";
     REFUSED_IN(KINDS, "int8.SCB", FORMAT, "5 elements of type int32, and the 5 x 330 values of the matrix need 5 of",
                shape, "\"int8.SCB\":{\"dtype\":\"I32\",\"shape\":[5]");
-    REFUSED_IN(KINDS, "int8.weight", FORMAT, "and it is no matrix",
+    REFUSED_IN(KINDS, "int8.weight", FORMAT, "and it is not a matrix",
                "\"int8.weight\":{\"dtype\":\"I8\",\"shape\":[5,330]",
                "\"int8.weight\":{\"dtype\":\"I8\",\"shape\":[1650 ]");
     REFUSED_IN(KINDS, "int8.weight", UNSUPPORTED, "are not in the order of rows (0)",

@@ -664,7 +664,7 @@ static void long_lists_arrive_whole(void **state)
     }
 }
 
-/* What is no list, and too long for what it is, is refused, not cut to something else. */
+/* A value that is not a list, or is too long, is refused, not cut to something else. */
 static void long_values_are_refused(void **state)
 {
     (void)state;

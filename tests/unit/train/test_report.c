@@ -87,7 +87,7 @@ static void test_rows(void **state)
              "1}\n{\"step\": 3,");
     assert_int_equal(lvn_metrics_file_read(&m, path, false), LVN_OK);
     assert_int_equal(m.rows, 2);
-    assert_int_equal(m.broken, 2); /* what is no object, and a row without a step */
+    assert_int_equal(m.broken, 2); /* a line that is not an object, and a row without a step */
     assert_last(&m, "loss", 2.5, 1);
     put("a", " \"loss\": 1.5}\n");
     assert_int_equal(lvn_metrics_file_read(&m, path, false), LVN_OK);

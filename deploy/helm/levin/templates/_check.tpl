@@ -28,7 +28,7 @@ schema refuses single values and unknown keys of the recipe; the pods refuse all
 {{- end }}
 {{- if and $w.batchSize $w.microBatchSize }}
 {{- if gt (mod (int $w.batchSize) (int $w.microBatchSize)) 0 }}
-{{- fail "workload.batchSize is no multiple of workload.microBatchSize: batchSize counts the sequences of an optimizer step on each device, microBatchSize those that it computes at once; are the two swapped?" }}
+{{- fail "workload.batchSize is not a multiple of workload.microBatchSize: batchSize counts the sequences of an optimizer step on each device, microBatchSize those that it computes at once; are the two swapped?" }}
 {{- end }}
 {{- end }}
 {{- if or (and $w.numberOfEpochs (not $w.stepsPerEpoch)) (and $w.stepsPerEpoch (not $w.numberOfEpochs)) }}

@@ -271,7 +271,7 @@ static enum lvn_status handle_line(struct chat_session *session, char *line, ssi
 {
     while (n && (line[n - 1] == '\n' || line[n - 1] == '\r')) line[--n] = 0;
     if (!n) return LVN_OK;
-    LVN_CHECK((ssize_t)strlen(line) == n, FORMAT, "the message has a zero byte");
+    LVN_CHECK((ssize_t)strlen(line) == n, FORMAT, "the message contains a NUL byte");
     if (*line == '/' && line[1] != '/') return run_slash_command(session, line);
     return answer_message(session, line + (*line == '/'), n - (*line == '/'));
 }

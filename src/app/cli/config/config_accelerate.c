@@ -256,9 +256,10 @@ enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path)
     LVN_TRY(lvn_yaml_read(&cf->s->arena, path, &top));
     bool is_accelerate = lvn_yaml_get(top, "compute_environment") || lvn_yaml_get(top, "num_processes") ||
                          lvn_yaml_get(top, "distributed_type");
-    LVN_CHECK(is_accelerate, ARG,
-              "'%s' is no file of accelerate's: it has none of compute_environment, distributed_type and num_processes",
-              path);
+    LVN_CHECK(
+        is_accelerate, ARG,
+        "'%s' is not a file of accelerate: it has none of compute_environment, distributed_type and num_processes",
+        path);
     const char *where = get_text(top, "compute_environment");
     if (where && strcmp(where, "LOCAL_MACHINE") != 0)
         LVN_TRY(lvn_config_note(cf, "compute_environment",

@@ -45,7 +45,8 @@ static enum lvn_status find(struct lvn_arena *a, struct runs *r, const char *nam
     LVN_CHECK(folder, ARG, "%s", lvn_run_missing(a, name));
     if (lvn_report_is_run(folder)) return add(r, folder, stored ? name : NULL);
     LVN_TRY(lvn_report_find(a, folder, &found, &n));
-    LVN_CHECK(n, ARG, "'%.300s' is no run and has none in it: there is no metrics.jsonl, metrics.csv or settings.yaml",
+    LVN_CHECK(n, ARG,
+              "'%.300s' is not a run and contains none: there is no metrics.jsonl, metrics.csv or settings.yaml",
               folder);
     for (int i = 0; i < n; i++) {
         if (stored && !(url = lvn_store_join(a, name, lvn_path_name(found[i])))) return LVN_MEMORY;
@@ -144,7 +145,7 @@ static enum lvn_status check_replaced(const struct lvn_target *t, const char *ou
     close(fd);
     head[n > 0 ? n : 0] = '\0';
     LVN_CHECK(n == 0 || strstr(head, "<meta name=\"generator\" content=\"levin "), ARG,
-              "'%s' exists, and is no report of levin: give another name with --out, or replace it with --overwrite",
+              "'%s' exists, and is not a report of levin: give another name with --out, or replace it with --overwrite",
               out);
     return LVN_OK;
 }
@@ -156,7 +157,8 @@ enum lvn_status lvn_command_report(struct lvn_cli *c)
     struct lvn_target target;
     const char *out = c->flag[LVN_FLAG_report_out].t;
     for (int i = 0; i < c->n_operands; i++) LVN_TRY(find(&a, &r, c->operand[i]));
-    LVN_CHECK(*out && !lvn_path_is_dir(out), ARG, "--out '%s' is no name of a file; give one, as report.html", out);
+    LVN_CHECK(*out && !lvn_path_is_dir(out), ARG, "--out '%s' is not the name of a file; give one, as report.html",
+              out);
     LVN_CHECK(
         !lvn_store_is_remote(out), ARG,
         "--out '%.300s' is in a store, and levin report writes to this machine: name a file here, and copy it there "
@@ -168,9 +170,10 @@ enum lvn_status lvn_command_report(struct lvn_cli *c)
                   r.url[i]);
     LVN_TRY(lvn_cli_check_output(c, out));
     LVN_TRY(lvn_target_find(&a, out, &target));
-    LVN_CHECK(!target.stream || !lvn_cli_on(c, LVN_FLAG_report_watch), ARG,
-              "--watch draws the report again and again, and --out '%s' is no file that can be replaced: name a file",
-              out);
+    LVN_CHECK(
+        !target.stream || !lvn_cli_on(c, LVN_FLAG_report_watch), ARG,
+        "--watch draws the report again and again, and --out '%s' is not a file that can be replaced: name a file",
+        out);
     if (!lvn_cli_on(c, LVN_FLAG_report_overwrite)) LVN_TRY(check_replaced(&target, out));
     r.run = lvn_calloc((size_t)r.n, sizeof *r.run);
     if (!r.run) return LVN_MEMORY;

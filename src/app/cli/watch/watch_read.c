@@ -33,7 +33,7 @@ static enum lvn_status refuse_other(const char *folder)
     for (int i = 0; i < n; i++)
         for (size_t k = 0; k < sizeof run_files / sizeof run_files[0]; k++)
             if (!strcmp(names[i], run_files[k])) return LVN_OK;
-    LVN_CHECK(!n, ARG, "'%.300s' is no run: it has no settings.yaml and no status.json; give the folder of a run",
+    LVN_CHECK(!n, ARG, "'%.300s' is not a run: it has no settings.yaml and no status.json; give the folder of a run",
               folder);
     return LVN_OK;
 }
@@ -203,7 +203,7 @@ enum lvn_status lvn_watch_read_status(struct lvn_watch *w)
     if (!fresh) return LVN_OK;
     if (!json_is_object(fresh) || !json_is_array(json_object_get(fresh, "ranks")) || !*lvn_watch_text(fresh, "state")) {
         json_decref(fresh);
-        LVN_FAIL(FORMAT, "%s is no status of a run: it lacks 'state' or 'ranks'", w->status_path);
+        LVN_FAIL(FORMAT, "%s is not the status of a run: it lacks 'state' or 'ranks'", w->status_path);
     }
     json_decref(w->status);
     w->status = fresh;

@@ -30,7 +30,7 @@ int64_t lvn_parquet_group_end(const struct lvn_parquet *p, int64_t group);
 /* Is there a column with this name? */
 bool lvn_parquet_has(const struct lvn_parquet *p, const char *name);
 /* The column of texts with this name, or dotted path in structs. FORMAT, with the columns of the file, if there is
- * none, or it is no text. */
+ * none, or it is not text. */
 enum lvn_status lvn_parquet_column(const struct lvn_parquet *p, const char *name, int *column) LVN_CHECKED;
 
 /* Receives the text of a row, counted from 0 in its group. text NULL: the row has none. */
@@ -39,7 +39,7 @@ typedef enum lvn_status lvn_parquet_text(void *context, int64_t row, const void 
 enum lvn_status lvn_parquet_read(struct lvn_parquet *p, int64_t group, int column, lvn_parquet_text *each,
                                  void *context) LVN_CHECKED;
 /* Reads the rows of a group as lines of JSON: an object with a member for each column that contains texts. Lists are
- * arrays, structs objects; their parts that are no text are left out. FORMAT if the file has no such column. numbers:
+ * arrays, structs objects; their parts that are not text are left out. FORMAT if the file has no such column. numbers:
  * columns of numbers and booleans, outside of lists, are members, too; those of dates, times and decimals are not. */
 enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool numbers,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),

@@ -452,10 +452,11 @@ static enum lvn_status check_end(const struct chat_data *c)
     if (!e) return LVN_MEMORY;
     enum lvn_status status = lvn_chat_end(e, &a, &id, &text);
     if (status == LVN_OK && id < 0 && *text)
-        lvn_log(LVN_LOG_WARN,
-                "the template '%s' writes '%.40s' after an answer, which is no special token of the tokenizer and is "
-                "encoded as text: use another data.template, or a tokenizer that has this token",
-                c->chat->template_name, text);
+        lvn_log(
+            LVN_LOG_WARN,
+            "the template '%s' writes '%.40s' after an answer, which is not a special token of the tokenizer and is "
+            "encoded as text: use another data.template, or a tokenizer that has this token",
+            c->chat->template_name, text);
     if (status == LVN_OK && id < 0 && !*text)
         lvn_log(LVN_LOG_WARN,
                 "the template '%s' writes nothing after an answer, so the model does not learn where an answer ends",

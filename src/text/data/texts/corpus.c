@@ -39,7 +39,7 @@ enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, b
     *want = lines || text || named;
     if (!*want) {
         if (c->skipped++ < MAX_WARNINGS)
-            lvn_text_printf(&c->warnings, "skipped: '%s', which is no text by its name\n", name);
+            lvn_text_printf(&c->warnings, "skipped: '%s', whose name is not that of a text\n", name);
         return LVN_OK;
     }
     c->current = (struct lvn_chunk){.kind = lines  ? LVN_CHUNK_LINES
@@ -65,7 +65,7 @@ static int64_t count_lines(const char *p, int64_t n)
     return lines;
 }
 
-/* status: of a check of the file's bytes. A file that is no text (FORMAT) is skipped if the user did not name it and
+/* status: of a check of the file's bytes. A file that is not a text (FORMAT) is skipped if the user did not name it and
  * nothing of it was emitted. */
 static enum lvn_status skip_file(struct lvn_chunker *c, enum lvn_status status)
 {
@@ -289,7 +289,7 @@ static const char *text_member(struct work *w, const json_t *root, const json_t 
 {
     *text = json_object_get(root, w->o->field);
     if (!*text) return missing_field(w, root, list, capacity);
-    return json_is_string(*text) ? NULL : "the field is no text";
+    return json_is_string(*text) ? NULL : "the field is not a text";
 }
 
 static enum lvn_status bad_line(struct work *w, const struct lvn_chunk *p, int64_t line, const char *reason,

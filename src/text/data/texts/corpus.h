@@ -27,7 +27,7 @@ struct lvn_corpus_options {
     const char *separator;    /* text between the documents of a text file; NULL or empty: a file is a document */
     enum lvn_text_encoding encoding; /* of all files; they are converted to UTF-8 */
     bool allow_special;              /* the text of a special token is encoded as the token */
-    bool refuse_bad; /* fail at a line that is no JSON object with that field, and at a file that is no text */
+    bool refuse_bad; /* fail at a line that is not a JSON object with that field, and at a file that is not a text */
 };
 
 /* Consecutive bytes of a batch. */

@@ -318,8 +318,8 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     struct lvn_table t, labels = {0};
     enum lvn_status status = lvn_table_open(&t, path);
     if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabelled && !o->masks)
-        status = lvn_fail(LVN_FORMAT,
-                          "'%s' is no table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file", path);
+        status = lvn_fail(
+            LVN_FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file", path);
     if (status == LVN_OK && !l->classes.n && has_classes(o)) {
         status = lvn_table_open_text(&labels, path, t.text, t.bytes);
         if (status == LVN_OK) status = read_classes(l, o, &labels);
