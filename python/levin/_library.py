@@ -5,6 +5,7 @@ acquires it again for a callback, so other Python threads run while levin comput
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -158,10 +159,10 @@ def integer(value: Any, what: str, least: int = -2**63, most: int = 2**63 - 1) -
 
 def real(value: Any, what: str) -> float:
     """A number for the library, which checks its range."""
-    try:
-        return float(value) if not isinstance(value, str) else float(None)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InputError(f"{what} must be a number, not {value!r:.60}") from None
+    if not isinstance(value, str):
+        with contextlib.suppress(TypeError, ValueError):
+            return float(value)
+    raise InputError(f"{what} must be a number, not {value!r:.60}")
 
 
 class NotCopied:

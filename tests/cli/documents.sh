@@ -43,7 +43,7 @@ cp notes.md folder/c.md
 printf '\x89PNG\x00' >folder/picture.png
 code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=of-folder
 says "'folder': 3 documents" err
-says "skipped: 'folder/picture.png', whose name is not that of a text" err
+says "skipped: 'folder/picture.png', which is no text by its name" err
 code 0 "$LEVIN" prepare folder --tokenizer="$words" --out=prepared
 says "skipped: 'folder/picture.png'" err
 says "1 file skipped" out
@@ -95,7 +95,7 @@ ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- tra
 check [ "$(ls cache/encoded | wc -l)" = 1 ]
 made=$(stat -c %i cache/encoded/*)
 code 0 "$LEVIN" train folder "${once[@]}" --run_dir=one
-says "skipped: 'folder/picture.png', whose name is not that of a text" err
+says "skipped: 'folder/picture.png', which is no text by its name" err
 check [ "$(stat -c %i cache/encoded/*)" = "$made" ]
 same_file one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors
 touch no-folder

@@ -206,7 +206,7 @@ refused() { # refused MESSAGE [EXIT] [OPTIONS]: bad.yaml
 with() { sed "$1" choice.yaml >bad.yaml; }
 row() { cp choice.yaml bad.yaml; sed -i 's/choice.jsonl/bad.jsonl/' bad.yaml; { head -1 choice.jsonl; echo "$1"; } >bad.jsonl; }
 with 's/^output_type.*/output_type: generate_until/'; refused "bad.yaml:5: the output_type is 'generate_until'" 1
-with 's/^output_type.*/doc_to_txt: x/'; refused "bad.yaml:5: 'doc_to_txt' is no key"
+with 's/^output_type.*/doc_to_txt: x/'; refused "bad.yaml:5: 'doc_to_txt' is not a key"
 with 's/^output_type.*/filter_list: [x]/'; refused "bad.yaml:5: 'filter_list' is not supported" 1
 with 's/metric: acc}/metric: f1}/'; refused "bad.yaml:6: the metric 'f1' is not supported" 1
 with 's/aggregation: mean/aggregation: median/'; refused "is aggregated by 'mean' here, not by 'median'" 1

@@ -248,7 +248,7 @@ for way in "$LEVIN prepare" prepare; do
     rm -rf share none
 done
 code 2 "$LEVIN" prepare some.txt --data.val_path=text.txt --out=none --val-fraction=0.5
-says "--val-fraction=0.5 divides a single text, and the data ('some.txt') have validation data of their own" err
+says "--val-fraction=0.5 divides a single text, and the data ('some.txt') have their own validation data" err
 # a single one, or one and the same: its last tenth
 code 0 prepare text --input=text.txt --out=single --json
 json 'abs(d["val_tokens"] / (d["val_tokens"] + d["train_tokens"]) - 0.1) < 0.001'

@@ -88,8 +88,8 @@ rm -r cache.one cache.two
 hosts s3://bucket/texts-cache "${texts[@]}"
 check [ "$(made s3://bucket/texts-cache)" = 1 ]
 same_weights run.one run.two
-says "skipped: 's3://bucket/texts/d.png', whose name is not that of a text" one.err
-says "skipped: 's3://bucket/texts/d.png', whose name is not that of a text" two.err
+says "skipped: 's3://bucket/texts/d.png', which is no text by its name" one.err
+says "skipped: 's3://bucket/texts/d.png', which is no text by its name" two.err
 rm -r cache.one cache.two $root/texts-cache
 LEVIN_CACHE=$PWD/cache.one "$LEVIN" train --model.init=base --run_dir=run.killed --trainer.max_steps=2 "${texts[@]}" --data.cache=s3://bucket/texts-cache 2>one.err &
 first=$!

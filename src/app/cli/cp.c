@@ -38,9 +38,8 @@ static enum lvn_status copy_one(struct lvn_cli *c, const char *from, const char 
     return LVN_OK;
 }
 
-/* Does the path `name` below `from` lead through an alias, a symbolic link to a folder in the same folder, as
- * checkpoints/best is one of checkpoints/step-8? Returns the length of the part of `name` up to the alias, and its
- * target; 0: it does not. */
+/* An alias is a symbolic link to a sibling folder, such as checkpoints/best to checkpoints/step-8. Return the length of
+ * the part of the path `name` below `from` up to the first alias, and its target; 0: the path has no alias. */
 static size_t find_alias(struct lvn_arena *a, const char *from, const char *name, char target[NAME_MAX + 1])
 {
     for (const char *p = strchr(name, '/'); p && !lvn_store_is_url(from); p = strchr(p + 1, '/')) {

@@ -38,7 +38,7 @@ struct job {
     int64_t current; /* index of the sample that is written: they are written in order, whichever ends first */
     json_t *json;    /* samples that have ended */
     bool listed;     /* the prompts are from a file (--prompts) */
-    int64_t each;    /* samples of each prompt */
+    int64_t samples_per_prompt;
 };
 
 static json_t *as_json(const struct job *j, int64_t i)
@@ -52,7 +52,7 @@ static json_t *as_json(const struct job *j, int64_t i)
         json_object_set_new(
             sample, "text",
             json_stringn(t->text.n ? t->text.p + t->prompt_bytes : "", (size_t)(t->text.n - t->prompt_bytes)));
-    if (j->listed) json_object_set_new(sample, "prompt", json_integer(i / j->each));
+    if (j->listed) json_object_set_new(sample, "prompt", json_integer(i / j->samples_per_prompt));
     return sample;
 }
 
@@ -63,9 +63,9 @@ static void begin_text(struct job *j, int64_t i)
     s->begun = true;
 }
 
-/* Write the part of the current sample that is ready; of several samples, nothing before the sample has ended; on
- * several ranks, where launchers put a prefix before each write, whole lines: the last one with what write_ready() adds
- * to it. */
+/* Write the part of the current sample that is ready. With several samples, nothing is written before the sample has
+ * ended. On several ranks, where launchers put a prefix before each write, whole lines are written; write_ready()
+ * completes the last one. */
 static bool flush(struct job *j)
 {
     struct stream *s = &j->streams[j->current];
@@ -85,8 +85,8 @@ static void write_head(const struct job *j)
 {
     if (j->n == 1 || j->c->json) return;
     printf("--- ");
-    if (j->listed) printf("prompt %" PRId64 ", ", j->current / j->each + 1);
-    if (!j->listed || j->each > 1) printf("sample %" PRId64 ", ", j->current % j->each + 1);
+    if (j->listed) printf("prompt %" PRId64 ", ", j->current / j->samples_per_prompt + 1);
+    if (!j->listed || j->samples_per_prompt > 1) printf("sample %" PRId64 ", ", j->current % j->samples_per_prompt + 1);
     printf("%" PRId64 " bytes ---\n", j->streams[j->current].text.ready);
 }
 
@@ -319,19 +319,19 @@ static enum lvn_status share_prompts(struct prompts *p, struct lvn_ranks *r)
 static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const struct prompts *p)
 {
     const struct lvn_cli *c = j->c;
-    const int64_t wanted = c->flag[LVN_FLAG_generate_max_new_tokens].i;
+    const int64_t max_new_tokens = c->flag[LVN_FLAG_generate_max_new_tokens].i;
     j->samples = lvn_calloc((size_t)j->n + 1, sizeof *j->samples);
     j->streams = lvn_calloc((size_t)j->n + 1, sizeof *j->streams);
     if (!j->samples || !j->streams) return LVN_MEMORY;
     for (int64_t k = 0; k < j->n; k++) {
-        const int64_t i = k / j->each, capacity = lvn_generator_capacity(g, p->length[i]);
-        const bool fit = !c->given[LVN_FLAG_generate_max_new_tokens] && capacity > 0 && wanted > capacity;
+        const int64_t i = k / j->samples_per_prompt, capacity = lvn_generator_capacity(g, p->length[i]);
+        const bool fit = !c->given[LVN_FLAG_generate_max_new_tokens] && capacity > 0 && max_new_tokens > capacity;
         struct stream *s = &j->streams[k];
         *s = (struct stream){.job = j, .text = {.codec = &g->setup.codec, .stops = p->stops, .n_stops = p->n_stops}};
         j->samples[k] = (struct lvn_sample){.prompt = p->ids[i],
                                             .n = p->length[i],
                                             .number = k,
-                                            .max = fit ? capacity : wanted,
+                                            .max = fit ? capacity : max_new_tokens,
                                             .on_token = c->ranks->rank ? NULL : on_token,
                                             .context = s};
     }
@@ -372,7 +372,7 @@ static enum lvn_status choose(const struct lvn_cli *c, const struct lvn_generato
 static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, json_t *samples)
 {
     struct lvn_sampling_options o = {.seed = (uint64_t)c->flag[LVN_FLAG_generate_seed].i};
-    struct job j = {.c = c, .json = samples, .each = c->flag[LVN_FLAG_generate_num_samples].i};
+    struct job j = {.c = c, .json = samples, .samples_per_prompt = c->flag[LVN_FLAG_generate_num_samples].i};
     struct prompts prompts = {0};
     struct lvn_ranks *ranks = c->ranks;
     LVN_TRY(lvn_ranks_agree(ranks, check_stops(c, &g->setup.codec)));
@@ -382,7 +382,7 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, ranks->rank ? LVN_OK : read_prompts(c, g, &prompts));
     if (status == LVN_OK) status = share_prompts(&prompts, ranks);
     j.listed = prompts.listed;
-    j.n = prompts.n * j.each;
+    j.n = prompts.n * j.samples_per_prompt;
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, begin(&j, g, &prompts));
     if (status == LVN_OK && j.n) {
         if (!ranks->rank) begin_text(&j, 0);

@@ -106,7 +106,7 @@ static void key_section(struct lvn_text *t, const struct lvn_option *o)
     facts(t, o);
     if (o->for_kind) lvn_text_printf(t, "; only with %s.kind %s", o->part, o->for_kind);
     lvn_text_add(t, ".\n");
-    bool was_choice = false; /* a list is a block of its own in Markdown */
+    bool was_choice = false; /* a list is a separate block in Markdown */
     for (const char *line = o->more; line && *line;) {
         const size_t n = strcspn(line, "\n"), word = strcspn(line, ": ");
         const bool choice = word < n && line[word] == ':';

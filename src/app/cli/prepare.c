@@ -12,7 +12,7 @@
 #include "setup/setup.h"
 #include "stores/upload_staging.h"
 
-/* --out, or the text's path without its ending. */
+/* --out, or the text's path without its extension. */
 static const char *output_folder(struct lvn_cli *c)
 {
     const char *given = c->flag[LVN_FLAG_prepare_out].t, *path = c->settings.values.data.path;

@@ -37,7 +37,7 @@ static const char openwebtext_sha256[] = "9fe39d154c5bc67da8c359415372b79510eb1e
 struct line {
     bool quiet;       /* print no line */
     bool live;        /* stderr is a terminal */
-    bool displayed;   /* a live line stands there */
+    bool displayed;   /* a live line is displayed */
     double began;     /* lvn_seconds() */
     double drawn;     /* lvn_seconds() of the last line */
     int64_t first;    /* bytes read when this run began; -1: not known yet */

@@ -9,7 +9,7 @@ struct lvn_transfer {
     const char *name; /* of the file, for the line */
     bool quiet;       /* print nothing */
     bool live;        /* stderr is a terminal */
-    bool displayed;   /* a live line stands there */
+    bool displayed;   /* a live line is displayed */
     double began;     /* lvn_seconds() */
     double drawn;     /* lvn_seconds() of the last line */
     int64_t first;    /* bytes that were there when it began; -1: not known yet */

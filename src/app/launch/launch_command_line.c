@@ -1,7 +1,7 @@
 /* launch_command_line.c - the command line of each launcher, and its environment variables. Called before each attempt.
  *
- * The command line of every launcher contains how many ranks to start and on which hosts, and requests that it prefix
- * each line with its rank, bind ranks to cores (with its own hwloc), and, on one machine, listen only on the loopback
+ * The command line tells the launcher how many ranks to start on which hosts, to prefix each output line with its rank,
+ * to bind ranks to cores (the launcher has its own hwloc), and, on one machine, to listen only on the loopback
  * interface. Variables that another launcher left in the environment are removed, because they would mislead the ranks
  * or the launcher. launch_launcher.c has selected the launcher. */
 #include <stdlib.h>
@@ -159,8 +159,7 @@ static enum lvn_status build_hydra(struct lvn_launch *l)
     LVN_TRY(lvn_launch_address(l, NULL, address, network));
     LVN_CHECK(!strchr(address, ':'), ARG,
               "%s requires IPv4 between hosts, but they are reachable only at %s: use --launcher=openmpi or "
-              "--launcher=levin, "
-              "which support IPv6",
+              "--launcher=levin, which support IPv6",
               l->launcher.title, address);
     if (on_one_machine(l)) {
         lvn_words_add(&l->attempt.line, "-iface");

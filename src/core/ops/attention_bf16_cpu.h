@@ -5,9 +5,9 @@
  * (attention.cpu.c). So no computed matrix is transposed: S = K Q^T, and sums over keys are computed transposed as
  * well,
  *
- *     forward   O^T  = V^T P                    P as zipped rows
+ *     forward   O^T  = V^T P                    P as interleaved rows
  *     backward  dV  += P dO,  dK += dS Q,       P and dS as rows
- *               dQ^T = K^T dS                   dS as zipped rows
+ *               dQ^T = K^T dS                   dS as interleaved rows
  *
  * Inputs are transposed once, and O^T and dQ^T once for each block of queries. Factors (the scale, dropout's) are
  * applied in fp32, after the products. Squares of 32 by 32 that a causal mask hides are left out.
@@ -34,7 +34,8 @@ static int64_t bf16_ceil(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* --- inputs: as rows, zipped rows, transposed -------------------------------------------------------------------- */
+/* --- inputs: as rows, interleaved rows, transposed
+ * -------------------------------------------------------------------- */
 
 /* Copy rows of bf16, `stride` apart, to (64,width), padded with zeros. */
 static void bf16_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_t D, int64_t width, uint16_t *to)
@@ -78,8 +79,8 @@ static void bf16_zip(const uint16_t *from, int64_t width, uint16_t *to)
     for (int64_t i = 0; i < TILE_BLOCK; i += 2, from += 2 * width, to += 2 * width)
         for (int64_t x = 0; x < width; x += 32) {
             const __m512i a = _mm512_loadu_si512(from + x), b = _mm512_loadu_si512(from + width + x);
-            _mm512_storeu_si512(to + 2 * x, pairs_zip(a, b, false));
-            _mm512_storeu_si512(to + 2 * x + 32, pairs_zip(a, b, true));
+            _mm512_storeu_si512(to + 2 * x, pairs_interleave(a, b, false));
+            _mm512_storeu_si512(to + 2 * x + 32, pairs_interleave(a, b, true));
         }
 }
 
@@ -88,7 +89,7 @@ static void bf16_transpose(const uint16_t *from, int64_t width, uint16_t *to)
 {
     for (int64_t i = 0; i < TILE_BLOCK; i += 32)
         for (int64_t x = 0; x < width; x += 32)
-            pairs_turn(from + i * width + x, width, to + x * TILE_BLOCK + i, TILE_BLOCK);
+            pairs_transpose_block(from + i * width + x, width, to + x * TILE_BLOCK + i, TILE_BLOCK);
 }
 
 /* --- products of a block ----------------------------------------------------------------------------------------- */
@@ -131,8 +132,8 @@ static void bf16_sum_over_keys(const struct block *k, int64_t width, const uint1
     }
 }
 
-/* sums (keys, width) += p (64,64) times zipped rows (64/2,width,2), over the queries that see a key of 32. */
-static void bf16_sum_over_queries(const struct block *k, int64_t width, const uint16_t *p, const uint16_t *zipped,
+/* sums (keys, width) += p (64,64) times interleaved rows (64/2,width,2), over the queries that see a key of 32. */
+static void bf16_sum_over_queries(const struct block *k, int64_t width, const uint16_t *p, const uint16_t *interleaved,
                                   float *sums)
 {
     for (int64_t j = 0; j < k->keys; j += 32) {
@@ -140,7 +141,7 @@ static void bf16_sum_over_queries(const struct block *k, int64_t width, const ui
         const int64_t first = clamp(j - k->diagonal + 1, end) / 32 * 32;
         bf16_multiply(&(struct bf16_product){.a = p + j * TILE_BLOCK + first,
                                              .a_row = BF16_BLOCK,
-                                             .b = zipped + first * width,
+                                             .b = interleaved + first * width,
                                              .b_row = width * 4,
                                              .steps = bf16_ceil(end - first, 32) / 32,
                                              .c = sums + j * width,
@@ -161,8 +162,8 @@ LVN_INLINE __m512i rounded_row(const struct block *k, const float *s, int64_t j,
     return (__m512i)_mm512_cvtne2ps_pbh(b, a);
 }
 
-/* Round s (keys, queries) to bf16: to rows (64,64) and to zipped rows (64/2,64,2). NULL: not needed. */
-LVN_INLINE void bf16_round(const struct block *k, const float *s, uint16_t *rows, uint16_t *zipped)
+/* Round s (keys, queries) to bf16: to rows (64,64) and to interleaved rows (64/2,64,2). NULL: not needed. */
+LVN_INLINE void bf16_round(const struct block *k, const float *s, uint16_t *rows, uint16_t *interleaved)
 {
     for (int64_t j = 0; j < k->keys; j += 2)
         for (int64_t v = 0; v < TILE_BLOCK / LVN_LANES; v += 2) {
@@ -173,15 +174,16 @@ LVN_INLINE void bf16_round(const struct block *k, const float *s, uint16_t *rows
                 _mm512_storeu_si512(rows + j * TILE_BLOCK + v * LVN_LANES, a);
                 _mm512_storeu_si512(rows + (j + 1) * TILE_BLOCK + v * LVN_LANES, b);
             }
-            if (zipped) {
-                _mm512_storeu_si512(zipped + (j * TILE_BLOCK + 2 * v * LVN_LANES), pairs_zip(a, b, false));
-                _mm512_storeu_si512(zipped + (j * TILE_BLOCK + 2 * v * LVN_LANES) + 32, pairs_zip(a, b, true));
+            if (interleaved) {
+                _mm512_storeu_si512(interleaved + (j * TILE_BLOCK + 2 * v * LVN_LANES), pairs_interleave(a, b, false));
+                _mm512_storeu_si512(interleaved + (j * TILE_BLOCK + 2 * v * LVN_LANES) + 32,
+                                    pairs_interleave(a, b, true));
             }
         }
     /* products take 32 keys at a time */
     const int64_t from = bf16_ceil(k->keys, 2), more = bf16_ceil(k->keys, 32) - from;
     if (rows) memset(rows + from * TILE_BLOCK, 0, (size_t)(more * BF16_BLOCK));
-    if (zipped) memset(zipped + from * TILE_BLOCK, 0, (size_t)(more * BF16_BLOCK));
+    if (interleaved) memset(interleaved + from * TILE_BLOCK, 0, (size_t)(more * BF16_BLOCK));
 }
 
 /* --- forward ----------------------------------------------------------------------------------------------------- */
@@ -248,7 +250,8 @@ static void bf16_load_keys(struct work *w, const struct lvn_call *c, int64_t b, 
     }
 }
 
-/* Load queries t0.. of head h and the gradient of their output, transposed and zipped; logsumexp, and row sums of dO O.
+/* Load queries t0.. of head h and the gradient of their output, transposed and interleaved; logsumexp, and row sums of
+ * dO O.
  */
 static void bf16_load_queries(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t t0, int64_t rows)
 {

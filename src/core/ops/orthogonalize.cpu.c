@@ -123,7 +123,7 @@ struct sum {
 static void mirror(uint16_t *z, int64_t row, int64_t i0, int64_t m, int64_t j0, int64_t n)
 {
     if (m == LVN_GEMM_BLOCK && n == LVN_GEMM_BLOCK) {
-        pairs_turn(z + i0 * row + j0, row, z + j0 * row + i0, row);
+        pairs_transpose_block(z + i0 * row + j0, row, z + j0 * row + i0, row);
         return;
     }
     for (int64_t i = i0; i < i0 + m; i++)

@@ -4,6 +4,8 @@
 #define LVN_ROUNDING_GPU_H
 
 #include "backend/gpu/kernel_language.h"
+
+#define ROUNDING_STREAM 5 /* LVN_STREAM_ROUNDING */
 #ifdef LVN_DEVICE
 
 enum { ROUNDED_MOMENTS, ROUNDED_PARAMETERS };
@@ -11,8 +13,8 @@ enum { ROUNDED_MOMENTS, ROUNDED_PARAMETERS };
 LVN_FUNCTION lvn_uint rounding_bits(LVN_GLOBAL const struct lvn_now *now, lvn_long element, int kind)
 {
     lvn_ulong counter = (lvn_ulong)(element / 64 * 16 + element % 16);
-    struct lvn_four r = lvn_philox(now->seed ^ ((lvn_ulong)5 << 56), (lvn_uint)counter, (lvn_uint)(counter >> 32),
-                                   (lvn_uint)kind, (lvn_uint)now->step); /* rounding uses stream 5 */
+    struct lvn_four r = lvn_philox(now->seed ^ ((lvn_ulong)ROUNDING_STREAM << 56), (lvn_uint)counter,
+                                   (lvn_uint)(counter >> 32), (lvn_uint)kind, (lvn_uint)now->step);
     int word = (int)(element % 64 / 16);
     return word == 0 ? r.v[0] : word == 1 ? r.v[1] : word == 2 ? r.v[2] : r.v[3];
 }
@@ -33,6 +35,11 @@ LVN_FUNCTION void rounded_put_bf16(LVN_GLOBAL lvn_ushort *p, lvn_long i, float x
 #define IS_f32 0
 #define IS_bf16 1
 #define ROUNDS(x) LVN_JOIN(IS_, TYPE_##x)
+
+#else /* the host's half */
+
+#include "base/random.h"
+_Static_assert(ROUNDING_STREAM == LVN_STREAM_ROUNDING, "devices and CPUs round with the same random bits");
 
 #endif
 #endif

@@ -8,7 +8,7 @@
  * (Kalajdzievski: "A rank stabilization scaling factor for fine-tuning with LoRA", 2023).
  *
  * Called by model.c, model_io and train. With lora->tokens some rows of the embedding are trained as a
- * parameter of their own (PEFT's trainable_token_indices): the model, and a head that is tied to the embedding, use a
+ * separate parameter (PEFT's trainable_token_indices): the model, and a head that is tied to the embedding, use a
  * copy of the table with these rows. Not supported: LoRA adapters of embeddings and of heads. */
 #ifndef LVN_LORA_H
 #define LVN_LORA_H

@@ -170,9 +170,9 @@ struct levin_tensor *lvn_model_build(struct levin_graph *g, const struct lvn_mod
 void lvn_model_declare(struct levin_graph *g, const struct lvn_model_config *c)
 {
     struct levin_tensor *inputs[LVN_MODEL_INPUTS];
-    const struct lvn_field *wanted = lvn_model_inputs(c);
-    for (int i = 0; wanted[i].name; i++) {
-        struct lvn_field f = wanted[i];
+    const struct lvn_field *fields = lvn_model_inputs(c);
+    for (int i = 0; fields[i].name; i++) {
+        struct lvn_field f = fields[i];
         for (int k = 0; k < f.rank; k++)
             if (!f.dim[k]) f.dim[k] = 1;
         inputs[i] = lvn_input(g, f.name, lvn_field_desc(&f, 1));

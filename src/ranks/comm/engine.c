@@ -34,7 +34,7 @@ void lvn_queue_push(struct lvn_queue *queue, struct lvn_request *request)
     queue->last = request;
 }
 
-/* Remove r from the queue; `before` precedes it. */
+/* Remove the request from the queue; `before` precedes it. */
 static void unlink_after(struct lvn_queue *queue, struct lvn_request *before, struct lvn_request *request)
 {
     if (before)
@@ -89,7 +89,7 @@ static void record_error(struct lvn_engine *engine, const struct lvn_request *re
 
 /* --- issuing and polling --- */
 
-/* Issue as much of a collective as possible; r->at counts the issued elements. Two parts may be in progress. */
+/* Issue as much of a collective as possible; request->at counts the issued elements. Two parts may be in progress. */
 static int issue(struct lvn_engine *engine, struct lvn_request *request, bool *moved)
 {
     const struct lvn_transport *transport = engine->transport;

@@ -92,7 +92,7 @@ static void combine(const struct tree_collective *collective)
 }
 #undef COMBINE
 
-/* Ranks are counted from the root: rank r has the children r + 1, r + 2, r + 4 ... below its lowest set bit. */
+/* Ranks are counted from the root: rank r has the children r + 2^k for each 2^k below its lowest set bit. */
 static bool has_child(const struct tcp *tcp, int relative, int distance)
 {
     return distance < tcp->size && !(relative & distance) && relative + distance < tcp->size;

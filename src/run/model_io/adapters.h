@@ -1,6 +1,6 @@
 /* adapters.h - the adapters of a model state, to files of PEFT and back.
  *
- * Checkpoints and lora.init use it. The files' format is models/adapter_files.h's. */
+ * Checkpoints and lora.init use it. adapter_files.h describes the format. */
 #ifndef LVN_ADAPTERS_H
 #define LVN_ADAPTERS_H
 

@@ -29,7 +29,7 @@ enum lvn_status lvn_gguf_model_write(const char *path, const struct lvn_gguf_mod
 enum lvn_status lvn_gguf_adapter_write(const char *path, const struct lvn_pretrained *p, const char *name,
                                        const struct lvn_gguf_type *type) LVN_CHECKED;
 
-/* Metadata after the architecture's name and a point, and keys of config.json: scaling of rotary positions. */
+/* Scaling of rotary positions: metadata keys after "ARCHITECTURE.", and the keys of config.json. */
 extern const struct lvn_gguf_key lvn_gguf_scaling[];
 /* Metadata of levin, from which the divisors below were computed; other programs ignore them. */
 #define LVN_GGUF_LOW "levin.rope_scaling.low_freq_factor"

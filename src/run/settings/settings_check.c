@@ -213,7 +213,7 @@ static enum lvn_status find_model(struct levin_settings *s)
     return LVN_OK;
 }
 
-/* ARG for a tokenizer with data that have tokens of their own. */
+/* ARG for a tokenizer with data that have their own tokens. */
 static enum lvn_status check_tokenizer(const struct levin_settings *s)
 {
     const struct lvn_dataset_kind *kind = *s->values.data.tokenizer ? lvn_dataset_kind_find(s->values.data.kind) : NULL;

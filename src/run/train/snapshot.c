@@ -60,32 +60,32 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     return LVN_OK;
 }
 
-static enum lvn_status add_state(struct lvn_snapshot_files *w, const struct lvn_snapshot *s,
+static enum lvn_status add_state(struct lvn_snapshot_files *files, const struct lvn_snapshot *s,
                                  const struct levin_settings *settings, const struct lvn_codec *codec,
                                  const struct lvn_carried_files *carried)
 {
     LVN_LOCAL_TEXT(state);
     enum lvn_status status = state_text(s, &state);
-    if (status == LVN_OK) lvn_snapshot_files_add_text(w, "state/state.json", state.p, state.n);
+    if (status == LVN_OK) lvn_snapshot_files_add_text(files, "state/state.json", state.p, state.n);
     LVN_TRY(status);
     char *yaml = lvn_settings_yaml(settings);
     if (!yaml) LVN_FAIL(MEMORY, "not enough memory for the settings");
-    lvn_snapshot_files_add_text(w, "state/settings.yaml", yaml, (int64_t)strlen(yaml));
+    lvn_snapshot_files_add_text(files, "state/settings.yaml", yaml, (int64_t)strlen(yaml));
     free(yaml);
     const struct lvn_tokenizer *t = codec->tokenizer;
     for (int i = 0; t && i < t->n_files; i++)
-        lvn_snapshot_files_add_text(w, t->file[i].name, t->file[i].text, t->file[i].bytes);
+        lvn_snapshot_files_add_text(files, t->file[i].name, t->file[i].text, t->file[i].bytes);
     for (int i = 0; i < carried->n; i++)
         if (!lvn_carried_is_written(codec, &carried->file[i]))
-            lvn_snapshot_files_add_text(w, carried->file[i].name, carried->file[i].text, carried->file[i].bytes);
+            lvn_snapshot_files_add_text(files, carried->file[i].name, carried->file[i].text, carried->file[i].bytes);
     if (codec->vocabulary) {
         char *json = NULL;
         LVN_TRY(lvn_vocab_to_json(codec->vocabulary, &json));
-        lvn_snapshot_files_add_text(w, "state/vocabulary.json", json, (int64_t)strlen(json));
+        lvn_snapshot_files_add_text(files, "state/vocabulary.json", json, (int64_t)strlen(json));
         free(json);
         LVN_TRY(lvn_vocab_to_tokenizer(codec->vocabulary, &json));
-        lvn_snapshot_files_add_text(w, "tokenizer.json", json, (int64_t)strlen(json));
-        lvn_snapshot_files_add_text(w, "tokenizer_config.json", lvn_vocab_tokenizer_config,
+        lvn_snapshot_files_add_text(files, "tokenizer.json", json, (int64_t)strlen(json));
+        lvn_snapshot_files_add_text(files, "tokenizer_config.json", lvn_vocab_tokenizer_config,
                                     (int64_t)strlen(lvn_vocab_tokenizer_config));
         free(json);
     }
@@ -94,16 +94,16 @@ static enum lvn_status add_state(struct lvn_snapshot_files *w, const struct lvn_
 
 /* --- the whole sequence --- */
 
-static enum lvn_status add_all(struct lvn_snapshot_files *w, struct lvn_model_files *f,
+static enum lvn_status add_all(struct lvn_snapshot_files *files, struct lvn_model_files *f,
                                const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
                                struct lvn_optimizer_shards *m)
 {
     struct lvn_safetensors_source optimizer;
-    LVN_TRY(lvn_snapshot_add_weights(w, f, to, m->model_state));
-    LVN_TRY(lvn_optimizer_shards_source(m, w->arena, &optimizer));
-    LVN_TRY(lvn_snapshot_files_add_tensors(w, "state/optimizer.safetensors", &optimizer));
-    lvn_snapshot_files_add_text(w, "config.json", f->config.p, f->config.n);
-    return w->w ? add_state(w, s, to->settings, to->codec, to->carried) : LVN_OK;
+    LVN_TRY(lvn_snapshot_add_weights(files, f, to, m->model_state));
+    LVN_TRY(lvn_optimizer_shards_source(m, files->arena, &optimizer));
+    LVN_TRY(lvn_snapshot_files_add_tensors(files, "state/optimizer.safetensors", &optimizer));
+    lvn_snapshot_files_add_text(files, "config.json", f->config.p, f->config.n);
+    return files->writer ? add_state(files, s, to->settings, to->codec, to->carried) : LVN_OK;
 }
 
 struct lvn_snapshot_writing {
@@ -116,76 +116,77 @@ struct lvn_snapshot_writing {
     struct lvn_optimizer_shards moments;
 };
 
-static void release(struct lvn_snapshot_writing *w)
+static void release(struct lvn_snapshot_writing *writing)
 {
-    lvn_optimizer_shards_release(&w->moments);
-    lvn_model_files_release(&w->model);
-    lvn_arena_release(&w->arena);
-    free(w);
+    lvn_optimizer_shards_release(&writing->moments);
+    lvn_model_files_release(&writing->model);
+    lvn_arena_release(&writing->arena);
+    free(writing);
 }
 
 enum lvn_status lvn_snapshot_begin(struct lvn_snapshot_writing **out, const struct lvn_snapshot_target *to,
                                    const struct lvn_snapshot *s, const struct lvn_model_state *n,
                                    struct lvn_ranks *ranks)
 {
-    struct lvn_snapshot_writing *w = lvn_calloc(1, sizeof *w);
-    enum lvn_status status = w ? LVN_OK : LVN_MEMORY;
+    struct lvn_snapshot_writing *writing = lvn_calloc(1, sizeof *writing);
+    enum lvn_status status = writing ? LVN_OK : LVN_MEMORY;
     *out = NULL;
     if (lvn_parameters_any_sharded(n)) status = lvn_ranks_agree(ranks, status);
     if (status != LVN_OK) {
-        free(w);
+        free(writing);
         return status;
     }
-    *w = (struct lvn_snapshot_writing){.to = to, .val_loss = s->val_loss, .score = s->score};
-    lvn_arena_init(&w->arena);
-    lvn_optimizer_shards_init(&w->moments, n, ranks);
-    status = lvn_snapshot_files_begin(&w->files, &w->arena, to->dir, s->step, n, ranks);
+    *writing = (struct lvn_snapshot_writing){.to = to, .val_loss = s->val_loss, .score = s->score};
+    lvn_arena_init(&writing->arena);
+    lvn_optimizer_shards_init(&writing->moments, n, ranks);
+    status = lvn_snapshot_files_begin(&writing->files, &writing->arena, to->dir, s->step, n, ranks);
     if (status != LVN_OK) {
-        release(w);
+        release(writing);
         return status;
     }
-    if (lvn_snapshot_files_mine(&w->files)) status = add_all(&w->files, &w->model, to, s, &w->moments);
-    status = lvn_snapshot_files_prepare(&w->files, status);
+    if (lvn_snapshot_files_mine(&writing->files))
+        status = add_all(&writing->files, &writing->model, to, s, &writing->moments);
+    status = lvn_snapshot_files_prepare(&writing->files, status);
     if (status == LVN_OK)
-        *out = w;
+        *out = writing;
     else
-        lvn_snapshot_cancel(w);
+        lvn_snapshot_cancel(writing);
     return status;
 }
 
-bool lvn_snapshot_is_async(const struct lvn_snapshot_writing *w)
+bool lvn_snapshot_is_async(const struct lvn_snapshot_writing *writing)
 {
-    return w->files.async;
+    return writing->files.async;
 }
 
-void lvn_snapshot_write(struct lvn_snapshot_writing *w)
+void lvn_snapshot_write(struct lvn_snapshot_writing *writing)
 {
-    lvn_snapshot_files_write(&w->files);
-    if (w->to->all_read) w->to->all_read(w->to->context);
-    lvn_snapshot_files_sync(&w->files);
+    lvn_snapshot_files_write(&writing->files);
+    if (writing->to->all_read) writing->to->all_read(writing->to->context);
+    lvn_snapshot_files_sync(&writing->files);
 }
 
-enum lvn_status lvn_snapshot_end(struct lvn_snapshot_writing *w)
+enum lvn_status lvn_snapshot_end(struct lvn_snapshot_writing *writing)
 {
-    const enum lvn_status status = lvn_snapshot_files_end(&w->files, w->val_loss, &w->score);
-    release(w);
+    const enum lvn_status status = lvn_snapshot_files_end(&writing->files, writing->val_loss, &writing->score);
+    release(writing);
     return status;
 }
 
-void lvn_snapshot_cancel(struct lvn_snapshot_writing *w)
+void lvn_snapshot_cancel(struct lvn_snapshot_writing *writing)
 {
-    if (!w) return;
-    lvn_snapshot_files_cancel(&w->files);
-    release(w);
+    if (!writing) return;
+    lvn_snapshot_files_cancel(&writing->files);
+    release(writing);
 }
 
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *to, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks)
 {
-    struct lvn_snapshot_writing *w;
-    LVN_TRY(lvn_snapshot_begin(&w, to, s, n, ranks));
-    lvn_snapshot_write(w);
-    return lvn_snapshot_end(w);
+    struct lvn_snapshot_writing *writing;
+    LVN_TRY(lvn_snapshot_begin(&writing, to, s, n, ranks));
+    lvn_snapshot_write(writing);
+    return lvn_snapshot_end(writing);
 }
 
 /* --- loading --- */

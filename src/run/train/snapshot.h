@@ -75,12 +75,12 @@ struct lvn_snapshot_writing;
 enum lvn_status lvn_snapshot_begin(struct lvn_snapshot_writing **out, const struct lvn_snapshot_target *target,
                                    const struct lvn_snapshot *s, const struct lvn_model_state *n,
                                    struct lvn_ranks *ranks) LVN_CHECKED;
-bool lvn_snapshot_is_async(const struct lvn_snapshot_writing *w);
-void lvn_snapshot_write(struct lvn_snapshot_writing *w);
+bool lvn_snapshot_is_async(const struct lvn_snapshot_writing *writing);
+void lvn_snapshot_write(struct lvn_snapshot_writing *writing);
 /* Turn the step into a checkpoint, or remove everything after a failure. Frees w. */
-enum lvn_status lvn_snapshot_end(struct lvn_snapshot_writing *w) LVN_CHECKED;
+enum lvn_status lvn_snapshot_end(struct lvn_snapshot_writing *writing) LVN_CHECKED;
 /* Instead of the end, each rank by itself: remove the written files and free w, which may be NULL. */
-void lvn_snapshot_cancel(struct lvn_snapshot_writing *w);
+void lvn_snapshot_cancel(struct lvn_snapshot_writing *writing);
 /* All three parts. */
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *target, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;

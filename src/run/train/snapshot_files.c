@@ -22,7 +22,7 @@ struct place {
 static enum lvn_status make_place(const struct lvn_snapshot_files *f, struct place *p)
 {
     uint64_t number;
-    const char *dir = lvn_checkpoint_hidden(f->w, f->arena);
+    const char *dir = lvn_checkpoint_hidden(f->writer, f->arena);
     LVN_TRY(lvn_random_secret(&number, sizeof number, "the name of a file"));
     if (!dir || snprintf(p->dir, sizeof p->dir, "%s", dir) >= (int)sizeof p->dir) p->dir[0] = '\0';
     snprintf(p->name, sizeof p->name, ".%016" PRIx64, number);
@@ -58,11 +58,11 @@ enum lvn_status lvn_snapshot_files_begin(struct lvn_snapshot_files *f, struct lv
     const bool sharded = lvn_parameters_any_sharded(n) && n->ranks;
     struct place place = {0};
     *f = (struct lvn_snapshot_files){.model_state = n, .arena = a, .shards = {.model_state = n, .arena = a}};
-    enum lvn_status status = ranks->rank ? LVN_OK : lvn_checkpoint_begin(&f->w, dir, step);
+    enum lvn_status status = ranks->rank ? LVN_OK : lvn_checkpoint_begin(&f->writer, dir, step);
     if (sharded) status = lvn_ranks_agree(ranks, status);
     if (sharded && status == LVN_OK) status = find_place(f, ranks, &place);
     if (status != LVN_OK) {
-        lvn_checkpoint_writer_free(f->w);
+        lvn_checkpoint_writer_free(f->writer);
         return status;
     }
     if (f->collective)
@@ -76,7 +76,7 @@ enum lvn_status lvn_snapshot_files_begin(struct lvn_snapshot_files *f, struct lv
 
 bool lvn_snapshot_files_mine(const struct lvn_snapshot_files *f)
 {
-    return f->w || f->collective;
+    return f->writer || f->collective;
 }
 
 enum lvn_status lvn_snapshot_files_add_tensors(struct lvn_snapshot_files *f, const char *name,
@@ -84,19 +84,19 @@ enum lvn_status lvn_snapshot_files_add_tensors(struct lvn_snapshot_files *f, con
 {
     const struct lvn_safetensors_layout *layout;
     if (!f->collective) {
-        lvn_checkpoint_add_tensors(f->w, name, source);
+        lvn_checkpoint_add_tensors(f->writer, name, source);
         return LVN_OK;
     }
     const char *path = lvn_path_join(f->arena, f->path, name);
     if (!path) return LVN_MEMORY;
     LVN_TRY(lvn_shard_files_add(&f->shards, path, source, &layout));
-    if (f->w) lvn_checkpoint_add_layout(f->w, name, layout);
+    if (f->writer) lvn_checkpoint_add_layout(f->writer, name, layout);
     return LVN_OK;
 }
 
 void lvn_snapshot_files_add_text(struct lvn_snapshot_files *f, const char *name, const void *data, int64_t bytes)
 {
-    if (f->w) lvn_checkpoint_add_text(f->w, name, data, bytes);
+    if (f->writer) lvn_checkpoint_add_text(f->writer, name, data, bytes);
 }
 
 void lvn_snapshot_files_begin_alone(struct lvn_snapshot_files *f)
@@ -118,7 +118,7 @@ enum lvn_status lvn_snapshot_files_prepare(struct lvn_snapshot_files *f, enum lv
         const enum lvn_status ended = lvn_parameters_end_collecting(f->model_state);
         return so_far == LVN_OK ? ended : so_far;
     }
-    if (so_far == LVN_OK && f->w) so_far = lvn_checkpoint_status(f->w);
+    if (so_far == LVN_OK && f->writer) so_far = lvn_checkpoint_status(f->writer);
     const enum lvn_status status = lvn_shard_files_begin(&f->shards, f->async, so_far);
     lvn_parameters_end_gathering(f->model_state);
     return status;
@@ -138,9 +138,9 @@ enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, double val_
                                        const struct lvn_checkpoint_score *score)
 {
     enum lvn_status status = f->collective ? lvn_shard_files_end(&f->shards) : LVN_OK;
-    if (status == LVN_OK && f->w) {
-        status = lvn_checkpoint_commit(f->w, val_loss, score);
-        f->w = NULL;
+    if (status == LVN_OK && f->writer) {
+        status = lvn_checkpoint_commit(f->writer, val_loss, score);
+        f->writer = NULL;
     }
     lvn_snapshot_files_cancel(f);
     return status;
@@ -149,5 +149,5 @@ enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, double val_
 void lvn_snapshot_files_cancel(struct lvn_snapshot_files *f)
 {
     lvn_shard_files_release(&f->shards);
-    lvn_checkpoint_writer_free(f->w);
+    lvn_checkpoint_writer_free(f->writer);
 }

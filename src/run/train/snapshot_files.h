@@ -13,7 +13,7 @@
 #include "engine/shard_files.h"
 
 struct lvn_snapshot_files {
-    struct lvn_checkpoint_writer *w; /* of rank 0; NULL on other ranks */
+    struct lvn_checkpoint_writer *writer; /* of rank 0; NULL on other ranks */
     const struct lvn_model_state *model_state;
     bool collective;  /* all ranks write */
     bool async;       /* and may do so while they compute, because the model is in host memory on all ranks */

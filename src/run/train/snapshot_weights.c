@@ -38,11 +38,11 @@ static enum lvn_status fetch_adapter(void *context, int i, const void **data)
 {
     const struct adapters *x = context;
     *data = x->buffer;
-    const struct lvn_parameter_window w = lvn_parameters_at(x->model_state, LVN_PARAMETER_VALUES, x->p[i]);
-    return lvn_parameter_read(&w, x->buffer);
+    const struct lvn_parameter_window window = lvn_parameters_at(x->model_state, LVN_PARAMETER_VALUES, x->p[i]);
+    return lvn_parameter_read(&window, x->buffer);
 }
 
-static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_arena *a,
+static enum lvn_status add_adapters(struct lvn_checkpoint_writer *writer, struct lvn_arena *a,
                                     const struct lvn_model_state *n)
 {
     struct lvn_parameters each = {n, LVN_PARAMETER_VALUES, 0};
@@ -60,13 +60,13 @@ static enum lvn_status add_adapters(struct lvn_checkpoint_writer *w, struct lvn_
     }
     x.buffer = lvn_arena_alloc(a, (size_t)max);
     if (!x.buffer) return LVN_MEMORY;
-    if (source.n) lvn_checkpoint_add_tensors(w, adapters_file, &source);
+    if (source.n) lvn_checkpoint_add_tensors(writer, adapters_file, &source);
     return LVN_OK;
 }
 
 /* As a folder of PEFT. */
-static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_arena *a, const struct lvn_model_state *n,
-                                const struct lvn_adapter_base *base)
+static enum lvn_status add_peft(struct lvn_checkpoint_writer *writer, struct lvn_arena *a,
+                                const struct lvn_model_state *n, const struct lvn_adapter_base *base)
 {
     static const char folder[] = LVN_ADAPTERS_FOLDER "/";
     struct lvn_adapter_texts t = {0};
@@ -75,9 +75,9 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
     const char *base_file = lvn_arena_printf(a, "%s%s", folder, LVN_ADAPTERS_BASE);
     enum lvn_status status = weights && config && base_file ? lvn_adapters_make(n, base, a, &t) : LVN_MEMORY;
     if (status == LVN_OK) {
-        lvn_checkpoint_add_tensors(w, weights, &t.weights);
-        lvn_checkpoint_add_text(w, config, t.config.p, t.config.n);
-        lvn_checkpoint_add_text(w, base_file, t.base.p, t.base.n);
+        lvn_checkpoint_add_tensors(writer, weights, &t.weights);
+        lvn_checkpoint_add_text(writer, config, t.config.p, t.config.n);
+        lvn_checkpoint_add_text(writer, base_file, t.base.p, t.base.n);
     }
     lvn_text_release(&t.config);
     lvn_text_release(&t.base);
@@ -85,15 +85,15 @@ static enum lvn_status add_peft(struct lvn_checkpoint_writer *w, struct lvn_aren
 }
 
 /* The whole model: one file, or several with an index. */
-static enum lvn_status add_model(struct lvn_snapshot_files *w, const struct lvn_model_files *f,
+static enum lvn_status add_model(struct lvn_snapshot_files *files, const struct lvn_model_files *f,
                                  const struct levin_settings *s)
 {
     struct lvn_safetensors_shards shards;
-    LVN_TRY(lvn_safetensors_split(&shards, w->arena, &f->source, "model",
+    LVN_TRY(lvn_safetensors_split(&shards, files->arena, &f->source, "model",
                                   lvn_bytes_of_text(s->values.checkpoint.max_shard_size)));
-    for (int i = 0; i < shards.n; i++) LVN_TRY(lvn_snapshot_files_add_tensors(w, shards.name[i], &shards.part[i]));
+    for (int i = 0; i < shards.n; i++) LVN_TRY(lvn_snapshot_files_add_tensors(files, shards.name[i], &shards.part[i]));
     if (shards.index)
-        lvn_snapshot_files_add_text(w, "model.safetensors.index.json", shards.index, (int64_t)strlen(shards.index));
+        lvn_snapshot_files_add_text(files, "model.safetensors.index.json", shards.index, (int64_t)strlen(shards.index));
     return LVN_OK;
 }
 
@@ -105,19 +105,19 @@ static enum lvn_status make_config(struct lvn_model_files *f, const struct lvn_m
     return lvn_config_write(&f->config, lvn_model_file_variant(n->config.model), &n->config, n->weights);
 }
 
-enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lvn_model_files *f,
+enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *files, struct lvn_model_files *f,
                                          const struct lvn_snapshot_target *to, const struct lvn_model_state *n)
 {
     const bool adapters = n->config.lora.rank > 0, whole = !adapters || to->settings->values.lora.merge_checkpoints;
     enum lvn_status status =
         whole ? lvn_model_files_make(f, lvn_model_file_variant(n->config.model), n, LVN_PARAMETER_VALUES, false)
               : make_config(f, n);
-    if (whole && status == LVN_OK) status = add_model(w, f, to->settings);
+    if (whole && status == LVN_OK) status = add_model(files, f, to->settings);
     if (!adapters) return status;
-    lvn_snapshot_files_begin_alone(w); /* also after a failure, because the other ranks wait */
-    if (w->w && whole && status == LVN_OK) status = add_adapters(w->w, w->arena, n);
-    if (w->w && status == LVN_OK) status = add_peft(w->w, w->arena, n, to->base);
-    const enum lvn_status ended = lvn_snapshot_files_end_alone(w);
+    lvn_snapshot_files_begin_alone(files); /* also after a failure, because the other ranks wait */
+    if (files->writer && whole && status == LVN_OK) status = add_adapters(files->writer, files->arena, n);
+    if (files->writer && status == LVN_OK) status = add_peft(files->writer, files->arena, n, to->base);
+    const enum lvn_status ended = lvn_snapshot_files_end_alone(files);
     return status == LVN_OK ? ended : status;
 }
 
@@ -128,16 +128,16 @@ enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lv
 static enum lvn_status load_values(const struct lvn_model_state *n, const struct lvn_param *p, enum lvn_dtype type,
                                    const void *stored)
 {
-    const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
-    const void *values = (const char *)stored + w.first * lvn_dtype_bytes(type);
-    if (!w.count) return LVN_OK;
-    if (type == n->weights) return lvn_parameter_write(&w, values);
-    float *wide = lvn_malloc(sizeof *wide * (size_t)w.count), *to = lvn_malloc(sizeof *to * (size_t)w.count);
+    const struct lvn_parameter_window window = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
+    const void *values = (const char *)stored + window.first * lvn_dtype_bytes(type);
+    if (!window.count) return LVN_OK;
+    if (type == n->weights) return lvn_parameter_write(&window, values);
+    float *wide = lvn_malloc(sizeof *wide * (size_t)window.count), *to = lvn_malloc(sizeof *to * (size_t)window.count);
     enum lvn_status status = wide && to ? LVN_OK : LVN_MEMORY;
     if (status == LVN_OK) {
-        lvn_tensor_to_f32(type, values, wide, w.count);
-        lvn_tensor_from_f32(n->weights, wide, to, w.count);
-        status = lvn_parameter_write(&w, to);
+        lvn_tensor_to_f32(type, values, wide, window.count);
+        lvn_tensor_from_f32(n->weights, wide, to, window.count);
+        status = lvn_parameter_write(&window, to);
     }
     free(wide);
     free(to);
@@ -223,9 +223,9 @@ static enum lvn_status compare_with_base(const struct lvn_model_state *n, const 
     const size_t bytes = (size_t)(p->count * lvn_dtype_bytes(n->weights)), floats = sizeof(float) * (size_t)p->count;
     float *values = lvn_malloc(floats), *scratch = lvn_malloc(floats);
     void *loaded = lvn_malloc(bytes);
-    const struct lvn_parameter_window w = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
+    const struct lvn_parameter_window window = lvn_parameters_at(n, LVN_PARAMETER_VALUES, p);
     enum lvn_status status = values && scratch && loaded ? LVN_OK : LVN_MEMORY;
-    if (status == LVN_OK) status = lvn_parameter_read(&w, loaded);
+    if (status == LVN_OK) status = lvn_parameter_read(&window, loaded);
     if (status == LVN_OK) status = lvn_pretrained_values(base, p, values, scratch);
     if (status == LVN_OK) {
         lvn_tensor_from_f32(n->weights, values, scratch, p->count);

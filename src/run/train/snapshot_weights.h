@@ -11,7 +11,7 @@ struct lvn_snapshot_files;
 
 /* On the ranks that add files. Sets *f, which must be released after the files are written; the caller still has to add
  * its config.json. */
-enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *w, struct lvn_model_files *f,
+enum lvn_status lvn_snapshot_add_weights(struct lvn_snapshot_files *files, struct lvn_model_files *f,
                                          const struct lvn_snapshot_target *target,
                                          const struct lvn_model_state *n) LVN_CHECKED;
 /* On rank 0: load the values of all parameters from the checkpoint `dir`, or with `left` those that

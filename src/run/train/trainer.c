@@ -236,7 +236,7 @@ void lvn_trainer_note_shards(struct lvn_trainer *trainer)
                  "data.skip_bad_shards skips '%s' with its %s tokens, and reads the next good shard in its place: %s",
                  bad.path, lvn_count_text(bad.tokens, tokens), bad.reason);
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
-        if (r->rank && !r->local_rank) /* another host, which may have a copy of its own */
+        if (r->rank && !r->local_rank) /* another host, which may have its own copy */
             lvn_log(LVN_LOG_WARN, "%s: %s", lvn_ranks_name(r, r->rank, name), trainer->text);
     }
 }

@@ -340,7 +340,7 @@ static enum lvn_status check_one_document(const json_t *row, size_t n)
         "entry %zu of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too", i + 1);
     json_array_foreach((json_t *)positions, i, one)
         LVN_CHECK(json_is_integer(one) && json_integer_value(one) == (json_int_t)i, FORMAT,
-                  "entry %zu of 'position_ids' is not %zu: give each document a row of its own, and let data.pack pack "
+                  "entry %zu of 'position_ids' is not %zu: give each document its own row, and let data.pack pack "
                   "them",
                   i + 1, i);
     return LVN_OK;

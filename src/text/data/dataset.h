@@ -92,9 +92,9 @@ struct lvn_dataset_kind {
     bool reads_stores;          /* downloads data.path and the other paths from stores itself */
     bool is_text;               /* `levin train DATA` chooses settings for it */
     bool needs_model;           /* it is encoded as its model prescribes, so a new model cannot be trained on it */
-    bool needs_tokenizer;       /* has no vocabulary of its own */
+    bool needs_tokenizer;       /* it does not have its own vocabulary */
     bool mixes;                 /* may be a source of data.mix */
-    bool needs_val_path;        /* validation data are a file of their own */
+    bool needs_val_path;        /* validation data are a separate file */
     bool refuses_unread;        /* a field that neither model nor task reads is an error */
     const char *tokenized_kind; /* as which it is read if there is a tokenizer; NULL: itself */
     const char *own_tokens;     /* why data.tokenizer is refused, and what to do instead; NULL: it is not */

@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "data/sources/shard_list.h"
 
-/* Windows begin at an offset of 0 .. T-1 tokens. One window less than fits at offset 0 fits at every offset, so all
- * epochs have the same length. */
+/* Windows begin at an offset of 0 .. T-1 tokens. If n windows fit at offset 0, n - 1 fit at every offset, so all epochs
+ * have the same length. */
 static int64_t shifted_samples(int64_t n_tokens, int64_t T)
 {
     int64_t samples = n_tokens / T - 1;

@@ -8,10 +8,10 @@
  *                 windows, beginning at a new random offset
  *   random        every row is a sample at a random position, with replacement
  *   sequential    in the order of the list, or adjacent windows from the beginning of the stream
- *   shards        as permutation, but shard by shard (data/sources/shard_list.h): the windows are cut into groups of as
- *                 many as the largest shard has, which are in two or three shards; the groups are in a new random order
- *                 in each epoch, the last, smaller one at its end, and so are the windows of each. Few shards are
- *                 needed at a time, and those of the next group are prefetched
+ *   shards        as permutation, but shard by shard (data/sources/shard_list.h): adjacent windows form groups with the
+ *                 number of windows of the largest shard, so a group is in two or three shards. In each epoch the
+ *                 groups have a new random order, with the smaller last group at the end, and so have the windows of
+ *                 each group. Few shards are needed at a time, and those of the next group are prefetched
  *
  * With ragged fields a batch has the planned length (base/field.h) of its longest sample, over all ranks. The random
  * order of an epoch then groups samples by length: sorted by planned length, shuffled within each length, rotated by a

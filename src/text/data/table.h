@@ -4,14 +4,14 @@
  *   .tsv     cells between tabs. The whole cell is its text, quotes too; if most quotes look like those of a .csv, a
  *            warning says so. The first line names the columns.
  *
- *   .csv     cells between commas. A quoted cell may hold commas, line ends and doubled quotes, and ends with its
- * closing quote. The first line names the columns.
+ *   .csv     cells between commas. A quoted cell may contain commas, line ends and doubled quotes, and ends with its
+ *            closing quote. The first line names the columns.
  *
- *   .jsonl   an object a line. Its members are the columns.
+ *   .jsonl   an object per line. Its members are the columns.
  *
  *   .parquet as .jsonl: the rows become objects with their texts, numbers and booleans.
  *
- *   others   a text a line: one column, `text`.
+ *   others   a text per line: one column, `text`.
  *
  * A row that is malformed, or lacks a required column, has a message, and reading continues with the next one. */
 #ifndef LVN_TABLE_H
@@ -26,7 +26,7 @@ enum { LVN_TABLE_COLUMNS = 4, LVN_TABLE_BAD = 400 };
 struct lvn_table_row {
     int64_t line; /* number of its first line in the file */
     struct {
-        const char *p; /* not zero-terminated, valid until the next row is read. NULL: an absent optional column */
+        const char *p; /* zero-terminated, valid until the next row is read. NULL: an absent optional column */
         int64_t n;
     } cell[LVN_TABLE_COLUMNS]; /* in the order of the calls of lvn_table_column() */
     char bad[LVN_TABLE_BAD];   /* why it cannot be used: "FILE:LINE: what was found, what was expected"; "": it can */

@@ -279,7 +279,7 @@ static void members_of_rows(void **state)
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1, 0]}",
          "error: entry 2 of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": [0, 0]}",
-         "error: entry 2 of 'position_ids' is not 1: give each document a row of its own, and let data.pack pack them"},
+         "error: entry 2 of 'position_ids' is not 1: give each document its own row, and let data.pack pack them"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1]}",
          "error: 'attention_mask' must be a list with one entry for each of 'input_ids', 2"},
         {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": 0}",

@@ -33,7 +33,8 @@ void lvn_doctor_launch(struct lvn_doctor *r, const struct lvn_identity *identity
 /* All ranks call it: they join, measure their links, and rank 0 adds the results to the report. */
 enum lvn_status lvn_doctor_ranks(struct lvn_doctor *r, const struct lvn_identity *identity) LVN_CHECKED;
 
-/* doctor_train.c: all ranks call it; rank 0 reports whether training on all ranks gives the same numbers as on one. */
+/* doctor_train.c: all ranks call it; rank 0 reports whether training on all ranks gives the same losses and weights as
+ * on one. */
 enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks) LVN_CHECKED;
 /* The same for threads of a process that no launcher started. */
 enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *identity) LVN_CHECKED;

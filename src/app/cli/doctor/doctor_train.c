@@ -1,4 +1,4 @@
-/* doctor_train.c - levin doctor --train: does a training on all ranks give the same numbers as on one?
+/* doctor_train.c - levin doctor --train: does training on all ranks give the same losses and weights as on one?
  *
  * A few steps of a tiny model run on rank 0 alone and then on all ranks: in fixed order (trainer.deterministic) losses
  * and weights must be bitwise equal, without it equal up to rounding. Without a launcher one thread and all threads are
@@ -82,16 +82,16 @@ static void report(struct lvn_doctor *r, const struct lvn_ranks *ranks, const st
         snprintf(compared, sizeof compared, "1 thread and on %d", r->m.threads);
     lvn_doctor_line(r, "training",
                     "%d steps of a tiny model: %s on %s in fixed order, %.1g apart without it (loss %.4f to %.4f)",
-                    LVN_SYNTHETIC_STEPS, equal ? "the same bits" : "OTHER numbers", compared, max_difference(plain),
-                    exact->all.loss[0], exact->all.loss[LVN_SYNTHETIC_STEPS - 1]);
+                    LVN_SYNTHETIC_STEPS, equal ? "the same bits" : "OTHER losses or weights", compared,
+                    max_difference(plain), exact->all.loss[0], exact->all.loss[LVN_SYNTHETIC_STEPS - 1]);
     lvn_cli_add(r->c, "training_equal", json_boolean(equal));
     lvn_cli_add(r->c, "training_apart", lvn_cli_number(max_difference(plain)));
     if (equal && close) return;
     lvn_doctor_finding(
         r,
         "install the same levin on all hosts; if they are the same, a host or its MPI computes wrongly: leave "
-        "hosts out one by one until the numbers are equal",
-        "a tiny training gives other numbers on %s: losses are %.2g apart", compared,
+        "hosts out one by one until the losses are equal",
+        "training a tiny model gives other losses or weights on %s: losses are %.2g apart", compared,
         max_difference(equal ? plain : exact));
 }
 

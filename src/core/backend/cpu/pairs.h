@@ -44,7 +44,7 @@ static inline void pairs_transpose(__m512i r[16])
 }
 
 /* The first 16 (with `upper`, the last 16) elements of two rows of 32 bf16 as 16 pairs. */
-LVN_INLINE __m512i pairs_zip(__m512i a, __m512i b, const bool upper)
+LVN_INLINE __m512i pairs_interleave(__m512i a, __m512i b, const bool upper)
 {
     const __m512i first =
         _mm512_setr_epi32(0x200000, 0x210001, 0x220002, 0x230003, 0x240004, 0x250005, 0x260006, 0x270007, 0x280008,
@@ -54,13 +54,13 @@ LVN_INLINE __m512i pairs_zip(__m512i a, __m512i b, const bool upper)
 }
 
 /* Transpose 32 x 32 bf16; `row`, `column`: strides in elements. */
-static inline void pairs_turn(const uint16_t *from, int64_t row, uint16_t *to, int64_t column)
+static inline void pairs_transpose_block(const uint16_t *from, int64_t row, uint16_t *to, int64_t column)
 {
     __m512i r[2][16];
     for (int l = 0; l < 16; l++, from += 2 * row) {
         const __m512i a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + row);
-        r[0][l] = pairs_zip(a, b, false);
-        r[1][l] = pairs_zip(a, b, true);
+        r[0][l] = pairs_interleave(a, b, false);
+        r[1][l] = pairs_interleave(a, b, true);
     }
     for (int part = 0; part < 2; part++) {
         pairs_transpose(r[part]);

@@ -133,7 +133,7 @@ static enum lvn_status move_cut(struct lvn_dataset *d, double fraction, int64_t 
     const struct lvn_split *all = &d->split[LVN_SPLIT_ALL];
     struct lvn_split *train = &d->split[LVN_SPLIT_TRAIN], *val = &d->split[LVN_SPLIT_VAL];
     LVN_CHECK(all->n_tokens, ARG,
-              "--val-fraction=%g divides a single text, and the data ('%s') have validation data of their own, or are "
+              "--val-fraction=%g divides a single text, and the data ('%s') have their own validation data, or are "
               "token files: leave it out",
               fraction, d->path);
     train->n_tokens = (int64_t)((double)all->n_tokens * (1 - fraction));

@@ -39,7 +39,7 @@ enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, b
     *want = lines || text || named;
     if (!*want) {
         if (c->skipped++ < MAX_WARNINGS)
-            lvn_text_printf(&c->warnings, "skipped: '%s', whose name is not that of a text\n", name);
+            lvn_text_printf(&c->warnings, "skipped: '%s', which is no text by its name\n", name);
         return LVN_OK;
     }
     c->current = (struct lvn_chunk){.kind = lines  ? LVN_CHUNK_LINES
