@@ -111,7 +111,11 @@ static enum lvn_status set_pattern(struct lvn_tokenizer *t, struct lvn_added_tok
 
 enum lvn_status lvn_added_sets(struct lvn_tokenizer *t)
 {
-    for (int i = 0; i < t->n_added; i++) LVN_TRY(set_pattern(t, &t->added[i]));
+    for (int i = 0; i < t->n_added; i++) {
+        const struct lvn_added_token *a = &t->added[i];
+        LVN_TRY(set_pattern(t, &t->added[i]));
+        if (t->unigram && t->in_model[a->id]) t->unigram->special[a->id] = a->special;
+    }
     size_t bytes = sizeof *t->added_raw.list * (size_t)(t->n_added + 1);
     t->added_raw.list = lvn_arena_alloc(&t->arena, bytes);
     t->added_normalized.list = lvn_arena_alloc(&t->arena, bytes);

@@ -35,8 +35,6 @@ enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score)
         u->token[node] = (int32_t)id;
         if (score[id] < min) min = score[id];
     }
-    for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].special) u->special[t->added[i].id] = true;
     u->unknown = min - UNKNOWN_PENALTY;
     return LVN_OK;
 }

@@ -13,7 +13,7 @@ struct lvn_unigram {
     double unknown;      /* score of an unknown character */
     struct lvn_bpe trie; /* (node, byte) -> node */
     int32_t *token;      /* [nodes] the token that ends at a node; -1: none */
-    bool *special;       /* [n] not recognized in ordinary text */
+    bool *special;       /* [n] not recognized in ordinary text; lvn_added_sets() sets it */
 };
 
 /* Sets t->unigram from the tokens of t and their scores; allocated in the arena. */

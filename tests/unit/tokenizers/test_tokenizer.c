@@ -256,6 +256,31 @@ static void special_tokens_as_the_files_say(void **state)
     lvn_tokenizer_close(t);
 }
 
+/* Tokens of the vocabulary that only tokenizer_config.json declares special are not recognized in ordinary text. */
+static void special_tokens_of_config(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"<m>\",-1],"
+        "[\"<\",-9],[\"m\",-9],[\">\",-9]]}}";
+    static const char config[] = "{\"mask_token\":\"<m>\"}";
+    static const int32_t ordinary[] = {1, 3, 4, 5}, special[] = {1, 2};
+    struct lvn_ids ids = {0};
+    test_put("tokenizer.json", json, sizeof json - 1);
+    test_put("tokenizer_config.json", config, sizeof config - 1);
+    struct lvn_tokenizer *t = open_tokenizer(test_dir);
+    struct lvn_encoder *e = lvn_encoder_new(t);
+    encode(e, "a<m>", 4, LVN_ENCODE_ORDINARY, &ids);
+    assert_int_equal(ids.n, 4);
+    assert_memory_equal(ids.p, ordinary, sizeof ordinary);
+    encode(e, "a<m>", 4, LVN_ENCODE_SPECIAL, &ids);
+    assert_int_equal(ids.n, 2);
+    assert_memory_equal(ids.p, special, sizeof special);
+    lvn_ids_release(&ids);
+    lvn_encoder_free(e);
+    lvn_tokenizer_close(t);
+}
+
 /* --- rare members of tokenizer files --- */
 
 /* Small tokenizers; the ids are those of Hugging Face's tokenizers 0.23. */
@@ -679,6 +704,7 @@ int main(void)
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(special_tokens_as_the_files_say),
         cmocka_unit_test(a_failed_allocation_is_reported),
+        cmocka_unit_test_setup_teardown(special_tokens_of_config, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(follows_the_reference_in_rare_parts, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(decodes_as_the_reference, test_dir_make, test_dir_drop),
         cmocka_unit_test_setup_teardown(a_copy_is_the_same, test_dir_make, test_dir_drop),
