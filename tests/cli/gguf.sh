@@ -124,6 +124,45 @@ says "has no adapters to write with --adapter" err
 code 2 "$LEVIN" export adapted folder --adapter
 says "--adapter writes a GGUF file" err
 
+# --- steps before the text is split that llama.cpp does not have ---
+code 0 "$LEVIN" train --data.path=text.txt --data.kind=documents --data.tokenizer="$golden/tokenizers/tiny-llama2" --model.kind=llama \
+    --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=32 --trainer.max_steps=1 --run_dir=pieces --trainer.batch_size=4
+code 0 "$LEVIN" export pieces sentencepiece
+for kind in base sentencepiece; do cp $kind/tokenizer.json $kind.json; done
+with() { # with KIND EXPRESSION: its tokenizer.json, t
+    python3 - $1 "$2" <<'P'
+import json, sys
+t = json.load(open(sys.argv[1] + ".json"))
+exec(sys.argv[2])
+json.dump(t, open(sys.argv[1] + "/tokenizer.json", "w"))
+P
+    rm -f n.gguf
+}
+dropped() { # dropped KIND EXPRESSION SENTENCE
+    with "$1" "$2"
+    code 1 "$LEVIN" export "$1" n.gguf
+    one_error
+    says "$3" err
+    check [ ! -e n.gguf ]
+}
+lower='{"type": "Lowercase"}' nfc='{"type": "NFC"}'
+dropped base "t['normalizer'] = $lower" "the normalizer Lowercase, which llama.cpp does not have"
+dropped base "t['normalizer'] = {'type': 'Sequence', 'normalizers': [$nfc, $lower]}" "the normalizer Lowercase, which llama.cpp does not have"
+dropped base "t['normalizer'] = {'type': 'Sequence', 'normalizers': [$lower]}" "the normalizer Lowercase"
+dropped sentencepiece "t['normalizer']['normalizers'].append($lower)" "the normalizer Lowercase, which llama.cpp does not have"
+dropped sentencepiece "t['normalizer']['normalizers'][1]['pattern']['String'] = 'a'" "the normalizer Replace"
+dropped sentencepiece "t['pre_tokenizer'] = {'type': 'Digits', 'individual_digits': True}" "the pre-tokenizer Digits"
+for normalizer in None "$nfc" "{'type': 'Sequence', 'normalizers': []}" "{'type': 'Sequence', 'normalizers': [$nfc]}"; do
+    with base "t['normalizer'] = $normalizer"
+    code 0 "$LEVIN" export base n.gguf
+done
+for change in pass "t['normalizer'] = t['normalizer']['normalizers'][1]" "t['normalizer'] = None; t['pre_tokenizer'] = {'type': 'Metaspace', 'replacement': '\u2581', 'prepend_scheme': 'first', 'split': False}"; do
+    with sentencepiece "$change"
+    code 0 "$LEVIN" export sentencepiece n.gguf
+done
+rm n.gguf
+for kind in base sentencepiece; do cp $kind.json $kind/tokenizer.json; done
+
 # --- options ---
 code 2 "$LEVIN" export run m.gguf --type=q4_k
 says "--type is 'q4_k'; expected one of F32, F16, BF16, Q8_0" err

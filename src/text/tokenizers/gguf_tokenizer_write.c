@@ -44,17 +44,46 @@ static const json_t *part_of(const json_t *o, const char *list, const char *type
 
 /* --- how text is split --- */
 
+/* Is this a step of SentencePiece at spaces, which llama.cpp has too? */
+static bool is_of_sentencepiece(const json_t *step)
+{
+    const char *at = json_string_value(json_object_get(json_object_get(step, "pattern"), "String"));
+    return is_type(step, "Prepend") || is_type(step, "Metaspace") ||
+           ((is_type(step, "Replace") || is_type(step, "Split")) && at && strcmp(at, " ") == 0);
+}
+
+/* The steps of a normalizer or pre-tokenizer: *list, or the object itself if it is NULL. */
+static size_t steps_of(const json_t *o, const char *key, const json_t **list)
+{
+    *list = is_type(o, "Sequence") ? json_object_get(o, key) : NULL;
+    return *list ? json_array_size(*list) : o && !json_is_null(o);
+}
+
+/* UNSUPPORTED if the tokenizer changes text before it is split, other than by SentencePiece's steps, or by NFC (*nfc).
+ */
+static enum lvn_status check_normalizer(const struct target *x, bool *nfc)
+{
+    const json_t *normalizer = json_object_get(x->json, "normalizer"), *list;
+    const size_t n = steps_of(normalizer, "normalizers", &list);
+    *nfc = false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *step = list ? json_array_get(list, i) : normalizer;
+        const bool is = !x->sentencepiece && is_type(step, "NFC");
+        *nfc |= is;
+        LVN_CHECK(is || (x->sentencepiece && is_of_sentencepiece(step)), UNSUPPORTED,
+                  "the tokenizer '%s' has the normalizer %.40s, which llama.cpp does not have", x->t->path,
+                  lvn_json_type(step));
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status put_bytes(struct target *x)
 {
-    const json_t *normalizer = json_object_get(x->json, "normalizer");
-    const bool nfc = part_of(normalizer, "normalizers", "NFC") != NULL;
-    const bool none =
-        !normalizer || json_is_null(normalizer) || nfc || !json_array_size(json_object_get(normalizer, "normalizers"));
+    bool nfc;
+    LVN_TRY(check_normalizer(x, &nfc));
     const struct lvn_gguf_pre *pre =
         x->json ? lvn_gguf_pre_of(json_object_get(x->json, "pre_tokenizer"), nfc, x->t->ignore_merges)
                 : lvn_gguf_pre_find("gpt-2");
-    LVN_CHECK(none, UNSUPPORTED, "the tokenizer '%s' has the normalizer %.40s, which llama.cpp does not have",
-              x->t->path, lvn_json_type(normalizer));
     LVN_CHECK(pre, UNSUPPORTED,
               "the tokenizer '%s' splits text in a way for which levin knows no name in llama.cpp (pre_tokenizer of "
               "tokenizer.json)",
@@ -68,14 +97,23 @@ static enum lvn_status put_bytes(struct target *x)
 static enum lvn_status put_sentencepiece(struct target *x)
 {
     const json_t *normalizer = json_object_get(x->json, "normalizer"), *pre = json_object_get(x->json, "pre_tokenizer");
-    const json_t *space = part_of(pre, "pretokenizers", "Metaspace");
+    const json_t *space = part_of(pre, "pretokenizers", "Metaspace"), *list;
     const char *scheme = json_string_value(json_object_get(space, "prepend_scheme"));
+    bool nfc;
     const bool prepends =
         part_of(normalizer, "normalizers", "Prepend") ||
         (space && (scheme ? strcmp(scheme, "never") != 0 : !json_is_false(json_object_get(space, "add_prefix_space"))));
     LVN_CHECK(x->t->byte_fallback && (space || part_of(normalizer, "normalizers", "Replace")), UNSUPPORTED,
               "the tokenizer '%s' is a BPE of characters that is not SentencePiece's, which llama.cpp does not have",
               x->t->path);
+    LVN_TRY(check_normalizer(x, &nfc));
+    const size_t n = steps_of(pre, "pretokenizers", &list);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *step = list ? json_array_get(list, i) : pre;
+        LVN_CHECK(is_of_sentencepiece(step), UNSUPPORTED,
+                  "the tokenizer '%s' has the pre-tokenizer %.40s, which llama.cpp does not have beside SentencePiece",
+                  x->t->path, lvn_json_type(step));
+    }
     lvn_gguf_put_string(x->w, KEY("model"), "llama", 5);
     lvn_gguf_put_string(x->w, KEY("pre"), "default", 7);
     lvn_gguf_put_int(x->w, KEY("add_space_prefix"), LVN_GGUF_BOOL, prepends);
