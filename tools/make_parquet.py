@@ -2,10 +2,10 @@
 """make_parquet.py - writes Parquet files of all settings that levin reads, and their rows, with pyarrow.
 
     make_parquet.py                      writes tests/golden/parquet: small files NAME.parquet, and rows.jsonl for all of them;
-                                         numbers-*.parquet, with columns of numbers, and numbers.jsonl
+                                         numbers-*.parquet, with columns of numbers, and numbers.jsonl; conversations
     make_parquet.py N SEED OUT           N files of random settings and sizes: OUT/I.parquet, OUT/I.jsonl
 
-The rows contain the columns that are read: texts, also in lists and structs. Needs pyarrow.
+The rows contain the columns that are read: texts and numbers, also in lists and structs. Needs pyarrow.
 """
 import json
 import random
@@ -48,8 +48,7 @@ def table(r, style, n):
 
 
 def line(row):
-    messages = row["messages"] and [{k: m[k] for k in ("role", "content")} for m in row["messages"]]
-    seen = {"text": row["text"], "messages": messages, "tags": row["tags"], "s": row["s"] and {"a": row["s"]["a"]}}
+    seen = {key: row[key] for key in ("id", "text", "messages", "tags", "s")}
     return json.dumps(seen, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -104,6 +103,27 @@ def numbers():
             f.write(json.dumps(seen, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+def conversations():
+    """Answers that are not trained, an argument of the template, and tool calls with numbers; token ids with labels."""
+    out = ROOT / "tests/golden/parquet"
+    turn = lambda role, content, **more: {"role": role, "content": content} | more
+    calls = [{"function": {"name": "sum", "arguments": {"a": 2, "b": 0.5, "exact": True, "terms": [[1], [], [2, 3]]}}}]
+    rows = [{"messages": [turn("user", f"What is {i}?"), turn("assistant", "A number.", train=i % 2 == 0),
+                          turn("user", "And then?"), turn("assistant", f"Then {i + 1}.", weight=i % 3 % 2, tool_calls=calls if i == 4 else None)],
+             "chat_template_kwargs": {"enable_thinking": i % 2 == 1, "depth": i}} for i in range(12)]
+    call = pa.struct([("function", pa.struct([("name", pa.string()), ("arguments", pa.struct([
+        ("a", pa.int32()), ("b", pa.float64()), ("exact", pa.bool_()), ("terms", pa.list_(pa.list_(pa.int64())))]))]))])
+    message = pa.struct([("train", pa.bool_()), ("role", pa.string()), ("content", pa.string()), ("weight", pa.int64()),
+                         ("tool_calls", pa.list_(call))])
+    chat = pa.schema([("messages", pa.list_(message)),
+                      ("chat_template_kwargs", pa.struct([("enable_thinking", pa.bool_()), ("depth", pa.int64())]))])
+    ids = [{"input_ids": [5, 6, 7 + i, 8], "labels": [-100, -100, 7 + i, 8]} for i in range(12)]
+    for name, rows, schema in (("chat", rows, chat), ("ids", ids, None)):
+        t = pa.Table.from_pylist(rows, schema=schema)
+        pq.write_table(t, out / f"{name}.parquet", row_group_size=8, write_statistics=False, store_schema=False)
+        (out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in t.to_pylist()))
+
+
 def wide(n, seed, out):
     out.mkdir(parents=True, exist_ok=True)
     r = random.Random(seed)
@@ -124,3 +144,4 @@ if len(sys.argv) == 4:
 else:
     golden()
     numbers()
+    conversations()

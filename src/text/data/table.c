@@ -132,7 +132,7 @@ static enum lvn_status read_parquet(struct lvn_table *t, struct lvn_parquet *p)
     struct lvn_text lines = {0};
     enum lvn_status status = LVN_OK;
     for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
-        status = lvn_parquet_read_lines(p, i, true, add_line, &lines);
+        status = lvn_parquet_read_lines(p, i, false, add_line, &lines);
     lvn_parquet_close(p);
     t->owned = lines.p;
     t->bytes = lines.n;

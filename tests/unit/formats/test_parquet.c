@@ -63,7 +63,7 @@ static void read_whole(const char *path, struct check *lines, struct check *text
     ASSERT_OK(lvn_parquet_column(p, "text", &column));
     assert_int_equal(lvn_parquet_groups(p), 2);
     for (int64_t group = 0; group < 2; group++) {
-        ASSERT_OK(lvn_parquet_read_lines(p, group, false, same_line, lines));
+        ASSERT_OK(lvn_parquet_read_lines(p, group, true, same_line, lines));
         ASSERT_OK(lvn_parquet_read(p, group, column, same_text, texts));
     }
     ASSERT_OK(lvn_parquet_column(p, "s.a.b", &column));
@@ -117,26 +117,52 @@ static enum lvn_status same_numbers(void *context, const char *line, int64_t byt
     return LVN_OK;
 }
 
+/* The file has the rows of `lines`. */
+static void same_rows(const char *name, const char *lines, bool lists, int64_t n)
+{
+    struct lvn_parquet *p;
+    struct numbers e = {.at = lines};
+    char path[200];
+    snprintf(path, sizeof path, GOLDEN "/%s.parquet", name);
+    ASSERT_OK(lvn_parquet_open(&p, path));
+    for (int64_t group = 0; group < lvn_parquet_groups(p); group++)
+        ASSERT_OK(lvn_parquet_read_lines(p, group, lists, same_numbers, &e));
+    assert_int_equal(e.n, n);
+    lvn_parquet_close(p);
+}
+
 static void numbers(void **state)
 {
     static const char *const names[] = {"dictionary", "plain", "delta"};
-    char *lines = NULL;
+    char *lines = NULL, name[100];
     int64_t bytes;
     (void)state;
     ASSERT_OK(lvn_file_read(GOLDEN "/numbers.jsonl", 0, &lines, &bytes));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct lvn_parquet *p;
-        struct numbers e = {.at = lines};
-        char path[200];
-        snprintf(path, sizeof path, GOLDEN "/numbers-%s.parquet", names[i]);
-        ASSERT_OK(lvn_parquet_open(&p, path));
-        assert_true(lvn_parquet_has(p, "label") && !lvn_parquet_has(p, "body"));
-        for (int64_t group = 0; group < lvn_parquet_groups(p); group++)
-            ASSERT_OK(lvn_parquet_read_lines(p, group, true, same_numbers, &e));
-        assert_int_equal(e.n, 40);
-        lvn_parquet_close(p);
+        snprintf(name, sizeof name, "numbers-%s", names[i]);
+        same_rows(name, lines, false, 40);
     }
     free(lines);
+}
+
+/* Booleans and numbers in lists of structs, and lists of numbers. */
+static void numbers_in_lists(void **state)
+{
+    static const char *const names[] = {"chat", "ids"};
+    struct lvn_parquet *p;
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *lines = NULL, path[200];
+        int64_t bytes;
+        snprintf(path, sizeof path, GOLDEN "/%s.jsonl", names[i]);
+        ASSERT_OK(lvn_file_read(path, 0, &lines, &bytes));
+        same_rows(names[i], lines, true, 12);
+        free(lines);
+    }
+    ASSERT_OK(lvn_parquet_open(&p, GOLDEN "/ids.parquet"));
+    assert_true(lvn_parquet_has(p, "labels") && !lvn_parquet_has(p, "body"));
+    ASSERT_FAILS(FORMAT, "has no column of texts", lvn_parquet_read_lines(p, 0, false, same_numbers, NULL));
+    lvn_parquet_close(p);
 }
 
 /* --- damage --- */
@@ -260,8 +286,9 @@ int main(void)
     int64_t bytes;
     if (lvn_file_read(GOLDEN "/rows.jsonl", 0, &rows, &bytes) != LVN_OK) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_setting), cmocka_unit_test(numbers),     cmocka_unit_test(cut_and_changed),
-        cmocka_unit_test(snappy),        cmocka_unit_test(other_files), cmocka_unit_test(no_memory),
+        cmocka_unit_test(every_setting),   cmocka_unit_test(numbers), cmocka_unit_test(numbers_in_lists),
+        cmocka_unit_test(cut_and_changed), cmocka_unit_test(snappy),  cmocka_unit_test(other_files),
+        cmocka_unit_test(no_memory),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(rows);

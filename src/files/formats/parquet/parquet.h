@@ -2,11 +2,11 @@
  * data/parquet_texts.h, data/table.h and data.kind=chat.
  *
  * A file is read row group by row group, and each column page by page, so memory holds one page of each column that is
- * read, and its dictionary. Supported are columns of texts (BYTE_ARRAY), which may be in lists and structs, and for
- * tables numbers and booleans; the encodings PLAIN, RLE, dictionaries and DELTA_*; data pages of both versions; and
- * the codecs snappy, LZ4_RAW, gzip and zstd, the last two with libraries that are loaded at run time. Checksums of
- * pages are verified if the file has them. Nothing in a file is trusted: a message names the file, the row group and
- * the column. Left out, and refused by name: encryption, columns in other files, other encodings and codecs. */
+ * read, and its dictionary. Supported are columns of texts (BYTE_ARRAY), numbers and booleans, which may be in lists
+ * and structs; the encodings PLAIN, RLE, dictionaries and DELTA_*; data pages of both versions; and the codecs snappy,
+ * LZ4_RAW, gzip and zstd, the last two with libraries that are loaded at run time. Checksums of pages are verified if
+ * the file has them. Nothing in a file is trusted: a message names the file, the row group and the column. Left out,
+ * and refused by name: encryption, columns in other files, other encodings and codecs. */
 #ifndef LVN_PARQUET_H
 #define LVN_PARQUET_H
 
@@ -38,10 +38,10 @@ typedef enum lvn_status lvn_parquet_text(void *context, int64_t row, const void 
 /* Reads a column of a row group. The text may be any bytes. */
 enum lvn_status lvn_parquet_read(struct lvn_parquet *p, int64_t group, int column, lvn_parquet_text *each,
                                  void *context) LVN_CHECKED;
-/* Reads the rows of a group as lines of JSON: an object with a member for each column that contains texts. Lists are
- * arrays, structs objects; their parts that are not text are left out. FORMAT if the file has no such column. numbers:
- * columns of numbers and booleans, outside of lists, are members, too; those of dates, times and decimals are not. */
-enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool numbers,
+/* Reads the rows of a group as lines of JSON: an object with a member for each column that contains texts, numbers or
+ * booleans. Lists are arrays, structs objects; maps, dates, times and decimals are left out. lists: numbers and
+ * booleans in lists are read, too; if false, FORMAT for a file without a column of texts. */
+enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool lists,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
                                        void *context) LVN_CHECKED;
 

@@ -1,9 +1,8 @@
 /* parquet_lines.c - rows of Parquet files as lines of JSON; see parquet.h.
  *
- * The columns that are texts, and numbers if requested, are read side by side. A value has a definition level,
- * which says how many of the optional and repeated parts of its path exist, and a repetition level, which says which
- * list continues. A row is written along the schema, and each list or struct looks at the levels of the first text in
- * it. */
+ * The columns of texts and numbers are read side by side. A value has a definition level, which says how many of the
+ * optional and repeated parts of its path exist, and a repetition level, which says which list continues. A row is
+ * written along the schema, and each list or struct looks at the levels of the first column in it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +20,9 @@ struct cursor {
 
 struct assembly {
     struct lvn_parquet *file;
-    bool numbers;
+    bool lists;             /* numbers in lists are read, too */
     struct cursor **column; /* [leaves]; NULL: not read */
+    int *first;             /* [nodes] the first column in the node that is read; -1: none */
     struct lvn_text line;
 };
 
@@ -35,16 +35,16 @@ static enum lvn_status fill(struct cursor *c)
     return lvn_parquet_deliver(&c->reader);
 }
 
-/* Is it a column of numbers or booleans that is a member of rows? */
+/* Is it a column of numbers or booleans that is read? */
 static bool is_number(const struct assembly *a, const struct lvn_parquet_node *node)
 {
-    return a->numbers && node->leaf >= 0 && !node->max_rep && (!node->is_annotated || node->is_integer) &&
+    return node->leaf >= 0 && (a->lists || !node->max_rep) && (!node->is_annotated || node->is_integer) &&
            node->type < LVN_PARQUET_BYTE_ARRAY && node->type != LVN_PARQUET_INT96;
 }
 
-static struct cursor *cursor_of(const struct assembly *a, const struct lvn_parquet_node *node)
+static int first_in(const struct assembly *a, const struct lvn_parquet_node *node)
 {
-    return a->column[node->first_text < 0 ? node->leaf : a->file->node[node->first_text].leaf];
+    return a->first[node - a->file->node];
 }
 
 /* The levels of the next value of a column. */
@@ -145,7 +145,7 @@ static enum lvn_status add_members(struct assembly *a, const struct lvn_parquet_
     const char *comma = "";
     lvn_text_add(&a->line, "{");
     for (const struct lvn_parquet_node *n = node + 1; n < a->file->node + node->end; n = a->file->node + n->end) {
-        if (n->first_text < 0 && !is_number(a, n)) continue;
+        if (first_in(a, n) < 0) continue;
         lvn_text_add(&a->line, comma);
         add_string(&a->line, (const unsigned char *)n->name, (int64_t)strlen(n->name));
         lvn_text_add(&a->line, ":");
@@ -172,7 +172,7 @@ static enum lvn_status add_value(struct assembly *a, const struct lvn_parquet_no
 
 static enum lvn_status add_node(struct assembly *a, const struct lvn_parquet_node *node)
 {
-    struct cursor *c = cursor_of(a, node);
+    struct cursor *c = a->column[first_in(a, node)];
     int rep = 0, def = 0;
     LVN_TRY(peek(c, &rep, &def));
     if (node->repetition != LVN_PARQUET_REPEATED) {
@@ -221,9 +221,14 @@ static enum lvn_status open_columns(struct assembly *a, int64_t group)
         a->column[i] = lvn_calloc(1, sizeof *a->column[i]);
         if (!a->column[i]) return LVN_MEMORY;
         LVN_TRY(lvn_parquet_reader_open(&a->column[i]->reader, a->file, group, i));
-        some |= leaf->first_text >= 0;
+        some |= a->lists || leaf->first_text >= 0;
     }
     LVN_CHECK(some, FORMAT, "'%s' has no column of texts", a->file->name);
+    for (int i = a->file->n_nodes - 1; i >= 0; i--) {
+        const struct lvn_parquet_node *node = &a->file->node[i];
+        a->first[i] = node->leaf >= 0 && a->column[node->leaf] ? node->leaf : -1;
+        for (int k = i + 1; k < node->end && a->first[i] < 0; k = a->file->node[k].end) a->first[i] = a->first[k];
+    }
     return LVN_OK;
 }
 
@@ -243,18 +248,21 @@ static enum lvn_status write_rows(struct assembly *a, int64_t group,
     return check_row(a, false);
 }
 
-enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool numbers,
+enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool lists,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
                                        void *context)
 {
-    struct assembly a = {.file = p, .numbers = numbers, .column = lvn_calloc((size_t)p->n_leaves, sizeof *a.column)};
-    if (!a.column) return LVN_MEMORY;
-    enum lvn_status status = write_rows(&a, group, each, context);
-    for (int i = 0; i < p->n_leaves; i++) {
+    struct assembly a = {.file = p,
+                         .lists = lists,
+                         .column = lvn_calloc((size_t)p->n_leaves, sizeof *a.column),
+                         .first = lvn_calloc((size_t)p->n_nodes, sizeof *a.first)};
+    enum lvn_status status = a.column && a.first ? write_rows(&a, group, each, context) : LVN_MEMORY;
+    for (int i = 0; a.column && i < p->n_leaves; i++) {
         if (a.column[i]) lvn_parquet_reader_close(&a.column[i]->reader);
         free(a.column[i]);
     }
     free(a.column);
+    free(a.first);
     lvn_text_release(&a.line);
     return status;
 }

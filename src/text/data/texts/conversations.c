@@ -161,7 +161,7 @@ static enum lvn_status encode_parquet(struct reading *r, const char *path)
     LVN_TRY(lvn_parquet_open(&p, path));
     enum lvn_status status = begin_file(r, path, true, &want);
     for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
-        status = lvn_parquet_read_lines(p, i, false, row_line, r);
+        status = lvn_parquet_read_lines(p, i, true, row_line, r);
     lvn_parquet_close(p);
     return status == LVN_OK ? end_file(r) : status;
 }
@@ -193,7 +193,7 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
 /* A checksum of all that determines the records: the files, template and tokenizer, and what has labels. */
 static enum lvn_status records_key(const struct reading *r, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 3 }; /* raise it when records, or what is written into them, change */
+    enum { FORMAT_NUMBER = 4 }; /* raise it when records, or what is written into them, change */
     const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
@@ -625,7 +625,7 @@ static enum lvn_status look_row(struct look *l, const char *path)
 {
     struct lvn_parquet *p;
     LVN_TRY(lvn_parquet_open(&p, path));
-    const enum lvn_status status = lvn_parquet_groups(p) ? lvn_parquet_read_lines(p, 0, false, look_line, l) : LVN_OK;
+    const enum lvn_status status = lvn_parquet_groups(p) ? lvn_parquet_read_lines(p, 0, true, look_line, l) : LVN_OK;
     lvn_parquet_close(p);
     return status;
 }
