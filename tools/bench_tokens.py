@@ -72,7 +72,7 @@ def own_rates(vocab, path, best):
 
 
 def with_module(module):
-    """Goes on in the environment that has the module."""
+    """Continue in the environment that has the module."""
     if importlib.util.find_spec(module):
         return
     folder = Path(os.environ.get("LEVIN_PEERS") or ROOT / "build/peers")

@@ -148,7 +148,7 @@ COLUMNS = ("equal", "and prompt", "other ids", "split", "other labels", "levin r
 
 
 def compare(name, kind, theirs, ours, must_have_ids, tokenizer, shown):
-    """Prints the number of rows of each kind; true if there are only those that may be."""
+    """Print the number of rows of each kind; true if there are only those that may be."""
     counts = dict.fromkeys(COLUMNS, 0)
     question = [{"role": "user", "content": "x"}]
     try:

@@ -71,7 +71,7 @@ def ticks(low: float, high: float, smallest: float = 0.0, count: int = 4) -> lis
 
 
 class _Frame:
-    """Maps steps and values to the SVG's 1000 by 1000 units; y points down."""
+    """Map steps and values to the SVG's 1000 by 1000 units; y points down."""
 
     def __init__(self, curves: list[Curve]) -> None:
         means = [b.mean for c in curves for b in c.buckets]

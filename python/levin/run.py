@@ -33,7 +33,7 @@ _EXIT_S = 60  # maximum wait for the step of another thread at exit
 
 @atexit.register
 def _close_at_exit() -> None:
-    """Saves an open run when the interpreter ends, while callbacks can still run. A daemon thread that trains it is
+    """Save an open run when the interpreter ends, while callbacks can still run. A daemon thread that trains it is
     stopped first."""
     run = _open() if _open else None
     if run is None or run._process != os.getpid():

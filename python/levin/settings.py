@@ -157,7 +157,7 @@ class Settings(_library.NotCopied, Mapping):
 
 
 def find_recipe(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """Finds recipes/NAME in the current folder, else among the recipes of levin; `Settings.source()` has its path."""
+    """Find recipes/NAME in the current folder, else among the recipes of levin; `Settings.source()` has its path."""
     if Path(path).parts[:1] == ("recipes",) and not os.path.exists(path):
         with contextlib.suppress(FaultError):  # the program is not installed
             folder = _library.find_program().parent.parent

@@ -13,7 +13,7 @@ void lvn_append_file_open(struct lvn_append_file *file, int fd)
     *file = (struct lvn_append_file){.fd = fd, .is_open = true};
 }
 
-/* Writes at the end of the file. After a failure truncates it again: a partial row would corrupt the next one. */
+/* Write at the end of the file. After a failure truncate it again: a partial row would corrupt the next one. */
 static enum lvn_status write_rows(struct lvn_append_file *file, const void *p, int64_t n)
 {
     off_t before = lseek(file->fd, 0, SEEK_END);

@@ -16,13 +16,13 @@ struct lvn_append_file {
     double last_write_s; /* lvn_seconds() of the last flush */
 };
 
-/* Takes ownership of the descriptor. */
+/* Take ownership of the descriptor. */
 void lvn_append_file_open(struct lvn_append_file *file, int fd);
-/* Adds n bytes to the buffer and flushes it if 0.25 s have passed. LVN_IO if the flush failed; the buffered rows are
+/* Add n bytes to the buffer and flush it if 0.25 s have passed. LVN_IO if the flush failed; the buffered rows are
  * then lost. */
 enum lvn_status lvn_append_file_write(struct lvn_append_file *file, const void *p, int64_t n) LVN_CHECKED;
 enum lvn_status lvn_append_file_flush(struct lvn_append_file *file) LVN_CHECKED;
-/* Flushes and closes the file. Does nothing to a zeroed struct. */
+/* Flush and close the file. Does nothing to a zeroed struct. */
 enum lvn_status lvn_append_file_close(struct lvn_append_file *file);
 
 #endif

@@ -120,7 +120,7 @@ enum lvn_status lvn_fd_read_at(int fd, const char *path, void *to, int64_t offse
     return LVN_OK;
 }
 
-/* Reads the file into anonymous memory, which is unmapped like a map of the file. */
+/* Read the file into anonymous memory, which is unmapped like a map of the file. */
 static enum lvn_status map_copy(struct lvn_mapping *mapping, int fd, const char *path, int64_t bytes)
 {
     void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -169,7 +169,7 @@ void lvn_file_map_drop(const struct lvn_mapping *mapping)
 
 /* --- writing --- */
 
-/* Writes a file to the disk in chunks, so that the progress of a long sync is visible. Returns 0 or an errno, which a
+/* Write a file to the disk in chunks, so that the progress of a long sync is visible. Returns 0 or an errno, which a
  * later fsync() may not repeat. */
 static int sync_pieces(int fd)
 {

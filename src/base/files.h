@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-/* Reads the whole file into memory that the caller frees, with a NUL after the last byte. LVN_FORMAT if the file has
+/* Read the whole file into memory that the caller frees, with a NUL after the last byte. LVN_FORMAT if the file has
  * more than `limit` bytes; limit 0: no limit. Also reads pipes and /proc. */
 LVN_CHECKED enum lvn_status lvn_file_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 /* Like lvn_file_read(), but also accepts named pipes. */
@@ -41,7 +41,7 @@ bool lvn_path_is_local(const char *path);
  */
 LVN_CHECKED enum lvn_status lvn_fd_read_at(int fd, const char *path, void *to, int64_t offset, int64_t bytes);
 
-/* Replaces or creates `path` atomically: hidden temporary file in the same directory, fsync, rename, fsync of the
+/* Replace or create `path` atomically: hidden temporary file in the same directory, fsync, rename, fsync of the
  * directory. After a failure or a kill at any point the file has either its old or its new content. */
 LVN_CHECKED enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes);
 

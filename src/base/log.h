@@ -16,7 +16,7 @@ typedef void lvn_log_sink(void *context, enum lvn_log_level level, const char *t
  * the previous sink and its context are no longer used. */
 void lvn_log_set(lvn_log_sink *sink, void *context, enum lvn_log_level level);
 void lvn_log(enum lvn_log_level level, const char *format, ...) LVN_PRINTF(2, 3);
-/* Drops the line if this process has already logged it with this function (the last 64 lines are remembered): for
+/* Drop the line if this process has already logged it with this function (the last 64 lines are remembered): for
  * properties of a file that is opened several times. */
 void lvn_log_once(enum lvn_log_level level, const char *format, ...) LVN_PRINTF(2, 3);
 

@@ -28,7 +28,7 @@ LVN_CHECKED enum lvn_status lvn_output_open(struct lvn_output *output, const cha
  * a large file uses no processor time of the threads that compute. Otherwise nothing changes. */
 void lvn_output_bypass_cache(struct lvn_output *output);
 LVN_CHECKED enum lvn_status lvn_output_write(struct lvn_output *output, const void *data, int64_t bytes);
-/* Writes the buffer, fsyncs (unless `no_sync`) and closes; returns the first failure. Requires a successful open. */
+/* Write the buffer, fsync (unless `no_sync`) and close; returns the first failure. Requires a successful open. */
 LVN_CHECKED enum lvn_status lvn_output_close(struct lvn_output *output);
 
 #endif

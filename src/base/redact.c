@@ -108,7 +108,7 @@ static size_t secret_header(const char *p)
     return 0;
 }
 
-/* Replaces the values of secret headers, which some servers repeat in their responses (as lines, JSON or XML), with
+/* Replace the values of secret headers, which some servers repeat in their responses (as lines, JSON or XML), with
  * "***" up to the quote, the tag or the end. Values of settings may look the same, so lvn_secrets_hide() does not do
  * this. */
 static void hide_headers(char *text)

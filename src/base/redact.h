@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Replaces each secret with "***" in place; the text never grows. True if it contained a secret. */
+/* Replace each secret with "***" in place; the text never grows. True if it contained a secret. */
 bool lvn_secrets_hide(char *text);
 /* True if the text contains a redacted secret, so that the URL cannot be used. */
 bool lvn_secrets_hidden(const char *text);

@@ -38,7 +38,7 @@ static int open_descriptor(const char *path, const struct stat *file)
     return number && fstat((int)n, &open_file) == 0 && same_file(file, &open_file) ? (int)n : -1;
 }
 
-/* Follows one link. NULL: out of memory. */
+/* Follow one link. NULL: out of memory. */
 static const char *follow(struct lvn_arena *a, const char *path)
 {
     char text[PATH_MAX];

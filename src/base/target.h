@@ -20,13 +20,13 @@ struct lvn_target {
     bool is_stdout;   /* it is also standard output, so nothing else may be printed */
     int descriptor;   /* descriptor of this process to which a path such as /dev/stdout refers; -1: none */
 };
-/* Determines what `path` is; a missing path is a file to create. target->path is `path` itself or in the arena. */
+/* Determine what `path` is; a missing path is a file to create. target->path is `path` itself or in the arena. */
 LVN_CHECKED enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lvn_target *target);
 /* The file to replace, for formats that cannot be streamed: LVN_IO for a stream. In the arena. */
 LVN_CHECKED enum lvn_status lvn_target_file(struct lvn_arena *a, const char *path, const char **file);
-/* Opens a stream for writing. Waits for the reader of a named pipe. */
+/* Open a stream for writing. Waits for the reader of a named pipe. */
 LVN_CHECKED enum lvn_status lvn_target_open(const struct lvn_target *target, int *fd);
-/* Writes a whole file: replaced as by lvn_file_write(), or written to the stream. */
+/* Write a whole file: replaced as by lvn_file_write(), or written to the stream. */
 LVN_CHECKED enum lvn_status lvn_target_write(const char *path, const void *data, int64_t bytes);
 
 /* open(2) for writing; `flags` with or without O_CREAT. Refuses a symbolic link as the last component, and everything

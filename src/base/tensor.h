@@ -85,7 +85,7 @@ bool lvn_desc_contiguous(const struct lvn_desc *d);
 bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b);
 /* Are the dimensions of b the last dimensions of a, but not all of them? */
 bool lvn_desc_is_row(const struct lvn_desc *a, const struct lvn_desc *b);
-/* Writes "(12, 64, 128)" into `text`; returns text. */
+/* Write "(12, 64, 128)" into `text`; returns text. */
 enum { LVN_SHAPE_TEXT = 96 };
 char *lvn_shape_text(const struct lvn_desc *d, char text[LVN_SHAPE_TEXT]);
 

@@ -27,7 +27,7 @@ void lvn_text_clear(struct lvn_text *t)
     if (t->p) t->p[0] = '\0';
 }
 
-/* Ensures capacity for `more` bytes and the NUL. */
+/* Ensure capacity for `more` bytes and the NUL. */
 static bool grow(struct lvn_text *t, int64_t more)
 {
     if (t->failed) return false;

@@ -37,7 +37,7 @@ const char *lvn_text_string(struct lvn_text *t);
 LVN_CHECKED bool lvn_fit(char *to, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
 /* Append to the text in a buffer of fixed size; truncates. For lists in messages. */
 void lvn_print_append(char *text, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
-/* Copies n bytes and a NUL; LVN_ARG if they do not fit, with `name` and both sizes. The message does not contain the
+/* Copy n bytes and a NUL; LVN_ARG if they do not fit, with `name` and both sizes. The message does not contain the
  * bytes, which may be a secret. */
 LVN_CHECKED enum lvn_status lvn_copy_bytes(char *to, size_t capacity, const char *name, const char *from, size_t n);
 
@@ -50,10 +50,10 @@ LVN_CHECKED enum lvn_status lvn_collected_errors(struct lvn_text *all, enum lvn_
 /* True if the text ends in `tail`, such as ".bin". */
 bool lvn_ends_with(const char *text, const char *tail);
 
-/* Decodes the code point at p[0..n), n >= 1; *used: its bytes (1 to 4). -1 for a malformed, truncated, overlong or
+/* Decode the code point at p[0..n), n >= 1; *used: its bytes (1 to 4). -1 for a malformed, truncated, overlong or
  * surrogate sequence (*used is then 1). */
 int32_t lvn_utf8_decode(const void *p, int64_t n, int *used);
-/* Writes 1 to 4 bytes and returns their number. The code point must be valid. */
+/* Write 1 to 4 bytes and return their number. The code point must be valid. */
 int lvn_utf8_encode(int32_t code, char out[4]);
 /* Offset of the first byte that is not UTF-8; -1 if the text is valid. */
 int64_t lvn_utf8_check(const void *p, int64_t n);

@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 
-/* Sets the current activity, such as "a validation"; the text must remain valid. Returns the interrupted activity, for
+/* Set the current activity, such as "a validation"; the text must remain valid. Returns the interrupted activity, for
  * lvn_work_end(). */
 const char *lvn_work_begin(const char *activity);
 void lvn_work_end(const char *interrupted);
@@ -20,7 +20,7 @@ const char *lvn_work_name(void); /* the current activity; NULL: none */
  * set 0. */
 void lvn_work_set_parts(int64_t done, int64_t all);
 void lvn_work_parts(int64_t *done, int64_t *all);
-/* Adds n to the count; costs a few nanoseconds; any thread may call it. */
+/* Add n to the count; costs a few nanoseconds; any thread may call it. */
 void lvn_work_done(int64_t n);
 int64_t lvn_work_count(void);
 /* The rank whose message this process waits for, if known; -1: none. */

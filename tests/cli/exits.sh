@@ -17,7 +17,7 @@ def said(err, code):
     return len(lines) == 1 or (code == 75 and "stopped on request" in err)
 
 def run(args, env=(), want=None):
-    """Fails, with one sentence."""
+    """Run a command that must fail with one sentence."""
     global tried
     tried += 1
     try:

@@ -89,7 +89,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Cut
 
     def chance(self, seed):
-        """Misbehaves by chance; returns where to cut, or None."""
+        """Misbehave by chance; returns where to cut, or None."""
         with lock:
             dice = seen.setdefault(("dice", seed), random.Random(seed))
             n, where = dice.random(), dice.randrange(1 << 18)

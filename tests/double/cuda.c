@@ -606,7 +606,7 @@ EXPORT int cuModuleUnload(struct module *m)
     return 0;
 }
 
-/* Takes the arguments of f from the lines of its program; false: too many, or of unknown types. */
+/* Take the arguments of f from the lines of its program; false: too many, or of unknown types. */
 static bool take_arguments(struct function *f, const char *line)
 {
     const size_t n = strlen(f->name);

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Reads rows from first to last; returns their number. */
+/* Read rows from first to last; returns their number. */
 static int64_t read_rows(struct lvn_table *t, int64_t bytes)
 {
     struct lvn_table_row row;

@@ -58,7 +58,7 @@ class Cluster:
             return f"10.77.{1 + self.addresses // 250}.{1 + self.addresses % 250}", f"p{self.addresses}"
 
     def again(self, every, work):
-        """Calls work() periodically; a failed request does not end the thread."""
+        """Call work() periodically; a failed request does not end the thread."""
         while True:
             try:
                 work()
@@ -90,7 +90,7 @@ class Cluster:
             self.api.call("POST", LEASES, {"metadata": {"name": name}, "spec": spec})
 
     def renew_leases(self):
-        """Renews the leases of live nodes. A lease alone does not clear a NotReady condition, so the Ready status is also patched."""
+        """Renew the leases of live nodes. A lease alone does not clear a NotReady condition, so the Ready status is also patched."""
         for name in list(self.live_nodes):
             self.renew(name)
             node = self.nodes.objects.get("/" + name, {"status": {}})

@@ -169,7 +169,7 @@ class Pod(threading.Thread):
         self.wake.clear()
 
     def live(self):
-        """Runs all containers; the phase at the end."""
+        """Run all containers; the phase at the end."""
         specs = self.item["spec"]
         for spec in specs.get("initContainers", []):
             container = self.launch(spec)

@@ -36,7 +36,7 @@ def text_of(cell):
 
 class Notebooks(unittest.TestCase):
     def executes(self, name, files, steps, parts=(), **trainer):
-        """Runs a short form of a notebook; returns its cells of code. parts: of the recipe, for the command line."""
+        """Run a short form of a notebook; returns its cells of code. parts: of the recipe, for the command line."""
         for to, source in files.items():
             if not source.exists():
                 self.skipTest(f"{source} was not found")

@@ -148,7 +148,7 @@ static inline void fill(struct world *w, int t)
     }
 }
 
-/* Divides the documents of `segments` into trees: a text, some second texts, and continuations of each. */
+/* Divide the documents of `segments` into trees: a text, some second texts, and continuations of each. */
 static inline void add_branches(struct world *w)
 {
     const struct problem *p = &w->p;

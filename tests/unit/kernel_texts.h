@@ -226,7 +226,7 @@ static inline void table_read(const char *path, const char *compiler)
     if (table && (strncmp(table, compiler, n) != 0 || table[n] != '\n')) *table = '\0';
 }
 
-/* Writes the line of a text. True: its figures are in the table, and have been written, too. `always`: false. */
+/* Write the line of a text. True: its figures are in the table, and have been written, too. `always`: false. */
 static inline bool table_has(FILE *to, const struct lvn_gpu_module *m, const char *target, const char *options,
                              const char *text, bool always)
 {
@@ -249,7 +249,7 @@ static inline size_t compared_from(const char *line)
     return strncmp(line, "text ", 5) ? 0 : HASH_END;
 }
 
-/* Fails with the first line that differs. */
+/* Fail with the first line that differs. */
 static inline void compare_lines(const char *path, const char *now, const char *before)
 {
     while (*now || *before) {
@@ -262,7 +262,7 @@ static inline void compare_lines(const char *path, const char *now, const char *
     }
 }
 
-/* Compares with the table at `path`. False: it is of another compiler. With LEVIN_WRITE_TABLE the table is written
+/* Compare with the table at `path`. False: it is of another compiler. With LEVIN_WRITE_TABLE the table is written
  * first. */
 static inline bool compare_table(const char *path, const char *compiler, const char *now)
 {

@@ -50,7 +50,7 @@ static inline bool same_ids(const json_t *want, const struct lvn_ids *ids)
     return same;
 }
 
-/* Replaces each invalid part of a UTF-8 sequence by one U+FFFD, as the texts of the reference have it. */
+/* Replace each invalid part of a UTF-8 sequence by one U+FFFD, as the texts of the reference have it. */
 static inline void add_readable(struct lvn_text *out, const char *text, int64_t n)
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -76,7 +76,7 @@ static inline void add_readable(struct lvn_text *out, const char *text, int64_t 
     }
 }
 
-/* Compares the decoded text with that of the file. */
+/* Compare the decoded text with that of the file. */
 static inline void check_text(const struct lvn_tokenizer *t, const json_t *row, const struct lvn_ids *ids)
 {
     const json_t *want = json_array_get(row, 2);

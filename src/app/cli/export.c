@@ -152,7 +152,7 @@ static enum lvn_status open_out(struct lvn_arena *a, const char *out, const char
 
 static const struct lvn_model_state_options in_fp32 = {.real = LVN_F32, .threads = 1};
 
-/* Refuses an `out` that exists; *part is OUT.part, which is renamed to it when it is complete. */
+/* Refuse an `out` that exists; *part is OUT.part, which is renamed to it when it is complete. */
 static enum lvn_status begin_file(struct lvn_arena *a, const char **out, const char **part)
 {
     LVN_CHECK(!lvn_store_is_url(*out), ARG,

@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-/* Opens data and model (of which only the sizes and the tokenizer are read), prints, and closes them. */
+/* Open data and model (of which only the sizes and the tokenizer are read), print, and close them. */
 enum lvn_status lvn_show_batch(struct lvn_cli *c) LVN_CHECKED;
 
 #endif

@@ -74,7 +74,7 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *launch
     return lvn_upload_staging_open(l->arena, l->request.run, &l->request.run_dir);
 }
 
-/* Collects the values that must be identical on all nodes: the version, the command, and the settings that ranks
+/* Collect the values that must be identical on all nodes: the version, the command, and the settings that ranks
  * compare. */
 static enum lvn_status collect_keys(struct lvn_launch *l, const struct levin_settings *s)
 {

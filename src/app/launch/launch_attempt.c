@@ -58,8 +58,9 @@ struct attempt {
     double kill_at;
 };
 
-/* Runs between fork and exec. This process has threads (the server's), so it must not use locks or allocate. Does not
- * return: if exec fails, errno is sent through the pipe `failed`, which a successful exec closes. */
+/* Execute the launcher in the child process. The parent has threads (the server's), so the code between fork and exec
+ * must not use locks or allocate. Does not return: if exec fails, errno is sent through the pipe `failed`, which a
+ * successful exec closes. */
 static void start_child(const struct lvn_launch *l, char *const *environment, const int pipes[2], int failed,
                         pid_t parent)
 {

@@ -238,7 +238,7 @@ static bool is_noise(const char *line)
     return false;
 }
 
-/* Returns true if another rank has printed the same error or warning; else remembers it. So an error that all ranks
+/* Return true if another rank has printed the same error or warning; else remember it. So an error that all ranks
  * have is reported once. */
 static bool is_repeated(struct lvn_launch_output *output, int rank, const char *text)
 {

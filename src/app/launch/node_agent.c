@@ -182,7 +182,7 @@ static enum outcome meet(struct lvn_node_agent *agent, double *since, double *ne
     return AGAIN;
 }
 
-/* Limits the time of lost DNS requests to one second instead of five, and that of an unavailable DNS server to a few
+/* Limit the time of lost DNS requests to one second instead of five, and that of an unavailable DNS server to a few
  * seconds per search domain, because signals are not handled meanwhile. */
 static void shorten_dns_timeouts(void)
 {

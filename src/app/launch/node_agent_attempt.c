@@ -34,7 +34,7 @@ struct part {
     double exited_at;
 };
 
-/* Runs between fork and exec: must not lock or allocate. */
+/* Execute the command in the child process. Between fork and exec it must not lock or allocate. */
 static void start_child(char *const *words, char *const *environment, const int pipes[3], pid_t parent)
 {
     sigset_t none;

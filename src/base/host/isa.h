@@ -9,7 +9,7 @@ const char *lvn_isa_name(enum lvn_isa isa);
 /* The best instruction set that the processor, LEVIN_ISA (generic, avx2, avx512, avx512_bf16 or amx) and
  * lvn_isa_limit() allow. */
 enum lvn_isa lvn_isa_best(void);
-/* Sets an upper bound, to which all ranks have agreed. Must be called before kernels are chosen. */
+/* Set an upper bound, to which all ranks have agreed. Must be called before kernels are chosen. */
 void lvn_isa_limit(enum lvn_isa max);
 /* The best instruction set of this processor. */
 enum lvn_isa lvn_isa_processor(void);

@@ -12,7 +12,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Tries the directories that match a pattern; a pattern "$NAME/..." begins with a variable and is skipped if that is
+/* Try the directories that match a pattern; a pattern "$NAME/..." begins with a variable and is skipped if that is
  * not set. */
 static void *load_from(const char *folder, const char *file)
 {
@@ -44,7 +44,7 @@ static bool find_symbols(const struct lvn_library *library, void *handle)
     return true;
 }
 
-/* Returns true to stop searching. *best: the first library with all functions, or the one that is compatible. */
+/* Return true to stop searching. *best: the first library with all functions, or the one that is compatible. */
 static bool try_library(const struct lvn_library *library, void *handle, void **best)
 {
     if (!handle || !find_symbols(library, handle)) return false;

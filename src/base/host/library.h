@@ -34,7 +34,7 @@ struct lvn_library {
 #define LVN_LIBRARY_POINTER(type, name, arguments, symbol) type(*name) arguments;
 #define LVN_LIBRARY_SYMBOL(type, name, arguments, symbol) symbol,
 
-/* Loads the library. LVN_UNSUPPORTED, with a hint what to install, if it is missing or lacks a function.
+/* Load the library. LVN_UNSUPPORTED, with a hint what to install, if it is missing or lacks a function.
  * Thread-safe. */
 LVN_CHECKED enum lvn_status lvn_library_open(struct lvn_library *library);
 /* True if the loader finds a library with this file name. */

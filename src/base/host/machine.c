@@ -49,7 +49,7 @@ static bool line_of(const char *text, const char *key, char *value, size_t capac
 
 /* --- cores --- */
 
-/* Parses a list such as "0-3,8,10-11": sets the entries with these indices, if below CPUS. */
+/* Parse a list such as "0-3,8,10-11": set the entries with these indices, if below CPUS. */
 static void list_read(const char *text, bool *set)
 {
     while (*text) {
@@ -103,7 +103,7 @@ static bool group_of(const char *text, const char *controller, char *path, size_
     return false;
 }
 
-/* Calls read_limits(folder) for the group and all its ancestors up to the mount point. */
+/* Call read_limits(folder) for the group and all its ancestors up to the mount point. */
 static void for_each_group(const char *root, const char *mount, const char *group,
                            void (*read_limits)(struct lvn_machine *machine, const char *root, const char *folder),
                            struct lvn_machine *machine)

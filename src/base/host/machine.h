@@ -30,7 +30,7 @@ struct lvn_machine {
     char huge_pages[16];      /* transparent huge pages: "always", "madvise", "never"; "": unknown */
 };
 
-/* Fills the whole struct for this process. */
+/* Fill the whole struct for this process. */
 void lvn_machine_read(struct lvn_machine *machine);
 /* For tests: `root` replaces "/", `allowed` is the affinity mask, CPU 0 first, as '1' and '0' ("1101"); the last two
  * are the values of OMP_NUM_THREADS and OMP_THREAD_LIMIT (NULL: not set). */

@@ -66,7 +66,7 @@ struct conv_dw_memory {
     int64_t *offset;
 };
 
-/* Returns the bytes of the scratch, and lays it out in *memory unless `memory` is NULL. */
+/* Return the bytes of the scratch, and lay it out in *memory unless `memory` is NULL. */
 LVN_INLINE int64_t conv_dw_memory(const struct conv_dw *d, void *scratch, int thread, int n_threads,
                                   struct conv_dw_memory *memory)
 {

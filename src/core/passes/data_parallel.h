@@ -84,7 +84,7 @@ int64_t lvn_dp_place(const struct dp_pass *pass, enum lvn_shards what, int block
 /* Elements [first, first + count) of the flat buffers, as a view of the value `all` of their block. */
 struct lvn_operand lvn_dp_view(const struct lvn_param_block *block, struct lvn_operand all, int64_t first,
                                int64_t count);
-/* Returns a list: number of a parameter -> index of the last instruction that writes its gradient; -1: none. NULL: out
+/* Return a list: number of a parameter -> index of the last instruction that writes its gradient; -1: none. NULL: out
  * of memory. */
 int *lvn_dp_last_writers(struct lvn_arena *a, const struct lvn_program *p);
 /* Allocate one struct collective per block. NULL: out of memory. */

@@ -141,7 +141,7 @@ static bool span_contains(const struct lvn_desc *a, const struct lvn_desc *b)
     return is_span(a) && is_span(b) && a->offset <= b->offset && b->offset + b->dim[0] <= a->offset + a->dim[0];
 }
 
-/* Extends span a by its neighbor b, so that a vector whose elements are used one by one has one region. */
+/* Extend span a by its neighbor b, so that a vector whose elements are used one by one has one region. */
 static bool span_join(struct lvn_desc *a, const struct lvn_desc *b)
 {
     const bool before = b->offset + b->dim[0] == a->offset, after = a->offset + a->dim[0] == b->offset;

@@ -167,7 +167,7 @@ static void summarize_group(struct shelves *all, int g)
         append_summary(&all->group[g], &all->list[k].summary);
 }
 
-/* Returns true if the summary decides for all values of the range: either no lifetime overlaps v's, or all do and no
+/* Return true if the summary decides for all values of the range: either no lifetime overlaps v's, or all do and no
  * gap is large enough, and *offset is raised to the end of the range. A range of one value is always decided. */
 static bool skip_over(const struct placed *range, const struct lvn_value *v, int64_t bytes, int64_t *offset)
 {

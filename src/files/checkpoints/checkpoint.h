@@ -104,7 +104,7 @@ LVN_CHECKED enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *ch
 LVN_CHECKED enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step);
 void lvn_checkpoint_close(struct lvn_checkpoint *checkpoint);
 
-/* Resolves a MODEL argument to the directory with config.json and model.safetensors. It is a run or a folder of
+/* Resolve a MODEL argument to the directory with config.json and model.safetensors. It is a run or a folder of
  * checkpoints (then `prefer`, "best" or "last", is used, else the newest valid one), a checkpoint, `last` or `best`
  * itself (link or pointer file), or any directory with a config.json. The weights of a checkpoint are verified by their
  * checksums. LVN_IO if it is none of these, LVN_FORMAT if it is damaged. */

@@ -72,7 +72,7 @@ static enum lvn_status write_cached(const struct lvn_common_file *file, const ch
     return LVN_OK;
 }
 
-/* Writes whole blocks; returns the bytes written: fewer if the file system does not support it, or the disk is full. */
+/* Write whole blocks; returns the bytes written: fewer if the file system does not support it, or the disk is full. */
 static int64_t write_direct(const struct lvn_common_file *file, const char *data, int64_t offset, int64_t bytes)
 {
     int64_t n = 0;

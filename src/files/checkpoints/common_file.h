@@ -24,7 +24,7 @@ struct lvn_common_file {
     char *block;      /* owned by the caller; NULL: none */
     const char *path; /* owned by the caller */
 };
-/* Creates a file of `bytes`, which begins with data [n]; the rest is zeros. It is synced when it is closed after a
+/* Create a file of `bytes`, which begins with data [n]; the rest is zeros. It is synced when it is closed after a
  * write. */
 LVN_CHECKED enum lvn_status lvn_common_file_create(const char *path, const void *data, int64_t n, int64_t bytes);
 /* block: [LVN_DIRECT_BYTES], for files that are open one after the other; NULL: all writes use the page cache. */
@@ -33,9 +33,9 @@ LVN_CHECKED enum lvn_status lvn_common_file_open(struct lvn_common_file *file, c
  * immediately. */
 LVN_CHECKED enum lvn_status lvn_common_file_write(const struct lvn_common_file *file, const void *data, int64_t offset,
                                                   int64_t bytes);
-/* Closes; `so_far` is the status of writing: if it is OK, the bytes of this process are on the disk. */
+/* Close; `so_far` is the status of writing: if it is OK, the bytes of this process are on the disk. */
 LVN_CHECKED enum lvn_status lvn_common_file_close(struct lvn_common_file *file, enum lvn_status so_far);
-/* Closes without sync, if the file is opened again and lvn_common_file_close() syncs it then. */
+/* Close without sync, if the file is opened again and lvn_common_file_close() syncs it then. */
 void lvn_common_file_close_unsynced(struct lvn_common_file *file);
 
 #endif

@@ -42,11 +42,11 @@ struct lvn_manifest {
     int n;
 };
 
-/* Parses a manifest into the arena; `name` is used in messages. LVN_FORMAT unless sizes add up, paths remain inside and
+/* Parse a manifest into the arena; `name` is used in messages. LVN_FORMAT unless sizes add up, paths remain inside and
  * the checksum matches. */
 LVN_CHECKED enum lvn_status lvn_manifest_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
                                                struct lvn_manifest *out);
-/* Reads the manifest of a checkpoint, local or in a store. */
+/* Read the manifest of a checkpoint, local or in a store. */
 LVN_CHECKED enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, struct lvn_manifest *out);
 LVN_CHECKED enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *manifest);
 

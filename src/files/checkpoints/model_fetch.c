@@ -73,7 +73,7 @@ static enum lvn_status find(struct lvn_arena *a, const char *url, const char *pr
     return LVN_OK; /* the caller that opens it reports what is missing */
 }
 
-/* Resolves RUN/checkpoints/best or last. */
+/* Resolve RUN/checkpoints/best or last. */
 static enum lvn_status follow(struct lvn_arena *a, const char *url, const char **out)
 {
     const char *name = lvn_path_name(url), *dir = lvn_path_dir(a, url), *step;

@@ -6,12 +6,12 @@
 
 #include "base/arena.h"
 
-/* Resolves a MODEL argument that may be in a store to a path on this machine, in the arena; a local path is returned
+/* Resolve a MODEL argument that may be in a store to a path on this machine, in the arena; a local path is returned
  * unchanged. From a run or a folder of checkpoints only the checkpoint `prefer` ("best" or "last"), or the newest, is
  * downloaded; from a folder with a model, its weights, config and tokenizer. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_fetch(struct lvn_arena *a, const char *model, const char *prefer,
                                                  const char **local);
-/* Downloads a run from a store into its local folder, so that it can resume: its newest and its best checkpoint, and
+/* Download a run from a store into its local folder, so that it can resume: its newest and its best checkpoint, and
  * everything else with a name in `files` or below one; unless the local checkpoints are as new. An empty store is not
  * an error. */
 LVN_CHECKED enum lvn_status lvn_checkpoints_fetch_run(const char *folder, const char *path, const char *const *files,

@@ -38,7 +38,7 @@ static enum lvn_status local_newest_step(struct lvn_arena *a, const char *checkp
     return LVN_OK;
 }
 
-/* Downloads the file `name` below `url` into a folder. */
+/* Download the file `name` below `url` into a folder. */
 static enum lvn_status fetch_file(struct lvn_arena *a, const char *url, const char *folder, const char *name)
 {
     LVN_CHECK(lvn_store_name_is_safe(name), FORMAT, "'%s' contains the name '%.200s', which leads out of its folder",
@@ -47,7 +47,7 @@ static enum lvn_status fetch_file(struct lvn_arena *a, const char *url, const ch
     return from && to ? lvn_store_get(from, to, NULL, NULL, NULL) : LVN_MEMORY;
 }
 
-/* Downloads a checkpoint, into a hidden folder first: a partial checkpoint never has its final name. */
+/* Download a checkpoint, into a hidden folder first: a partial checkpoint never has its final name. */
 static enum lvn_status fetch_step(struct lvn_arena *a, const char *checkpoints, const char *path, int64_t step)
 {
     long long n = step;

@@ -36,7 +36,7 @@ struct lvn_archive_visitor {
 /* The files to read: the path itself, or all below a folder (without hidden ones), sorted. */
 enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const char *const **names,
                                  int64_t *n) LVN_CHECKED;
-/* Reads one of them. *bytes_read is updated during the reading. */
+/* Read one of them. *bytes_read is updated during the reading. */
 enum lvn_status lvn_archive_read(const char *path, bool named, const struct lvn_archive_visitor *visitor,
                                  int64_t *bytes_read) LVN_CHECKED;
 enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t n,

@@ -62,7 +62,7 @@ static enum lvn_status number(struct lvn_arena *a, const char *p, struct lvn_ass
     }
 }
 
-/* Parses the right-hand side; the kind stays UNREAD if it is not a literal. */
+/* Parse the right-hand side; the kind stays UNREAD if it is not a literal. */
 static enum lvn_status literal(struct lvn_arena *a, const char *p, struct lvn_assigned *v)
 {
     static const struct {

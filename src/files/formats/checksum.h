@@ -16,7 +16,7 @@ enum { LVN_CHECKSUM_TEXT = 17 };
 
 void lvn_checksum_init(struct lvn_checksum *checksum);
 void lvn_checksum_add(struct lvn_checksum *checksum, const void *data, int64_t bytes);
-/* Adds a text and its NUL; NULL is "". */
+/* Add a text and its NUL; NULL is "". */
 void lvn_checksum_add_text(struct lvn_checksum *checksum, const char *text);
 /* The checksum of the bytes so far; more may be added afterwards. */
 uint64_t lvn_checksum_value(const struct lvn_checksum *checksum);

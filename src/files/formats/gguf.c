@@ -288,7 +288,7 @@ static int by_data(const void *a, const void *b)
            ((const char *)first->data < (const char *)second->data);
 }
 
-/* Sorts by name, and checks that no two tensors have a name or a byte in common. */
+/* Sort by name, and check that no two tensors have a name or a byte in common. */
 static enum lvn_status check_tensors(struct lvn_gguf *file)
 {
     if (file->n) qsort(file->tensor, (size_t)file->n, sizeof *file->tensor, by_data);

@@ -24,7 +24,7 @@ struct lvn_gguf_type {
     int values, bytes;
     enum lvn_dtype dtype; /* of the values: F32 if they are in packed blocks */
     enum lvn_dtype type;  /* of the elements: dtype, or that of the packed blocks */
-    /* Writes a block; NULL: levin writes numbers of dtype, or does not write this type. */
+    /* Write a block; NULL: levin writes numbers of dtype, or does not write this type. */
     void (*write)(const float *values, unsigned char *block);
     int file_type; /* general.file_type of a file that is mostly of this type */
 };
@@ -96,7 +96,7 @@ void lvn_gguf_close(struct lvn_gguf *file);
 const struct lvn_gguf_value *lvn_gguf_find(const struct lvn_gguf *file, const char *key);
 /* The number or truth value of item i, 0 <= i < v->n; 0 for strings. */
 double lvn_gguf_number(const struct lvn_gguf_value *v, int64_t i);
-/* Iterates over the strings of a value: *at is v->data at first, and is advanced. The text has no NUL at its end. */
+/* Iterate over the strings of a value: *at is v->data at first, and is advanced. The text has no NUL at its end. */
 void lvn_gguf_next(const unsigned char **at, const char **text, int64_t *bytes);
 /* A list of this kind; *out is NULL if there is none, which is an error if `required`. LVN_FORMAT for other values. */
 LVN_CHECKED enum lvn_status lvn_gguf_list(const struct lvn_gguf *file, const char *key, enum lvn_gguf_kind kind,
@@ -124,7 +124,7 @@ void lvn_gguf_item_string(struct lvn_gguf_writer *w, const char *text, int64_t b
 void lvn_gguf_item_int(struct lvn_gguf_writer *w, int32_t value);
 void lvn_gguf_item_real(struct lvn_gguf_writer *w, float value);
 void lvn_gguf_writer_release(struct lvn_gguf_writer *w);
-/* Writes `path`, fsynced: the metadata, then the source's tensors, which are fp32, in its order. A tensor of two
+/* Write `path`, fsynced: the metadata, then the source's tensors, which are fp32, in its order. A tensor of two
  * dimensions or more gets the type, or F16 if its rows are no whole number of blocks; others stay fp32. Not atomic:
  * rename. A failure leaves no file. */
 LVN_CHECKED enum lvn_status lvn_gguf_write(const char *path, const struct lvn_gguf_writer *w,

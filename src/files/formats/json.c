@@ -62,7 +62,7 @@ static void release(void *p)
     if ((uintptr_t)p - (uintptr_t)reader.reserve >= reader.capacity) free(p);
 }
 
-/* Prepares the reserve for tokens of up to `token` bytes: the sum of the buffer's sizes from 32 to the first one above
+/* Prepare the reserve for tokens of up to `token` bytes: the sum of the buffer's sizes from 32 to the first one above
  * that is less than four times `token`. */
 static enum lvn_status begin_reading(int64_t token)
 {
@@ -336,7 +336,7 @@ static enum lvn_status get_member(const char *name, const json_t *object, const 
     return LVN_OK;
 }
 
-/* Reads an integer; `expected` describes it in messages: "a whole number". */
+/* Read an integer; `expected` describes it in messages: "a whole number". */
 static enum lvn_status read_integer(const char *name, const char *key, const char *expected, const json_t *v,
                                     int64_t low, int64_t high, int64_t *out)
 {

@@ -27,12 +27,12 @@ LVN_CHECKED enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_
 /* `name` is the text's name in messages. */
 LVN_CHECKED enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out);
 LVN_CHECKED enum lvn_status lvn_json_read(const char *path, json_t **out);
-/* Adds the value: on one line if indent is 0 or LVN_JSON_COMPACT (no spaces); otherwise one member per line (lists of
+/* Add the value: on one line if indent is 0 or LVN_JSON_COMPACT (no spaces); otherwise one member per line (lists of
  * scalars stay on one line). Numbers have the fewest digits that read back as the same double. Values nest at most 64
  * levels. An incomplete value makes the text fail (lvn_text_status()). */
 enum { LVN_JSON_COMPACT = -1 };
 void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int indent);
-/* Replaces `path` atomically (see lvn_target_write()): indented by 2, a newline at the end. */
+/* Replace `path` atomically (see lvn_target_write()): indented by 2, a newline at the end. */
 LVN_CHECKED enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value);
 /* A string of any bytes, truncated to `max` bytes and "..."; bytes that are not UTF-8 become U+FFFD. */
 json_t *lvn_json_text(const char *s, int64_t max);

@@ -76,7 +76,7 @@ static int32_t hex(const char *p, const char *end)
     return value;
 }
 
-/* Decodes \uXXXX (p is after the u), or a surrogate pair of two; -1: invalid. */
+/* Decode \uXXXX (p is after the u), or a surrogate pair of two; -1: invalid. */
 static int32_t code_of(const char **p, const char *end)
 {
     int32_t code = hex(*p, end);
@@ -88,7 +88,7 @@ static int32_t code_of(const char **p, const char *end)
     return 0x10000 + ((code - 0xd800) << 10) + second - 0xdc00;
 }
 
-/* Decodes a string with escapes into the arena; [p, end) is between its quotes. */
+/* Decode a string with escapes into the arena; [p, end) is between its quotes. */
 static enum lvn_status unescape(struct lvn_json_scan *scan, const char *p, const char *end, const char **text,
                                 int64_t *bytes)
 {
@@ -287,7 +287,7 @@ static enum lvn_status build_word(struct lvn_json_scan *scan, json_t **out)
     return lvn_json_load(begin, scan->at - begin, JSON_DECODE_ANY, out, &error);
 }
 
-/* Fails for everything that jansson may refuse; *out may be part of a value then. */
+/* Fail for everything that jansson may refuse; *out may be part of a value then. */
 static enum lvn_status build(struct lvn_json_scan *scan, int depth, json_t **out)
 {
     const char c = lvn_json_scan_peek(scan), *text;

@@ -25,9 +25,9 @@ struct lvn_json_scan {
 struct lvn_json_scan lvn_json_scan_begin(const char *name, const char *text, int64_t bytes, struct lvn_arena *arena);
 /* The first character of the next value; 0: the end of the text. */
 char lvn_json_scan_peek(struct lvn_json_scan *scan);
-/* Enters a list or an object: `bracket` is [ or {. */
+/* Enter a list or an object: `bracket` is [ or {. */
 enum lvn_status lvn_json_scan_enter(struct lvn_json_scan *scan, char bracket) LVN_CHECKED;
-/* Advances to entry i = 0, 1, ... of the list or object that `bracket` (] or }) closes. *more false: no more entries.
+/* Advance to entry i = 0, 1, ... of the list or object that `bracket` (] or }) closes. *more false: no more entries.
  */
 enum lvn_status lvn_json_scan_next(struct lvn_json_scan *scan, char bracket, int64_t i, bool *more) LVN_CHECKED;
 /* The key of an object's entry; its value is next. */
@@ -37,12 +37,12 @@ enum lvn_status lvn_json_scan_string(struct lvn_json_scan *scan, const char **te
 enum lvn_status lvn_json_scan_index(struct lvn_json_scan *scan, int64_t *value) LVN_CHECKED;
 /* A number; *is false: another value, which was skipped. */
 enum lvn_status lvn_json_scan_real(struct lvn_json_scan *scan, double *value, bool *is) LVN_CHECKED;
-/* Skips a value. Only its brackets and strings are checked. *entries (or NULL): number of entries if it is a list or an
+/* Skip a value. Only its brackets and strings are checked. *entries (or NULL): number of entries if it is a list or an
  * object. */
 enum lvn_status lvn_json_scan_skip(struct lvn_json_scan *scan, int64_t *entries) LVN_CHECKED;
 /* Like lvn_json_load() with JSON_REJECT_DUPLICATES, but several times faster for long strings. */
 enum lvn_status lvn_json_scan_load(const char *text, int64_t bytes, json_t **out, json_error_t *error) LVN_CHECKED;
-/* Checks that nothing follows the value that was read. */
+/* Check that nothing follows the value that was read. */
 enum lvn_status lvn_json_scan_end(struct lvn_json_scan *scan) LVN_CHECKED;
 
 #endif

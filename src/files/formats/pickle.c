@@ -27,7 +27,7 @@ static enum lvn_status read_bytes(struct machine *machine, int64_t n, const unsi
     return LVN_OK;
 }
 
-/* Reads an unsigned little-endian number. */
+/* Read an unsigned little-endian number. */
 static enum lvn_status read_number(struct machine *machine, int64_t bytes, uint64_t *out)
 {
     const unsigned char *p;
@@ -37,7 +37,7 @@ static enum lvn_status read_number(struct machine *machine, int64_t bytes, uint6
     return LVN_OK;
 }
 
-/* Reads text up to the end of the line. */
+/* Read text up to the end of the line. */
 static enum lvn_status read_line(struct machine *machine, const char **out)
 {
     const unsigned char *end = memchr(machine->p, '\n', (size_t)(machine->end - machine->p));
@@ -47,7 +47,7 @@ static enum lvn_status read_line(struct machine *machine, const char **out)
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-/* Grows a list by doubling; the old memory stays in the arena. */
+/* Grow a list by doubling; the old memory stays in the arena. */
 static enum lvn_status grow(struct lvn_arena *a, struct lvn_pickle ***list, int64_t n, int64_t *capacity)
 {
     if (n < *capacity) return LVN_OK;

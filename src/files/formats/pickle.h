@@ -58,7 +58,7 @@ struct lvn_pickle_functions {
                                        struct lvn_pickle **out);
 };
 
-/* Reads one pickle; `name` is its name in messages. *used: its length, for files with several pickles. LVN_FORMAT if it
+/* Read one pickle; `name` is its name in messages. *used: its length, for files with several pickles. LVN_FORMAT if it
  * is damaged or has values other than plain ones. */
 LVN_CHECKED enum lvn_status lvn_pickle_read(struct lvn_arena *a, const char *name, const unsigned char *data,
                                             int64_t bytes, const struct lvn_pickle_functions *functions,

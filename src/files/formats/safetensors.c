@@ -104,7 +104,7 @@ static enum lvn_status check_layout(struct lvn_safetensors *file, const char *da
     return LVN_OK;
 }
 
-/* Checks that all metadata are strings; their content is ignored. */
+/* Check that all metadata are strings; their content is ignored. */
 static enum lvn_status check_metadata(const struct lvn_safetensors *file, const json_t *metadata)
 {
     LVN_CHECK(json_is_object(metadata), FORMAT, "'%s': '__metadata__' is not an object", file->path);
@@ -139,7 +139,7 @@ static enum lvn_status read_entries(struct lvn_safetensors *file, const json_t *
     return check_layout(file, data, data_bytes);
 }
 
-/* Reads the header from the bytes of the file; file->path is set. */
+/* Read the header from the bytes of the file; file->path is set. */
 static enum lvn_status read_file(struct lvn_safetensors *file, const unsigned char *bytes, int64_t n)
 {
     LVN_CHECK(n >= 8, FORMAT, "'%s' has %lld bytes: too short for a safetensors file", file->path, (long long)n);

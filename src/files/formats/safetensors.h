@@ -44,9 +44,9 @@ void lvn_safetensors_close(struct lvn_safetensors *file);
 /* NULL if there is no tensor of that name. */
 const struct lvn_safetensor *lvn_safetensors_find(const struct lvn_safetensors *file, const char *name);
 
-/* Converts n elements of any floating or integer type to float (round to nearest even); src may be unaligned. */
+/* Convert n elements of any floating or integer type to float (round to nearest even); src may be unaligned. */
 void lvn_tensor_to_f32(enum lvn_dtype dtype, const void *src, float *dst, int64_t n);
-/* Converts n floats to F32, F64, F16 or BF16 (round to nearest even, NaN stays NaN). Does nothing for other
+/* Convert n floats to F32, F64, F16 or BF16 (round to nearest even, NaN stays NaN). Does nothing for other
  * types. */
 void lvn_tensor_from_f32(enum lvn_dtype dtype, const float *src, void *dst, int64_t n);
 
@@ -61,7 +61,7 @@ struct lvn_safetensors_item {
 /* The order of two items in a file, as for qsort(): larger element types first, so that everything is aligned; then by
  * name. */
 int lvn_safetensors_order(const struct lvn_safetensors_item *a, const struct lvn_safetensors_item *b);
-/* Points *data to the row-major bytes of item i, valid until the next call; avoids a second copy of a model. */
+/* Point *data to the row-major bytes of item i, valid until the next call; avoids a second copy of a model. */
 typedef enum lvn_status lvn_safetensors_fetch(void *context, int i, const void **data);
 
 struct lvn_safetensors_source {
@@ -83,7 +83,7 @@ struct lvn_safetensors_sums {
     int64_t *tensor_bytes;
     uint64_t *tensor; /* of each tensor's bytes */
 };
-/* Writes `path`, fsynced. Not atomic: write to a new directory, or rename. The bytes depend only on names, shapes,
+/* Write `path`, fsynced. Not atomic: write to a new directory, or rename. The bytes depend only on names, shapes,
  * types, values and metadata, not on the order of the items: larger element types first, then by name, so every tensor
  * is aligned. A failure leaves no file. sums may be NULL. */
 LVN_CHECKED enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safetensors_source *source,
@@ -108,7 +108,7 @@ struct lvn_safetensors_shards {
     int n;
     const char *index; /* the text of model.safetensors.index.json; NULL if n is 1 */
 };
-/* Splits a source into files whose tensors have at most max_bytes, in the same order as in one file; a larger tensor
+/* Split a source into files whose tensors have at most max_bytes, in the same order as in one file; a larger tensor
  * gets a separate file. stem: "model". The parts read from `source`, which must outlive them. */
 LVN_CHECKED enum lvn_status lvn_safetensors_split(struct lvn_safetensors_shards *out, struct lvn_arena *a,
                                                   const struct lvn_safetensors_source *source, const char *stem,

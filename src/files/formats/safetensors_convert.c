@@ -42,7 +42,7 @@ static uint16_t f32_to_f16(float value)
     return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
 }
 
-/* Copies each element because src may be unaligned. */
+/* Copy each element because src may be unaligned. */
 #define READ_EACH(type, expression)                                                                                    \
     for (int64_t i = 0; i < n; i++) {                                                                                  \
         type x;                                                                                                        \

@@ -63,7 +63,7 @@ static json_t *make_entry(const struct slot *slot, int64_t begin)
                      (json_int_t)begin + (json_int_t)slot->bytes);
 }
 
-/* Adds the header, preceded by its length and padded to 8 bytes, to `t`. */
+/* Add the header, preceded by its length and padded to 8 bytes, to `t`. */
 static enum lvn_status make_header(const char *path, const struct lvn_safetensors_source *source,
                                    const struct slot *slot, long begun, json_t *header, struct lvn_text *t)
 {
@@ -179,7 +179,7 @@ static enum lvn_status write_file(const char *path, const struct lvn_text *heade
     return status;
 }
 
-/* Sorts the items into `slot` [n], and makes the header. */
+/* Sort the items into `slot` [n], and make the header. */
 static enum lvn_status begin_file(const char *path, const struct lvn_safetensors_source *source, struct slot *slot,
                                   struct lvn_text *header)
 {

@@ -46,7 +46,7 @@ static void put_bytes(struct lvn_text *m, int field, const void *p, int64_t n)
     lvn_text_add_bytes(m, p, n);
 }
 
-/* Clears a buffer; a failure of its previous content was already reported. */
+/* Clear a buffer; a failure of its previous content was already reported. */
 static void begin(struct lvn_text *m)
 {
     lvn_text_clear(m);
@@ -66,14 +66,14 @@ static void begin_event(struct lvn_text *m, double wall_time, int64_t step)
 
 /* --- records --- */
 
-/* Masks a CRC that may itself be part of checksummed data: rotated, plus a constant. */
+/* Mask a CRC that may itself be part of checksummed data: rotated, plus a constant. */
 static uint32_t masked(const void *p, int64_t n)
 {
     uint32_t sum = lvn_crc32c(0, p, n);
     return (sum >> 15 | sum << 17) + 0xa282ead8u;
 }
 
-/* Writes a record: the length, the payload, and a checksum after each. */
+/* Write a record: the length, the payload, and a checksum after each. */
 static enum lvn_status put_record(struct lvn_tensorboard *events)
 {
     struct lvn_text *m = &events->event;

@@ -18,15 +18,15 @@ struct lvn_tensorboard {
     struct lvn_text record;  /* the complete record */
 };
 
-/* Creates a new file in the folder, which is created. from_step > 0: a run resumes, and TensorBoard discards the
+/* Create a new file in the folder, which is created. from_step > 0: a run resumes, and TensorBoard discards the
  * events of earlier files from that step on. wall_time: seconds since 1970. */
 LVN_CHECKED enum lvn_status lvn_tensorboard_open(struct lvn_tensorboard *events, const char *dir, double wall_time,
                                                  int64_t from_step);
-/* Adds a scalar to the event under construction. */
+/* Add a scalar to the event under construction. */
 void lvn_tensorboard_scalar(struct lvn_tensorboard *events, const char *tag, double value);
-/* Writes the event with these scalars, if any. LVN_IO: a flush was due and failed. */
+/* Write the event with these scalars, if any. LVN_IO: a flush was due and failed. */
 LVN_CHECKED enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *events, double wall_time, int64_t step);
-/* Flushes the buffer. */
+/* Flush the buffer. */
 LVN_CHECKED enum lvn_status lvn_tensorboard_flush(struct lvn_tensorboard *events);
 void lvn_tensorboard_close(struct lvn_tensorboard *events); /* does nothing to a zeroed struct */
 

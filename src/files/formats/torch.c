@@ -51,7 +51,7 @@ static enum lvn_status find_type(const char *path, const char *name, enum lvn_dt
     LVN_FAIL(UNSUPPORTED, "'%s' contains a storage of the unsupported type '%.60s'", path, name);
 }
 
-/* Sets a storage's bytes, of which `bytes` are available. */
+/* Set a storage's bytes, of which `bytes` are available. */
 static enum lvn_status bind(const struct reader *reader, struct lvn_torch_storage *storage, const unsigned char *data,
                             int64_t bytes)
 {
@@ -108,7 +108,7 @@ static const struct object *get_object(const struct lvn_pickle *value, bool is_t
     return object && object->is_tensor == is_tensor ? object : NULL;
 }
 
-/* Reads a tuple of integers >= 0. */
+/* Read a tuple of integers >= 0. */
 static bool read_sizes(const struct lvn_pickle *value, int64_t *out)
 {
     if (value->kind != LVN_PICKLE_TUPLE || value->n > LVN_MAX_RANK) return false;

@@ -19,7 +19,7 @@ struct lvn_weights_file {
     struct lvn_weight *tensor; /* sorted by name */
     int n;
 };
-/* Opens a file of a format and lists its tensors. lvn_weights_close() closes it, after a failure too. */
+/* Open a file of a format and list its tensors. lvn_weights_close() closes it, after a failure too. */
 typedef enum lvn_status reader(struct lvn_arena *a, struct lvn_weights_file *file, const char *path);
 
 static enum lvn_status read_safetensors(struct lvn_arena *a, struct lvn_weights_file *file, const char *path)

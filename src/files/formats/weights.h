@@ -46,10 +46,10 @@ void lvn_weights_close(struct lvn_weights *weights);
 void lvn_weights_evict(const struct lvn_weights *weights);
 /* NULL if there is no tensor of that name. */
 const struct lvn_weight *lvn_weights_find(const struct lvn_weights *weights, const char *name);
-/* Copies a matrix in packed blocks to memory for lvn_blocks_bytes(), rows in the order of row_of: row r of the result
+/* Copy a matrix in packed blocks to memory for lvn_blocks_bytes(), rows in the order of row_of: row r of the result
  * is row row_of[r] of the file. Those of matrices in 4 bits must keep their order. */
 void lvn_weight_copy_blocks(const struct lvn_weight *weight, const int32_t *row_of, void *to);
-/* Reads elements [first, first + n) in row-major order as floats. */
+/* Read elements [first, first + n) in row-major order as floats. */
 void lvn_weight_read(const struct lvn_weight *weight, int64_t first, int64_t n, float *to);
 
 #endif

@@ -25,7 +25,7 @@ struct reader {
     bool tagged; /* scalars may have tags */
 };
 
-/* Attaches a new value to the innermost open map or list. */
+/* Attach a new value to the innermost open map or list. */
 static enum lvn_status attach(struct reader *reader, struct lvn_yaml *node)
 {
     struct lvn_yaml *parent = reader->depth ? reader->open[reader->depth - 1] : NULL;

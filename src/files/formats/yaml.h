@@ -29,7 +29,7 @@ struct lvn_yaml {
     uint64_t hash;                /* of the key, used while reading */
 };
 
-/* Parses a text; the tree is in the arena, `name` is the file's name in messages. LVN_ARG if the text is refused. */
+/* Parse a text; the tree is in the arena, `name` is the file's name in messages. LVN_ARG if the text is refused. */
 LVN_CHECKED enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
                                            const struct lvn_yaml **out);
 LVN_CHECKED enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out);
@@ -41,7 +41,7 @@ LVN_CHECKED enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name
 /* The value of `key` in a map; NULL if it is missing or `map` is not a map. */
 const struct lvn_yaml *lvn_yaml_get(const struct lvn_yaml *map, const char *key);
 
-/* Adds `s` as a scalar that reads back as the same text: plain if that is safe, otherwise in double quotes. */
+/* Add `s` as a scalar that reads back as the same text: plain if that is safe, otherwise in double quotes. */
 void lvn_yaml_add_scalar(struct lvn_text *t, const char *s);
 
 #endif

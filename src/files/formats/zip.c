@@ -39,7 +39,7 @@ bool lvn_zip_begins(const unsigned char *data, int64_t bytes)
     return bytes >= 4 && memcmp(data, "PK\3\4", 4) == 0;
 }
 
-/* Reads the zip64 end record, if any: the sizes that do not fit into the plain one. */
+/* Read the zip64 end record, if any: the sizes that do not fit into the plain one. */
 static enum lvn_status read_end64(struct archive *archive, int64_t end, uint64_t *n, uint64_t *size, uint64_t *offset)
 {
     if (end < LOCATOR_BYTES || memcmp(archive->data + end - LOCATOR_BYTES, "PK\6\7", 4) != 0) return LVN_OK;
@@ -70,7 +70,7 @@ static enum lvn_status find_directory(struct archive *archive)
     return LVN_OK;
 }
 
-/* Reads the zip64 extra field of an entry: the values of the 4-byte fields that are all ones, in this order. */
+/* Read the zip64 extra field of an entry: the values of the 4-byte fields that are all ones, in this order. */
 static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, uint64_t *compressed, uint64_t *offset)
 {
     for (; bytes >= 4; bytes -= 4) {
@@ -90,7 +90,7 @@ static void read_extra(const unsigned char *p, int64_t bytes, uint64_t *size, ui
     }
 }
 
-/* Reads the directory entry at *at and advances *at. */
+/* Read the directory entry at *at and advance *at. */
 static enum lvn_status read_entry(const struct archive *archive, struct lvn_arena *a, int64_t *at,
                                   struct lvn_zip_member *member)
 {

@@ -27,7 +27,7 @@ struct lvn_zip {
 
 /* True if these bytes begin like a zip archive. */
 bool lvn_zip_begins(const unsigned char *data, int64_t bytes);
-/* Opens an archive; `name` is its name in messages, the list of members is in the arena. LVN_FORMAT if it is invalid,
+/* Open an archive; `name` is its name in messages, the list of members is in the arena. LVN_FORMAT if it is invalid,
  * LVN_UNSUPPORTED for compressed or encrypted members. */
 LVN_CHECKED enum lvn_status lvn_zip_open(struct lvn_zip *zip, struct lvn_arena *a, const char *name,
                                          const unsigned char *data, int64_t bytes);

@@ -23,10 +23,10 @@
 /* Paths of a key of the location in the cache ("" for the folder of all keys), in the arena. */
 LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_location *location,
                                                  const char *key, const char **file, const char **facts);
-/* Downloads the file of the location into the cache, unless the cache has it. */
+/* Download the file of the location into the cache, unless the cache has it. */
 LVN_CHECKED enum lvn_status lvn_store_cache_download(struct lvn_location *location, struct lvn_http *http,
                                                      lvn_store_progress *progress, void *context, const char **local);
-/* Makes room for `bytes` more in a folder of the cache if LEVIN_CACHE_SIZE is set: removes the least recently used
+/* Make room for `bytes` more in a folder of the cache if LEVIN_CACHE_SIZE is set: removes the least recently used
  * files. facts: the folder with a file of the same name for each, whose time is that of its last use; it may be the
  * same one. *excess: bytes that are too many nevertheless, because this process uses the remaining files; else 0 or
  * less. */
@@ -36,7 +36,7 @@ LVN_CHECKED enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const cha
 void lvn_store_cache_touch(const char *facts);
 /* This process does not need the file any more, so it may be evicted. */
 void lvn_store_cache_release(const char *facts);
-/* Removes a file and its facts from the cache. */
+/* Remove a file and its facts from the cache. */
 void lvn_store_cache_drop(const char *file, const char *facts);
 
 #endif

@@ -19,19 +19,19 @@ struct lvn_digest {
 };
 /* True if the kind with which `like` begins is supported. MD5 requires libcrypto. */
 bool lvn_digest_is_supported(const char *like);
-/* Starts a checksum of the kind with which `like` begins, which must be supported. */
+/* Start a checksum of the kind with which `like` begins, which must be supported. */
 void lvn_digest_init(struct lvn_digest *digest, const char *like);
 void lvn_digest_add(struct lvn_digest *digest, const void *data, int64_t bytes);
-/* Adds a chunk of which only the CRC-64 is known; false if the digest is of another kind. */
+/* Add a chunk of which only the CRC-64 is known; false if the digest is of another kind. */
 bool lvn_digest_combine(struct lvn_digest *digest, uint64_t crc64nvme, int64_t bytes);
-/* Releases an unfinished checksum; does nothing to a zeroed struct. */
+/* Release an unfinished checksum; does nothing to a zeroed struct. */
 void lvn_digest_release(struct lvn_digest *digest);
-/* Writes the result in the notation above; the digest cannot be used afterwards. */
+/* Write the result in the notation above; the digest cannot be used afterwards. */
 void lvn_digest_finish(struct lvn_digest *digest, char text[LVN_DIGEST_TEXT]);
 
 /* The checksum of a local file, of the kind with which `like` begins. */
 LVN_CHECKED enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT]);
-/* Decodes a CRC as stores send it, big-endian in base 64: ("crc32c:", "n03x6A==") becomes "crc32c:9f4df1e8". False, and
+/* Decode a CRC as stores send it, big-endian in base 64: ("crc32c:", "n03x6A==") becomes "crc32c:9f4df1e8". False, and
  * text unchanged, if it is malformed. */
 bool lvn_digest_decode(const char *prefix, const char *base64, char text[LVN_DIGEST_TEXT]);
 /* "MD5", "CRC-32C", "CRC-64", "SHA-256". */

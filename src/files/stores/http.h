@@ -31,7 +31,7 @@ struct lvn_http_request {
     bool follow;   /* follow redirects, but not from https to http; Authorization is sent to the first host only */
     int connect_seconds; /* 0: 30 */
     int whole_seconds;   /* limit for the whole request; 0: none while data arrives */
-    /* Receives the body of a 200 or 206 response as it arrives; false ends the request. NULL, and for other codes: the
+    /* Receive the body of a 200 or 206 response as it arrives; false ends the request. NULL, and for other codes: the
      * body goes to the response. */
     bool (*on_data)(void *context, const void *data, int64_t bytes);
     void *context;
@@ -63,7 +63,7 @@ const char *lvn_http_header(const struct lvn_http_response *response, const char
 LVN_CHECKED enum lvn_status lvn_http_send(struct lvn_http *http, const struct lvn_http_request *request,
                                           struct lvn_http_response *response);
 
-/* Adds the text percent-encoded: %XX except for letters, digits and "-._~" (and '/' if `slashes`). */
+/* Add the text percent-encoded: %XX except for letters, digits and "-._~" (and '/' if `slashes`). */
 void lvn_http_encode(struct lvn_text *t, const char *text, bool slashes);
 
 #endif

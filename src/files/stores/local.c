@@ -18,7 +18,7 @@ static int hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* Decodes "file:///a%20b" and "file://localhost/a"; any other location is a path already. */
+/* Decode "file:///a%20b" and "file://localhost/a"; any other location is a path already. */
 static enum lvn_status open_location(struct lvn_location *location)
 {
     location->bucket = "";

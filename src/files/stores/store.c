@@ -104,7 +104,7 @@ char *lvn_store_join(struct lvn_arena *a, const char *dir, const char *name)
     return lvn_arena_printf(a, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
 }
 
-/* Opens a location, and an HTTP client if it needs one. */
+/* Open a location, and an HTTP client if it needs one. */
 static enum lvn_status open_both(struct lvn_location *location, struct lvn_http **http, const char *path)
 {
     *http = NULL;
@@ -133,7 +133,7 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
     return LVN_OK;
 }
 
-/* Removes leases from a listing: a run's files are the same whether or not a job is training in it. */
+/* Remove leases from a listing: a run's files are the same whether or not a job is training in it. */
 static void drop_leases(struct lvn_store_entries *all)
 {
     const size_t n = strlen(LVN_LEASE_NAME);

@@ -48,14 +48,14 @@ LVN_CHECKED enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind
 LVN_CHECKED enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep,
                                            struct lvn_store_entries *out);
 
-/* Downloads a file of the store to `local`, whose folder is created. Chunks are fetched in parallel into LOCAL.part,
+/* Download a file of the store to `local`, whose folder is created. Chunks are fetched in parallel into LOCAL.part,
  * verified against the store's checksum, then renamed. An existing file is replaced (for a link,
  * its target); an interrupted transfer resumes if the file in the store is unchanged. A pipe or device receives the
  * bytes in order, see base/target.h. If two processes fetch the same file, one waits for the other. sha256: 64
  * hexadecimal digits that must match (else LVN_FORMAT), or NULL. progress may be NULL. */
 LVN_CHECKED enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256,
                                           lvn_store_progress *progress, void *context);
-/* Uploads a local file; the file in the store is replaced atomically. Large files go in parallel parts; an interrupted
+/* Upload a local file; the file in the store is replaced atomically. Large files go in parallel parts; an interrupted
  * transfer resumes if the local file is unchanged. */
 LVN_CHECKED enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress,
                                           void *context);
@@ -63,16 +63,16 @@ LVN_CHECKED enum lvn_status lvn_store_put(const char *local, const char *path, l
  */
 LVN_CHECKED enum lvn_status lvn_store_put_while(const char *local, const char *path,
                                                 bool (*may_continue)(void *context), void *context);
-/* Copies between any two paths. */
+/* Copy between any two paths. */
 LVN_CHECKED enum lvn_status lvn_store_copy(const char *from, const char *to, lvn_store_progress *progress,
                                            void *context);
-/* Reads a small file into memory (free() it), with a NUL after the last byte; LVN_FORMAT if it has more than `limit`
+/* Read a small file into memory (free() it), with a NUL after the last byte; LVN_FORMAT if it has more than `limit`
  * bytes. */
 LVN_CHECKED enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes);
 /* The same, but only the last `limit` bytes if the file has more. */
 LVN_CHECKED enum lvn_status lvn_store_read_tail(const char *path, int64_t limit, char **text, int64_t *bytes);
 
-/* Removes a file; a missing one is not an error. LVN_UNSUPPORTED if the store is read-only. */
+/* Remove a file; a missing one is not an error. LVN_UNSUPPORTED if the store is read-only. */
 LVN_CHECKED enum lvn_status lvn_store_remove(const char *path);
 
 /* File names in a model's folder, ending with NULL: the files of the tokenizers that levin implements; other files of

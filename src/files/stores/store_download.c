@@ -108,7 +108,7 @@ void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want)
     all->n = n;
 }
 
-/* Removes cached files that the folder no longer has; otherwise they would appear to be part of it. Files that are not
+/* Remove cached files that the folder no longer has; otherwise they would appear to be part of it. Files that are not
  * wanted may be of other uses of the folder, such as a model in a folder below, and stay. */
 static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const char *facts, enum lvn_store_want want,
                                    const struct lvn_store_entries *wanted)
@@ -128,7 +128,7 @@ static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const
     return LVN_OK;
 }
 
-/* Downloads one file. */
+/* Download one file. */
 static enum lvn_status download_file(const char *url, struct lvn_http *http, struct lvn_arena *a, const char **local)
 {
     struct lvn_location location;

@@ -119,7 +119,7 @@ static bool on_data(void *context, const void *data, int64_t bytes)
     return true;
 }
 
-/* Adds finished chunks to the checksum of the whole file; false if one cannot be read. */
+/* Add finished chunks to the checksum of the whole file; false if one cannot be read. */
 static bool digest_pieces(struct get *get, char *buffer)
 {
     while (get->digested < get->n_pieces && __atomic_load_n(&get->have[get->digested], __ATOMIC_ACQUIRE)) {
@@ -138,7 +138,7 @@ static bool digest_pieces(struct get *get, char *buffer)
     return true;
 }
 
-/* Digests as many chunks as possible, unless another thread is doing it. */
+/* Digest as many chunks as possible, unless another thread is doing it. */
 static void try_digest_pieces(struct get *get, char *buffer)
 {
     if (!get->expected || get->n_pieces == 1 || pthread_mutex_trylock(&get->lock) != 0) return;
@@ -210,7 +210,7 @@ static bool piece_matches(const struct get *get, int i, const char *sum, char *b
     return get->crc[i] == strtoull(sum, NULL, 16);
 }
 
-/* Finds the finished chunks of an interrupted transfer; returns their bytes. */
+/* Find the finished chunks of an interrupted transfer; returns their bytes. */
 static int64_t find_done_pieces(struct get *get, const char *text, const char *head)
 {
     int64_t bytes = 0;
@@ -233,7 +233,7 @@ static int64_t find_done_pieces(struct get *get, const char *text, const char *h
     return bytes;
 }
 
-/* Finds the finished chunks (*bytes: their size) and opens LOCAL.part.done for the others. */
+/* Find the finished chunks (*bytes: their size) and open LOCAL.part.done for the others. */
 static enum lvn_status prepare(struct get *get, int64_t *bytes)
 {
     char *text = NULL, *head = header_line(get);
@@ -330,7 +330,7 @@ static bool was_replaced(const struct get *get)
            now.st_mtim.tv_nsec != get->before.st_mtim.tv_nsec;
 }
 
-/* Opens and locks LOCAL.part; the process that held the lock may have renamed or removed it in the meantime. */
+/* Open and lock LOCAL.part; the process that held the lock may have renamed or removed it in the meantime. */
 static enum lvn_status open_part(struct get *get)
 {
     struct stat mine, named;
@@ -348,7 +348,7 @@ static enum lvn_status open_part(struct get *get)
     return LVN_OK;
 }
 
-/* Verifies a file that another process downloaded against the caller's checksum; that process has verified the
+/* Verify a file that another process downloaded against the caller's checksum; that process has verified the
  * store's. */
 static enum lvn_status check_replaced(const struct get *get)
 {

@@ -51,11 +51,11 @@ struct lvn_upload_ops {
     int64_t min_part;  /* bytes of a part: this times a power of two; the last part may be smaller */
     int64_t max_parts; /* of one upload */
     bool sequential;   /* parts must be uploaded in order */
-    /* Uploads a small file in one request. */
+    /* Upload a small file in one request. */
     enum lvn_status (*put_object)(struct lvn_location *location, struct lvn_http *http, const void *data,
                                   int64_t bytes) LVN_CHECKED;
     enum lvn_status (*begin)(struct lvn_upload *upload, struct lvn_http *http) LVN_CHECKED;
-    /* Gets the ETags of the parts that the store has, for an `id` from an earlier run; *alive false: the store has no
+    /* Get the ETags of the parts that the store has, for an `id` from an earlier run; *alive false: the store has no
      * such upload. */
     enum lvn_status (*resume)(struct lvn_upload *upload, struct lvn_http *http, bool *alive) LVN_CHECKED;
     enum lvn_status (*part)(struct lvn_upload *upload, struct lvn_http *http, int number, const void *data,
@@ -82,26 +82,26 @@ struct lvn_store {
     const char *version_header; /* header that identifies a version better than ETag; NULL: none */
     /* Given location->url, fills in the rest. */
     enum lvn_status (*open)(struct lvn_location *location) LVN_CHECKED;
-    /* Releases what is not in the arena; called also after open() failed. NULL: nothing to do. */
+    /* Release what is not in the arena; called also after open() failed. NULL: nothing to do. */
     void (*close)(struct lvn_location *location);
     enum lvn_status (*stat)(struct lvn_location *location, struct lvn_http *http,
                             struct lvn_object *object) LVN_CHECKED;
-    /* Delivers exactly n bytes from `offset`, in order; object: the result of stat(). */
+    /* Deliver exactly n bytes from `offset`, in order; object: the result of stat(). */
     enum lvn_status (*read)(struct lvn_location *location, struct lvn_http *http, const struct lvn_object *object,
                             int64_t offset, int64_t n, bool (*on_data)(void *, const void *, int64_t),
                             void *context) LVN_CHECKED;
-    /* Lists below the location's key, names in `a`. NULL: not supported. */
+    /* List below the location's key, names in `a`. NULL: not supported. */
     enum lvn_status (*list)(struct lvn_location *location, struct lvn_http *http, bool deep, struct lvn_arena *a,
                             struct lvn_store_entries *out) LVN_CHECKED;
-    /* Removes the file. NULL: not supported. */
+    /* Remove the file. NULL: not supported. */
     enum lvn_status (*remove)(struct lvn_location *location, struct lvn_http *http) LVN_CHECKED;
-    /* Downloads to the store's own cache. NULL: to the cache of cache.h. */
+    /* Download to the store's own cache. NULL: to the cache of cache.h. */
     enum lvn_status (*download)(struct lvn_location *location, struct lvn_http *http, enum lvn_store_want want,
                                 struct lvn_arena *a, const char **local) LVN_CHECKED;
     /* --- network stores only --- */
     /* The endpoint configured by the user; "": the default one. NULL: there is only one. */
     const char *(*endpoint)(const struct lvn_location *location);
-    /* Sets URL and headers of a request, in the arena; called for each attempt. */
+    /* Set URL and headers of a request, in the arena; called for each attempt. */
     enum lvn_status (*address)(struct lvn_location *location, const struct lvn_store_request *request,
                                struct lvn_arena *a, struct lvn_http_request *http_request) LVN_CHECKED;
     /* After a refusal (401, 403, ...): true if a retry may succeed because the credentials or the region have changed.
@@ -109,13 +109,13 @@ struct lvn_store {
     bool (*refresh_credentials)(struct lvn_location *location, const struct lvn_http_response *response);
     /* True if a 404 means that the file is missing, rather than, for example, its bucket. NULL: always. */
     bool (*is_missing_file)(const struct lvn_http_response *response);
-    /* Extracts further metadata of the file from the response to stat's request. NULL: there is none. */
+    /* Extract further metadata of the file from the response to stat's request. NULL: there is none. */
     void (*parse_headers)(const struct lvn_http_response *response, struct lvn_object *object);
-    /* Gets a checksum of the whole file that stat does not deliver, or one that is faster to compute, into
+    /* Get a checksum of the whole file that stat does not deliver, or one that is faster to compute, into
      * object->checksum; costs a request. Best effort: if there is none, object is unchanged. NULL: stat delivers
      * everything. */
     void (*fetch_checksum)(struct lvn_location *location, struct lvn_http *http, struct lvn_object *object);
-    /* Adds the server's error message and what to do. NULL: the status code is sufficient. */
+    /* Add the server's error message and what to do. NULL: the status code is sufficient. */
     void (*explain)(const struct lvn_location *location, const struct lvn_http_response *response, struct lvn_text *t);
     const struct lvn_upload_ops *upload;        /* NULL: read only */
     const struct lvn_condition_ops *conditions; /* NULL: none */

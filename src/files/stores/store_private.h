@@ -7,14 +7,14 @@
 
 LVN_CHECKED enum lvn_status lvn_location_open(struct lvn_location *location, const char *path);
 void lvn_location_close(struct lvn_location *location);
-/* Splits "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
+/* Split "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
 LVN_CHECKED enum lvn_status lvn_location_split(struct lvn_location *location);
 
 /* stat, and for large files the best checksum that the store has. */
 LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *location, struct lvn_http *http,
                                               struct lvn_object *object);
 
-/* Adds an entry to a list in the arena. */
+/* Add an entry to a list in the arena. */
 LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, const char *name,
                                             int64_t length, enum lvn_store_kind kind, int64_t bytes);
 

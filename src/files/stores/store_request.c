@@ -148,7 +148,7 @@ enum lvn_status lvn_store_request(struct lvn_location *location, struct lvn_http
 
 /* --- metadata of a file --- */
 
-/* Stops after one byte: servers without range support would send the whole file. */
+/* Stop after one byte: servers without range support would send the whole file. */
 static bool on_one_byte(void *context, const void *data, int64_t bytes)
 {
     (void)data;
@@ -241,7 +241,7 @@ struct piece {
     const char *error; /* why this response cannot be used; NULL: it can */
 };
 
-/* Checks that the response is the requested range; called when its first bytes arrive. */
+/* Check that the response is the requested range; called when its first bytes arrive. */
 static void check_response(struct piece *p)
 {
     char text[160];

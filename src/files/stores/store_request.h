@@ -5,14 +5,14 @@
 
 #include "stores/store_kind.h"
 
-/* Sends, with retries. LVN_OK for codes 200 to 299 and the accepted ones, and for a response that was interrupted after
+/* Send, with retries. LVN_OK for codes 200 to 299 and the accepted ones, and for a response that was interrupted after
  * a part was delivered (response->outcome). Otherwise the error record describes the failure. */
 LVN_CHECKED enum lvn_status lvn_store_request(struct lvn_location *location, struct lvn_http *http,
                                               const struct lvn_store_request *request,
                                               struct lvn_http_response *response);
 /* For requests with `no_retry`: true if another attempt may succeed. */
 bool lvn_store_request_is_transient(const struct lvn_http_response *response);
-/* Waits before the next attempt; false if `tries` attempts are the maximum, or the transfer was stopped. */
+/* Wait before the next attempt; false if `tries` attempts are the maximum, or the transfer was stopped. */
 bool lvn_store_request_pause(const struct lvn_http *http, int tries, const struct lvn_http_response *response);
 /* Records the error of an unsuccessful response; returns LVN_IO. */
 enum lvn_status lvn_store_request_failed(const struct lvn_location *location, const struct lvn_store_request *request,
@@ -35,7 +35,7 @@ struct lvn_pages {
 LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn_http *http, bool deep,
                                                    struct lvn_arena *a, struct lvn_store_entries *out,
                                                    const struct lvn_pages *pages);
-/* Reads a small file in one request: its content, and its version. *text NULL: the file does not exist; free() it.
+/* Read a small file in one request: its content, and its version. *text NULL: the file does not exist; free() it.
  * LVN_FORMAT if it has more than `limit` bytes. */
 LVN_CHECKED enum lvn_status lvn_store_request_fetch(struct lvn_location *location, struct lvn_http *http, int64_t limit,
                                                     char **text, char version[LVN_STORE_VERSION]);

@@ -40,7 +40,7 @@ static int on_progress(void *context, int64_t done, int64_t total)
     return __atomic_load_n(&((struct lvn_streaming_file *)context)->stop, __ATOMIC_RELAXED);
 }
 
-/* Downloads the file to the cache and maps it if it has the version that was opened. */
+/* Download the file to the cache and map it if it has the version that was opened. */
 static enum lvn_status download(struct lvn_streaming_file *file, struct lvn_location *location, struct lvn_http *http)
 {
     const char *local;

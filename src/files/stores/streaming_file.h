@@ -17,12 +17,12 @@ struct lvn_streaming_file;
 LVN_CHECKED enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const char *path);
 /* A file on a network file system (lvn_path_is_local()). */
 LVN_CHECKED enum lvn_status lvn_streaming_file_open_path(struct lvn_streaming_file **out, const char *path);
-/* Stops the thread and keeps the downloaded part, from which the next download resumes. NULL: does nothing. */
+/* Stop the thread and keep the downloaded part, from which the next download resumes. NULL: does nothing. */
 void lvn_streaming_file_close(struct lvn_streaming_file *file);
 /* The same for a file that will not be read again soon: it may be evicted from the cache before others. */
 void lvn_streaming_file_release(struct lvn_streaming_file *file);
 int64_t lvn_streaming_file_bytes(const struct lvn_streaming_file *file);
-/* Reads `bytes` bytes at `offset`. Thread-safe. */
+/* Read `bytes` bytes at `offset`. Thread-safe. */
 LVN_CHECKED enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *file, int64_t offset, int64_t bytes,
                                                     void *to);
 

@@ -145,7 +145,7 @@ static enum lvn_status add(struct items *items, const char *name, const char *pa
     return LVN_OK;
 }
 
-/* Collects the files below a folder. Hidden ones are skipped. */
+/* Collect the files below a folder. Hidden ones are skipped. */
 static enum lvn_status collect_items(struct items *items, const char *below, int depth)
 {
     const char *path = *below ? lvn_path_join(items->a, items->folder, below) : items->folder, *const * names;
@@ -179,7 +179,7 @@ static enum lvn_status confirm(const struct lvn_upload_owner *owner)
     return owner ? owner->confirm(owner->context) : LVN_OK;
 }
 
-/* Uploads a file while the lease is valid. */
+/* Upload a file while the lease is valid. */
 static enum lvn_status put(const struct items *items, const char *file, const char *url)
 {
     if (!items->owner) return lvn_store_put(file, url, NULL, NULL);
@@ -190,7 +190,7 @@ static enum lvn_status put(const struct items *items, const char *file, const ch
     LVN_FAIL(IO, "the upload of '%s' was interrupted because the run's lease was not renewed in time", url);
 }
 
-/* Uploads one file. Files other than those of checkpoints may still grow and are copied first. *lost: a file of a
+/* Upload one file. Files other than those of checkpoints may still grow and are copied first. *lost: a file of a
  * checkpoint without a hard link was removed during the upload. */
 static enum lvn_status send_one(struct items *items, const struct item *i, const char *path, bool *lost)
 {
@@ -229,7 +229,7 @@ static enum lvn_status find_dangling(struct items *items)
     return LVN_OK;
 }
 
-/* Removes from the store the files that were sent before and no longer exist locally; with `keep`, keeps and records
+/* Remove from the store the files that were sent before and no longer exist locally; with `keep`, keep and record
  * them. Files that were not sent from here stay. */
 static enum lvn_status remove_gone(struct items *items, const char *path, bool keep, struct lvn_text *sent)
 {
@@ -247,7 +247,7 @@ static enum lvn_status remove_gone(struct items *items, const char *path, bool k
     return LVN_OK;
 }
 
-/* Lists all files in the store; a missing folder is not an error. */
+/* List all files in the store; a missing folder is not an error. */
 static enum lvn_status list_remote(struct lvn_arena *a, const char *path, struct lvn_store_entries *remote)
 {
     enum lvn_store_kind kind;
@@ -257,7 +257,7 @@ static enum lvn_status list_remote(struct lvn_arena *a, const char *path, struct
     return kind == LVN_STORE_FOLDER ? lvn_store_list(a, path, true, remote) : LVN_OK;
 }
 
-/* Uploads the items in order. If a checkpoint is incomplete, the links in the store and their targets stay
+/* Upload the items in order. If a checkpoint is incomplete, the links in the store and their targets stay
  * unchanged; the next upload continues. */
 static enum lvn_status send_items(struct items *items, const char *path, struct lvn_text *sent)
 {

@@ -27,7 +27,7 @@ LVN_CHECKED enum lvn_status lvn_upload_staging_send_run(const char *folder, cons
                                                         const struct lvn_upload_owner *owner);
 /* True if a part of the folder was sent before. */
 bool lvn_upload_staging_was_sent(const char *folder);
-/* Removes the files and folders with these names below the path from the store. */
+/* Remove the files and folders with these names below the path from the store. */
 LVN_CHECKED enum lvn_status lvn_upload_staging_clear(const char *path, const char *const *names, int n);
 
 /* A background thread that sends the folder when it has changed. */
@@ -46,11 +46,11 @@ struct lvn_sender {
 };
 LVN_CHECKED enum lvn_status lvn_sender_start(struct lvn_sender *sender, const char *folder, const char *path,
                                              const struct lvn_upload_owner *owner);
-/* Reports a change. Copies the error of an earlier upload to `text`, once; "": none. */
+/* Report a change. Copies the error of an earlier upload to `text`, once; "": none. */
 void lvn_sender_push(struct lvn_sender *sender, char text[1024]);
 /* True if everything was sent at least once. Any thread may call. */
 bool lvn_sender_has_sent(struct lvn_sender *sender);
-/* Sends the remaining changes, waits, and returns the result. Does nothing if the thread was not started. */
+/* Send the remaining changes, wait, and return the result. Does nothing if the thread was not started. */
 LVN_CHECKED enum lvn_status lvn_sender_end(struct lvn_sender *sender);
 
 #endif

@@ -41,7 +41,7 @@ static void *run_one(void *argument)
     return NULL;
 }
 
-/* Waits for all threads and reports progress. True: progress stopped the transfer. */
+/* Wait for all threads and report progress. True: progress stopped the transfer. */
 static bool wait_for_all(struct lvn_worker_pool *pool)
 {
     bool stopped = false;
@@ -64,7 +64,7 @@ static bool wait_for_all(struct lvn_worker_pool *pool)
     return stopped;
 }
 
-/* Copies the error record of the failed thread to this thread. */
+/* Copy the error record of the failed thread to this thread. */
 static void copy_error(struct lvn_worker_pool *pool)
 {
     const char *line = pool->message.p ? pool->message.p : "";

@@ -30,7 +30,7 @@ struct lvn_worker_pool {
     enum lvn_status status;  /* of the first thread that failed */
     struct lvn_text message; /* its error record */
 };
-/* Runs n threads, calls progress from the calling thread, and returns the first failure. LVN_STOPPED if progress
+/* Run n threads, call progress from the calling thread, and return the first failure. LVN_STOPPED if progress
  * returned non-zero. */
 LVN_CHECKED enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *pool, int n);
 /* Number of useful threads for this number of chunks: at most LEVIN_STORE_THREADS (8). */

@@ -105,7 +105,7 @@ struct regression {
     long double covariance;         /* sum of (p - mean p)(t - mean t) */
 };
 
-/* Converts an exact sum from its limbs (levin_regression_sums()). */
+/* Convert an exact sum from its limbs (levin_regression_sums()). */
 static long double value_of(const double *limb)
 {
     long double x = 0;

@@ -32,7 +32,7 @@ struct lvn_metric {
     unsigned labels;  /* the kinds of labels that it is for: bit 1 << LVN_LABEL_CLASS for classes */
     bool higher_is_better;
     bool of_text; /* needs the bytes of labels (text of struct lvn_field); computed in validations, not in steps */
-    /* Adds the operation that counts, from prediction and label; metrics with the same function share its output. NULL:
+    /* Add the operation that counts, from prediction and label; metrics with the same function share its output. NULL:
      * the loss is enough. */
     struct levin_tensor *(*counts)(struct levin_graph *g, struct levin_tensor *prediction, struct levin_tensor *label);
     double (*value)(const struct lvn_metric_sums *s); /* NaN if nothing was counted */

@@ -172,7 +172,7 @@ enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *
     return LVN_OK;
 }
 
-/* Copies a text of an object into the arena; NULL if it is absent or empty. */
+/* Copy a text of an object into the arena; NULL if it is absent or empty. */
 static enum lvn_status copy_text(struct lvn_arena *a, const char *path, const json_t *root, const char *key,
                                  const char **out)
 {

@@ -44,7 +44,7 @@ enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *
 /* After a failure there is nothing to close. */
 enum lvn_status lvn_adapter_files_open(struct lvn_adapter_files *f, const char *dir) LVN_CHECKED;
 void lvn_adapter_files_close(struct lvn_adapter_files *f);
-/* Reads the object of an adapter_config.json into *f, whose arena is initialized; `name`: for messages. */
+/* Read the object of an adapter_config.json into *f, whose arena is initialized; `name`: for messages. */
 enum lvn_status lvn_adapter_files_parse(struct lvn_adapter_files *f, const char *name, const json_t *root) LVN_CHECKED;
 
 /* The linear layers that have adapters in the folder, as patterns for lora.targets (graph/names.h): the same maps of

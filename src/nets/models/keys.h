@@ -22,11 +22,11 @@ const struct lvn_key *lvn_key_by_role(const struct lvn_model *m, enum lvn_role r
 
 /* A configuration of m with every default. */
 void lvn_model_config_init(struct lvn_model_config *c, const struct lvn_model *m);
-/* Sets all fields with this name in recipes. ARG if the model has none, with a list of its names, and for a value out
+/* Set all fields with this name in recipes. ARG if the model has none, with a list of its names, and for a value out
  * of range. */
 enum lvn_status lvn_model_put(struct lvn_model_config *c, const char *recipe, double value) LVN_CHECKED;
 enum lvn_status lvn_model_put_all(struct lvn_model_config *c, const struct lvn_key_value *values) LVN_CHECKED;
-/* Sets the keys of a named size; of a published one also the model's `published` values. */
+/* Set the keys of a named size; of a published one also the model's `published` values. */
 enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_size *size) LVN_CHECKED;
 /* Get and set by role. A family without a key of the role: get returns 0, set does nothing. */
 int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_role role);
@@ -38,7 +38,7 @@ struct lvn_model_config lvn_model_resolved(const struct lvn_model_config *c);
 enum lvn_status lvn_model_check(const struct lvn_model_config *c, bool open) LVN_CHECKED;
 /* UNSUPPORTED if files of this variant cannot express the configuration. */
 enum lvn_status lvn_model_check_variant(const struct lvn_model *variant, const struct lvn_model_config *c) LVN_CHECKED;
-/* Writes the names of the keys that recipes may set, "n_layer, n_head and n_embd", into text; returns it. */
+/* Write the names of the keys that recipes may set, "n_layer, n_head and n_embd", into text; returns it. */
 const char *lvn_model_keys_text(const struct lvn_model *m, char *text, size_t capacity);
 
 #endif

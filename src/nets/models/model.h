@@ -188,7 +188,7 @@ struct lvn_gguf_family {
     const struct lvn_file *files;    /* names and layouts of all parameters */
     /* UNSUPPORTED with a message if llama.cpp computes such a model (resolved fields) differently; NULL: never. */
     enum lvn_status (*check)(const void *fields);
-    /* Sets what follows from other fields in llama.cpp; NULL: nothing. */
+    /* Set what follows from other fields in llama.cpp; NULL: nothing. */
     void (*derive)(void *fields);
 };
 
@@ -247,7 +247,7 @@ struct lvn_model {
     const char *freeze_example;            /* patterns for the setting that freezes parameters, an example */
     bool generates;                        /* has a cache of keys and values, so that it can generate text */
     bool bounded; /* generation ends when all positions are used; otherwise it continues from the last positions */
-    /* Replaces each 0 that means a derived default by its value; NULL: there are none. The graph is built from,
+    /* Replace each 0 that means a derived default by its value; NULL: there are none. The graph is built from,
      * and config.json written with, the resolved fields; the configuration itself keeps the zeros. */
     void (*resolve_defaults)(void *fields);
     /* The authors' training settings for a depth; NULL: none. */
@@ -317,7 +317,7 @@ const char *lvn_published_nearest(const char *name);
 /* The prediction from the inputs, adapters included. Errors are recorded in the graph (lvn_graph_status). */
 struct levin_tensor *lvn_model_build(struct levin_graph *g, const struct lvn_model_config *c,
                                      struct levin_tensor *const *inputs);
-/* Builds the same on the smallest possible inputs, to declare the model's parameters. */
+/* Build the same on the smallest possible inputs, to declare the model's parameters. */
 void lvn_model_declare(struct levin_graph *g, const struct lvn_model_config *c);
 /* The model's parameters, without values, to compare files with. */
 enum lvn_status lvn_model_params_new(struct lvn_params **out, const struct lvn_model_config *c) LVN_CHECKED;

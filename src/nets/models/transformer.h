@@ -136,7 +136,7 @@ struct lvn_attention {
     double softcap; /* 0: none */
     double dropout;
     bool bias_in, bias_out;
-    /* Normalizes the heads of q or k, with a weight of this name; NULL: no norm. */
+    /* Normalize the heads of q or k, with a weight of this name; NULL: no norm. */
     struct levin_tensor *(*norm)(struct levin_graph *g, const void *config, const char *name, struct levin_tensor *x);
     const void *config;
 };

@@ -46,7 +46,7 @@ enum lvn_file_role {
 };
 enum lvn_file_role lvn_file_role(const struct lvn_model *variant, const struct lvn_params *params, const char *name,
                                  const struct lvn_param **param);
-/* Iterates over the tensors that files have in addition to parameter p. Starts at row `*row` of the table (0 at first)
+/* Iterate over the tensors that files have in addition to parameter p. Starts at row `*row` of the table (0 at first)
  * and advances it. Returns the row's flags (ZERO_FILL: zeros, one for each column of p; DUPLICATE: a copy of p) and the
  * tensor's name; 0: no more. */
 unsigned lvn_file_next_extra(const struct lvn_model *variant, const struct lvn_params *params,

@@ -162,7 +162,7 @@ static struct levin_tensor *input(struct levin_graph *g, const struct lvn_fields
     return k < 0 ? NULL : lvn_input(g, name, lvn_field_desc(&fields->field[k], B));
 }
 
-/* Adds the task's metrics and their counts; metrics with the same counting operation share its output. text: of the
+/* Add the task's metrics and their counts; metrics with the same counting operation share its output. text: of the
  * labels; NULL: not known. */
 static void add_metrics(struct lvn_task_graph *t, struct levin_graph *g, struct levin_tensor *label,
                         const struct lvn_token_bytes *text)

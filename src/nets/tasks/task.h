@@ -57,7 +57,7 @@ struct lvn_task_graph {
     const struct lvn_token_bytes *text; /* of the labels, if a metric needs it; else NULL */
 };
 
-/* Builds the graph for B samples of these fields. task NULL: the prediction alone. Returns the graph's error, or ARG if
+/* Build the graph for B samples of these fields. task NULL: the prediction alone. Returns the graph's error, or ARG if
  * the data have more classes than the model predicts. */
 enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct levin_graph *g, const struct lvn_model_config *c,
                                const struct lvn_task *task, const struct lvn_fields *fields, int64_t B) LVN_CHECKED;

@@ -64,7 +64,7 @@ static void finish(struct lvn_engine *engine, struct lvn_request *request, enum 
 static const char *const kinds[] = {"reduction", "reduction",  "reduction",    "reduction",
                                     "broadcast", "message to", "message from", "call"};
 
-/* Converts a rank of the request's communicator to a rank among all. */
+/* Convert a rank of the request's communicator to a rank among all. */
 static int rank_among_all(const struct lvn_request *request, int rank)
 {
     return request->group->member && rank >= 0 ? request->group->member[rank] : rank;
@@ -313,7 +313,7 @@ static void sleep_at_most(struct lvn_engine *engine, int microseconds, bool awai
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Doubles with every poll without progress. */
+/* Return a time that doubles with every poll without progress. */
 static int sleep_time(int64_t idle, int first, int max)
 {
     return idle < 16 && first << idle < max ? first << idle : max;
@@ -361,7 +361,7 @@ static void report_progress(struct lvn_engine *engine, bool moved, int64_t idle)
     engine->wait_reported = true;
 }
 
-/* Returns the list of submitted requests; does not lock if it is empty. */
+/* Return the list of submitted requests; does not lock if it is empty. */
 static struct lvn_request *take_requests(struct lvn_engine *engine, bool *stop)
 {
     struct lvn_request *request = NULL;

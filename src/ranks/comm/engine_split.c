@@ -33,7 +33,7 @@ static bool precedes(const struct choice *all, int a, int b)
     return all[a].key != all[b].key ? all[a].key < all[b].key : a < b;
 }
 
-/* Fills in the members of the group with this rank's color, in order, and the number of the call: the maximum of
+/* Fill in the members of the group with this rank's color, in order, and the number of the call: the maximum of
  * all ranks' proposals, so it is unused on each of them. */
 static enum lvn_status make_members(struct lvn_group_split *split, const struct choice *all, int size, int rank)
 {

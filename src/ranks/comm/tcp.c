@@ -333,7 +333,7 @@ static enum lvn_status split(void *state, const struct lvn_group_split *group_sp
     return LVN_OK;
 }
 
-/* Keeps the connections of a rank that finishes early open for the others. */
+/* Keep the connections of a rank that finishes early open for the others. */
 static void barrier(void *state)
 {
     int32_t one = 1;

@@ -41,7 +41,7 @@ int lvn_tcp_receive(struct lvn_tcp_connections *connections, void *x, int64_t by
 /* Send and receive as much as possible now. Returns 0, or 1 for an error. After any error it transfers nothing, because
  * the caller may have freed the memory of unfinished messages. */
 int lvn_tcp_connections_progress(struct lvn_tcp_connections *connections);
-/* Returns true if the message is complete or NULL; then it is freed, and *m is NULL. */
+/* Return true if the message is complete or NULL; then it is freed, and *m is NULL. */
 bool lvn_tcp_finished(struct lvn_tcp_message **message);
 /* Records the error; returns 1. */
 int lvn_tcp_connections_fail(struct lvn_tcp_connections *connections, int peer, const char *problem);

@@ -72,7 +72,7 @@ enum lvn_status lvn_parameter_open(const struct lvn_parameter_window *w, struct 
 enum lvn_status lvn_parameter_close(const struct lvn_parameter_window *w, struct lvn_window *opened,
                                     bool write_back) LVN_CHECKED;
 
-/* Converts values in fp32 to the type of the window, at its opened memory `to`; packed blocks: quantizes the whole
+/* Convert values in fp32 to the type of the window, at its opened memory `to`; packed blocks: quantizes the whole
  * tensor, which takes memory for a second copy of the values. */
 enum lvn_status lvn_parameter_store(const struct lvn_model_state *n, const struct lvn_parameter_window *w,
                                     float *values, void *to) LVN_CHECKED;
@@ -84,7 +84,7 @@ enum lvn_status lvn_parameter_store(const struct lvn_model_state *n, const struc
  * more than its shards and one tensor. The other ranks call lvn_parameters_end_collecting() immediately, in which they
  * answer rank 0 until it calls it too. */
 void lvn_parameters_begin_collecting(const struct lvn_model_state *n);
-/* Returns the error of communication, if any. Without shards nothing is sent. */
+/* Return the error of communication, if any. Without shards nothing is sent. */
 enum lvn_status lvn_parameters_end_collecting(const struct lvn_model_state *n) LVN_CHECKED;
 /* Is anything sharded? */
 bool lvn_parameters_any_sharded(const struct lvn_model_state *n);

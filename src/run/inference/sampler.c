@@ -183,7 +183,7 @@ void lvn_sampler_take_text(struct lvn_sampler *s, struct lvn_kept_text *out)
     s->rows[0].window = NULL;
 }
 
-/* Copies the first bytes of a memory to another one. */
+/* Copy the first bytes of a memory to another one. */
 static enum lvn_status copy_memory(struct lvn_memory *to, const struct lvn_memory *from, int64_t bytes)
 {
     enum { SOME = 1 << 20 };

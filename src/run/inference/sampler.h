@@ -58,9 +58,9 @@ struct lvn_kept_text {
     int32_t *tokens; /* [n] in the caches, owned */
     int64_t n;
 };
-/* Takes it from the sampler, which can then only be freed. s NULL, or nothing in the caches: *out is empty. */
+/* Take it from the sampler, which can then only be freed. s NULL, or nothing in the caches: *out is empty. */
 void lvn_sampler_take_text(struct lvn_sampler *s, struct lvn_kept_text *out);
-/* Copies it into the caches of a sampler of the same model, after they were allocated. Frees each of the old ones after
+/* Copy it into the caches of a sampler of the same model, after they were allocated. Free each of the old ones after
  * it was copied, so that both are in memory only for a moment. */
 enum lvn_status lvn_sampler_give_text(struct lvn_sampler *s, struct lvn_kept_text *text) LVN_CHECKED;
 void lvn_kept_text_release(struct lvn_kept_text *text); /* does nothing to a zeroed struct */

@@ -163,7 +163,7 @@ static enum lvn_status collect_units(struct scorer *s, struct lvn_benchmarks *b,
 
 /* --- units to rows --- */
 
-/* Adds unit i to the cluster of the unit before it, if that saves tokens and there is place. */
+/* Add unit i to the cluster of the unit before it, if that saves tokens and there is place. */
 static bool joins(const struct scorer *s, struct cluster *c, int64_t i)
 {
     const struct unit *u = &s->unit[i], *before = &s->unit[i - 1];
@@ -194,7 +194,7 @@ static bool is_greedy(const struct scorer *s, const struct cluster *c)
     return s->unit[c->first].item->needs_greedy;
 }
 
-/* Adds a cluster to the first of the last rows that has place for it, or else to a new row. */
+/* Add a cluster to the first of the last rows that has place for it, or else to a new row. */
 static void place(struct scorer *s, int64_t i)
 {
     const struct cluster *c = &s->cluster[i];
@@ -348,7 +348,7 @@ struct cursor {
     int64_t selected; /* tokens so far that are selected */
 };
 
-/* Adds a token at `position` of its document. Ranges of earlier tokens that are hidden from it: [a, a_end), and
+/* Add a token at `position` of its document. Ranges of earlier tokens that are hidden from it: [a, a_end), and
  * [b, b_end). */
 static void add_token(struct cursor *c, int32_t id, int64_t position, int64_t a, int64_t a_end, int64_t b,
                       int64_t b_end)
@@ -363,7 +363,7 @@ static void add_token(struct cursor *c, int32_t id, int64_t position, int64_t a,
     c->at++;
 }
 
-/* Adds a sequence's scored tokens as labels of the tokens before them: `tail` is the first token after the prefix,
+/* Add a sequence's scored tokens as labels of the tokens before them: `tail` is the first token after the prefix,
  * whose last token is `last`. */
 static void add_labels(struct cursor *c, const struct unit *u, const struct lvn_benchmark_sequence *sequence,
                        int64_t last, int64_t tail)
@@ -375,7 +375,7 @@ static void add_labels(struct cursor *c, const struct unit *u, const struct lvn_
     }
 }
 
-/* Adds a unit after the `shared` tokens at `begin`. */
+/* Add a unit after the `shared` tokens at `begin`. */
 static void add_unit(struct cursor *c, const struct unit *u, int64_t begin, int64_t shared)
 {
     const int64_t own = c->at, after = begin + shared, continued = u->prefix - u->item->n_prefix;

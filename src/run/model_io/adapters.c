@@ -138,7 +138,7 @@ enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct 
 
 /* --- the first values of trained rows --- */
 
-/* Writes values to a parameter, in its type; `scratch` has its size. */
+/* Write values to a parameter, in its type; `scratch` has its size. */
 static enum lvn_status write_values(const struct lvn_model_state *n, const struct lvn_param *p, const float *values,
                                     float *scratch)
 {

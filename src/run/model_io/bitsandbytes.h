@@ -16,7 +16,7 @@
 
 #include "formats/weights.h"
 
-/* Replaces such tensors of a list that is sorted by name by the matrices that they describe. Tables are copied to
+/* Replace such tensors of a list that is sorted by name by the matrices that they describe. Tables are copied to
  * the arena; values stay where they are. FORMAT or UNSUPPORTED, with tensor and file. */
 LVN_CHECKED enum lvn_status lvn_bitsandbytes_join(struct lvn_arena *a, struct lvn_weight *tensor, int *n);
 

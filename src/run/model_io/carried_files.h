@@ -22,7 +22,7 @@ struct lvn_carried_files {
     struct lvn_carried_file file[LVN_CARRIED_FILES];
     int n;
 };
-/* Reads the files of p's folder; of adapters also those of the base model's folder that theirs lacks, if with_base. One
+/* Read the files of p's folder; of adapters also those of the base model's folder that theirs lacks, if with_base. One
  * that is too large, or a link to a place outside the folder, is left out with a warning. */
 enum lvn_status lvn_carried_files_read(struct lvn_carried_files *f, const struct lvn_pretrained *p,
                                        bool with_base) LVN_CHECKED;

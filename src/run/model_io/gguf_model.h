@@ -9,7 +9,7 @@
 #include "model_io/pretrained.h"
 #include "tokenizers/tokenizer.h"
 
-/* Sets p->variant, p->config and p->files from the metadata of p->weights.gguf. UNSUPPORTED for an architecture that no
+/* Set p->variant, p->config and p->files from the metadata of p->weights.gguf. UNSUPPORTED for an architecture that no
  * family of levin has. */
 enum lvn_status lvn_gguf_model_read(struct lvn_pretrained *p) LVN_CHECKED;
 /* UNSUPPORTED, with the reason, if llama.cpp does not have such a model. */
@@ -22,10 +22,10 @@ struct lvn_gguf_model {
     const struct lvn_gguf_type *type;      /* of tensors with two dimensions */
     const char *name;                      /* general.name */
 };
-/* Writes `path`, fsynced. A failure leaves no file. */
+/* Write `path`, fsynced. A failure leaves no file. */
 enum lvn_status lvn_gguf_model_write(const char *path, const struct lvn_gguf_model *model) LVN_CHECKED;
 
-/* Writes the adapters of p alone, in the same way. UNSUPPORTED if they have more than pairs of low rank. */
+/* Write the adapters of p alone, in the same way. UNSUPPORTED if they have more than pairs of low rank. */
 enum lvn_status lvn_gguf_adapter_write(const char *path, const struct lvn_pretrained *p, const char *name,
                                        const struct lvn_gguf_type *type) LVN_CHECKED;
 

@@ -494,7 +494,7 @@ static void write_padding(json_t *root, const struct lvn_model_config *c, const 
     json_decref(pad);
 }
 
-/* Adds what the file had and levin does not write. */
+/* Add what the file had and levin does not write. */
 static void write_kept(json_t *root, const struct lvn_model_config *c, json_t *kept, enum lvn_dtype type)
 {
     json_t *pad = json_object_get(kept, "pad_token_id");

@@ -36,7 +36,7 @@ struct lvn_pretrained {
  * After a failure there is nothing to close. */
 enum lvn_status lvn_pretrained_open_on(struct lvn_pretrained *p, const char *model, const char *prefer,
                                        const char *base) LVN_CHECKED;
-/* Reads config.json of the folder p->path to p->variant and p->config; paths are allocated in p->arena. */
+/* Read config.json of the folder p->path to p->variant and p->config; paths are allocated in p->arena. */
 enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p) LVN_CHECKED;
 /* Checksum of all weights in the files, with names, types and shapes. */
 enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t *checksum) LVN_CHECKED;

@@ -124,7 +124,7 @@ static enum lvn_status finish_model(struct levin_settings *s, bool trains)
     return *s->values.model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
 }
 
-/* Sets the kind of the data at a path; NULL: nothing is there. */
+/* Set the kind of the data at a path; NULL: nothing is there. */
 static enum lvn_status guess_kind(const struct levin_settings *s, const char *path,
                                   const struct lvn_dataset_kind **kind)
 {

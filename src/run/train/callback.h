@@ -130,7 +130,7 @@ const char *lvn_callbacks_output_pattern(const char *name);
 enum lvn_status lvn_callbacks_init(struct lvn_callbacks *c, const struct levin_settings *s,
                                    const struct lvn_callback *last) LVN_CHECKED;
 void lvn_callbacks_release(struct lvn_callbacks *c);
-/* Plans the sessions of all callbacks, for lvn_train_programs_plan(). c must outlive it. */
+/* Return the planner of the sessions of all callbacks, for lvn_train_programs_plan(). c must outlive it. */
 struct lvn_session_planner lvn_callbacks_planner(struct lvn_callbacks *c);
 /* Open all, then load `json`, the text of lvn_callbacks_save(); "": none. */
 enum lvn_status lvn_callbacks_open(struct lvn_callbacks *c, struct lvn_callback_context *context,

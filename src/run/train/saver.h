@@ -68,7 +68,7 @@ struct lvn_saver {
 
 void lvn_saver_init(struct lvn_saver *s);
 void lvn_saver_set_target(struct lvn_saver *s, const struct lvn_saver_target *target);
-/* Waits for the thread, if any; drops shards, which only all ranks together can commit. */
+/* Wait for the thread, if any; drop shards, which only all ranks together can commit. */
 void lvn_saver_release(struct lvn_saver *s);
 /* All ranks: begin to save, after the previous save has ended; does nothing if this step is saved already. */
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot) LVN_CHECKED;

@@ -357,7 +357,7 @@ enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer)
     return agree_on_requests(trainer);
 }
 
-/* Reports what each source of data.mix supplied. */
+/* Report what each source of data.mix supplied. */
 static void report_mix(const struct lvn_trainer *trainer)
 {
     LVN_LOCAL_TEXT(t);

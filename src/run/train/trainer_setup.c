@@ -237,7 +237,7 @@ static enum lvn_status report_rates(const struct lvn_trainer *trainer, const str
     return LVN_OK;
 }
 
-/* Uses the settings of the checkpoint, because those in the run's folder may be from a start that failed. */
+/* Use the settings of the checkpoint, because those in the run's folder may be from a start that failed. */
 static enum lvn_status check_rates(const struct lvn_trainer *trainer)
 {
     LVN_LOCAL_ARENA(a);

@@ -86,7 +86,7 @@ struct lvn_benchmark_options {
     int64_t n_fewshot;             /* examples before each item; -1: as the task's file says */
 };
 
-/* Adds the tasks of a .yaml file, or those of a folder with a core.yaml. ARG for files that are wrong, with file and
+/* Add the tasks of a .yaml file, or those of a folder with a core.yaml. ARG for files that are wrong, with file and
  * line; UNSUPPORTED names what is left out. */
 enum lvn_status lvn_benchmarks_read(struct lvn_benchmarks *b, const struct lvn_benchmark_options *o,
                                     const char *path) LVN_CHECKED;

@@ -153,7 +153,7 @@ static enum lvn_status check_keys(const struct task *t)
     return LVN_OK;
 }
 
-/* Reads the file and those that it includes. */
+/* Read the file and those that it includes. */
 static enum lvn_status read_maps(struct task *t, const char *path)
 {
     for (;;) {

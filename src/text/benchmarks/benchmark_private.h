@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "benchmarks/prompts.h"
 
-/* Appends an empty task. */
+/* Append an empty task. */
 enum lvn_status lvn_benchmarks_add(struct lvn_benchmarks *b, struct lvn_benchmark **out) LVN_CHECKED;
 /* benchmark_harness.c */
 enum lvn_status lvn_harness_read(struct lvn_benchmarks *b, struct lvn_prompts *p, const char *path) LVN_CHECKED;

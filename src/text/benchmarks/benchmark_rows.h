@@ -14,10 +14,10 @@ struct lvn_rows {
     int64_t *line;    /* [n] from 1; of a list the number of the element */
     int64_t n, row_capacity, line_capacity;
 };
-/* Appends the objects of a file. ARG, with file and line, for a row that is not an object, and for a file without any.
+/* Append the objects of a file. ARG, with file and line, for a row that is not an object, and for a file without any.
  */
 enum lvn_status lvn_rows_read(struct lvn_rows *rows, const char *path) LVN_CHECKED;
-/* Appends one, which becomes the list's even after a failure. */
+/* Append one, which becomes the list's even after a failure. */
 enum lvn_status lvn_rows_add(struct lvn_rows *rows, json_t *row, int64_t line) LVN_CHECKED;
 void lvn_rows_release(struct lvn_rows *rows);
 

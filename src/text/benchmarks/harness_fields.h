@@ -34,15 +34,15 @@ void lvn_harness_run_release(struct lvn_harness_run *run);
 
 /* Is the value null or omitted? */
 bool lvn_harness_is_null(const struct lvn_yaml *node);
-/* Reads a field. UNSUPPORTED for a function in Python that levin does not know. */
+/* Read a field. UNSUPPORTED for a function in Python that levin does not know. */
 enum lvn_status lvn_harness_field(struct lvn_harness_run *run, const struct lvn_yaml *node,
                                   struct lvn_harness_field *out) LVN_CHECKED;
-/* Reads process_docs (NULL: none); lvn_harness_document() then adds its columns to each document. */
+/* Read process_docs (NULL: none); lvn_harness_document() then adds its columns to each document. */
 enum lvn_status lvn_harness_process(struct lvn_harness_run *run, const struct lvn_yaml *node) LVN_CHECKED;
 /* The documents of a list in the task's file. */
 enum lvn_status lvn_harness_samples(struct lvn_harness_run *run, const struct lvn_yaml *list,
                                     struct lvn_rows *out) LVN_CHECKED;
-/* Makes row i the current document. */
+/* Make row i the current document. */
 enum lvn_status lvn_harness_document(struct lvn_harness_run *run, struct lvn_rows *rows, int64_t i) LVN_CHECKED;
 
 /* How the text of a template is converted. NUMBER: digits become a number; LIST: it is a list as Python writes it;

@@ -84,7 +84,7 @@ void lvn_prompts_begin(struct lvn_prompts *p, const char *path, int64_t line)
     p->n = 0;
 }
 
-/* Appends the ids of a text; special: with the tokens of the post-processor. */
+/* Append the ids of a text; special: with the tokens of the post-processor. */
 static enum lvn_status encode(struct lvn_prompts *p, const char *text, int64_t bytes, bool special, struct lvn_ids *ids)
 {
     const struct lvn_codec *codec = p->o->codec;
@@ -232,7 +232,7 @@ enum lvn_status lvn_prompts_whole(struct lvn_prompts *p, const char *text, int64
 
 /* --- the item --- */
 
-/* Leaves out tokens before the last `most`. */
+/* Leave out tokens before the last `most`. */
 static enum lvn_status truncate(struct lvn_prompts *p, int64_t most, bool *truncated)
 {
     for (int i = 0; i < p->n; i++) {

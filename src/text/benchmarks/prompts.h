@@ -30,17 +30,17 @@ void lvn_prompts_close(struct lvn_prompts *p);
 /* Bytes of white space at the beginning of a text, and of the text without that at its end; as Python's strip(). */
 int64_t lvn_prompt_space(const char *text, int64_t n);
 int64_t lvn_prompt_stripped(const char *text, int64_t n);
-/* Begins an item of this line. */
+/* Begin an item of this line. */
 void lvn_prompts_begin(struct lvn_prompts *p, const char *path, int64_t line);
 
-/* Adds a sequence: an answer after a context, encoded as lm-evaluation-harness does: spaces at the end of the context
+/* Add a sequence: an answer after a context, encoded as lm-evaluation-harness does: spaces at the end of the context
  * count as part of the answer, and an answer without a context follows the token that begins a text. */
 enum lvn_status lvn_prompts_pair(struct lvn_prompts *p, const char *context, const char *answer) LVN_CHECKED;
-/* Adds the sequences of a text that is scored as a whole, in disjoint windows of the context's length. */
+/* Add the sequences of a text that is scored as a whole, in disjoint windows of the context's length. */
 enum lvn_status lvn_prompts_windows(struct lvn_prompts *p, const char *text) LVN_CHECKED;
-/* Adds a sequence after the token that begins a text; the caller sets p->scored[]. */
+/* Add a sequence after the token that begins a text; the caller sets p->scored[]. */
 enum lvn_status lvn_prompts_whole(struct lvn_prompts *p, const char *text, int64_t bytes) LVN_CHECKED;
-/* Makes the item of the sequences. Those that have more than `most` tokens lose their first ones. */
+/* Make the item of the sequences. Those that have more than `most` tokens lose their first ones. */
 enum lvn_status lvn_prompts_item(struct lvn_prompts *p, struct lvn_arena *a, int64_t most,
                                  struct lvn_benchmark_item *out) LVN_CHECKED;
 

@@ -34,7 +34,7 @@ static const struct lvn_tokenizer_file *find_file(const struct lvn_tokenizer *t,
     return NULL;
 }
 
-/* Parses a template, which becomes part of c->sum. */
+/* Parse a template, which becomes part of c->sum. */
 static enum lvn_status parse(struct lvn_chat *c, const char *where, const char *text, int64_t n,
                              struct lvn_chat_template **out)
 {

@@ -218,7 +218,7 @@ static enum lvn_status make_drafts(struct lvn_chat_encoder *e, struct lvn_arena 
 
 /* --- ids and labels --- */
 
-/* Sets at[i] to the first byte of id i of the text, at[n] to its end. False: the tokens are not the text's bytes. */
+/* Set at[i] to the first byte of id i of the text, at[n] to its end. False: the tokens are not the text's bytes. */
 static bool align(const struct lvn_chat_encoder *e, const struct lvn_rendered *text, int64_t *at)
 {
     int64_t p = 0;

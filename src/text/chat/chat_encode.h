@@ -16,7 +16,7 @@
 struct lvn_chat_input {
     const json_t *messages, *tools, *documents, *variables; /* all but messages may be NULL */
 };
-/* Renders the first n messages. generation_prompt: followed by the beginning of an answer. */
+/* Render the first n messages. generation_prompt: followed by the beginning of an answer. */
 enum lvn_status lvn_chat_render(const struct lvn_chat *c, struct lvn_arena *a, const struct lvn_chat_input *input,
                                 int64_t n, bool generation_prompt, struct lvn_rendered *out) LVN_CHECKED;
 
@@ -35,7 +35,7 @@ struct lvn_chat_samples {
 struct lvn_chat_encoder;
 struct lvn_chat_encoder *lvn_chat_encoder_new(const struct lvn_chat *c); /* NULL: out of memory */
 void lvn_chat_encoder_free(struct lvn_chat_encoder *e);
-/* Encodes a row into the arena. *form: that of the row. Errors are one sentence that names the message, without file
+/* Encode a row into the arena. *form: that of the row. Errors are one sentence that names the message, without file
  * and line. */
 enum lvn_status lvn_chat_encode(struct lvn_chat_encoder *e, struct lvn_arena *a, const json_t *row,
                                 enum lvn_chat_form *form, struct lvn_chat_samples *out) LVN_CHECKED;

@@ -198,7 +198,7 @@ static enum lvn_status rename_members(json_t *message)
     return LVN_OK;
 }
 
-/* Takes `train` and `weight` out of a message. */
+/* Take `train` and `weight` out of a message. */
 static enum lvn_status take_training(json_t *message, size_t number, bool answer, bool *trained)
 {
     const json_t *train = json_object_get(message, "train"), *weight = json_object_get(message, "weight");

@@ -55,7 +55,7 @@ static bool has_control(const char *p, int64_t n)
     return false;
 }
 
-/* Sets c->key to the label's name: without spaces around it, a whole number in its shortest form. */
+/* Set c->key to the label's name: without spaces around it, a whole number in its shortest form. */
 static enum lvn_status read_label(struct lvn_class_labels *c, const char *p, int64_t n, enum kind *kind, double *number)
 {
     const double exact = 9007199254740992.0; /* 2^53: larger numbers may differ and be read as equal */
@@ -87,7 +87,7 @@ static const char *shown(const char *name, char text[SHOWN])
 
 /* --- the classes --- */
 
-/* Gives the classes their names, in the order of c->label. */
+/* Give the classes their names, in the order of c->label. */
 static enum lvn_status set_names(struct lvn_class_labels *c)
 {
     lvn_index_release(&c->index);
@@ -152,7 +152,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct lvn_class_label *)a)->name, ((const struct lvn_class_label *)b)->name);
 }
 
-/* Warns of classes without rows: gaps between numbers are mostly mistakes. */
+/* Warn of classes without rows: gaps between numbers are mostly mistakes. */
 static void warn_gaps(const struct lvn_class_labels *c)
 {
     int64_t missing = c->n, first = 0;
@@ -175,7 +175,7 @@ static void count_from_0(struct lvn_class_labels *c)
     warn_gaps(c);
 }
 
-/* Notes names that differ in case alone. */
+/* Note names that differ in case alone. */
 static enum lvn_status note_cases(const struct lvn_class_labels *c)
 {
     LVN_LOCAL_ARENA(a);

@@ -42,10 +42,10 @@ struct lvn_class_labels {
 void lvn_class_labels_release(struct lvn_class_labels *c);
 /* The n classes of a model. names: each ended by a NUL; NULL: they have no names. */
 enum lvn_status lvn_class_labels_of_model(struct lvn_class_labels *c, int64_t n, const char *names) LVN_CHECKED;
-/* Counts a row's label of p[0..n). Labels that can be no class are ignored. */
+/* Count a row's label of p[0..n). Labels that can be no class are ignored. */
 enum lvn_status lvn_class_labels_add(struct lvn_class_labels *c, const char *p, int64_t n) LVN_CHECKED;
-/* Determines the classes after the last row of a file. FORMAT, if its labels cannot be classes: all are equal, or each
- * row has another one. Logs what is unusual. */
+/* Determine the classes after the last row of a file. FORMAT, if its labels cannot be classes: all are equal, or each
+ * row has another one. Log what is unusual. */
 enum lvn_status lvn_class_labels_end(struct lvn_class_labels *c, const char *path) LVN_CHECKED;
 /* The class of a label; -1, with the reason in `why`, if it has none. */
 enum lvn_status lvn_class_labels_find(struct lvn_class_labels *c, const char *p, int64_t n, int64_t *found, char *why,

@@ -26,18 +26,18 @@ static inline int64_t lvn_codec_size(const struct lvn_codec *c)
 {
     return c->vocabulary ? c->vocabulary->n : c->tokenizer ? c->tokenizer->n : 0;
 }
-/* Opens a folder's tokenizer for a caller that can continue with ids alone. If it cannot be read (damaged, of an
- * unknown kind), returns LVN_OK with *t NULL and the reason in *error, which the caller frees. Fails with LVN_MEMORY
+/* Open a folder's tokenizer for a caller that can continue with ids alone. If it cannot be read (damaged, of an
+ * unknown kind), return LVN_OK with *t NULL and the reason in *error, which the caller frees. Fails with LVN_MEMORY
  * alone. */
 enum lvn_status lvn_tokenizer_open_optional(struct lvn_tokenizer **t, char **error, const char *dir) LVN_CHECKED;
 /* LVN_FORMAT with that reason for `user`, the part of the program that needs a tokenizer; LVN_OK if `error` is NULL. */
 enum lvn_status lvn_tokenizer_require(const char *error, const char *user) LVN_CHECKED;
-/* Logs a warning that the tokenizer is not used. NULL: nothing. */
+/* Log a warning that the tokenizer is not used. NULL: nothing. */
 void lvn_tokenizer_warn(const char *error);
 
-/* Frees all members. */
+/* Free all members. */
 void lvn_codec_release(struct lvn_codec *c);
-/* Loads state/vocabulary.json or the files of a tokenizer from a model directory. All NULL if it has neither. */
+/* Load state/vocabulary.json or the files of a tokenizer from a model directory. All NULL if it has neither. */
 enum lvn_status lvn_codec_load(struct lvn_codec *out, const char *model_dir) LVN_CHECKED;
 /* Do two codecs give the same ids? True when one of them is empty. */
 bool lvn_codec_agree(const struct lvn_codec *a, const struct lvn_codec *b);

@@ -45,7 +45,7 @@ enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char
     return tokens && lvn_store_is_remote(path) ? download_sidecars(a, path) : LVN_OK;
 }
 
-/* Downloads what a folder with training shards has besides these, and the sidecar of the first one. *first NULL: it has
+/* Download what a folder with training shards has besides these, and the sidecar of the first one. *first NULL: it has
  * no training shards. */
 static enum lvn_status download_others(struct lvn_arena *a, const char *path, const char **first)
 {

@@ -98,7 +98,7 @@ static enum lvn_status check_lengths(const struct lvn_dataset *d, const struct l
     return LVN_OK;
 }
 
-/* Replaces the fields of text by those with masks: ids, types, length, labels. */
+/* Replace the fields of text by those with masks: ids, types, length, labels. */
 static void mask_fields(struct lvn_fields *f)
 {
     struct lvn_field ids = f->field[0], types = ids, labels = ids;
@@ -145,7 +145,7 @@ static enum lvn_status check_pack(const struct lvn_data_options *o, const struct
     return LVN_OK;
 }
 
-/* Packs the documents of all splits into rows. */
+/* Pack the documents of all splits into rows. */
 static enum lvn_status pack(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     const enum lvn_overlong overlong = o->overlong == LVN_OVERLONG_AUTO ? d->kind->overlong : o->overlong;
@@ -182,7 +182,7 @@ int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int
     return d->n_lengths ? lvn_length_find(d->length, d->n_lengths, d->kind->length(d, split, at)) : 0;
 }
 
-/* Sorts the samples of a split by planned length (counting sort). */
+/* Sort the samples of a split by planned length (counting sort). */
 static enum lvn_status sort_by_length(struct lvn_dataset *d, enum lvn_split_id split)
 {
     struct lvn_split *p = &d->split[split];
@@ -227,7 +227,7 @@ static enum lvn_status open_into(struct lvn_dataset *d, const struct lvn_data_op
     return check_lengths(d, o);
 }
 
-/* Downloads the files of a kind that reads local ones only; *is_file: data.path is one file. */
+/* Download the files of a kind that reads local ones only; *is_file: data.path is one file. */
 static enum lvn_status fetch(struct lvn_arena *a, const struct lvn_data_options *o, struct lvn_data_options *local,
                              struct lvn_streaming_file **streaming, bool *is_file)
 {
@@ -339,7 +339,7 @@ static enum lvn_status open_source(struct lvn_mix *m, int k, const struct lvn_da
     return LVN_OK;
 }
 
-/* Gives all sources what has to be the same, and reports them. */
+/* Give all sources what has to be the same, and report them. */
 static enum lvn_status join_sources(struct lvn_mix *m)
 {
     struct lvn_dataset *d = m->data[0];

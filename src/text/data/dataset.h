@@ -208,14 +208,14 @@ int64_t lvn_dataset_bad_shards(const struct lvn_dataset *d, int64_t *tokens, str
 /* The next one that was found; false: no more. seen: [LVN_MIX_SOURCES] of the caller, zero at first. */
 struct lvn_bad_shard;
 bool lvn_dataset_bad_shard(const struct lvn_dataset *d, int64_t *seen, struct lvn_bad_shard *out);
-/* Skips these shards, as an earlier part of the run did. */
+/* Skip these shards, as an earlier part of the run did. */
 enum lvn_status lvn_dataset_mark_shards(const struct lvn_dataset *d, const char *names) LVN_CHECKED;
 
 /* For implementations of kinds: */
 
 /* lvn_dataset_kind.fields of streams. */
 void lvn_stream_fields_of(const struct lvn_data_options *o, struct lvn_fields *out);
-/* Sets the tokens of a split; borrows `tokens`, copies `path`. */
+/* Set the tokens of a split; borrows `tokens`, copies `path`. */
 enum lvn_status lvn_split_set(struct lvn_split *p, const char *path, const void *tokens, int width,
                               int64_t n_tokens) LVN_CHECKED;
 /* The same for a split that is read from p->streaming. */
@@ -224,7 +224,7 @@ enum lvn_status lvn_split_set_streaming(struct lvn_split *p, const char *path, i
 enum lvn_status lvn_split_tokens(const struct lvn_split *p, int64_t at, int64_t n, void *to) LVN_CHECKED;
 /* The largest id of a stream, and its first position. */
 enum lvn_status lvn_split_max(const struct lvn_split *p, int64_t *max, int64_t *position) LVN_CHECKED;
-/* Plans the lengths of ragged fields and sorts the splits by them. lvn_dataset_open() calls it. */
+/* Plan the lengths of ragged fields and sort the splits by them. lvn_dataset_open() calls it. */
 enum lvn_status lvn_dataset_sort(struct lvn_dataset *d) LVN_CHECKED;
 /* Read tokens [at, at + n) of a stream, which exist, and their labels; the last token of the stream has the label -1.
  * FORMAT if an id is beyond the vocabulary. */

@@ -21,7 +21,7 @@ static int64_t shift_of_epoch(const struct lvn_loader *l, int64_t epoch)
     return lvn_random_below(l->seed ^ lvn_name_hash("data.cut"), (uint64_t)epoch, 0, capacity);
 }
 
-/* Sets l->group; ARG if the order does not suit the files. */
+/* Set l->group; ARG if the order does not suit the files. */
 static enum lvn_status set_group(struct lvn_loader *l, const struct lvn_split *p)
 {
     const bool by_shards = l->sampling == LVN_SAMPLING_SHARDS, streams = p->shards && lvn_shard_list_streams(p->shards);
@@ -221,7 +221,7 @@ enum lvn_status lvn_loader_describe_mix(const struct lvn_loader *l, int64_t step
     return lvn_text_status(t);
 }
 
-/* Reads row `row` of a batch. */
+/* Read row `row` of a batch. */
 static enum lvn_status fill_row(const struct lvn_loader *l, struct position start, struct lvn_samples *b, int64_t row)
 {
     void *out[LVN_MAX_FIELDS];
@@ -230,7 +230,7 @@ static enum lvn_status fill_row(const struct lvn_loader *l, struct position star
     return lvn_dataset_sample(start.data, l->split, start.at, draw, out);
 }
 
-/* Sets the length of ragged fields to the planned length of the longest of n samples; position_of(l, batch, i): of
+/* Set the length of ragged fields to the planned length of the longest of n samples; position_of(l, batch, i): of
  * sample i. */
 static void fit_length(const struct lvn_loader *l, struct lvn_samples *b, int64_t n,
                        struct position (*position_of)(const struct lvn_loader *l, int64_t batch, int64_t i),

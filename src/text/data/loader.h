@@ -56,10 +56,10 @@ enum lvn_status lvn_loader_init(struct lvn_loader *l, const struct lvn_dataset *
 /* For evaluation: includes the tokens of an incomplete last window. */
 void lvn_loader_keep_last(struct lvn_loader *l);
 
-/* Limits an epoch to its first `steps` steps (at least 1). */
+/* Limit an epoch to its first `steps` steps (at least 1). */
 void lvn_loader_limit_steps(struct lvn_loader *l, int64_t steps);
 
-/* Reads rows [first, first + b->rows) of the global batch of step 0, 1, ...; ragged fields get the batch's length. */
+/* Read rows [first, first + b->rows) of the global batch of step 0, 1, ...; ragged fields get the batch's length. */
 enum lvn_status lvn_loader_batch(const struct lvn_loader *l, int64_t step, int64_t first,
                                  struct lvn_samples *b) LVN_CHECKED;
 
@@ -75,7 +75,7 @@ int64_t lvn_loader_tokens(const struct lvn_loader *l, int64_t step);
 int64_t lvn_loader_eval_batches(const struct lvn_loader *l, int64_t limit);
 /* Number of samples in these batches (the last one may be incomplete). */
 int64_t lvn_loader_eval_count(const struct lvn_loader *l, int64_t limit);
-/* Reads rows [first, first + b->rows) of evaluation batch i; rows past the last sample are blank. Row r is the
+/* Read rows [first, first + b->rows) of evaluation batch i; rows past the last sample are blank. Row r is the
  * evaluated sample *number + r (see lvn_loader_eval_sample()). */
 enum lvn_status lvn_loader_eval_batch(const struct lvn_loader *l, int64_t limit, int64_t i, int64_t first,
                                       struct lvn_samples *b, int64_t *number) LVN_CHECKED;

@@ -35,7 +35,7 @@ struct lvn_parquet_texts {
     enum lvn_status (*each)(void *context, int64_t group, int64_t row, const void *text, int64_t bytes);
     void *context;
 };
-/* Reads all texts of a file. *bytes_read: of the file, so far. */
+/* Read all texts of a file. *bytes_read: of the file, so far. */
 enum lvn_status lvn_parquet_texts_read(const struct lvn_parquet_texts *t, const char *path,
                                        int64_t *bytes_read) LVN_CHECKED;
 

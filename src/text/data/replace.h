@@ -8,7 +8,7 @@
 /* Compiled expressions and the buffers of one thread. */
 struct lvn_replace;
 
-/* Reads the option's text, [{pattern: EXPRESSION, with: TEXT}, ...]; *out is NULL if it is empty. ARG, with the number
+/* Read the option's text, [{pattern: EXPRESSION, with: TEXT}, ...]; *out is NULL if it is empty. ARG, with the number
  * of the entry: an unknown key, no pattern, an expression that is not supported (tokenizers/regex/regex.h), a \1 to \9
  * in `with` to which no group of the pattern belongs. */
 enum lvn_status lvn_replace_new(struct lvn_replace **out, const char *text) LVN_CHECKED;

@@ -20,7 +20,7 @@ static enum lvn_status failed(const struct lvn_resumable_file *f)
     LVN_FAIL(IO, "cannot write '%s': %s", f->path, strerror(errno));
 }
 
-/* Reads the first `bytes` bytes for their checksum. */
+/* Read the first `bytes` bytes for their checksum. */
 static enum lvn_status read_prefix(struct lvn_resumable_file *f, int64_t bytes)
 {
     f->bytes = 0;
@@ -44,7 +44,7 @@ static enum lvn_status cut(struct lvn_resumable_file *f)
     return LVN_OK;
 }
 
-/* Verifies the first `bytes` bytes by their checksum, and truncates the file to them. */
+/* Verify the first `bytes` bytes by their checksum, and truncate the file to them. */
 static enum lvn_status verify_prefix(struct lvn_resumable_file *f, int64_t bytes, uint64_t sum)
 {
     LVN_TRY(read_prefix(f, bytes));

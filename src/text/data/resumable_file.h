@@ -15,16 +15,16 @@ struct lvn_resumable_file {
     struct lvn_checksum sum; /* of all bytes */
 };
 
-/* Opens the file, verifies that its first `bytes` bytes have the checksum `sum`, and truncates it to these. LVN_FORMAT
+/* Open the file, verify that its first `bytes` bytes have the checksum `sum`, and truncate it to these. LVN_FORMAT
  * if it is shorter or differs (then nothing is open); LVN_IO, also if another process has it open; LVN_MEMORY. */
 enum lvn_status lvn_resumable_file_open(struct lvn_resumable_file *f, const char *path, int64_t bytes,
                                         uint64_t sum) LVN_CHECKED;
 enum lvn_status lvn_resumable_file_write(struct lvn_resumable_file *f, const void *p, int64_t bytes) LVN_CHECKED;
-/* Keeps the first `bytes` bytes. Reads them again for their checksum. */
+/* Keep the first `bytes` bytes. Read them again for their checksum. */
 enum lvn_status lvn_resumable_file_truncate(struct lvn_resumable_file *f, int64_t bytes) LVN_CHECKED;
-/* Writes the buffer and calls fsync(). */
+/* Write the buffer and call fsync(). */
 enum lvn_status lvn_resumable_file_sync(struct lvn_resumable_file *f) LVN_CHECKED;
-/* Discards the buffer. */
+/* Discard the buffer. */
 void lvn_resumable_file_close(struct lvn_resumable_file *f);
 
 #endif

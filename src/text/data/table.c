@@ -49,7 +49,7 @@ static void tsv_cells(const char *p, const char *end, struct lvn_text *cells, in
     }
 }
 
-/* Splits the row that begins at p; it may span lines within quotes. Returns its end; NULL for a fault of its quotes,
+/* Split the row that begins at p; it may span lines within quotes. Returns its end; NULL for a fault of its quotes,
  * which is then in t->fault and t->fault_line. */
 static const char *csv_cells(struct lvn_table *t, const char *p, struct lvn_text *cells, int *n)
 {
@@ -82,7 +82,7 @@ static const char *csv_cells(struct lvn_table *t, const char *p, struct lvn_text
     return p;
 }
 
-/* Reads the cells of the row at t->at and advances. Returns their number; -1 for a fault of quotes, after which the
+/* Read the cells of the row at t->at and advance. Returns their number; -1 for a fault of quotes, after which the
  * next line is a row again. */
 static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 {
@@ -126,7 +126,7 @@ static enum lvn_status add_line(void *context, const char *line, int64_t bytes)
     return lvn_text_status(context);
 }
 
-/* Turns the rows of a Parquet file into lines of JSON. */
+/* Turn the rows of a Parquet file into lines of JSON. */
 static enum lvn_status read_parquet(struct lvn_table *t, struct lvn_parquet *p)
 {
     struct lvn_text lines = {0};
@@ -300,7 +300,7 @@ static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, s
     return LVN_OK;
 }
 
-/* Turns "text|document" into "text' or 'document", for use between quotes. */
+/* Turn "text|document" into "text' or 'document", for use between quotes. */
 static void write_names(const char *names, char *text, size_t bytes)
 {
     size_t n = 0;
@@ -334,7 +334,7 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
 
 #define BAD(row, ...) snprintf((row)->bad, sizeof(row)->bad, __VA_ARGS__)
 
-/* Counts the texts of a .tsv that a program quoted as in a .csv. */
+/* Count the texts of a .tsv that a program quoted as in a .csv. */
 static void count_quotes(struct lvn_table *t, const char *p, int64_t n)
 {
     if (t->format != LVN_TABLE_TSV || *p != '"') return;
@@ -406,7 +406,7 @@ static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row
     return LVN_OK;
 }
 
-/* Skips one empty line; false: the line is not empty. */
+/* Skip one empty line; false: the line is not empty. */
 static bool skip_empty_line(struct lvn_table *t)
 {
     const int64_t begin = t->at;

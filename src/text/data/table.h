@@ -71,14 +71,14 @@ enum lvn_status lvn_table_open(struct lvn_table *t, const char *path) LVN_CHECKE
 enum lvn_status lvn_table_open_text(struct lvn_table *t, const char *path, const char *text, int64_t bytes) LVN_CHECKED;
 void lvn_table_continue(struct lvn_table *t, const char *text, int64_t bytes);
 void lvn_table_close(struct lvn_table *t);
-/* Selects a column: the first of these names ("document|text") that exists; the columns of .jsonl are the members of
+/* Select a column: the first of these names ("document|text") that exists; the columns of .jsonl are the members of
  * its first object. Call before the first row is read. FORMAT, with a list of the columns, if a required one is missing
  * or two have the name. */
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required) LVN_CHECKED;
 /* The names of the columns that were not selected, before the first row is read; "": none. FORMAT if no line is an
  * object. */
 enum lvn_status lvn_table_unread(const struct lvn_table *t, char *list, size_t capacity) LVN_CHECKED;
-/* Reads the next row. *more false: there is none. Empty lines are skipped, unless keep_empty. LVN_MEMORY leaves open
+/* Read the next row. *more false: there is none. Empty lines are skipped, unless keep_empty. LVN_MEMORY leaves open
  * whether the row is a good one. */
 enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, bool *more) LVN_CHECKED;
 

@@ -30,7 +30,7 @@ static int32_t unit(const struct lvn_text_decoder *d, int at)
     return d->big_endian ? p[0] << 8 | p[1] : p[1] << 8 | p[0];
 }
 
-/* Adds a byte of UTF-16. *code: the character that is complete now; -1: none is; 0: the bytes do not encode one. */
+/* Add a byte of UTF-16. *code: the character that is complete now; -1: none is; 0: the bytes do not encode one. */
 static void add_utf_16(struct lvn_text_decoder *d, unsigned char byte, int32_t *code)
 {
     *code = -1;

@@ -20,7 +20,7 @@ struct lvn_text_decoder {
     int n;                    /* bytes of `pending` */
     unsigned char pending[4]; /* of a character of UTF-16 that is incomplete */
 };
-/* Appends the next n bytes of the file as UTF-8; a byte order mark is kept. FORMAT for bytes that do not encode a
+/* Append the next n bytes of the file as UTF-8; a byte order mark is kept. FORMAT for bytes that do not encode a
  * character, and for the character U+0000. name: of the file, for messages. */
 enum lvn_status lvn_text_decode(struct lvn_text_decoder *d, const char *name, const void *p, int64_t n,
                                 struct lvn_text *out) LVN_CHECKED;

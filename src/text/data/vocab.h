@@ -25,7 +25,7 @@ struct lvn_vocab *lvn_vocab_new(void);
 void lvn_vocab_free(struct lvn_vocab *v);                    /* NULL: nothing */
 struct lvn_vocab *lvn_vocab_copy(const struct lvn_vocab *v); /* NULL: out of memory */
 
-/* Adds the characters of a text and counts them. LVN_FORMAT, with `name` (of the text) and the byte offset, if it is
+/* Add the characters of a text and count them. LVN_FORMAT, with `name` (of the text) and the byte offset, if it is
  * not UTF-8 or contains a NUL byte. lvn_vocab_seal() must follow before the first lookup of an id. */
 enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *name, const void *text, int64_t bytes,
                               int64_t *n_chars) LVN_CHECKED;
@@ -41,7 +41,7 @@ static inline int32_t lvn_vocab_id(const struct lvn_vocab *v, uint32_t point)
  * offset and `name` ("the prompt", a file). */
 enum lvn_status lvn_vocab_encode(const struct lvn_vocab *v, const char *name, const void *text, int64_t bytes,
                                  int32_t *ids, int64_t *n_ids) LVN_CHECKED;
-/* Fails with the message for a character that the vocabulary lacks. */
+/* Fail with the message for a character that the vocabulary lacks. */
 enum lvn_status lvn_vocab_refuse(const struct lvn_vocab *v, const char *name, uint32_t point,
                                  int64_t offset) LVN_CHECKED;
 /* One id as zero-terminated UTF-8; U+FFFD for ids beyond the vocabulary (a padded head). Returns the bytes, 1 to 4. */

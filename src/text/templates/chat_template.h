@@ -58,7 +58,7 @@ struct lvn_tpl_value {
     int64_t n;            /* STRING: bytes; LIST: elements */
 };
 
-/* Converts JSON, as content if `mark` is LVN_MARK_CONTENT; strings of `json` must outlive the value. */
+/* Convert JSON, as content if `mark` is LVN_MARK_CONTENT; strings of `json` must outlive the value. */
 enum lvn_status lvn_tpl_value_of_json(struct lvn_arena *a, const json_t *json, int mark,
                                       struct lvn_tpl_value *out) LVN_CHECKED;
 /* The same for a list of messages: errors of rendering name the message. A role of letters, digits, _ and - counts as
@@ -99,7 +99,7 @@ enum lvn_status lvn_chat_template_parse(struct lvn_chat_template **out, const ch
 enum lvn_status lvn_template_parse(struct lvn_chat_template **out, const char *name, const char *text) LVN_CHECKED;
 void lvn_chat_template_free(struct lvn_chat_template *t); /* NULL: nothing */
 bool lvn_chat_template_has_generation(const struct lvn_chat_template *t);
-/* Renders into the arena. now: what strftime_now formats. limits: NULL for the defaults. LVN_FORMAT if the template
+/* Render into the arena. now: what strftime_now formats. limits: NULL for the defaults. LVN_FORMAT if the template
  * refuses the conversation or an expression fails, LVN_UNSUPPORTED for what is left out or beyond a limit. */
 enum lvn_status lvn_chat_template_render(const struct lvn_chat_template *t, struct lvn_arena *a,
                                          const struct lvn_tpl_variable *variables, int n, const struct tm *now,

@@ -264,7 +264,7 @@ static enum lvn_status call_global(struct lvn_tpl_run *r, int which, const struc
     return LVN_OK;
 }
 
-/* Runs a body with its own output. */
+/* Run a body with its own output. */
 static enum lvn_status capture(struct lvn_tpl_run *r, const struct lvn_tpl_node *body, struct lvn_tpl_scope *s,
                                struct lvn_tpl_value *out)
 {

@@ -475,7 +475,7 @@ static enum lvn_status merge_sort(struct lvn_tpl_run *r, struct lvn_tpl_value *v
     return LVN_OK;
 }
 
-/* Sorts a copy of the list by an attribute (NULL: by the elements), letters without case unless case_sensitive. */
+/* Sort a copy of the list by an attribute (NULL: by the elements), letters without case unless case_sensitive. */
 static enum lvn_status sort_by(struct lvn_tpl_run *r, const struct lvn_tpl_value *in,
                                const struct lvn_tpl_value *attribute, bool case_sensitive, bool reverse,
                                struct lvn_tpl_value *out)

@@ -70,7 +70,7 @@ static int hex_digits(const char *p, const char *end, int n, int32_t *code)
     return n;
 }
 
-/* Writes the character of an escape sequence at p, after the backslash; returns the bytes read, 0: it is none. */
+/* Write the character of an escape sequence at p, after the backslash; returns the bytes read, 0: it is none. */
 static int unescape(const char *p, const char *end, char **to)
 {
     static const char letters[] = "n\nt\tr\r\\\\'\'\"\"a\ab\bf\fv\v";
@@ -234,7 +234,7 @@ static enum lvn_status lex_data(struct lexer *x, const char *tag, char sign, boo
     return LVN_OK;
 }
 
-/* Copies the text with "\n" for all line ends, without one at its end. */
+/* Copy the text with "\n" for all line ends, without one at its end. */
 static char *with_newlines(struct lvn_chat_template *t, const char *text, int64_t bytes, int64_t *n)
 {
     char *copy = lvn_arena_alloc(&t->arena, (size_t)bytes + 1), *to = copy;

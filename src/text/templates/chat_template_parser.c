@@ -48,7 +48,7 @@ static struct lvn_tpl_node *node(struct parser *p, enum lvn_tpl_node_kind kind)
     return made;
 }
 
-/* Creates *out, or returns LVN_MEMORY from the calling function. */
+/* Create *out, or return LVN_MEMORY from the calling function. */
 #define MAKE(p, out, kind)                                                                                             \
     do {                                                                                                               \
         if (!(*(out) = node(p, kind))) return LVN_MEMORY;                                                              \

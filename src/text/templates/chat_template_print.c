@@ -83,7 +83,7 @@ static enum lvn_status add_int(struct lvn_tpl_run *r, struct lvn_tpl_output *o, 
     return add_syntax(r, o, text);
 }
 
-/* Appends an escape with the mark of byte i of the string that it replaces. */
+/* Append an escape with the mark of byte i of the string that it replaces. */
 static enum lvn_status add_escape(struct lvn_tpl_run *r, struct lvn_tpl_output *o, const struct lvn_tpl_value *s,
                                   int64_t i, const char *text)
 {

@@ -317,7 +317,7 @@ enum lvn_status lvn_tpl_run_body(struct lvn_tpl_run *r, const struct lvn_tpl_nod
                                  struct lvn_tpl_scope *scope) LVN_CHECKED;
 enum lvn_status lvn_tpl_bind(struct lvn_tpl_run *r, struct lvn_tpl_scope *s, int32_t name,
                              const struct lvn_tpl_value *v) LVN_CHECKED;
-/* Calls a row of a table. */
+/* Call a row of a table. */
 enum lvn_status lvn_tpl_apply(struct lvn_tpl_run *r, const struct lvn_tpl_builtin *row, const struct lvn_tpl_value *in,
                               const struct lvn_tpl_args *args, struct lvn_tpl_value *out) LVN_CHECKED;
 enum lvn_status lvn_tpl_attribute(struct lvn_tpl_run *r, const struct lvn_tpl_value *v,

@@ -30,7 +30,7 @@ struct lvn_bpe {
 /* With a capacity of `merges` merges. */
 enum lvn_status lvn_bpe_init(struct lvn_bpe *b, int64_t merges) LVN_CHECKED;
 void lvn_bpe_release(struct lvn_bpe *b);
-/* Adds the merge left + right -> id with the next rank. A pair that exists keeps its rank. */
+/* Add the merge left + right -> id with the next rank. A pair that exists keeps its rank. */
 void lvn_bpe_add(struct lvn_bpe *b, int32_t left, int32_t right, int32_t id);
 
 static inline uint64_t lvn_bpe_hash(uint64_t x)
@@ -62,7 +62,7 @@ struct lvn_bpe_scratch {
 };
 void lvn_bpe_scratch_release(struct lvn_bpe_scratch *s);
 
-/* Merges ids[0, *n) in place; *n becomes the number of tokens. LVN_MEMORY, or LVN_FORMAT for a piece of more than
+/* Merge ids[0, *n) in place; *n becomes the number of tokens. LVN_MEMORY, or LVN_FORMAT for a piece of more than
  * LVN_BPE_MAX symbols. */
 enum { LVN_BPE_SHORT = 48, LVN_BPE_MAX = 64 << 20 };
 enum lvn_status lvn_bpe_merge(const struct lvn_bpe *b, struct lvn_bpe_scratch *s, int32_t *ids, int64_t *n) LVN_CHECKED;

@@ -177,7 +177,7 @@ static void decode_word(struct lvn_text *t, struct lvn_text *other, const struct
         replace(t, other, cleaned[i][0], cleaned[i][1]);
 }
 
-/* Stops if memory is exhausted: a buffer may then be NULL. */
+/* Stop if memory is exhausted: a buffer may then be NULL. */
 static void run(const struct decoders *d, struct lvn_text *text, struct lvn_text *other)
 {
     for (int i = 0; i < d->n && !text->failed && !other->failed; i++) {
@@ -189,7 +189,7 @@ static void run(const struct decoders *d, struct lvn_text *text, struct lvn_text
     }
 }
 
-/* Decodes all tokens, concatenated. An added token that is searched in normalized text is decoded in normalized form.
+/* Decode all tokens, concatenated. An added token that is searched in normalized text is decoded in normalized form.
  */
 static enum lvn_status decode_tokens(struct lvn_tokenizer *t, const struct decoders *d)
 {

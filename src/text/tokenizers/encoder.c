@@ -93,7 +93,7 @@ static void make_set(const struct lvn_tokenizer *t, struct lvn_added_set *s, boo
     }
 }
 
-/* Sets the pattern of an added token: its text, normalized if it is searched in normalized text. */
+/* Set the pattern of an added token: its text, normalized if it is searched in normalized text. */
 static enum lvn_status set_pattern(struct lvn_tokenizer *t, struct lvn_added_token *a)
 {
     struct lvn_normalizer_scratch s = {0};
@@ -125,7 +125,7 @@ enum lvn_status lvn_added_sets(struct lvn_tokenizer *t)
     return LVN_OK;
 }
 
-/* Finds the first added token at or after *at, the longest of those that begin there. */
+/* Find the first added token at or after *at, the longest of those that begin there. */
 static const struct lvn_added_token *next_added(const struct lvn_added_set *s, const uint8_t *p, int64_t n, int64_t *at)
 {
     for (int64_t i = *at; i < n; i++) {
@@ -185,7 +185,7 @@ static bool has_content(const uint8_t *marks, int64_t n)
     return false;
 }
 
-/* Sets e->written: for each special token that is searched after normalization, in the order of the text, whether it
+/* Set e->written: for each special token that is searched after normalization, in the order of the text, whether it
  * has no content. */
 static enum lvn_status find_written(struct lvn_encoder *e, const uint8_t *p, int64_t n)
 {
@@ -227,7 +227,7 @@ static enum lvn_status is_content(struct lvn_encoder *e, bool normalized, const 
 typedef enum lvn_status encode_function(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins,
                                         struct lvn_ids *ids);
 
-/* Extracts the added tokens of a set; encode_rest() encodes the text between them. As in the reference, a token within
+/* Extract the added tokens of a set; encode_rest() encodes the text between them. As in the reference, a token within
  * the white space that the previous token's rstrip took is recognized too, unless it has lstrip, and the text continues
  * after it. */
 static enum lvn_status split_added(struct lvn_encoder *e, const struct lvn_added_set *s, const uint8_t *p, int64_t n,

@@ -26,7 +26,7 @@ struct lvn_special_texts {
 struct lvn_encoder;
 struct lvn_encoder *lvn_encoder_new(const struct lvn_tokenizer *t); /* NULL: out of memory */
 void lvn_encoder_free(struct lvn_encoder *e);
-/* Appends the ids of a text, without the post-processor's tokens. */
+/* Append the ids of a text, without the post-processor's tokens. */
 enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding mode,
                            struct lvn_ids *ids) LVN_CHECKED;
 /* For a text of which some bytes are content (marks[i] & 1): a special token is recognized only where none of its bytes

@@ -25,7 +25,7 @@ static void add_known(const struct lvn_tokenizer *t, struct symbols *s, int32_t 
     s->unknown = false;
 }
 
-/* Adds a character without a token: as byte tokens, if byte_fallback is set and all of its bytes have one; else as the
+/* Add a character without a token: as byte tokens, if byte_fallback is set and all of its bytes have one; else as the
  * unknown token; if there is none, it is dropped. As in Hugging Face's tokenizers, byte tokens precede a pending
  * unknown token. */
 static void add_unknown(const struct lvn_tokenizer *t, struct symbols *s, const uint8_t *p, int bytes)
@@ -83,7 +83,7 @@ static inline int64_t max_ids(const struct lvn_tokenizer *t, int64_t n)
     return t->missing_bytes ? 2 * n : n;
 }
 
-/* Writes the ids of a piece at ids->p + ids->n, with a capacity of max_ids(n); *made: their number. */
+/* Write the ids of a piece at ids->p + ids->n, with a capacity of max_ids(n); *made: their number. */
 static enum lvn_status run_model(struct lvn_encoder *e, const uint8_t *p, int64_t n, struct lvn_ids *ids, int64_t *made)
 {
     const struct lvn_tokenizer *t = e->t;
@@ -120,7 +120,7 @@ static inline uint64_t load(const uint8_t *p, int64_t bytes)
     return bytes >= 8 ? x : bytes <= 0 ? 0 : x & (UINT64_MAX >> (64 - 8 * bytes));
 }
 
-/* Encodes a piece that fits into the cache. readable: at least LVN_CACHE_KEY_BYTES can be read at p. */
+/* Encode a piece that fits into the cache. readable: at least LVN_CACHE_KEY_BYTES can be read at p. */
 static inline enum lvn_status encode_short(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool readable,
                                            struct lvn_ids *ids)
 {
@@ -157,7 +157,7 @@ static inline enum lvn_status encode_short(struct lvn_encoder *e, const uint8_t 
     return LVN_OK;
 }
 
-/* Encodes a piece; at least readable_bytes bytes can be read at p. */
+/* Encode a piece; at least readable_bytes bytes can be read at p. */
 static inline enum lvn_status encode_piece(struct lvn_encoder *e, const uint8_t *p, int64_t n, int64_t readable_bytes,
                                            struct lvn_ids *ids)
 {
@@ -197,7 +197,7 @@ struct next {
     struct lvn_ids *ids;
 };
 
-/* Passes a piece of one pre-tokenizer to the next one, or, after the last one, to the model. */
+/* Pass a piece of one pre-tokenizer to the next one, or, after the last one, to the model. */
 static enum lvn_status run_step(void *context, const uint8_t *p, int64_t n, bool begins)
 {
     const struct next *current = context;

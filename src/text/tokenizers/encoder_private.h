@@ -39,7 +39,7 @@ struct lvn_encoder {
 enum lvn_status lvn_encode_pieces(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins,
                                   struct lvn_ids *ids) LVN_CHECKED;
 
-/* Sets t->added_raw and t->added_normalized from t->added; patterns of the latter are normalized. */
+/* Set t->added_raw and t->added_normalized from t->added; patterns of the latter are normalized. */
 enum lvn_status lvn_added_sets(struct lvn_tokenizer *t) LVN_CHECKED;
 
 #endif

@@ -22,7 +22,7 @@ enum lvn_status lvn_encoders_open(struct lvn_encoders *e, const struct lvn_token
 void lvn_encoders_close(struct lvn_encoders *e);
 /* lvn_encoder_take_special_texts() of all threads; the id is the smallest one, so that it does not depend on them. */
 struct lvn_special_texts lvn_encoders_take_special_texts(struct lvn_encoders *e);
-/* Encodes the text. more: further text follows, so only the part before the last possible cut is encoded. *used: bytes
+/* Encode the text. more: further text follows, so only the part before the last possible cut is encoded. *used: bytes
  * that were encoded (0 if there is no possible cut). */
 enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64_t bytes, bool more,
                                  enum lvn_encoding mode, int64_t *used) LVN_CHECKED;

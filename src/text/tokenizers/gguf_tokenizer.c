@@ -221,7 +221,7 @@ static int32_t characters(const char *p, int64_t n)
     return count;
 }
 
-/* Adds all ways to write token `id` as two tokens. */
+/* Add all ways to write token `id` as two tokens. */
 static enum lvn_status add_splits(struct pairs *pairs, const struct source *s, const struct lvn_token_map *map,
                                   int64_t id, float score)
 {

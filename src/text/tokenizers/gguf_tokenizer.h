@@ -39,7 +39,7 @@ const struct lvn_gguf_pre *lvn_gguf_pre_of(const json_t *pre_tokenizer, bool nfc
 
 /* Does the file have a tokenizer, be it of a kind that is not supported? */
 bool lvn_gguf_tokenizer_exists(const char *path);
-/* Reads the tokenizer of the file as lvn_load_json() does. */
+/* Read the tokenizer of the file as lvn_load_json() does. */
 enum lvn_status lvn_gguf_tokenizer_read(struct lvn_tokenizer *t, const char *path) LVN_CHECKED;
 /* The same for a file that is open. */
 enum lvn_status lvn_gguf_tokenizer_parse(struct lvn_tokenizer *t, struct lvn_gguf *file) LVN_CHECKED;
@@ -50,7 +50,7 @@ struct lvn_gguf_named_tokens {
     int64_t *ends; /* [n_ends] */
     int n_ends;
 };
-/* Adds the tokenizer to the metadata, with `rows` tokens, the rows of the model's embedding. UNSUPPORTED, with the
+/* Add the tokenizer to the metadata, with `rows` tokens, the rows of the model's embedding. UNSUPPORTED, with the
  * reason, for a tokenizer that llama.cpp cannot represent. NULL: no tokenizer. */
 enum lvn_status lvn_gguf_tokenizer_write(const struct lvn_tokenizer *t, int64_t rows,
                                          const struct lvn_gguf_named_tokens *named,

@@ -38,7 +38,7 @@ int32_t lvn_alphabet_code(int byte)
     return codes[byte];
 }
 
-/* Decodes a token's text from the alphabet (capacity: n); returns the number of bytes, -1 if a character is not in the
+/* Decode a token's text from the alphabet (capacity: n); returns the number of bytes, -1 if a character is not in the
  * alphabet, as in names of special tokens. */
 static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 {
@@ -55,7 +55,7 @@ static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 
 /* --- tokens --- */
 
-/* Writes the added tokens into a list of t->n tokens. */
+/* Write the added tokens into a list of t->n tokens. */
 static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *file, struct lvn_raw_token *list)
 {
     for (int i = 0; i < t->n_added; i++) {
@@ -98,7 +98,7 @@ void lvn_load_sum(struct lvn_tokenizer *t)
     t->sum = lvn_checksum_value(&sum);
 }
 
-/* Writes the bytes of one token to t->byte + at; returns their number. */
+/* Write the bytes of one token to t->byte + at; returns their number. */
 static int64_t write_token(struct lvn_tokenizer *t, int64_t id, const struct lvn_raw_token *w, uint32_t at)
 {
     unsigned char *out = t->byte + at;
@@ -113,7 +113,7 @@ static int64_t write_token(struct lvn_tokenizer *t, int64_t id, const struct lvn
     return w->bytes;
 }
 
-/* Writes list[0, t->n); in_vocabulary[0, n): the model's tokens without added ones. */
+/* Write list[0, t->n); in_vocabulary[0, n): the model's tokens without added ones. */
 static enum lvn_status write_tokens(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list,
                                     const struct lvn_raw_token *in_vocabulary, int64_t n)
 {

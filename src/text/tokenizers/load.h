@@ -13,26 +13,26 @@ enum { LVN_ALPHABET = 0x144 };
 int lvn_alphabet_byte(int32_t code);
 int32_t lvn_alphabet_code(int byte);
 
-/* Sets t->n, t->byte, t->start, t->in_model, t->sum from the vocabulary and the added tokens; with t->model
+/* Set t->n, t->byte, t->start, t->in_model, t->sum from the vocabulary and the added tokens; with t->model
  * LVN_TOKENIZER_BYTES also the ids of single bytes. */
 enum lvn_status lvn_load_tokens(struct lvn_tokenizer *t, const struct lvn_token_map *map) LVN_CHECKED;
 /* The same from a list of n tokens by id, and the added tokens. name: of the file, for messages. */
 enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const struct lvn_raw_token *list,
                               int64_t n) LVN_CHECKED;
-/* Sets t->sum from t->byte and t->start. */
+/* Set t->sum from t->byte and t->start. */
 void lvn_load_sum(struct lvn_tokenizer *t);
-/* Sets t->index to the model's tokens, and t->fallback. */
+/* Set t->index to the model's tokens, and t->fallback. */
 enum lvn_status lvn_load_index(struct lvn_tokenizer *t) LVN_CHECKED;
 /* The id of the model's token with this text; -1: none. */
 int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n);
-/* Adds a file to those of which copies of the tokenizer consist. `text` must outlive the tokenizer. */
+/* Add a file to those of which copies of the tokenizer consist. `text` must outlive the tokenizer. */
 void lvn_load_add_file(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes);
 
 /* Read the contents of a tokenizer.json, or of a vocabulary with its merges; the texts must outlive the tokenizer. */
 enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes) LVN_CHECKED;
 enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
                                 const char *merges_name, const char *merges, int64_t merges_bytes) LVN_CHECKED;
-/* Reads vocab.txt: one token a line, whose number is the id. config: tokenizer_config.json, NULL: none. */
+/* Read vocab.txt: one token a line, whose number is the id. config: tokenizer_config.json, NULL: none. */
 enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,
                                    const char *config_name, const char *config, int64_t config_bytes) LVN_CHECKED;
 

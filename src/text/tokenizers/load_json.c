@@ -31,7 +31,7 @@ static bool is_key(const char *key, int64_t bytes, const char *wanted)
     return bytes == (int64_t)strlen(wanted) && !memcmp(key, wanted, (size_t)bytes);
 }
 
-/* Appends the text from *done to the scan, and an empty value instead of the next one, which the scan skips. */
+/* Append the text from *done to the scan, and an empty value instead of the next one, which the scan skips. */
 static enum lvn_status cut_out(struct lvn_json_scan *s, struct lvn_text *rest, const char **done,
                                struct lvn_json_scan *value, int64_t *entries)
 {
@@ -205,7 +205,7 @@ static enum lvn_status merges(struct lvn_merge_reader *r, struct lvn_json_scan *
     }
 }
 
-/* Sets t->unknown, if the model names unk_token and unknown characters are possible. */
+/* Set t->unknown, if the model names unk_token and unknown characters are possible. */
 static enum lvn_status find_unknown(struct lvn_tokenizer *t, const json_t *model, const struct lvn_token_map *map)
 {
     const char *text = NULL;

@@ -71,7 +71,7 @@ static enum lvn_status run_form(const struct lvn_normalizer_step *s, struct work
 
 /* --- character by character --- */
 
-/* Calls `change` for each character, which writes its result. */
+/* Call `change` for each character, which writes its result. */
 static enum lvn_status each_char(const struct lvn_normalizer_step *s, struct work *w,
                                  void (*change)(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code))
 {

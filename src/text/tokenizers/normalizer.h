@@ -38,7 +38,7 @@ struct lvn_normalizer {
     int n;
 };
 
-/* Reads the "normalizer" of the tokenizer file `name`; `object` may be NULL or null. */
+/* Read the "normalizer" of the tokenizer file `name`; `object` may be NULL or null. */
 enum lvn_status lvn_normalizer_read(struct lvn_normalizer *out, struct lvn_arena *a, const char *name,
                                     const json_t *object) LVN_CHECKED;
 /* BertNormalizer without a file, with clean_text. */
@@ -56,7 +56,7 @@ struct lvn_normalizer_scratch {
     struct lvn_regex_scratch regex;
 };
 void lvn_normalizer_scratch_release(struct lvn_normalizer_scratch *s);
-/* Sets *p, *n to the normalized text, in the scratch or unchanged. *begins becomes false if the first character was
+/* Set *p, *n to the normalized text, in the scratch or unchanged. *begins becomes false if the first character was
  * removed. */
 enum lvn_status lvn_normalizer_run(const struct lvn_normalizer *steps, struct lvn_normalizer_scratch *s,
                                    const uint8_t **p, int64_t *n, bool *begins) LVN_CHECKED;

@@ -7,7 +7,7 @@
 
 #include "tokenizers/normalizer.h"
 
-/* Decodes base64; returns the number of bytes, -1 if it is malformed. */
+/* Decode base64; returns the number of bytes, -1 if it is malformed. */
 static int64_t from_base64(const char *text, unsigned char *out)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

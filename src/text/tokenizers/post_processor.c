@@ -82,7 +82,7 @@ static enum lvn_status read_piece(const struct lvn_tokenizer *t, struct lvn_temp
     return LVN_OK;
 }
 
-/* Reads a template; FORMAT unless it has each of its texts once. */
+/* Read a template; FORMAT unless it has each of its texts once. */
 static enum lvn_status read_template_key(const struct lvn_tokenizer *t, struct lvn_template *f, const char *name,
                                          const json_t *object, const char *key, int texts)
 {

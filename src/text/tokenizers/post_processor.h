@@ -10,7 +10,7 @@
 /* Number of tokens (BOS, [CLS], [SEP] and the like) that the post-processor adds to one text or to a pair. The commands
  * `generate`, `predict` and `prepare` add them, `tokenize` does not. */
 int64_t lvn_post_processor_added_tokens(const struct lvn_tokenizer *t, bool pair);
-/* Appends the ids of one text (b NULL) or of a pair, truncated by the caller, with the added tokens. types (or NULL):
+/* Append the ids of one text (b NULL) or of a pair, truncated by the caller, with the added tokens. types (or NULL):
  * the token types, 0 or 1, of these ids are appended. */
 enum lvn_status lvn_post_processor_run(const struct lvn_tokenizer *t, const struct lvn_ids *a, const struct lvn_ids *b,
                                        struct lvn_ids *ids, struct lvn_ids *types) LVN_CHECKED;
@@ -25,7 +25,7 @@ bool lvn_post_processor_is_doubled(const struct lvn_tokenizer *t, const int32_t 
 
 /* --- for the readers of tokenizer files --- */
 
-/* Reads "post_processor"; sets BERT's or RoBERTa's one: `first` text `last`. doubled: two `last` between the texts of a
+/* Read "post_processor"; set BERT's or RoBERTa's one: `first` text `last`. doubled: two `last` between the texts of a
  * pair; typed: the second text has token type 1. */
 enum lvn_status lvn_post_processor_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
 void lvn_post_processor_bert(struct lvn_tokenizer *t, int32_t first, int32_t last, bool doubled, bool typed);

@@ -313,7 +313,7 @@ static enum lvn_status emit_piece(struct run *r)
                : LVN_OK;
 }
 
-/* Adds a part of the text to the piece, or begins a new one: a match (possibly empty), or the text between two. */
+/* Add a part of the text to the piece, or begin a new one: a match (possibly empty), or the text between two. */
 static enum lvn_status add_part(struct run *r, int64_t start, int64_t end, bool is_match)
 {
     bool joins = r->open && ((r->behavior == LVN_SPLIT_CONTIGUOUS && is_match == r->is_match) ||
@@ -346,7 +346,7 @@ void lvn_pre_tokenizer_scratch_release(struct lvn_pre_tokenizer_scratch *s)
     lvn_regex_scratch_release(&s->regex);
 }
 
-/* Prepends the replacement, and replaces spaces by it. */
+/* Prepend the replacement, and replace spaces by it. */
 static enum lvn_status replace_spaces(const struct lvn_pre_tokenizer_step *step, struct lvn_pre_tokenizer_scratch *s,
                                       const uint8_t **p, int64_t *n, bool begins)
 {

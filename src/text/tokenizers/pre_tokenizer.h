@@ -56,12 +56,12 @@ struct lvn_pre_tokenizer {
     int n;
 };
 
-/* Reads the "pre_tokenizer" of the tokenizer file `name`; `object` may be NULL or null. */
+/* Read the "pre_tokenizer" of the tokenizer file `name`; `object` may be NULL or null. */
 enum lvn_status lvn_pre_tokenizer_read(struct lvn_pre_tokenizer *out, struct lvn_arena *a, const char *name,
                                        const json_t *object) LVN_CHECKED;
 struct lvn_pre_tokenizer_step lvn_pre_tokenizer_split(enum lvn_split_kind kind);
 struct lvn_pre_tokenizer_step lvn_pre_tokenizer_bert(void);
-/* Sets the kind of a step, and what it needs, to the matches of an expression; name: of its file, for messages. */
+/* Set the kind of a step, and what it needs, to the matches of an expression; name: of its file, for messages. */
 enum lvn_status lvn_pre_tokenizer_expression(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
                                              const char *expression) LVN_CHECKED;
 /* Does the step only split, without changing the text? */
@@ -77,7 +77,7 @@ struct lvn_pre_tokenizer_scratch {
 };
 void lvn_pre_tokenizer_scratch_release(struct lvn_pre_tokenizer_scratch *s);
 
-/* Calls a function with each piece of p[0, n), in order. begins: the text, or piece, is the beginning of the whole
+/* Call a function with each piece of p[0, n), in order. begins: the text, or piece, is the beginning of the whole
  * text.
  */
 typedef enum lvn_status lvn_pre_tokenizer_piece(void *context, const uint8_t *p, int64_t n, bool begins);

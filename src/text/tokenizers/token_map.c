@@ -143,7 +143,7 @@ static const struct lvn_raw_token *first_candidate(const struct lvn_token_map *m
     return slot ? &m->token[(slot & UINT32_MAX) - 1] : NULL;
 }
 
-/* Prefetches the tokens that a group of searches will compare, so that their cache misses overlap. */
+/* Prefetch the tokens that a group of searches will compare, so that their cache misses overlap. */
 static void prefetch(const struct lvn_merge_reader *r)
 {
     const struct lvn_raw_token *first[LVN_MERGES_AT_ONCE][3] = {{0}};

@@ -26,7 +26,7 @@ struct lvn_token_map {
 };
 
 enum { LVN_TOKENS_MAX = 1 << 24 };
-/* Reads {"token": id}; FORMAT if a token or an id is not unique. `name` and the scan's text must outlive the map.
+/* Read {"token": id}; FORMAT if a token or an id is not unique. `name` and the scan's text must outlive the map.
  * Always call lvn_token_map_release() afterwards, even after a failure. */
 enum lvn_status lvn_token_map_read(struct lvn_token_map *m, struct lvn_json_scan *scan) LVN_CHECKED;
 /* The id of a token; -1: none. */
@@ -34,7 +34,7 @@ int32_t lvn_token_map_find(const struct lvn_token_map *m, const char *text);
 int32_t lvn_token_map_find_bytes(const struct lvn_token_map *m, const char *text, int64_t bytes);
 void lvn_token_map_release(struct lvn_token_map *m);
 
-/* Adds merges to t->bpe in the order of their ranks. Tokens are looked up in groups with prefetching, since each lookup
+/* Add merges to t->bpe in the order of their ranks. Tokens are looked up in groups with prefetching, since each lookup
  * is a cache miss. */
 enum { LVN_MERGES_AT_ONCE = 64 };
 struct lvn_merge_text {
@@ -54,7 +54,7 @@ struct lvn_merge_reader {
     int n;
     int64_t last; /* index in the map of the token of the last merge */
 };
-/* Adds one merge; its texts must be valid until lvn_merges_end(). FORMAT if a token is missing in the vocabulary. */
+/* Add one merge; its texts must be valid until lvn_merges_end(). FORMAT if a token is missing in the vocabulary. */
 enum lvn_status lvn_merges_add(struct lvn_merge_reader *r, int64_t line, const char *left, int64_t n_left,
                                const char *right, int64_t n_right) LVN_CHECKED;
 enum lvn_status lvn_merges_end(struct lvn_merge_reader *r) LVN_CHECKED;

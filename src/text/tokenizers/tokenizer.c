@@ -24,7 +24,7 @@ static const struct {
 } pairs[] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
-/* Reads a file; the tokenizer owns the text, from which copies are written. */
+/* Read a file; the tokenizer owns the text, from which copies are written. */
 static enum lvn_status read_text(struct lvn_tokenizer *t, const char *path, const char **text, int64_t *bytes)
 {
     char *read;
@@ -161,7 +161,7 @@ static bool has_file(const struct lvn_tokenizer *t, const char *name)
     return false;
 }
 
-/* Reads further files of Hugging Face's tokenizers in `dir`, so that copies of the tokenizer have them, too. Beside a
+/* Read further files of Hugging Face's tokenizers in `dir`, so that copies of the tokenizer have them, too. Beside a
  * tokenizer.json, which levin prefers, these include the files of other programs' tokenizers. */
 static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
 {
@@ -179,7 +179,7 @@ static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
     return LVN_OK;
 }
 
-/* Downloads a tokenizer from a store; for one file of a pair also the other one. */
+/* Download a tokenizer from a store; for one file of a pair also the other one. */
 static enum lvn_status download(struct lvn_tokenizer *t, const char *path, const char **local)
 {
     LVN_TRY(lvn_store_download(&t->arena, path, LVN_WANT_TOKENIZER, local));

@@ -120,21 +120,21 @@ struct lvn_tokenizer {
     uint64_t sum; /* checksum of the tokens of the vocabulary's files */
 };
 
-/* Opens a directory or one of the files (the other one of a pair must be in the same directory), local or in a store.
+/* Open a directory or one of the files (the other one of a pair must be in the same directory), local or in a store.
  * LVN_FORMAT for files that are damaged, do not belong together or are of another kind, LVN_UNSUPPORTED for members
  * that are left out here, LVN_ARG if there is no tokenizer. */
 enum lvn_status lvn_tokenizer_open(struct lvn_tokenizer **out, const char *path) LVN_CHECKED;
 void lvn_tokenizer_close(struct lvn_tokenizer *t); /* NULL: nothing */
 /* Does the directory, or the GGUF file, have a tokenizer, be it one that cannot be opened? */
 bool lvn_tokenizer_exists(const char *dir);
-/* Makes encoders recognize this token of the vocabulary in text, as a special one. Call it before encoders are made.
+/* Make encoders recognize this token of the vocabulary in text, as a special one. Call it before encoders are made.
  * LVN_ARG if there is no such token. */
 enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name) LVN_CHECKED;
 /* The id of a token by its text; -1: none. */
 int32_t lvn_tokenizer_find(const struct lvn_tokenizer *t, const char *text, int64_t bytes);
-/* Adds a file, or replaces its contents, for copies of the tokenizer. `text` is copied; the tokens stay the same. */
+/* Add a file, or replace its contents, for copies of the tokenizer. `text` is copied; the tokens stay the same. */
 enum lvn_status lvn_tokenizer_put_file(struct lvn_tokenizer *t, const char *name, const char *text) LVN_CHECKED;
-/* Writes the files into a directory, which is created. */
+/* Write the files into a directory, which is created. */
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir) LVN_CHECKED;
 
 #endif

@@ -187,7 +187,7 @@ static struct lvn_added_token *find_added(struct config *c, const char *text)
     return NULL;
 }
 
-/* Adds a token, unless there is one with its text. A text that is not a token of the vocabulary gets the next free id.
+/* Add a token, unless there is one with its text. A text that is not a token of the vocabulary gets the next free id.
  */
 static enum lvn_status add(struct config *c, const char *text, const json_t *flags, bool special, bool normalized)
 {
@@ -316,7 +316,7 @@ static enum lvn_status read_defaults(struct config *c)
     return LVN_OK;
 }
 
-/* Gives the tokens that the vocabulary lacks their ids and texts. t->sum stays that of the vocabulary. */
+/* Give the tokens that the vocabulary lacks their ids and texts. t->sum stays that of the vocabulary. */
 static enum lvn_status extend(struct config *c)
 {
     struct lvn_tokenizer *t = c->t;
@@ -540,7 +540,7 @@ static enum lvn_status apply(struct config *c)
 
 static const char further[] = "additional_special_tokens";
 
-/* Appends the tokens from `first` on to a list of the object, as the members of tokenizer.json or as texts. */
+/* Append the tokens from `first` on to a list of the object, as the members of tokenizer.json or as texts. */
 static enum lvn_status put_added(struct config *c, int first, const char *file, json_t *root, const char *key)
 {
     LVN_LOCAL_TEXT(text);
@@ -600,7 +600,7 @@ static enum lvn_status add_list(struct config *c, const char *list)
     return LVN_OK;
 }
 
-/* Adds the tokens of a list; NULL: applies the files. */
+/* Add the tokens of a list; NULL: apply the files. */
 static enum lvn_status change(struct lvn_tokenizer *t, const char *name, const char *list)
 {
     struct config c = {.t = t, .name = name, .list = t->added, .n = t->n_added, .capacity = t->n_added};

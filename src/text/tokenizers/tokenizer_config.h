@@ -11,9 +11,9 @@
 #include "formats/json.h"
 #include "tokenizers/tokenizer.h"
 
-/* Applies those of these files that `t` has (t->file). dir: their folder, for messages. */
+/* Apply those of these files that `t` has (t->file). dir: their folder, for messages. */
 enum lvn_status lvn_tokenizer_config_apply(struct lvn_tokenizer *t, const char *dir) LVN_CHECKED;
-/* Adds special tokens, `list` as "a, b", with the next free ids, also to the files for copies: to the added tokens of
+/* Add special tokens, `list` as "a, b", with the next free ids, also to the files for copies: to the added tokens of
  * tokenizer.json, else to additional_special_tokens. Call it before encoders are made. ARG: a token exists already. */
 enum lvn_status lvn_tokenizer_config_add(struct lvn_tokenizer *t, const char *list) LVN_CHECKED;
 /* lvn_json_parse() for tokenizer_config.json, whose model_max_length may exceed 64 bits: whole numbers are reals then.

@@ -58,7 +58,7 @@ static void relax(struct lvn_unigram_node *node, double score, int64_t start, in
         *node = (struct lvn_unigram_node){.score = score, .start = start, .id = id};
 }
 
-/* Relaxes the ends of all tokens that begin at `at`. *bytes: length of the character there. */
+/* Relax the ends of all tokens that begin at `at`. *bytes: length of the character there. */
 static void extend(const struct lvn_tokenizer *t, struct lvn_unigram_node *lattice, const uint8_t *p, int64_t n,
                    int64_t at, bool specials, int *bytes)
 {
@@ -79,7 +79,7 @@ static void extend(const struct lvn_tokenizer *t, struct lvn_unigram_node *latti
     if (!single) relax(&lattice[at + *bytes], score + u->unknown, at, -1);
 }
 
-/* Writes unknown characters as byte tokens, if all of their bytes have one, else as one unknown token. Returns the
+/* Write unknown characters as byte tokens, if all of their bytes have one, else as one unknown token. Returns the
  * number of tokens. */
 static int64_t write_unknown(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out)
 {

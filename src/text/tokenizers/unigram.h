@@ -16,7 +16,7 @@ struct lvn_unigram {
     bool *special;       /* [n] not recognized in ordinary text; lvn_added_sets() sets it */
 };
 
-/* Sets t->unigram from the tokens of t and their scores; allocated in the arena. */
+/* Set t->unigram from the tokens of t and their scores; allocated in the arena. */
 enum lvn_status lvn_unigram_new(struct lvn_tokenizer *t, double *score) LVN_CHECKED;
 
 /* Memory of one thread. All zero is empty. */
@@ -25,7 +25,7 @@ struct lvn_unigram_scratch {
     int64_t capacity;
 };
 void lvn_unigram_scratch_release(struct lvn_unigram_scratch *s);
-/* Writes the tokens of a piece of n bytes to out, whose capacity must be n. *made: their number. */
+/* Write the tokens of a piece of n bytes to out, whose capacity must be n. *made: their number. */
 enum lvn_status lvn_unigram_piece(const struct lvn_tokenizer *t, struct lvn_unigram_scratch *s, const uint8_t *p,
                                   int64_t n, bool specials, int32_t *out, int64_t *made) LVN_CHECKED;
 

@@ -31,7 +31,7 @@ static int32_t find(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, 
     return -1;
 }
 
-/* Adds a token to the index: as one that begins a word, or, without its prefix, as one that continues a word. */
+/* Add a token to the index: as one that begins a word, or, without its prefix, as one that continues a word. */
 static void add(const struct lvn_tokenizer *t, int32_t id, bool continues)
 {
     const struct lvn_wordpiece *w = t->wordpiece;

@@ -16,10 +16,10 @@ struct lvn_wordpiece {
     struct lvn_token_index index;
 };
 
-/* Sets t->wordpiece from the tokens of t; `unknown`: the text of [UNK]. LVN_FORMAT if there is no such token. */
+/* Set t->wordpiece from the tokens of t; `unknown`: the text of [UNK]. LVN_FORMAT if there is no such token. */
 enum lvn_status lvn_wordpiece_new(struct lvn_tokenizer *t, const char *name, const char *prefix, int64_t max_word,
                                   const char *unknown) LVN_CHECKED;
-/* Writes the tokens of a word of n bytes to out, whose capacity must be n. Returns their number. */
+/* Write the tokens of a word of n bytes to out, whose capacity must be n. Returns their number. */
 int64_t lvn_wordpiece_word(const struct lvn_tokenizer *t, const uint8_t *p, int64_t n, int32_t *out);
 
 #endif

@@ -7,7 +7,7 @@
 #include "backend/opencl/programs.h"
 #include "unit/opencl_cards.h"
 
-/* Opens device 0 and compiles a text with these definitions there. Returns how; *probes: builds that asked whether an
+/* Open device 0 and compile a text with these definitions there. Returns how; *probes: builds that asked whether an
  * option is taken. */
 static struct program compiled(const char *definition, int *probes)
 {

@@ -98,7 +98,7 @@ static void many_files(void **state)
     lvn_checkpoint_close(&c);
 }
 
-/* Damages step-20 in one way: step-10 must then be opened, and the error must be `sentence`. */
+/* Damage step-20 in one way: step-10 must then be opened, and the error must be `sentence`. */
 static void damage(const char *name, int64_t flipped, int64_t length, const char *sentence)
 {
     const char *dir = fresh();

@@ -31,7 +31,7 @@ static void check_all(const char *dir)
     lvn_arena_release(&a);
 }
 
-/* Verifies the directory after a kill, before and after clean-up; returns the newest step. */
+/* Verify the directory after a kill, before and after clean-up; returns the newest step. */
 static int64_t check_after_kill(const char *dir)
 {
     int skipped;
@@ -173,7 +173,7 @@ static void durable_before_removal(void **state)
     lvn_system = system_before;
 }
 
-/* Saves and prunes until it is killed. */
+/* Save and prune until it is killed. */
 static void write_for_ever(const char *dir, int64_t from)
 {
     for (int64_t step = from;; step++) {

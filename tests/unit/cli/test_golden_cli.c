@@ -27,7 +27,7 @@ static void check(enum lvn_status status)
     if (status != LVN_OK) fail_msg("%s", levin_error_text());
 }
 
-/* Runs levin; its standard output lies in folder/out afterwards. */
+/* Run levin; its standard output lies in folder/out afterwards. */
 static void run_levin(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void run_levin(const char *format, ...)
 {

@@ -32,7 +32,7 @@ static struct {
     float x[N];
 } me;
 
-/* Ends this rank, and with it the test. */
+/* End this rank, and with it the test. */
 static void expect(bool good, const char *what)
 {
     if (good) return;

@@ -36,7 +36,7 @@ static enum lvn_status make(void *context, struct lvn_encoded_output *out)
     return LVN_OK;
 }
 
-/* Opens the data in a child, which ends with 0 if they are complete. */
+/* Open the data in a child, which ends with 0 if they are complete. */
 static pid_t open_in_child(uint64_t key, struct maker m)
 {
     const pid_t child = fork();

@@ -53,8 +53,8 @@ static struct lvn_pack *pack(const struct documents *d, int64_t T, enum lvn_over
     return p;
 }
 
-/* Checks every row: documents are whole and follow each other, labels and segments end with them, and the rest is
- * padding. Sets seen[i] to the number of tokens of document i. */
+/* Check every row: documents are whole and follow each other, labels and segments end with them, and the rest is
+ * padding. Set seen[i] to the number of tokens of document i. */
 static void check_rows(const struct lvn_pack *p, const struct documents *d, int64_t *seen)
 {
     int32_t *ids = malloc(sizeof *ids * (size_t)(3 * p->T)), *labels = ids + p->T, *segments = labels + p->T;
@@ -126,7 +126,7 @@ static void function_of_the_seed(void **state)
     lvn_pack_free(c);
 }
 
-/* Appends the lengths of the paragraphs of a file, at about four bytes a token. */
+/* Append the lengths of the paragraphs of a file, at about four bytes a token. */
 static void add_paragraphs(struct documents *d, const char *path)
 {
     char line[4096];

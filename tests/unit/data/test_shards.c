@@ -11,7 +11,7 @@
 
 enum { N = 1003, T = 10, B = 7, WIDE = 65000 };
 
-/* Writes ids [first, first + n), of which id i is (i * 7) % 1000, to a file with or without a header of llm.c. */
+/* Write ids [first, first + n), of which id i is (i * 7) % 1000, to a file with or without a header of llm.c. */
 static void write_ids(const char *name, int first, int n, bool header)
 {
     static uint16_t ids[4096 + 512];

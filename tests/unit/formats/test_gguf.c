@@ -101,7 +101,7 @@ static void put_tensor(struct bytes *b, const char *name, uint64_t columns, uint
     put(b, at, 8);
 }
 
-/* Aligns the end of the header, and appends that many bytes. */
+/* Align the end of the header, and append that many bytes. */
 static void end(struct bytes *b, int64_t bytes)
 {
     b->n = (b->n + 31) / 32 * 32 + bytes;

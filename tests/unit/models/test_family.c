@@ -129,7 +129,7 @@ static void open_made_up(struct model *m)
 
 /* --- writing --- */
 
-/* Compares the item of this name: its shape and its elements. */
+/* Compare the item of this name: its shape and its elements. */
 static const float *written(const struct lvn_model_files *f, const char *name, const char *shape)
 {
     for (int i = 0; i < f->source.n; i++) {
@@ -219,7 +219,7 @@ static void adapters_are_merged_first(void **state)
 
 enum { MAX = 24 };
 
-/* Writes the model as a file with changed items: without `without`, with `also` (1 value), optionally without the
+/* Write the model as a file with changed items: without `without`, with `also` (1 value), optionally without the
  * prefix. */
 static void put_file(const struct model *m, const char *without, const char *also, bool cut)
 {
@@ -424,7 +424,7 @@ static void every_family_round_trip(void **state)
         }
 }
 
-/* Reads `text` with `more` keys instead of the last brace, writes it, and reads it again. */
+/* Read `text` with `more` keys instead of the last brace, write it, and read it again. */
 static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, int heads, const char *more)
 {
     char text[2048];

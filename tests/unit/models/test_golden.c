@@ -171,7 +171,7 @@ static void rig_close(struct rig *r)
     lvn_params_free(r->params);
 }
 
-/* Runs one batch; returns its mean loss. */
+/* Run one batch; returns its mean loss. */
 static double run(struct rig *r)
 {
     bound_program_run(&r->b, 1, 0);

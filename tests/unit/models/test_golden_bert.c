@@ -93,7 +93,7 @@ static void load(const struct lvn_pretrained *p, struct lvn_model_state *n)
     free(wide);
 }
 
-/* Compares the reference's `kind`NAME of each parameter with `got`, which has the layout of the parameters. */
+/* Compare the reference's `kind`NAME of each parameter with `got`, which has the layout of the parameters. */
 static void compare_each(const struct setup *w, const struct lvn_pretrained *p, const struct lvn_model_state *n,
                          const struct lvn_safetensors *f, const char *kind, const char *got, double max)
 {

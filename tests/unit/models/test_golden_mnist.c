@@ -106,7 +106,7 @@ static double of_file(const struct lvn_safetensors *f, const char *name, int64_t
     return sqrt(squares);
 }
 
-/* Compares a whole tensor; the tolerance is relative to its norm. */
+/* Compare a whole tensor; the tolerance is relative to its norm. */
 static void compare_all(const struct setup *w, const struct lvn_safetensors *f, const char *name, const void *got,
                         int64_t n)
 {
@@ -117,7 +117,7 @@ static void compare_all(const struct setup *w, const struct lvn_safetensors *f, 
         fail_msg("%s: %s is %.3g of its norm off (at most %g)", w->name, name, sqrt(distance) / norm, w->max);
 }
 
-/* Compares a tensor by its sums. Their rounding in PyTorch is far below the tolerance. */
+/* Compare a tensor by its sums. Their rounding in PyTorch is far below the tolerance. */
 static void compare(const struct setup *w, const struct lvn_safetensors *f, const char *prefix, const char *name,
                     const void *values, const void *start, int64_t first, int64_t n, double max)
 {

@@ -103,7 +103,7 @@ static void fill(struct batch *b, int64_t vocabulary)
     }
 }
 
-/* Adds the loss and gradients of each document alone. */
+/* Add the loss and gradients of each document alone. */
 static double one_by_one(const struct lvn_model_config *c, const struct setup *s, const struct batch *batch,
                          double *gradients)
 {

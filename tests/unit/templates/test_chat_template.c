@@ -17,7 +17,7 @@
 static const struct tm now = {
     .tm_year = 126, .tm_mday = 5, .tm_hour = 3, .tm_min = 4, .tm_sec = 5, .tm_wday = 1, .tm_yday = 4};
 
-/* Parses and renders; the variables are members of an object. */
+/* Parse and render; the variables are members of an object. */
 static enum lvn_status render(const char *template, const json_t *variables, const struct lvn_tpl_limits *limits,
                               struct lvn_arena *a, struct lvn_rendered *out)
 {

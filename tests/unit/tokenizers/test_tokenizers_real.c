@@ -14,7 +14,7 @@
 
 static int compared;
 
-/* Runs tools/make_real_tokens.py for this tokenizer, which writes files into the folder; returns its exit status. */
+/* Run tools/make_real_tokens.py for this tokenizer, which writes files into the folder; returns its exit status. */
 static int make_cases(const char *source, const char *folder)
 {
     const char *seed = getenv("LEVIN_TOKEN_SEED");

@@ -44,7 +44,7 @@ static void make(struct lvn_vocabulary *v, const struct golden *g, struct lvn_vo
         fail_msg("%s", levin_error_text());
 }
 
-/* Encodes the text with the files of the vocabulary. */
+/* Encode the text with the files of the vocabulary. */
 static void encode(const char *dir, const struct golden *g, struct lvn_ids *ids)
 {
     struct lvn_tokenizer *t;

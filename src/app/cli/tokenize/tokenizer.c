@@ -17,7 +17,7 @@ enum { MAX_SPECIAL_BYTES = 1 << 20 };
 
 /* --- the command --- */
 
-/* Sets the special tokens: "a,b", or the lines of a file. */
+/* Set the special tokens: "a,b", or the lines of a file. */
 static enum lvn_status read_special(struct lvn_arena *a, const char *list, struct lvn_vocabulary_options *o)
 {
     const bool file = lvn_path_is_file(list);

@@ -122,7 +122,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
     return status;
 }
 
-/* Returns false if a collective failed; it has then recorded the error. */
+/* Return false if a collective failed; it has then recorded the error. */
 static bool launch(const struct lvn_calls *calls, const struct lvn_launch_order *w,
                    const struct lvn_execution *execution)
 {

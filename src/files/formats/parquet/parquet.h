@@ -33,12 +33,12 @@ bool lvn_parquet_has(const struct lvn_parquet *p, const char *name);
  * none, or it is not text. */
 enum lvn_status lvn_parquet_column(const struct lvn_parquet *p, const char *name, int *column) LVN_CHECKED;
 
-/* Receives the text of a row, counted from 0 in its group. text NULL: the row has none. */
+/* Receive the text of a row, counted from 0 in its group. text NULL: the row has none. */
 typedef enum lvn_status lvn_parquet_text(void *context, int64_t row, const void *text, int64_t bytes);
-/* Reads a column of a row group. The text may be any bytes. */
+/* Read a column of a row group. The text may be any bytes. */
 enum lvn_status lvn_parquet_read(struct lvn_parquet *p, int64_t group, int column, lvn_parquet_text *each,
                                  void *context) LVN_CHECKED;
-/* Reads the rows of a group as lines of JSON: an object with a member for each column that contains texts, numbers or
+/* Read the rows of a group as lines of JSON: an object with a member for each column that contains texts, numbers or
  * booleans. Lists are arrays, structs objects; maps, dates, times and decimals are left out. lists: numbers and
  * booleans in lists are read, too; if false, FORMAT for a file without a column of texts. */
 enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool lists,

@@ -99,7 +99,7 @@ static enum lvn_status decompress_zstd(const unsigned char *from, int64_t n, uns
 
 /* --- snappy and LZ4 --- */
 
-/* Appends n bytes that begin `back` bytes before `at`; they may overlap. The buffer has LVN_PARQUET_SLACK bytes more.
+/* Append n bytes that begin `back` bytes before `at`; they may overlap. The buffer has LVN_PARQUET_SLACK bytes more.
  */
 static unsigned char *repeat(unsigned char *at, int64_t back, int64_t n)
 {
@@ -115,7 +115,7 @@ static unsigned char *repeat(unsigned char *at, int64_t back, int64_t n)
     return end;
 }
 
-/* Copies n literal bytes; input and output have them. */
+/* Copy n literal bytes; input and output have them. */
 static unsigned char *literal(unsigned char *at, const unsigned char *from, const unsigned char *end, int64_t n)
 {
     if (n <= 16 && end - from >= 16)

@@ -57,7 +57,7 @@ static enum lvn_status peek(struct cursor *c, int *rep, int *def)
     return LVN_OK;
 }
 
-/* Drops a level of every column below a node that does not exist. */
+/* Drop a level of every column below a node that does not exist. */
 static enum lvn_status skip(struct assembly *a, const struct lvn_parquet_node *node)
 {
     for (const struct lvn_parquet_node *n = node; n < a->file->node + node->end; n++) {

@@ -123,7 +123,7 @@ static enum lvn_status reserve(unsigned char **buffer, int64_t *capacity, int64_
     return LVN_OK;
 }
 
-/* Reads the header of the page at r->at, whose length is not known, and the page into r->raw. */
+/* Read the header of the page at r->at, whose length is not known, and the page into r->raw. */
 static enum lvn_status read_raw(struct lvn_parquet_reader *r, struct header *h)
 {
     const int64_t left = r->chunk->at + r->chunk->bytes - r->at;
@@ -167,7 +167,7 @@ static enum lvn_status read_raw(struct lvn_parquet_reader *r, struct header *h)
     return LVN_OK;
 }
 
-/* Decompresses raw[from, n); the first `from` bytes are not compressed. */
+/* Decompress raw[from, n); the first `from` bytes are not compressed. */
 static enum lvn_status decompress(struct lvn_parquet_reader *r, const struct header *h, int64_t from)
 {
     r->page = r->raw;

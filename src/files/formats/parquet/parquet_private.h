@@ -100,7 +100,7 @@ int64_t lvn_thrift_list(struct lvn_thrift *t, int type, int *element);
 
 /* --- codecs --- */
 
-/* Decompresses exactly `bytes` bytes into `to`, which has room for LVN_PARQUET_SLACK more. FORMAT or UNSUPPORTED with a
+/* Decompress exactly `bytes` bytes into `to`, which has room for LVN_PARQUET_SLACK more. FORMAT or UNSUPPORTED with a
  * reason that has no subject: "snappy data end early". */
 enum { LVN_PARQUET_SLACK = 32 };
 enum lvn_status lvn_parquet_decompress(int codec, const unsigned char *from, int64_t n, unsigned char *to,
@@ -192,7 +192,7 @@ enum lvn_status lvn_parquet_reader_next(struct lvn_parquet_reader *r) LVN_CHECKE
 void lvn_parquet_reader_close(struct lvn_parquet_reader *r);
 /* FORMAT: names the file, row group and column. */
 enum lvn_status lvn_parquet_damaged(const struct lvn_parquet_reader *r, const char *format, ...) LVN_PRINTF(2, 3);
-/* Counts the batch. FORMAT for a file that expands too much. */
+/* Count the batch. FORMAT for a file that expands too much. */
 enum lvn_status lvn_parquet_deliver(const struct lvn_parquet_reader *r) LVN_CHECKED;
 
 #endif

@@ -15,7 +15,7 @@
 
 enum { MAX_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };
 
-/* Reads a response {"access_token", "expires_in"}. */
+/* Read a response {"access_token", "expires_in"}. */
 static enum lvn_status read_token(struct lvn_google_token *token, const struct lvn_http_response *response,
                                   const char *source)
 {

@@ -67,7 +67,7 @@ static enum lvn_status begin(struct lvn_upload *upload, struct lvn_http *http)
     return status;
 }
 
-/* Reads the number of bytes that the service has from its response to a part or a query; *alive false: the upload no
+/* Read the number of bytes that the service has from its response to a part or a query; *alive false: the upload no
  * longer exists. */
 static enum lvn_status read_position(struct lvn_upload *upload, const struct lvn_store_request *request,
                                      const struct lvn_http_response *response, bool *alive)
@@ -128,7 +128,7 @@ static enum lvn_status resume(struct lvn_upload *upload, struct lvn_http *http, 
     return LVN_OK;
 }
 
-/* Sends the bytes from upload->sent to `end`; `data` begins with byte `start`. The service may accept fewer. */
+/* Send the bytes from upload->sent to `end`; `data` begins with byte `start`. The service may accept fewer. */
 static enum lvn_status send_rest(struct lvn_upload *upload, struct lvn_http *http, const char *data, int64_t start,
                                  int64_t end, int tries, bool *alive)
 {

@@ -58,7 +58,7 @@ static enum lvn_status download_one(struct hub_download *download, const struct 
     return link_blob(target, path, blob);
 }
 
-/* Downloads the needed files below the key, or the single file `key`; *n: their number. */
+/* Download the needed files below the key, or the single file `key`; *n: their number. */
 static enum lvn_status download_wanted(struct hub_download *download, enum lvn_store_want want, int *n)
 {
     const char *key = download->location->key;

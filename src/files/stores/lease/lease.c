@@ -68,7 +68,7 @@ static enum lvn_status refuse(const struct lvn_lease *lease, const struct lvn_le
              lease->path, lvn_lease_owner_name(other, name));
 }
 
-/* Replaces the version that was read. */
+/* Replace the version that was read. */
 static enum lvn_status claim(struct lvn_lease *lease, enum lvn_store_written *written)
 {
     double begin = now();
@@ -85,7 +85,7 @@ static bool is_over(const struct lvn_lease *lease, const struct lvn_lease_owner 
     return *other->lock && strcmp(other->lock, lease->owner.lock) == 0;
 }
 
-/* Watches another job's lease until it changes (*gone false) or its expiration time has passed (*gone true). */
+/* Watch another job's lease until it changes (*gone false) or its expiration time has passed (*gone true). */
 static enum lvn_status watch(struct lvn_lease *lease, const struct lvn_lease_owner *other, bool *gone)
 {
     char name[LVN_LEASE_TEXT];
@@ -113,7 +113,7 @@ static enum lvn_status watch(struct lvn_lease *lease, const struct lvn_lease_own
     return status;
 }
 
-/* Handles the lease of another process that was read. *ours: it was taken over. */
+/* Handle the lease of another process that was read. *ours: it was taken over. */
 static enum lvn_status handle_other(struct lvn_lease *lease, bool *ours, bool *waited)
 {
     struct lvn_lease_owner other, later;
@@ -347,7 +347,7 @@ enum lvn_status lvn_lease_confirm(struct lvn_lease *lease)
     return status;
 }
 
-/* Removes the file; its version is unknown if a renewal was interrupted. */
+/* Remove the file; its version is unknown if a renewal was interrupted. */
 static enum lvn_status remove_own(struct lvn_lease *lease, bool interrupted)
 {
     struct lvn_lease_owner other;

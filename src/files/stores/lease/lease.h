@@ -28,19 +28,19 @@ struct lvn_lease_options {
     bool *busy;       /* NULL: IO if an owner is alive; else this is set, and LVN_OK without a lease is returned */
 };
 
-/* Acquires the lease and renews it in the background. If another job owns it, this is logged and the lease is watched;
+/* Acquire the lease and renew it in the background. If another job owns it, this is logged and the lease is watched;
  * IO with the owner's name if that job is alive. *waited: it belonged to another job before, so the folder may have
  * changed. */
 LVN_CHECKED enum lvn_status lvn_lease_acquire(struct lvn_lease **out, const struct lvn_lease_options *options,
                                               bool *waited);
 /* IO, with the new owner's name, if the lease is lost. Makes no request. */
 LVN_CHECKED enum lvn_status lvn_lease_check(struct lvn_lease *lease);
-/* Returns LVN_OK if writing is allowed now. If the lease was not renewed in time, waits for one more attempt; IO with
+/* Return LVN_OK if writing is allowed now. If the lease was not renewed in time, wait for one more attempt; IO with
  * the reason if that fails. */
 LVN_CHECKED enum lvn_status lvn_lease_confirm(struct lvn_lease *lease);
 /* True if writing is allowed; does not wait. */
 bool lvn_lease_is_valid(struct lvn_lease *lease);
-/* Stops renewing; removes the file unless the lease is lost or expired. */
+/* Stop renewing; remove the file unless the lease is lost or expired. */
 void lvn_lease_release(struct lvn_lease *lease);
 
 #endif

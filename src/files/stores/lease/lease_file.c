@@ -100,7 +100,7 @@ static long long version(const struct lvn_lease_place *place)
     return strtoll(place->version, NULL, 10);
 }
 
-/* Overwrites this process's own file. It never becomes shorter, and readers see each write as a whole. */
+/* Overwrite this process's own file. It never becomes shorter, and readers see each write as a whole. */
 static enum lvn_status renew(struct lvn_lease_place *place, const char *text, enum lvn_store_written *written)
 {
     char name[PATH_MAX], next[PATH_MAX];
@@ -131,7 +131,7 @@ static enum lvn_status write_whole(const char *path, const char *text)
     return status;
 }
 
-/* Creates a file with this content unless the name exists. *exists: it does, or the new owner has removed the files
+/* Create a file with this content unless the name exists. *exists: it does, or the new owner has removed the files
  * that others prepared (train/run_dir.c). */
 static enum lvn_status create(const char *name, const char *text, bool *exists)
 {
@@ -158,7 +158,7 @@ static enum lvn_status create(const char *name, const char *text, bool *exists)
     return LVN_OK;
 }
 
-/* Takes over the version that was read only if it is unchanged, also after the new file was created. */
+/* Take over the version that was read only if it is unchanged, also after the new file was created. */
 static enum lvn_status claim(struct lvn_lease_place *place, const char *text, enum lvn_store_written *written)
 {
     char old[PATH_MAX], name[PATH_MAX], *now = NULL;

@@ -26,16 +26,16 @@ struct lvn_lease_place_ops {
     /* close() releases everything, also after a failure. */
     enum lvn_status (*open)(struct lvn_lease_place *place) LVN_CHECKED;
     void (*close)(struct lvn_lease_place *place);
-    /* Reads the file into `last` and `version`. */
+    /* Read the file into `last` and `version`. */
     enum lvn_status (*read)(struct lvn_lease_place *place) LVN_CHECKED;
-    /* Writes the file if it is still `version`. `own`: that version was written by this process. */
+    /* Write the file if it is still `version`. `own`: that version was written by this process. */
     enum lvn_status (*write)(struct lvn_lease_place *place, const char *text, bool own,
                              enum lvn_store_written *written) LVN_CHECKED;
-    /* Removes the file if it is still `version`. */
+    /* Remove the file if it is still `version`. */
     enum lvn_status (*remove)(struct lvn_lease_place *place) LVN_CHECKED;
 };
 extern const struct lvn_lease_place_ops lvn_lease_object, lvn_lease_file;
-/* Sets place->last to a copy. */
+/* Set place->last to a copy. */
 LVN_CHECKED enum lvn_status lvn_lease_place_set(struct lvn_lease_place *place, const char *text);
 
 #endif

@@ -74,7 +74,7 @@ static bool next(struct lines *lines)
     return false;
 }
 
-/* Copies the value of the current line if it has this name. */
+/* Copy the value of the current line if it has this name. */
 static enum lvn_status copy_value(const struct lines *lines, const char *name, char *to, size_t capacity)
 {
     return is(&lines->name, name) ? lvn_copy_bytes(to, capacity, name, lines->value.text, lines->value.n) : LVN_OK;

@@ -69,7 +69,7 @@ static void locate(const struct lvn_location *location, struct lvn_text *scheme,
     lvn_text_add(path, "/");
 }
 
-/* Separates the lines that begin with "x-amz-", which are signed, from the others. */
+/* Separate the lines that begin with "x-amz-", which are signed, from the others. */
 static void split_headers(const char *headers, struct lvn_text *amazon, struct lvn_text *other)
 {
     for (const char *line = headers, *end; line && *line; line = *end ? end + 1 : end) {
@@ -139,7 +139,7 @@ static enum lvn_status address(struct lvn_location *location, const struct lvn_s
 
 /* --- refusals --- */
 
-/* Limits the server's text so that the advice after it stays visible. */
+/* Limit the server's text so that the advice after it stays visible. */
 static void error_text(const struct lvn_http_response *response, const char *tag, struct lvn_text *t)
 {
     LVN_LOCAL_TEXT(message);
@@ -154,7 +154,7 @@ static bool error_is(const struct lvn_http_response *response, const char *code)
     return t.p && strcmp(t.p, code) == 0;
 }
 
-/* Uses the region that the server sent, or credentials that have changed. */
+/* Use the region that the server sent, or credentials that have changed. */
 static bool refresh_credentials(struct lvn_location *location, const struct lvn_http_response *response)
 {
     struct s3 *s3 = location->private_data;

@@ -40,7 +40,7 @@ static enum lvn_status query_of(const struct lvn_upload *upload, struct lvn_text
     return lvn_text_status(t);
 }
 
-/* Reads the ETags of one page of parts; returns the part number after which the next page begins, 0: last page. */
+/* Read the ETags of one page of parts; returns the part number after which the next page begins, 0: last page. */
 static int read_parts(struct lvn_upload *upload, const char *xml)
 {
     const char *end;

@@ -22,7 +22,7 @@ struct lvn_sigv4 {
     time_t now;
 };
 
-/* Adds the lines of all headers of the request, including the given ones. */
+/* Add the lines of all headers of the request, including the given ones. */
 LVN_CHECKED enum lvn_status lvn_sigv4_sign(const struct lvn_sigv4 *sigv4, struct lvn_text *headers);
 
 #endif

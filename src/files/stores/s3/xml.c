@@ -27,7 +27,7 @@ static const struct {
     const char *code, *text;
 } entities[] = {{"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&apos;", "'"}};
 
-/* Decodes one entity "&...;" at p; returns its length; 0: not an entity. */
+/* Decode one entity "&...;" at p; returns its length; 0: not an entity. */
 static int decode_one(struct lvn_text *t, const char *p, const char *to)
 {
     for (size_t i = 0; i < sizeof entities / sizeof *entities; i++) {

@@ -10,9 +10,9 @@
 /* The content of the first element `tag` within [from, to) (to NULL: to the end of the text); *end is the end of the
  * content. NULL: none. */
 const char *lvn_xml_find(const char *from, const char *to, const char *tag, const char **end);
-/* Adds the decoded content of the first element `tag`; false if there is none. */
+/* Add the decoded content of the first element `tag`; false if there is none. */
 bool lvn_xml_text(const char *from, const char *to, const char *tag, struct lvn_text *t);
-/* Adds the text with XML's special characters encoded. */
+/* Add the text with XML's special characters encoded. */
 void lvn_xml_encode(struct lvn_text *t, const char *text);
 
 #endif

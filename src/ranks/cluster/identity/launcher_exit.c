@@ -22,8 +22,8 @@ int lvn_launcher_pid(const struct lvn_environment *environment, const char *name
     return pid;
 }
 
-/* Runs in a fork of a process with threads, so it must not use locks or allocate. Closes all connections, so that other
- * ranks notice the end of this one. */
+/* Kill process `pid` unless it ends within TIMEOUT. Runs in a fork of a process with threads, so it must not use locks
+ * or allocate. All connections are closed, so that other ranks notice the end of this one. */
 static void watch(int pid)
 {
     const struct timespec tick = {.tv_nsec = TICK * 1000000L};

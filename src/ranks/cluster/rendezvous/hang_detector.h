@@ -24,7 +24,7 @@ double lvn_hang_detector_limit(const struct lvn_peer *peer, int n, double min);
 enum lvn_hang_state lvn_hang_detector_state(const struct lvn_peer *peer, int n, double min);
 /* The lowest of the ranks with least progress; -1: all have the same. */
 int lvn_hang_detector_behind(const struct lvn_peer *peer, int n);
-/* Finds two ranks of which one does not receive what the other has sent, or neither does: the network link between them
+/* Find two ranks of which one does not receive what the other has sent, or neither does: the network link between them
  * is at fault. False: none. */
 bool lvn_hang_detector_link(const struct lvn_peer *peer, int n, int link[2]);
 /* The message: "no rank has made progress for 10 min, since step 12: ranks 0,1 wait in reduction 2 of 2; rank 2 on h3

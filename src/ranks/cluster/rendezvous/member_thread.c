@@ -302,7 +302,7 @@ static void check_declared_lost(struct lvn_member *member)
     pthread_mutex_unlock(&member->lock);
 }
 
-/* Runs in a separate thread, so that a blocked file system does not stop heartbeats. */
+/* Write status.json in a separate thread, so that a blocked file system does not stop heartbeats. */
 void *lvn_member_status_thread(void *argument)
 {
     struct lvn_member *member = argument;

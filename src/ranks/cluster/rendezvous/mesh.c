@@ -236,7 +236,7 @@ static void remove_unidentified(struct setup *setup, int i)
     memmove(&s[i], &s[i + 1], sizeof *s * (size_t)(--setup->n_unidentified - i));
 }
 
-/* Returns true if it is no longer unidentified. The last of the attempts of a rank is used; they may arrive in any
+/* Return true if it is no longer unidentified. The last of the attempts of a rank is used; they may arrive in any
  * order. */
 static bool receive_unidentified(struct setup *setup, int i)
 {

@@ -154,7 +154,7 @@ static void mark_silent(struct lvn_server *server, struct lvn_peer *peer, double
     if (!server->declare_at) server->declare_at = now + LVN_GROUP_SECONDS;
 }
 
-/* Marks the ranks that became silent at the same time as this one, too. */
+/* Mark the ranks that became silent at the same time as this one, too. */
 static void mark_silent_group(struct lvn_server *server, struct lvn_peer *peer, double now)
 {
     mark_silent(server, peer, now);

@@ -80,7 +80,7 @@ struct lvn_server {
 void lvn_server_record_refusal(struct lvn_server *server, const struct lvn_server_client *client, const char *did);
 /* Send the recorded refusal to the ranks as a warning, once. */
 void lvn_server_send_refusal(struct lvn_server *server);
-/* Returns false if the connection must be closed. */
+/* Return false if the connection must be closed. */
 bool lvn_server_receive(struct lvn_server *server, struct lvn_server_client *client, const struct lvn_message *message);
 void lvn_server_gone(struct lvn_server *server, int rank); /* the rank's connection has closed */
 void lvn_server_missing(struct lvn_server *server);        /* not all ranks have joined in time */

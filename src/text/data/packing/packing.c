@@ -48,7 +48,7 @@ static int64_t parts_of(const struct lvn_pack *p, int64_t length)
     return length > p->T && p->overlong == LVN_OVERLONG_DROP ? 0 : 1;
 }
 
-/* Finds the pieces and counts what is cut, lost and left out. p->piece NULL: counts only. */
+/* Find the pieces and count what is cut, lost and left out. p->piece NULL: count only. */
 static enum lvn_status find_pieces(struct lvn_pack *p)
 {
     p->n_pieces = p->tokens = p->cut = p->lost = p->unlabeled = 0;
@@ -126,7 +126,7 @@ static uint32_t place(struct placement *w, int32_t length, int64_t T)
     return w->row[i - SLOTS];
 }
 
-/* Closes the full rows, and the oldest ones if more than WINDOW are left. */
+/* Close the full rows, and the oldest ones if more than WINDOW are left. */
 static void close_rows(struct placement *w)
 {
     int kept = 0, open = w->open, with_room = 0;
@@ -150,7 +150,7 @@ static int longest_first(const void *a, const void *b)
     return x->order - y->order;
 }
 
-/* Sets row[i] for each piece. */
+/* Set row[i] for each piece. */
 static void place_all(struct lvn_pack *p, struct placement *w, uint32_t *row, uint64_t seed)
 {
     for (int64_t first = 0; first < p->n_pieces; first += WINDOW) {
@@ -167,7 +167,7 @@ static void place_all(struct lvn_pack *p, struct placement *w, uint32_t *row, ui
     p->rows = w->rows;
 }
 
-/* Sorts the pieces by row (counting sort); those of a row stay in the order of the file. */
+/* Sort the pieces by row (counting sort); those of a row stay in the order of the file. */
 static enum lvn_status sort_pieces(struct lvn_pack *p, const uint32_t *row)
 {
     struct lvn_pack_piece *sorted = lvn_malloc(sizeof *sorted * (size_t)p->n_pieces);

@@ -35,7 +35,7 @@ struct lvn_pack_source {
     int64_t (*length)(const void *context, int64_t document); /* tokens, at least 1 */
     /* Number of labels of tokens [first, first + n). NULL: each token has one, except the last one of a document. */
     int64_t (*labels)(const void *context, int64_t document, int64_t first, int64_t n);
-    /* Reads tokens [first, first + n) and their labels; -1: no label. */
+    /* Read tokens [first, first + n) and their labels; -1: no label. */
     enum lvn_status (*read)(const void *context, int64_t document, int64_t first, int64_t n, int32_t *ids,
                             int32_t *labels);
 };
@@ -64,13 +64,13 @@ struct lvn_pack {
 enum lvn_status lvn_pack_new(struct lvn_pack **out, const struct lvn_pack_source *source, int64_t T,
                              enum lvn_overlong overlong, uint64_t seed) LVN_CHECKED;
 void lvn_pack_free(struct lvn_pack *p); /* NULL: nothing */
-/* Logs rows, padding, and what was cut, lost or left out. */
+/* Log rows, padding, and what was cut, lost or left out. */
 void lvn_pack_report(const struct lvn_pack *p);
 /* Fields of a row: ids, labels and segments (T). */
 struct lvn_fields lvn_pack_fields(int64_t T, int64_t vocab_size);
 /* Tokens of a row without padding. */
 int64_t lvn_pack_tokens(const struct lvn_pack *p, int64_t row);
-/* Reads row `row`: ids, labels and segments, T of each. */
+/* Read row `row`: ids, labels and segments, T of each. */
 enum lvn_status lvn_pack_row(const struct lvn_pack *p, int64_t row, int32_t *ids, int32_t *labels,
                              int32_t *segments) LVN_CHECKED;
 

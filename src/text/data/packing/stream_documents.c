@@ -16,7 +16,7 @@ static enum lvn_status add(struct lvn_stream_documents *s, int64_t start)
     return LVN_OK;
 }
 
-/* Adds the documents that begin after the end tokens among tokens [at, at + n), which are in `p`. */
+/* Add the documents that begin after the end tokens among tokens [at, at + n), which are in `p`. */
 static enum lvn_status scan(struct lvn_stream_documents *s, const void *p, const bool is_narrow, int64_t at, int64_t n,
                             int64_t end)
 {

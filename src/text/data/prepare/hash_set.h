@@ -13,7 +13,7 @@ struct lvn_hash_set {
     int64_t n, capacity;
 };
 
-/* Adds the hash; *is_new is false if the set already contains it. LVN_MEMORY if memory is exhausted. */
+/* Add the hash; *is_new is false if the set already contains it. LVN_MEMORY if memory is exhausted. */
 enum lvn_status lvn_hash_set_add(struct lvn_hash_set *set, const uint64_t hash[2], bool *is_new) LVN_CHECKED;
 void lvn_hash_set_release(struct lvn_hash_set *set);
 

@@ -127,7 +127,7 @@ enum lvn_status lvn_prepare_refuse(const char *out, const struct lvn_tokenizer *
     return overwrites ? LVN_OK : refuse(&a, out, t);
 }
 
-/* Moves the cut of a single text. */
+/* Move the cut of a single text. */
 static enum lvn_status move_cut(struct lvn_dataset *d, double fraction, int64_t window)
 {
     const struct lvn_split *all = &d->split[LVN_SPLIT_ALL];

@@ -15,7 +15,7 @@ struct lvn_tokenizer;
  * `t` (NULL: no tokenizer is written). overwrites: token files may exist, but no shards in a store. */
 enum lvn_status lvn_prepare_refuse(const char *out, const struct lvn_tokenizer *t, bool overwrites) LVN_CHECKED;
 
-/* Writes OUT/train.bin and OUT/val.bin, each with a .json of its type and vocabulary. Creates the folder; replaces
+/* Write OUT/train.bin and OUT/val.bin, each with a .json of its type and vocabulary. Create the folder; replace
  * existing files atomically: call lvn_prepare_refuse() before. val_fraction: share of a single text for validation,
  * instead of that of the kind; NULL: not given. shard_tokens: a part with more tokens is cut into shards of this many;
  * 0: none is. ARG for kinds that are lists, and token files. */

@@ -52,7 +52,7 @@ static enum lvn_status write_batch(void *context, const struct lvn_batch *b)
     return report(preparation, b);
 }
 
-/* Reads all input that the writer does not have yet. */
+/* Read all input that the writer does not have yet. */
 static enum lvn_status encode_all(struct preparation *preparation)
 {
     const struct lvn_corpus_pipeline pipeline = {.corpus = &preparation->o->corpus,
@@ -193,7 +193,7 @@ static enum lvn_status write_ids(struct lvn_resumable_file *f, int width, const 
     return LVN_OK;
 }
 
-/* Writes the tokens of a text to a file. */
+/* Write the tokens of a text to a file. */
 static enum lvn_status write_one(struct lvn_encoders *e, const char *path, enum lvn_split_id split, uint64_t *sum,
                                  enum lvn_encoding mode, struct lvn_text_counts *counts, const unsigned char *p,
                                  int64_t n)
@@ -233,7 +233,7 @@ static enum lvn_status name_part(struct lvn_arena *a, const struct lvn_text_opti
     return p->part ? LVN_OK : LVN_MEMORY;
 }
 
-/* Gives the file of a part its final name and writes the sidecar. If the part is empty, removes the files of an older
+/* Give the file of a part its final name and write the sidecar. If the part is empty, remove the files of an older
  * one. */
 static enum lvn_status finish_part(const struct lvn_text_options *o, const struct lvn_text_counts *counts,
                                    enum lvn_split_id split, const struct part *p)
@@ -281,7 +281,7 @@ static enum lvn_status write_both(struct lvn_encoders *e, const struct lvn_text_
     return status;
 }
 
-/* Sets *p and *n to the text of the file in UTF-8: `converted`, or the mapped bytes. */
+/* Set *p and *n to the text of the file in UTF-8: `converted`, or the mapped bytes. */
 static enum lvn_status text_of_file(const struct lvn_text_options *o, const struct lvn_mapping *m,
                                     struct lvn_text *converted, const char **p, int64_t *n)
 {

@@ -23,7 +23,7 @@ enum {
 
 /* --- hashes --- */
 
-/* Reads the file of hashes into w->seen. */
+/* Read the file of hashes into w->seen. */
 static enum lvn_status load_hashes(struct lvn_text_writer *w)
 {
     struct lvn_mapping m;
@@ -122,7 +122,7 @@ static bool is_finished(const struct lvn_text_writer *w, int i, const char *path
            lvn_token_shards_count(w->counts.tokens[i], w->o->shard_tokens);
 }
 
-/* Sets w from a state, opens the files and verifies them against it. */
+/* Set w from a state, open the files and verify them against it. */
 static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, const json_t *root)
 {
     int64_t version = 0;
@@ -393,7 +393,7 @@ static enum lvn_status last_token(const struct lvn_text_options *o, int64_t *id)
     return LVN_OK;
 }
 
-/* Appends tokens [from, to) of a file to another one. *documents: how many of them end a document; *cut: the token
+/* Append tokens [from, to) of a file to another one. *documents: how many of them end a document; *cut: the token
  * before `from` (of a tail), or the last one (of a head), does not end one. */
 static enum lvn_status copy_tokens(const struct lvn_text_writer *w, const struct lvn_resumable_file *in, int64_t from,
                                    int64_t to, struct lvn_resumable_file *out, int64_t *documents, bool *cut)
@@ -420,7 +420,7 @@ static enum lvn_status copy_tokens(const struct lvn_text_writer *w, const struct
     return status;
 }
 
-/* Moves the last n tokens of training to the end of validation. */
+/* Move the last n tokens of training to the end of validation. */
 static enum lvn_status move_tail(struct lvn_text_writer *w, int64_t n)
 {
     struct lvn_resumable_file *train = &w->part[LVN_SPLIT_TRAIN], *val = &w->part[LVN_SPLIT_VAL];
@@ -435,7 +435,7 @@ static enum lvn_status move_tail(struct lvn_text_writer *w, int64_t n)
     return LVN_OK;
 }
 
-/* Moves the first n tokens of validation to the end of training. */
+/* Move the first n tokens of validation to the end of training. */
 static enum lvn_status move_head(struct lvn_text_writer *w, int64_t n)
 {
     struct lvn_resumable_file *train = &w->part[LVN_SPLIT_TRAIN], *val = &w->part[LVN_SPLIT_VAL], rest;
@@ -522,7 +522,7 @@ enum lvn_status lvn_text_sidecar_write(const char *out, const struct lvn_text_si
     return status;
 }
 
-/* Renames the file of a split, or cuts it; removes files of an earlier run that are not replaced. */
+/* Rename the file of a split, or cut it; remove files of an earlier run that are not replaced. */
 static enum lvn_status rename_part(struct lvn_text_writer *w, enum lvn_split_id split)
 {
     const char *bin;

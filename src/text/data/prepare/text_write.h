@@ -33,7 +33,7 @@ struct lvn_text_writer {
     int64_t ids_capacity;
 };
 
-/* Resumes from the state in OUT if it has the same settings, else begins. */
+/* Resume from the state in OUT if it has the same settings, else begin. */
 enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o,
                                      uint64_t settings) LVN_CHECKED;
 /* The next batch, in order. */
@@ -43,9 +43,9 @@ enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lv
 enum lvn_status lvn_text_writer_second_pass(struct lvn_text_writer *w, bool *needed) LVN_CHECKED;
 /* Called after the last pass: gives validation its exact number of tokens. ARG if a part is then too short. */
 enum lvn_status lvn_text_writer_balance(struct lvn_text_writer *w) LVN_CHECKED;
-/* Writes the state from which a later run resumes. */
+/* Write the state from which a later run resumes. */
 enum lvn_status lvn_text_writer_save(struct lvn_text_writer *w) LVN_CHECKED;
-/* Renames the files to their final names, or cuts them into shards. */
+/* Rename the files to their final names, or cut them into shards. */
 enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w) LVN_CHECKED;
 /* After a failure, before closing: removes the files if there is no state to resume from. */
 void lvn_text_writer_abandon(struct lvn_text_writer *w);

@@ -85,7 +85,7 @@ enum lvn_status lvn_token_shards_remove_others(const char *out, enum lvn_split_i
     return LVN_OK;
 }
 
-/* Copies bytes [from, to) of an open file to a new one, and syncs it. */
+/* Copy bytes [from, to) of an open file to a new one, and sync it. */
 static enum lvn_status copy(int fd, const char *path, int64_t from, int64_t to, const char *shard)
 {
     LVN_LOCAL_ARENA(a);

@@ -26,7 +26,7 @@ struct lvn_mix {
     struct lvn_dataset *data[LVN_MIX_SOURCES]; /* the first one is the data set that has the mix */
 };
 
-/* Reads the option's text, [{path: PATH, weight: NUMBER}, ...]. ARG, with the number of the entry: a key that is
+/* Read the option's text, [{path: PATH, weight: NUMBER}, ...]. ARG, with the number of the entry: a key that is
  * unknown or missing, a weight that is no positive number or has more than six digits after the decimal point, more
  * than LVN_MIX_SOURCES entries or a period above LVN_MIX_PERIOD. */
 enum lvn_status lvn_mix_new(struct lvn_mix **out, const char *text) LVN_CHECKED;

@@ -148,7 +148,7 @@ static enum lvn_status check_opened(const struct lvn_shard_list *s, const struct
     return LVN_OK;
 }
 
-/* Opens a shard in the slot that was not used for the longest time, unless it is open. */
+/* Open a shard in the slot that was not used for the longest time, unless it is open. */
 static enum lvn_status open_shard(struct lvn_shard_list *s, int64_t i, struct lvn_streaming_file **file)
 {
     const struct lvn_shard_file *shard = &s->shard[i];
@@ -387,7 +387,7 @@ static int64_t number_of(const char *path)
     return digit < end && end - digit < 18 ? strtoll(digit, NULL, 10) : -1;
 }
 
-/* Reports the first gap in the numbers of the shards. */
+/* Report the first gap in the numbers of the shards. */
 static void report_gap(const struct lvn_shard_file *shard, int64_t n)
 {
     for (int64_t i = 1; i < n; i++) {

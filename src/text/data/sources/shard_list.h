@@ -25,13 +25,13 @@ struct lvn_shard_file {
 };
 
 struct lvn_shard_list;
-/* Copies the list, in the order of the stream, and sets `first` of each. width: bytes of a token, 2 or 4. ARG if shards
+/* Copy the list, in the order of the stream, and set `first` of each. width: bytes of a token, 2 or 4. ARG if shards
  * of a store do not fit into the cache. */
 enum lvn_status lvn_shard_list_open(struct lvn_shard_list **out, const struct lvn_shard_file *shard, int64_t n,
                                     int width) LVN_CHECKED;
 void lvn_shard_list_close(struct lvn_shard_list *s); /* NULL: nothing */
 int64_t lvn_shard_list_tokens(const struct lvn_shard_list *s);
-/* Reads tokens [at, at + n) of the stream, which exist, as they are stored. Thread-safe. IO if a file cannot be read or
+/* Read tokens [at, at + n) of the stream, which exist, as they are stored. Thread-safe. IO if a file cannot be read or
  * has changed its size. */
 enum lvn_status lvn_shard_list_read(struct lvn_shard_list *s, int64_t at, int64_t n, void *to) LVN_CHECKED;
 /* Are the shards in a store? Then windows should be read shard by shard. */
@@ -61,7 +61,7 @@ struct lvn_bad_shard {
 };
 /* The k-th one in the order in which they were found; false: there are fewer. */
 bool lvn_shard_list_bad(struct lvn_shard_list *s, int64_t k, struct lvn_bad_shard *out);
-/* Marks a shard, by its file name, as damaged; does nothing if there is no such shard. */
+/* Mark a shard, by its file name, as damaged; does nothing if there is no such shard. */
 void lvn_shard_list_mark(struct lvn_shard_list *s, const char *name, const char *reason);
 
 /* The part of a data set whose files are named like this: 0, 1 or 2 for train-*.bin, val-*.bin and test-*.bin, also

@@ -118,7 +118,7 @@ static enum lvn_status add_row(struct lvn_chat_rows *r, int64_t line, const char
 
 /* --- files --- */
 
-/* Encodes the whole lines of `raw`; with `all`, all of it. */
+/* Encode the whole lines of `raw`; with `all`, all of it. */
 static enum lvn_status read_lines(struct lvn_chat_rows *r, bool all)
 {
     const char *p = r->raw.p, *end = p + r->raw.n;
@@ -163,7 +163,7 @@ void lvn_chat_rows_begin(struct lvn_chat_rows *r, const char *name)
     lvn_text_clear(&r->raw);
 }
 
-/* Takes the byte order mark off the beginning of the file, and looks at its first character. */
+/* Take the byte order mark off the beginning of the file, and look at its first character. */
 static void look_at_beginning(struct lvn_chat_rows *r)
 {
     int64_t i = 0;

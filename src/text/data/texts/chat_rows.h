@@ -13,9 +13,9 @@ struct lvn_chat_rows_options {
     const struct lvn_chat *chat; /* borrowed */
     int n_threads;
     void *context; /* for each() */
-    /* Writes an encoded row; in any thread. */
+    /* Write an encoded row; in any thread. */
     enum lvn_status (*write)(struct lvn_text *out, int64_t line, const struct lvn_chat_samples *samples);
-    /* Receives each row in order: what write() wrote, or the error, and NULL. */
+    /* Receive each row in order: what write() wrote, or the error, and NULL. */
     enum lvn_status (*each)(void *context, int64_t line, const struct lvn_text *written, const char *error);
 };
 

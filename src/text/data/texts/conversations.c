@@ -253,7 +253,7 @@ static void LVN_PRINTF(2, 3) name_lost(struct part *p, const char *format, ...)
     lvn_text_printf(&p->lost, "%s%s", p->lost.n ? "\n" : "", text);
 }
 
-/* Cuts a sample, and adds it unless nothing of it can be learned. file: its name. */
+/* Cut a sample, and add it unless nothing of it can be learned. file: its name. */
 static enum lvn_status take_sample(struct chat_data *c, struct part *p, const char *file, const struct record *head,
                                    const int32_t *tokens)
 {
@@ -291,7 +291,7 @@ static enum lvn_status take_sample(struct chat_data *c, struct part *p, const ch
     return add_sample(p, (struct sample){tokens, (int32_t)n});
 }
 
-/* Finds the samples in the records. */
+/* Find the samples in the records. */
 static enum lvn_status find_samples(struct chat_data *c, struct part *p)
 {
     const char *at = p->records.data, *end = at + p->records.bytes, *text;
@@ -318,7 +318,7 @@ static enum lvn_status find_samples(struct chat_data *c, struct part *p)
     return lvn_text_status(&p->lost);
 }
 
-/* Reports what was read, and what is left out. FORMAT if nothing is left, or less than half. */
+/* Report what was read, and what is left out. FORMAT if nothing is left, or less than half. */
 static enum lvn_status report(const struct chat_data *c, const struct lvn_data_options *o, const struct part *p,
                               const char *path)
 {
@@ -441,7 +441,7 @@ static void fit_vocabulary(struct lvn_dataset *d, const struct lvn_data_options 
                 if (c->part[i].sample[k].tokens[t] >= d->vocab_size) d->vocab_size = c->part[i].sample[k].tokens[t] + 1;
 }
 
-/* Warns of a template that does not end an answer with a special token: generation then finds the end by its text, or
+/* Warn of a template that does not end an answer with a special token: generation then finds the end by its text, or
  * not at all. A template that refuses the conversation with which this is tried is not tried further. */
 static enum lvn_status check_end(const struct chat_data *c)
 {
@@ -524,7 +524,7 @@ static void fields(const struct lvn_data_options *o, struct lvn_fields *out)
     out->field[0].ragged = out->field[1].ragged = true;
 }
 
-/* Reads tokens [first, first + n) of a sample and their labels: the next tokens, where these are trained. */
+/* Read tokens [first, first + n) of a sample and their labels: the next tokens, where these are trained. */
 static void read_tokens(const struct sample *s, int64_t first, int64_t n, int32_t *ids, int32_t *labels)
 {
     const int32_t *p = s->tokens + 2 * first;
@@ -599,7 +599,7 @@ static enum lvn_status look_begin(void *context, const char *name, bool named, b
     return LVN_OK;
 }
 
-/* Keeps the first bytes, then stops the reading. */
+/* Keep the first bytes, then stop the reading. */
 static enum lvn_status look_bytes(void *context, const void *p, int64_t n)
 {
     enum { LOOK_BYTES = 64 << 10 };
@@ -620,7 +620,7 @@ static enum lvn_status look_line(void *context, const char *line, int64_t bytes)
     return LVN_STOPPED;
 }
 
-/* Keeps the first row. */
+/* Keep the first row. */
 static enum lvn_status look_row(struct look *l, const char *path)
 {
     struct lvn_parquet *p;

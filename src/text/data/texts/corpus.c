@@ -77,7 +77,7 @@ static enum lvn_status skip_file(struct lvn_chunker *c, enum lvn_status status)
     return LVN_OK;
 }
 
-/* Emits the first n bytes of the text. */
+/* Emit the first n bytes of the text. */
 static enum lvn_status emit_chunk(struct lvn_chunker *c, int64_t n, bool last)
 {
     if (c->current.kind != LVN_CHUNK_LINES) /* a bad line is skipped by itself */
@@ -147,7 +147,7 @@ enum lvn_status lvn_chunker_end(void *chunker)
     return c->skipping ? LVN_OK : emit_chunk(c, c->text.n, true);
 }
 
-/* Emits the rows so far. */
+/* Emit the rows so far. */
 static enum lvn_status emit_rows(struct lvn_chunker *c)
 {
     c->current.bytes = c->text.n;

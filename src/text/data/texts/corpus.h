@@ -82,7 +82,7 @@ struct lvn_batch {
 
 struct lvn_batch *lvn_batch_new(int64_t number);
 void lvn_batch_free(struct lvn_batch *b);
-/* Encodes the text of a batch; returns b->status. Thread-safe for different batches and encoders. */
+/* Encode the text of a batch; returns b->status. Thread-safe for different batches and encoders. */
 enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, const struct lvn_corpus_options *o);
 
 /* Cuts files into chunks. Its functions are callbacks of an archive reader (struct lvn_archive_visitor). */
@@ -103,14 +103,14 @@ struct lvn_chunker {
     int64_t skipped;                      /* files skipped so far */
     struct lvn_text warnings;             /* about the first files that are no texts, a line each */
 };
-/* Reads a file with the visitor, whose functions end in those of the chunker; a Parquet file without it. *bytes_read:
+/* Read a file with the visitor, whose functions end in those of the chunker; a Parquet file without it. *bytes_read:
  * of the file, so far. */
 enum lvn_status lvn_chunker_read(struct lvn_chunker *c, const struct lvn_archive_visitor *v, const char *path,
                                  bool named, int64_t *bytes_read) LVN_CHECKED;
 enum lvn_status lvn_chunker_begin(void *chunker, const char *name, bool named, bool *want) LVN_CHECKED;
 enum lvn_status lvn_chunker_data(void *chunker, const void *p, int64_t n) LVN_CHECKED;
 enum lvn_status lvn_chunker_end(void *chunker) LVN_CHECKED;
-/* Moves the warnings to `out`. */
+/* Move the warnings to `out`. */
 void lvn_chunker_take_warnings(struct lvn_chunker *c, struct lvn_text *out);
 void lvn_chunker_release(struct lvn_chunker *c);
 

@@ -105,7 +105,7 @@ static enum lvn_status pass_on(const struct pipeline *pipeline, const struct lvn
     return b->status == LVN_OK ? pipeline->o->each(pipeline->o->context, b) : lvn_fail(b->status, "%s", b->error);
 }
 
-/* Passes encoded batches on in order. Waits until at most `left` batches are in the ring. */
+/* Pass encoded batches on in order. Wait until at most `left` batches are in the ring. */
 static enum lvn_status drain(struct pipeline *pipeline, int64_t left)
 {
     enum lvn_status status = LVN_OK;
@@ -130,7 +130,7 @@ static enum lvn_status drain(struct pipeline *pipeline, int64_t left)
 
 /* --- reading --- */
 
-/* Puts the batch `filling` into the ring. A batch that an earlier run has written already is dropped. */
+/* Put the batch `filling` into the ring. A batch that an earlier run has written already is dropped. */
 static enum lvn_status submit(struct pipeline *pipeline, int64_t next_file)
 {
     struct lvn_batch *b = pipeline->filling;

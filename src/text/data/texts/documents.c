@@ -80,7 +80,7 @@ static void count(struct encoding *e, const struct lvn_batch *b)
     }
 }
 
-/* Writes documents, with an end token after each if there are several. */
+/* Write documents, with an end token after each if there are several. */
 static enum lvn_status put_documents(void *context, const struct lvn_batch *b)
 {
     struct encoding *e = context;
@@ -147,7 +147,7 @@ static enum lvn_status encode(void *context, struct lvn_encoded_output *out)
 
 /* --- reading --- */
 
-/* Reports what was read, and what was not. */
+/* Report what was read, and what was not. */
 static void report(const struct documents *s, const struct lvn_data_options *o, const char *path,
                    const struct summary *sum, const char *warnings)
 {

@@ -50,7 +50,7 @@ enum lvn_status lvn_encoded_flush(struct lvn_encoded_output *out)
     return LVN_OK;
 }
 
-/* Maps the file if it is complete and has these contents. */
+/* Map the file if it is complete and has these contents. */
 static bool map_file(struct lvn_encoded *e, const struct place *place)
 {
     struct header h;
@@ -73,7 +73,7 @@ static bool map_file(struct lvn_encoded *e, const struct place *place)
     return true;
 }
 
-/* Removes old files until one of `bytes` fits into the folder. */
+/* Remove old files until one of `bytes` fits into the folder. */
 static enum lvn_status make_room(struct lvn_arena *a, const char *folder, int64_t bytes)
 {
     int64_t excess;
@@ -85,7 +85,7 @@ static enum lvn_status make_room(struct lvn_arena *a, const char *folder, int64_
     return LVN_OK;
 }
 
-/* Removes what killed processes have left, after a day. */
+/* Remove what killed processes have left, after a day. */
 static enum lvn_status clean(struct lvn_arena *a, const char *folder)
 {
     enum { DAY = 24 * 60 * 60 };
@@ -101,7 +101,7 @@ static enum lvn_status clean(struct lvn_arena *a, const char *folder)
     return LVN_OK;
 }
 
-/* Writes the rest and the header, and gives the file its name. */
+/* Write the rest and the header, and give the file its name. */
 static enum lvn_status finish(struct lvn_encoded_output *out, struct lvn_arena *a, const struct place *place)
 {
     struct lvn_text *t = out->text;
@@ -117,7 +117,7 @@ static enum lvn_status finish(struct lvn_encoded_output *out, struct lvn_arena *
     return lvn_file_rename(out->path, place->path);
 }
 
-/* Makes the data, in the file if there is one. */
+/* Make the data, in the file if there is one. */
 static enum lvn_status fill(struct lvn_encoded *e, struct lvn_encoded_output *out, struct maker m)
 {
     lvn_checksum_init(&out->sum);
@@ -155,7 +155,7 @@ static enum lvn_status make_file(struct lvn_encoded *e, struct lvn_arena *a, con
 
 /* --- data.cache --- */
 
-/* Downloads the file; *found false: there is none, or it is damaged. */
+/* Download the file; *found false: there is none, or it is damaged. */
 static enum lvn_status download(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place, const char *file,
                                 bool *found)
 {
@@ -172,7 +172,7 @@ static enum lvn_status download(struct lvn_encoded *e, struct lvn_arena *a, cons
     return LVN_OK;
 }
 
-/* Makes the file, and puts it into data.cache for other hosts. */
+/* Make the file, and put it into data.cache for other hosts. */
 static enum lvn_status make_shared(struct lvn_encoded *e, struct lvn_arena *a, const struct place *place,
                                    const char *file, struct maker m)
 {

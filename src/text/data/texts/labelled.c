@@ -87,7 +87,7 @@ static enum lvn_status encode(struct labelled *l, const char *p, int64_t n, stru
     return lvn_encode(l->encoder, p, n, l->mode, out);
 }
 
-/* Truncates a pair as the `longest_first` of Hugging Face's tokenizers: a text that fits beside the other one's half
+/* Truncate a pair as the `longest_first` of Hugging Face's tokenizers: a text that fits beside the other one's half
  * stays whole; of an odd number of tokens the longer text has one more, of equally long texts the second. */
 static void truncate_pair(int64_t *a, int64_t *b, int64_t room)
 {
@@ -98,7 +98,7 @@ static void truncate_pair(int64_t *a, int64_t *b, int64_t room)
     *longer = room - *shorter;
 }
 
-/* Makes a sample of the encoded text or pair: truncates, the longer text first, and applies the post-processor. */
+/* Make a sample of the encoded text or pair: truncate, the longer text first, and apply the post-processor. */
 static enum lvn_status finish_row(struct labelled *l, struct text *t, bool pair)
 {
     struct lvn_ids *a = &l->first_text, *b = &l->pair_text;
@@ -138,7 +138,7 @@ static bool has_classes(const struct lvn_data_options *o)
     return !o->unlabelled && !o->masks && o->label != LVN_LABEL_NUMBER;
 }
 
-/* Writes the reason why a row cannot be used, after "FILE:LINE: ". */
+/* Write the reason why a row cannot be used, after "FILE:LINE: ". */
 static void LVN_PRINTF(3, 4) set_bad(const struct lvn_table *t, struct lvn_table_row *row, const char *format, ...)
 {
     va_list list;
@@ -161,7 +161,7 @@ static enum lvn_status check_class(struct labelled *l, const struct lvn_data_opt
     return LVN_OK;
 }
 
-/* Sets the label of a row. If the row cannot be used, writes the reason into row->bad. */
+/* Set the label of a row. If the row cannot be used, write the reason into row->bad. */
 static enum lvn_status check_row(struct labelled *l, const struct lvn_data_options *o, const struct lvn_table *t,
                                  struct lvn_table_row *row, struct text *out)
 {
@@ -230,7 +230,7 @@ static enum lvn_status report_columns(const struct lvn_data_options *o, const st
     return LVN_OK;
 }
 
-/* Determines the classes from the labels of the rows that can be used. */
+/* Determine the classes from the labels of the rows that can be used. */
 static enum lvn_status read_classes(struct labelled *l, const struct lvn_data_options *o, struct lvn_table *t)
 {
     struct lvn_table_row row;
@@ -280,7 +280,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     return LVN_OK;
 }
 
-/* Reports what the model does not see as it is written in the rows of `name`. */
+/* Report what the model does not see as it is written in the rows of `name`. */
 static void report(struct labelled *l, const char *name, int64_t n)
 {
     char some[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT];
@@ -362,7 +362,7 @@ static enum lvn_status open_tokenizer(struct lvn_dataset *d, const struct lvn_da
     return l->encoder ? LVN_OK : LVN_MEMORY;
 }
 
-/* Sets a part of the training file aside for validation. */
+/* Set a part of the training file aside for validation. */
 static void split_off_validation(struct lvn_dataset *d, const struct lvn_data_options *o)
 {
     struct labelled *l = d->state;
@@ -385,7 +385,7 @@ static const struct text *row_of(const struct lvn_dataset *d, enum lvn_split_id 
     return &l->file[held_out || split == LVN_SPLIT_ALL ? LVN_SPLIT_TRAIN : split].row[i];
 }
 
-/* Warns of classes that only validation has: the share that is held back is chosen by chance. */
+/* Warn of classes that only validation has: the share that is held back is chosen by chance. */
 static enum lvn_status check_held_out(struct lvn_dataset *d)
 {
     const struct labelled *l = d->state;

@@ -183,7 +183,7 @@ void lvn_vocabulary_text_release(struct lvn_vocabulary_text *r)
 
 /* --- the tokenizer of a data set --- */
 
-/* Writes the vocabulary to a new folder, opens it as a tokenizer, which keeps the contents of the files, and removes
+/* Write the vocabulary to a new folder, open it as a tokenizer, which keeps the contents of the files, and remove
  * the folder. */
 static enum lvn_status reopen(const struct lvn_vocabulary *v, struct lvn_arena *a, struct lvn_tokenizer **out)
 {

@@ -24,7 +24,7 @@ struct lvn_vocabulary_text {
     int64_t passed_over;       /* files of other types */
     struct lvn_text first_bad; /* why, of the first bad row */
 };
-/* Counts the words of all texts of a file, a folder or an archive, local or in a store. Set v, field and column_option
+/* Count the words of all texts of a file, a folder or an archive, local or in a store. Set v, field and column_option
  * before. */
 enum lvn_status lvn_vocabulary_text_read(struct lvn_vocabulary_text *r, struct lvn_arena *a,
                                          const char *input) LVN_CHECKED;

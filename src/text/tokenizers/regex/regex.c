@@ -87,7 +87,7 @@ static int number_of(const char *at, uint32_t *code)
     return braced <= 6 && hex_of(at + 3, braced, code) && *code < 0x110000 ? braced + 4 : 0;
 }
 
-/* Parses an escape, inside or outside of a class. *single: it is one character. */
+/* Parse an escape, inside or outside of a class. *single: it is one character. */
 static enum lvn_status escape(struct parser *r, struct item *item, bool *single)
 {
     static const char named[] = "nrtfv", values[] = "\n\r\t\f\v";
@@ -132,7 +132,7 @@ static uint32_t next_code(struct parser *r)
 
 static enum lvn_status brackets(struct parser *r, int *number);
 
-/* Parses a part of a class: a character, a range, a named class or a nested class. */
+/* Parse a part of a class: a character, a range, a named class or a nested class. */
 static enum lvn_status class_part(struct parser *r, struct class_items *g)
 {
     struct item item = {.kind = ITEM_RANGE}, last;
@@ -269,7 +269,7 @@ static enum lvn_status atom(struct parser *r, int *number)
     }
 }
 
-/* Parses *, +, ?, {m}, {m,}, {m,n}, {,n}; false: there is none. */
+/* Parse *, +, ?, {m}, {m,}, {m,n}, {,n}; false: there is none. */
 static bool quantity(struct parser *r, struct node *node)
 {
     const char *p = r->at;

@@ -15,7 +15,7 @@
 #include "base/arena.h"
 
 struct lvn_regex;
-/* Compiles an expression; allocated in the arena. LVN_UNSUPPORTED names the syntax that is left out; name: of the file.
+/* Compile an expression; allocated in the arena. LVN_UNSUPPORTED names the syntax that is left out; name: of the file.
  */
 enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const char *name,
                               const char *text) LVN_CHECKED;
@@ -34,7 +34,7 @@ struct lvn_regex_scratch {
 };
 void lvn_regex_scratch_release(struct lvn_regex_scratch *s);
 int64_t lvn_regex_max_work(int64_t n); /* of lvn_regex_find() in a text of n bytes */
-/* Finds the first match at or after `from`, the end of the previous match (-1: none, search from the beginning). A
+/* Find the first match at or after `from`, the end of the previous match (-1: none, search from the beginning). A
  * match may be empty, but not at the end of the previous one. A byte that is not UTF-8 is a character that only negated
  * classes and . match. LVN_MEMORY, or LVN_FORMAT after 20,000,000 backtracking steps or lvn_regex_max_work(). */
 enum lvn_status lvn_regex_find(const struct lvn_regex *e, struct lvn_regex_scratch *s, const uint8_t *p, int64_t n,

@@ -92,7 +92,7 @@ static bool push(struct match *m, int step, int64_t at, int64_t min)
     return true;
 }
 
-/* Matches as many characters of the loop's set as possible. False: too few, or out of memory. */
+/* Match as many characters of the loop's set as possible. False: too few, or out of memory. */
 static bool loop(struct match *m, int step, int64_t *at)
 {
     const struct step *s = &m->e->step[step];
@@ -109,7 +109,7 @@ static bool loop(struct match *m, int step, int64_t *at)
     return s->greed == POSSESSIVE || end == min || push(m, step + 1, end, min);
 }
 
-/* Continues at the last alternative on the stack above `base`. False: none, or too many backtracking steps. */
+/* Continue at the last alternative on the stack above `base`. False: none, or too many backtracking steps. */
 static bool backtrack(struct match *m, int64_t base, int *step, int64_t *at)
 {
     struct lvn_regex_scratch *s = m->s;
@@ -133,7 +133,7 @@ static bool backtrack(struct match *m, int64_t base, int *step, int64_t *at)
     return true;
 }
 
-/* Drops the alternatives above `base`; what places were before stays, for the alternatives below. */
+/* Drop the alternatives above `base`; what places were before stays, for the alternatives below. */
 static void commit(struct lvn_regex_scratch *s, int64_t base, bool has_groups)
 {
     int64_t kept = base;
@@ -150,7 +150,7 @@ static int64_t again(const struct match *m, int group, int64_t at)
     return place[1] >= 0 && bytes <= m->n - at && !memcmp(m->p + place[0], m->p + at, (size_t)bytes) ? bytes : -1;
 }
 
-/* Runs the program from a step to its DONE. False: no match. */
+/* Run the program from a step to its DONE. False: no match. */
 static bool run(struct match *m, int step, int64_t *at)
 {
     const struct step *steps = m->e->step;

@@ -108,7 +108,7 @@ enum lvn_status lvn_regex_refuse(const struct parser *r, const char *syntax);
         (void)lvn_regex_refuse(r, syntax);                                                                             \
         return LVN_UNSUPPORTED;                                                                                        \
     } while (0)
-/* Writes the steps of a tree, ended by DONE. */
+/* Write the steps of a tree, ended by DONE. */
 enum lvn_status lvn_regex_write(struct parser *r, int root) LVN_CHECKED;
 
 #endif

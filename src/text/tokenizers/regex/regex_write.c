@@ -12,7 +12,7 @@ static enum lvn_status add_step(struct parser *r, struct step step, int *number)
 
 static enum lvn_status write_node(struct parser *r, int number);
 
-/* Writes an enclosing step (lookahead, atomic group), the steps of a node, and DONE. */
+/* Write an enclosing step (lookahead, atomic group), the steps of a node, and DONE. */
 static enum lvn_status write_enclosed(struct parser *r, struct step enclosing,
                                       enum lvn_status (*write)(struct parser *, int), int number)
 {

@@ -94,7 +94,7 @@ enum lvn_status lvn_vocabulary_add(struct lvn_vocabulary *v, const char *text, i
 
 /* --- the alphabet --- */
 
-/* Counts each character; [1]: only within words, after their first character. */
+/* Count each character; [1]: only within words, after their first character. */
 static enum lvn_status count_characters(const struct lvn_word_counts *w, int64_t *count[2])
 {
     for (int i = 0; i < 2; i++)
@@ -119,7 +119,7 @@ static int by_count(const void *a, const void *b)
     return (x[0] > y[0]) - (x[0] < y[0]);
 }
 
-/* Keeps the `limit` most frequent characters. */
+/* Keep the `limit` most frequent characters. */
 static enum lvn_status limit_characters(int64_t *count, int64_t limit)
 {
     int64_t n = 0, (*pair)[2] = lvn_malloc(sizeof *pair * 0x110000);
@@ -150,7 +150,7 @@ static enum lvn_status add_characters(struct lvn_vocabulary *v, int64_t *count[2
     return LVN_OK;
 }
 
-/* Adds all bytes, in the order of their letters in the alphabet, or of their values. */
+/* Add all bytes, in the order of their letters in the alphabet, or of their values. */
 static enum lvn_status add_bytes(struct lvn_vocabulary *v)
 {
     const bool by_value = v->o.n_special > 0;
@@ -163,7 +163,7 @@ static enum lvn_status add_bytes(struct lvn_vocabulary *v)
     return LVN_OK;
 }
 
-/* Adds the special tokens that options name, after all others. */
+/* Add the special tokens that options name, after all others. */
 static enum lvn_status add_special(struct lvn_vocabulary *v)
 {
     int32_t id;

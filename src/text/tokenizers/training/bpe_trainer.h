@@ -53,11 +53,11 @@ struct lvn_vocabulary {
 
 enum lvn_status lvn_vocabulary_open(struct lvn_vocabulary *v, const struct lvn_vocabulary_options *o) LVN_CHECKED;
 void lvn_vocabulary_close(struct lvn_vocabulary *v);
-/* Counts the words of whole lines. LVN_WORDS_END between two texts ends a word. */
+/* Count the words of whole lines. LVN_WORDS_END between two texts ends a word. */
 enum lvn_status lvn_vocabulary_count(struct lvn_vocabulary *v, const char *text, int64_t bytes) LVN_CHECKED;
-/* Makes the tokens. LVN_ARG if the alphabet alone is larger than the size, LVN_FORMAT if there are no words. */
+/* Make the tokens. LVN_ARG if the alphabet alone is larger than the size, LVN_FORMAT if there are no words. */
 enum lvn_status lvn_vocabulary_make(struct lvn_vocabulary *v) LVN_CHECKED;
-/* Writes a folder for Hugging Face's AutoTokenizer: tokenizer.json, tokenizer_config.json, and vocab.txt or vocab.json
+/* Write a folder for Hugging Face's AutoTokenizer: tokenizer.json, tokenizer_config.json, and vocab.txt or vocab.json
  * with merges.txt. */
 enum lvn_status lvn_vocabulary_save(const struct lvn_vocabulary *v, const char *dir) LVN_CHECKED;
 

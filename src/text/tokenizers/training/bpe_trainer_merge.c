@@ -59,7 +59,7 @@ static void release(struct merger *m)
 
 /* --- words --- */
 
-/* Writes the symbols of a word: bytes, or characters of the alphabet; other characters are dropped. */
+/* Write the symbols of a word: bytes, or characters of the alphabet; other characters are dropped. */
 static int32_t symbols(const struct lvn_vocabulary *v, const struct lvn_counted_word *w, int32_t *out)
 {
     char text[8] = "##";
@@ -87,7 +87,7 @@ static int by_text(const void *a, const void *b)
     return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Takes the words, sorted by text, so that the result does not depend on the number of threads. */
+/* Take the words, sorted by text, so that the result does not depend on the number of threads. */
 static enum lvn_status take_words(struct merger *m)
 {
     struct lvn_word_counts *w = &m->v->words[0];
@@ -162,7 +162,7 @@ static enum lvn_status add_word(struct merger *m, struct pair *p, int32_t word)
     return LVN_OK;
 }
 
-/* Adds to the count of a pair for a word. */
+/* Add to the count of a pair for a word. */
 static enum lvn_status change(struct merger *m, int32_t left, int32_t right, int64_t delta, int32_t word)
 {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -210,7 +210,7 @@ static enum lvn_status push(struct merger *m, struct entry x)
     return LVN_OK;
 }
 
-/* Adds entries for the pairs that got words. */
+/* Add entries for the pairs that got words. */
 static enum lvn_status push_touched(struct merger *m)
 {
     for (int64_t i = 0; i < m->n_touched; i++) {
@@ -252,7 +252,7 @@ static enum lvn_status merge_word(struct merger *m, int32_t word, int32_t left, 
     return LVN_OK;
 }
 
-/* Adds the token that a pair becomes, unless it exists, and the merge. */
+/* Add the token that a pair becomes, unless it exists, and the merge. */
 static enum lvn_status new_token(struct lvn_vocabulary *v, int32_t left, int32_t right, int32_t *id)
 {
     const struct lvn_vocabulary_token *a = &v->token[left], *b = &v->token[right];

@@ -9,7 +9,7 @@
 #include "tokenizers/load.h"
 #include "tokenizers/training/bpe_trainer.h"
 
-/* Writes a token in a file's notation: bytes in the alphabet, special tokens unchanged. */
+/* Write a token in a file's notation: bytes in the alphabet, special tokens unchanged. */
 static void write_token(const struct lvn_vocabulary *v, int64_t id, struct lvn_text *out)
 {
     const struct lvn_vocabulary_token *t = &v->token[id];
@@ -39,7 +39,7 @@ static enum lvn_status vocab_of(const struct lvn_vocabulary *v, json_t *vocab)
     return status;
 }
 
-/* Marks the merges that are the last of their pair; earlier ones are not written. */
+/* Mark the merges that are the last of their pair; earlier ones are not written. */
 static enum lvn_status last_merges(const struct lvn_vocabulary *v, bool **last)
 {
     struct lvn_bpe seen;

@@ -63,7 +63,7 @@ static const char *copy_text(struct lvn_word_counts *w, const char *text, int64_
     return copy;
 }
 
-/* Adds to a word's count. */
+/* Add to a word's count. */
 static enum lvn_status add(struct lvn_word_counts *w, const char *text, int64_t bytes, int64_t count)
 {
     if (2 * w->n >= w->capacity) LVN_TRY(grow(w));
@@ -112,7 +112,7 @@ static enum lvn_status add_piece(void *context, const uint8_t *p, int64_t n, boo
     return add(context, (const char *)p, n, 1);
 }
 
-/* Counts the words of a text: line by line, or all at once. */
+/* Count the words of a text: line by line, or all at once. */
 static enum lvn_status count_lines(const struct lvn_word_rules *rules, struct lvn_normalizer_scratch *normal,
                                    struct lvn_pre_tokenizer_scratch *pre, const char *text, const char *end,
                                    struct lvn_word_counts *words)
@@ -129,7 +129,7 @@ static enum lvn_status count_lines(const struct lvn_word_rules *rules, struct lv
     return LVN_OK;
 }
 
-/* Counts the words of all texts between `text` and `end`. */
+/* Count the words of all texts between `text` and `end`. */
 static enum lvn_status count_texts(const struct lvn_word_rules *rules, struct lvn_normalizer_scratch *normal,
                                    struct lvn_pre_tokenizer_scratch *pre, const char *text, const char *end,
                                    struct lvn_word_counts *words)

@@ -32,10 +32,10 @@ struct lvn_word_rules {
 };
 /* A byte between two texts, which is in no UTF-8. */
 #define LVN_WORDS_END '\xff'
-/* Adds the words of whole lines, or of texts that LVN_WORDS_END separates, to words[n_threads], one for each thread. */
+/* Add the words of whole lines, or of texts that LVN_WORDS_END separates, to words[n_threads], one for each thread. */
 enum lvn_status lvn_word_counts_count(const struct lvn_word_rules *rules, const char *text, int64_t bytes,
                                       int n_threads, struct lvn_word_counts *words) LVN_CHECKED;
-/* Moves all counts into the first; the others are then empty. */
+/* Move all counts into the first; the others are then empty. */
 enum lvn_status lvn_word_counts_join(struct lvn_word_counts *words, int n_threads) LVN_CHECKED;
 
 #endif

@@ -185,7 +185,7 @@ static int by_class(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts adjacent marks by their combining classes (stable). */
+/* Sort adjacent marks by their combining classes (stable). */
 static void order(struct sequence *s)
 {
     for (int64_t i = 0; i < s->n;) {

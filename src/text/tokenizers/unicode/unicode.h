@@ -91,7 +91,7 @@ struct lvn_char {
     bool changes;          /* NFC may change it or compose it with the character before it */
 };
 
-/* Fills the tables that lvn_char() reads. Idempotent and thread-safe; whoever opens a tokenizer calls it. */
+/* Fill the tables that lvn_char() reads. Idempotent and thread-safe; whoever opens a tokenizer calls it. */
 void lvn_unicode_init(void);
 
 /* Characters have few different properties, and most blocks of 128 characters have one: a block is stored once. */
@@ -142,7 +142,7 @@ enum lvn_unicode_form {
 };
 /* Quick check: true if the text is certainly in this form; false if it may not be. */
 bool lvn_unicode_is_normalized(enum lvn_unicode_form form, const uint8_t *p, int64_t n);
-/* Appends the text in this form; bytes that are not UTF-8 are copied. */
+/* Append the text in this form; bytes that are not UTF-8 are copied. */
 void lvn_unicode_normalize(enum lvn_unicode_form form, const uint8_t *p, int64_t n, struct lvn_text *out);
 
 #endif
