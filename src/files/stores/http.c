@@ -374,11 +374,12 @@ enum lvn_status lvn_http_send(struct lvn_http *http, const struct lvn_http_reque
     return status;
 }
 
-const char *lvn_http_header(const struct lvn_http_response *response, const char *name, char *value, int capacity)
+/* The last header of that name in the lines. */
+static const char *find_header(const char *lines, const char *name, char *value, int capacity)
 {
     const char *found = NULL;
     size_t n = strlen(name);
-    for (const char *line = response->headers.p, *end; line && *line; line = *end ? end + 1 : end) {
+    for (const char *line = lines, *end; line && *line; line = *end ? end + 1 : end) {
         end = strchrnul(line, '\n');
         if (strncasecmp(line, name, n) != 0 || line[n] != ':') continue;
         const char *from = line + n + 1, *to = end;
@@ -389,6 +390,20 @@ const char *lvn_http_header(const struct lvn_http_response *response, const char
         snprintf(value, (size_t)capacity, "%.*s", (int)(to - from), from);
     }
     return found;
+}
+
+const char *lvn_http_header(const struct lvn_http_response *response, const char *name, char *value, int capacity)
+{
+    const char *last = response->headers.p; /* a response begins with a line such as "HTTP/1.1 200 OK" */
+    for (const char *line = last; line && (line = strchr(line, '\n'));)
+        if (strncmp(++line, "HTTP/", 5) == 0) last = line;
+    return find_header(last, name, value, capacity);
+}
+
+const char *lvn_http_header_of_hops(const struct lvn_http_response *response, const char *name, char *value,
+                                    int capacity)
+{
+    return find_header(response->headers.p, name, value, capacity);
 }
 
 void lvn_http_encode(struct lvn_text *t, const char *text, bool slashes)

@@ -57,8 +57,12 @@ struct lvn_http_response {
 };
 enum { LVN_HTTP_MAX_BODY = 256 << 20 };
 void lvn_http_response_release(struct lvn_http_response *response);
-/* The value of the last header of that name that fits into `capacity`; NULL: none. Returns value. */
+/* The value of the last header of that name that fits into `capacity`; NULL: none. Returns value. Headers of a redirect
+ * describe the redirect and do not count. */
 const char *lvn_http_header(const struct lvn_http_response *response, const char *name, char *value, int capacity);
+/* The same of the response and all redirects before it: for headers by which a redirect describes its target. */
+const char *lvn_http_header_of_hops(const struct lvn_http_response *response, const char *name, char *value,
+                                    int capacity);
 
 LVN_CHECKED enum lvn_status lvn_http_send(struct lvn_http *http, const struct lvn_http_request *request,
                                           struct lvn_http_response *response);

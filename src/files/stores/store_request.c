@@ -169,7 +169,7 @@ static void find_version(const struct lvn_location *location, const struct lvn_h
                          char version[LVN_STORE_VERSION])
 {
     if (location->store->version_header &&
-        lvn_http_header(response, location->store->version_header, version, LVN_STORE_VERSION))
+        lvn_http_header_of_hops(response, location->store->version_header, version, LVN_STORE_VERSION))
         return;
     if (lvn_http_header(response, "ETag", version, LVN_STORE_VERSION)) return;
     if (!lvn_http_header(response, "Last-Modified", version, LVN_STORE_VERSION)) version[0] = '\0';

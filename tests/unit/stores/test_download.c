@@ -7,13 +7,15 @@
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "formats/sha256.h"
 #include "stores/fetch.h"
 
 /* /file: whole, or from where Range says; /norange: always whole; /cut: breaks off after 40000 bytes of what was asked
- * for; /moved: a redirection; all else: 404. The content is that of `content`, below. */
+ * for; /moved: a redirection; /open: whole, without its length; /empty, /page: redirections to it that have a length
+ * and an ETag themselves; all else: 404. The content is that of `content`, below. */
 static const char server[] =
     "import http.server\n"
     "data = bytes((i * 7 + i // 251) % 256 for i in range(100000))\n"
@@ -22,6 +24,13 @@ static const char server[] =
     "    def do_GET(self):\n"
     "        if self.path == '/moved':\n"
     "            self.send_response(302); self.send_header('Location', '/file'); self.end_headers(); return\n"
+    "        if self.path in ('/empty', '/page'):\n"
+    "            self.send_response(302); self.send_header('Location', '/open')\n"
+    "            page = b'moved' if self.path == '/page' else b''\n"
+    "            self.send_header('Content-Length', str(len(page))); self.send_header('ETag', self.path)\n"
+    "            self.send_header('Content-Range', 'bytes 0-0/7'); self.end_headers(); self.wfile.write(page); return\n"
+    "        if self.path == '/open':\n"
+    "            self.send_response(200); self.end_headers(); self.wfile.write(data); return\n"
     "        if self.path not in ('/file', '/norange', '/cut'):\n"
     "            self.send_error(404); return\n"
     "        start = 0\n"
@@ -192,6 +201,31 @@ static void http_whole(void **state)
     assert_content("h3");
 }
 
+/* The length and the range of a redirection are not those of the file; to a file and to a pipe. */
+static void http_redirected(void **state)
+{
+    static const char *const names[] = {"empty", "page"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char pipe_path[600], url[100];
+        int exit_code;
+        snprintf(url, sizeof url, "%s", http(names[i]));
+        ASSERT_OK(lvn_download(url, NULL, test_path(names[i]), NULL, NULL));
+        assert_content(names[i]);
+        snprintf(pipe_path, sizeof pipe_path, "%s", test_path("pipe"));
+        assert_int_equal(mkfifo(pipe_path, 0600), 0);
+        const pid_t reader = fork();
+        if (reader == 0) {
+            execlp("sh", "sh", "-c", "cat <\"$0\" >\"$1\"", pipe_path, test_path("streamed"), (char *)NULL);
+            _exit(127);
+        }
+        ASSERT_OK(lvn_store_get(url, pipe_path, NULL, NULL, NULL));
+        assert_int_equal(waitpid(reader, &exit_code, 0), reader);
+        assert_content("streamed");
+        unlink(pipe_path);
+    }
+}
+
 static void http_resumed(void **state)
 {
     (void)state;
@@ -240,8 +274,8 @@ static void http_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(file_urls), cmocka_unit_test(full_disk),
-                                       cmocka_unit_test(http_whole), cmocka_unit_test(http_resumed),
-                                       cmocka_unit_test(http_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(file_urls),    cmocka_unit_test(full_disk),
+                                       cmocka_unit_test(http_whole),   cmocka_unit_test(http_redirected),
+                                       cmocka_unit_test(http_resumed), cmocka_unit_test(http_refused)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -123,7 +123,7 @@ static void explain(const struct lvn_location *location, const struct lvn_http_r
 static void parse_headers(const struct lvn_http_response *response, struct lvn_object *object)
 {
     char text[160];
-    const char *sum = lvn_http_header(response, "X-Linked-ETag", text, sizeof text);
+    const char *sum = lvn_http_header_of_hops(response, "X-Linked-ETag", text, sizeof text);
     if (sum && *sum == '"') sum++;
     if (sum && strspn(sum, "0123456789abcdef") == 64)
         snprintf(object->checksum, sizeof object->checksum, "sha256:%.64s", sum);
