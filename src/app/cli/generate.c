@@ -304,8 +304,10 @@ static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_cod
 /* Rank 0's prompts to all. */
 static enum lvn_status share_prompts(struct prompts *p, struct lvn_ranks *r)
 {
-    LVN_TRY(lvn_ranks_broadcast(r, &p->n, (int64_t)sizeof p->n));
-    LVN_TRY(lvn_ranks_agree(r, r->rank ? allocate_prompts(p, p->n) : LVN_OK));
+    int64_t n = p->n;
+    LVN_TRY(lvn_ranks_broadcast(r, &n, (int64_t)sizeof n));
+    LVN_TRY(lvn_ranks_agree(r, r->rank ? allocate_prompts(p, n) : LVN_OK));
+    p->n = n;
     LVN_TRY(lvn_ranks_broadcast(r, p->length, p->n * (int64_t)sizeof *p->length));
     for (int64_t i = 0; i < p->n; i++) {
         char *ids = (char *)p->ids[i];

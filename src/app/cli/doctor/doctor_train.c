@@ -63,7 +63,8 @@ static double max_difference(const struct pair *p)
     double max = 0;
     for (int i = 0; i < LVN_SYNTHETIC_STEPS; i++) {
         double difference = fabs(p->all.loss[i] - p->one.loss[i]) / fabs(p->one.loss[i]);
-        if (!(difference <= max)) max = difference; /* true for NaN, too */
+        if (isnan(difference)) return difference;
+        if (difference > max) max = difference;
     }
     return max;
 }
