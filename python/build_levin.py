@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -105,19 +106,23 @@ def build_here(folder):
     """Build program and library with this machine's compiler; returns both and the folder of parts."""
     source, build, parts = source_folder(), Path(folder) / "build", Path(folder) / "parts"
     # Installs only into `parts`, and nothing if jansson and libyaml are available.
-    run(["bash", source / "tools/setup.sh", "--prefix", parts], LEVIN_NO_APT="1")
+    run("tools/setup.sh", ["bash", source / "tools/setup.sh", "--prefix", parts], LEVIN_NO_APT="1")
     activate = f'. "{parts}/env.sh" && exec "$@"'
-    run(["bash", "-c", activate, "x", "cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-         "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", f"-DCMAKE_C_FLAGS=-ffile-prefix-map={source}/="])
-    run(["bash", "-c", activate, "x", "cmake", "--build", build, "--target", "levin", "levin_shared"])
+    # A shell reads the flags, and CMake reads CFLAGS only if CMAKE_C_FLAGS is not given.
+    flags = f"{os.environ.get('CFLAGS', '')} {shlex.quote(f'-ffile-prefix-map={source}/=')}".strip()
+    run("configuring (cmake)",
+        ["bash", "-c", activate, "x", "cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+         "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", f"-DCMAKE_C_FLAGS={flags}"])
+    run("compiling (cmake --build)",
+        ["bash", "-c", activate, "x", "cmake", "--build", build, "--target", "levin", "levin_shared"])
     return build / "levin", build / "liblevin.so", parts
 
 
-def run(command, **variables):
+def run(step, command, **variables):
     # pip reads the standard output.
     got = subprocess.run([str(c) for c in command], env=dict(os.environ, **variables), stdout=sys.stderr, check=False)
     if got.returncode:
-        raise SystemExit(f"error: building levin failed at {Path(str(command[0])).name}: see the lines above")
+        raise SystemExit(f"error: building levin failed at {step}: see the lines above")
 
 
 # --- PEP 517 ---

@@ -20,3 +20,23 @@ for file in pyproject.toml build_levin.py levin/__init__.py source/CMakeLists.tx
     check [ -f levin_train-*/$file ]
 done
 cmake -S levin_train-*/source -B configured -DCMAKE_BUILD_TYPE=Release >log 2>&1 || fail "$(tail -n 20 log)"
+
+# The flags with which pip's build compiles: those of the user, and a folder whose name has a space. A step that fails is
+# named.
+PYTHONPATH=$LEVIN_SOURCE/python CFLAGS="-march=native -g" python3 -B - <<'EOF'
+import shlex
+from pathlib import Path
+
+import build_levin
+steps = []
+real, build_levin.run = build_levin.run, lambda step, command, **variables: steps.append((step, command))
+build_levin.source_folder = lambda: Path("/home/a user/levin")
+build_levin.build_here("folder")
+flags = [c for _, command in steps for c in command if str(c).startswith("-DCMAKE_C_FLAGS=")][0].split("=", 1)[1]
+assert shlex.split(flags) == ["-march=native", "-g", "-ffile-prefix-map=/home/a user/levin/="], flags
+try:
+    real("configuring (cmake)", ["bash", "-c", "exit 3"])
+    raise SystemExit("a step that failed was ignored")
+except SystemExit as error:
+    assert str(error) == "error: building levin failed at configuring (cmake): see the lines above", error
+EOF
