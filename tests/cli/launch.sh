@@ -156,6 +156,19 @@ RANK=3 OMPI_COMM_WORLD_RANK=7 PMI_RANK=1 dry -n 2 -- doctor
 says "-u RANK" out
 says "-u OMPI_COMM_WORLD_RANK" out
 says "-u PMI_RANK" out
+# neither do those of an outer levin launch, also not through -x of Open MPI, which is needed for other hosts
+fake mpirun "mpirun (Open MPI) 4.1.4"
+printf '#!/bin/bash\n' >bin/ssh
+chmod +x bin/ssh
+printf '127.0.0.1:1\n192.0.2.7:1\n' >far
+if LEVIN_RANK=1 LEVIN_TERMINAL=90 LEVIN_RENDEZVOUS=old LEVIN_RENDEZVOUS_TOKEN=old LEVIN_CACHE=$PWD/cache PATH=$PWD/bin:/usr/bin:/bin \
+    "$LEVIN" launch --dry-run -n 2 --hostfile far --ssh="$PWD/bin/ssh" --launcher="$PWD/bin/mpirun" -- doctor >out 2>err; then
+    says "-x LEVIN_CACHE" out
+    for name in LEVIN_RANK LEVIN_TERMINAL LEVIN_RENDEZVOUS LEVIN_RENDEZVOUS_TOKEN; do
+        says "-u $name" out
+        silent_about "-x $name" out
+    done
+fi # else this machine has no route to other hosts
 code 0 "$LEVIN" launch --json --dry-run -n 1 -- doctor
 json 'd["ranks"] == 1 and "doctor" in d["command"]'
 

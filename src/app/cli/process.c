@@ -92,30 +92,49 @@ static void run_child(char *const *words, int out)
     _exit(127);
 }
 
+/* Read what the child prints until it closes the pipe. False: it has not until `end`. */
+static bool read_output(int fd, double end, struct lvn_text *output)
+{
+    char text[4096];
+    for (;;) {
+        double left = end - lvn_seconds();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = left > 0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
+        if (ready == 0) return false;
+        ssize_t n = ready > 0 ? read(fd, text, sizeof text) : -1;
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return true;
+        if (output) lvn_text_add_bytes(output, text, n);
+    }
+}
+
+/* Wait until the child ends. False: it has not until `end`, even if it has closed its output. */
+static bool wait_until(pid_t pid, double end, int *status)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (;;) {
+        pid_t ended = waitpid(pid, status, WNOHANG);
+        if (ended != 0 && !(ended < 0 && errno == EINTR)) return true;
+        if (lvn_seconds() > end) return false;
+        nanosleep(&pause, NULL);
+    }
+}
+
 int lvn_process_run(char *const *words, double seconds, struct lvn_text *output)
 {
     int pipes[2], status = 0;
     double end = lvn_seconds() + seconds;
-    char text[4096];
-    bool late = false;
     if (pipe2(pipes, O_CLOEXEC)) return -1;
     pid_t pid = fork();
     if (pid == 0) run_child(words, pipes[1]);
     close(pipes[1]);
-    while (pid > 0 && !late) {
-        double left = end - lvn_seconds();
-        struct pollfd p = {.fd = pipes[0], .events = POLLIN};
-        int ready = left > 0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
-        if (ready < 0 && errno == EINTR) continue;
-        ssize_t n = ready > 0 ? read(pipes[0], text, sizeof text) : 0;
-        late = ready == 0;
-        if (n <= 0) break;
-        if (output) lvn_text_add_bytes(output, text, n);
-    }
+    bool late = pid > 0 && (!read_output(pipes[0], end, output) || !wait_until(pid, end, &status));
     close(pipes[0]);
     if (pid < 0) return -1;
-    if (late) kill(-pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    if (late) return -2;
+    if (late) {
+        if (kill(-pid, SIGKILL)) kill(pid, SIGKILL); /* it may not have its process group yet */
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+        return -2;
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

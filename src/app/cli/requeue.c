@@ -44,7 +44,8 @@ static bool exclude_nodes(struct lvn_cli *c, char *scontrol, const char *job, co
     LVN_LOCAL_TEXT(output);
     char *show[] = {scontrol, "-o", "show", "job", (char *)job, NULL};
     int code = lvn_process_run(show, 60, &output), tries = 10;
-    const char *old = code == 0 && output.p ? strstr(output.p, " ExcNodeList=") : NULL;
+    if (code != 0) return false; /* an update would drop nodes that are excluded already */
+    const char *old = output.p ? strstr(output.p, " ExcNodeList=") : NULL;
     old = old ? strchr(old, '=') + 1 : "(null)";
     int n = *old == '(' ? 0 : (int)strcspn(old, " \n");
     char *list = lvn_arena_printf(a, "ExcNodeList=%.*s%s%s", n, old, n ? "," : "", nodes);

@@ -82,6 +82,7 @@ static enum lvn_status collect_keys(struct lvn_launch *l, const struct levin_set
     struct lvn_words *words = &l->request.keys;
     LVN_LOCAL_TEXT(command);
     for (int i = 0; i < l->c->n_rest; i++) lvn_text_printf(&command, "%s%s", i ? " " : "", l->c->rest[i]);
+    LVN_TRY(lvn_text_status(&command));
     words->arena = l->arena;
     lvn_words_add(words, "version");
     lvn_words_add(words, "%s", LVN_VERSION);

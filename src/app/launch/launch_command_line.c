@@ -4,6 +4,7 @@
  * to bind ranks to cores (the launcher has its own hwloc), and, on one machine, to listen only on the loopback
  * interface. Variables that another launcher left in the environment are removed, because they would mislead the ranks
  * or the launcher. launch_launcher.c has selected the launcher. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -55,6 +56,16 @@ bool lvn_launch_exports(const char *variable)
     return false;
 }
 
+/* True if `words` (NAME or NAME=VALUE each) contains the variable of `entry` (NAME=VALUE). */
+static bool has_variable(const struct lvn_words *words, const char *entry)
+{
+    size_t n = strcspn(entry, "=");
+    for (int i = 0; i < words->n; i++) {
+        if (strcspn(words->word[i], "=") == n && !strncmp(words->word[i], entry, n)) return true;
+    }
+    return false;
+}
+
 /* Open MPI's daemons on other hosts pass on only variables named with -x. The rendezvous is named before its address is
  * known, because the server starts later. */
 static void add_exports(struct lvn_launch *l)
@@ -67,13 +78,12 @@ static void add_exports(struct lvn_launch *l)
     for (int pass = 0; pass < 2; pass++) {
         char **list = pass ? environ : l->attempt.set.word;
         for (int i = 0; list && list[i] && (pass || i < l->attempt.set.n); i++) {
-            bool already_added = false;
             size_t n = strcspn(list[i], "=");
-            for (int k = 0; pass && k < l->attempt.set.n; k++)
-                already_added |= !strncmp(l->attempt.set.word[k], list[i], n + 1);
+            bool already_added = pass && has_variable(&l->attempt.set, list[i]);
+            bool dropped = pass && has_variable(&l->attempt.drop, list[i]);
             for (int k = 0; k < 2 && l->request.training; k++)
                 already_added |= n == strlen(rendezvous[k]) && !strncmp(rendezvous[k], list[i], n);
-            if (already_added || !lvn_launch_exports(list[i])) continue;
+            if (already_added || dropped || !lvn_launch_exports(list[i])) continue;
             lvn_words_add(&l->attempt.line, "-x");
             lvn_words_add(&l->attempt.line, "%.*s", (int)n, list[i]);
         }
@@ -145,15 +155,16 @@ static enum lvn_status build_hydra(struct lvn_launch *l)
             lvn_words_add(&l->attempt.line, "-ppn");
             lvn_words_add(&l->attempt.line, "%d", slots);
         }
-        struct lvn_text t = {0};
+        LVN_LOCAL_TEXT(t);
         for (int i = 0; i < l->resources.n_hosts; i++) {
             if (!l->resources.hosts[i].ranks) continue;
             lvn_text_printf(&t, "%s%s", t.n ? "," : "", l->resources.hosts[i].name);
             if (!even) lvn_text_printf(&t, ":%d", l->resources.hosts[i].slots);
         }
+        const char *list = lvn_text_string(&t);
+        if (!list) return LVN_MEMORY;
         lvn_words_add(&l->attempt.line, "-hosts");
-        lvn_words_add(&l->attempt.line, "%s", t.p ? t.p : "");
-        lvn_text_release(&t);
+        lvn_words_add(&l->attempt.line, "%s", list);
     }
     char address[64], network[64];
     LVN_TRY(lvn_launch_address(l, NULL, address, network));
@@ -209,7 +220,9 @@ static enum lvn_status build_levin_ranks(struct lvn_launch *l)
             lvn_text_printf(&t, "@%d:%d", host->connection ? host->connection : i, host->ranks);
     }
     if (!l->resources.n_hosts) lvn_text_printf(&t, "127.0.0.1:%d", l->attempt.ranks);
-    lvn_words_add(&l->attempt.line, "--hosts=%s", t.p ? t.p : "");
+    const char *hosts = lvn_text_string(&t);
+    if (!hosts) return LVN_MEMORY;
+    lvn_words_add(&l->attempt.line, "--hosts=%s", hosts);
     if (strcmp(l->resources.ssh, "ssh")) lvn_words_add(&l->attempt.line, "--ssh=%s", l->resources.ssh);
     lvn_words_add(&l->attempt.line, "--");
     return LVN_OK;
@@ -221,16 +234,22 @@ static enum lvn_status build_levin_ranks(struct lvn_launch *l)
  * With the wrong one every task believes that it is the only rank. */
 static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
 {
+    enum { LIST_TIMEOUT = 20 }; /* seconds */
     const char *library = lvn_path_name(l->request.mpi_library);
     LVN_LOCAL_TEXT(output);
     char *words[] = {(char *)l->launcher.program, "--mpi=list", NULL};
-    lvn_process_run(words, 20, &output);
-    const char *list = output.p ? output.p : "";
+    *plugin = "none";
+    if (l->request.tcp) return LVN_OK;
+    const int code = lvn_process_run(words, LIST_TIMEOUT, &output);
+    LVN_CHECK(code != -1, IO, "`srun --mpi=list` could not be started: %s", strerror(errno));
+    LVN_CHECK(code != -2, IO,
+              "`srun --mpi=list` did not end within %d s, so the MPIs of this Slurm are unknown; try it in a shell",
+              LIST_TIMEOUT);
+    const char *list = lvn_text_string(&output);
+    if (!list) return LVN_MEMORY;
     bool pmix = strstr(list, "pmix"), pmi2 = strstr(list, "pmi2"), cray = strstr(list, "cray_shasta");
     bool open = strstr(library, ".so.40") || (!*library && pmix && lvn_library_exists("libmpi.so.40"));
     bool other = !open && (*library || lvn_library_exists("libmpi.so.12") || lvn_library_exists("libmpich.so.12"));
-    *plugin = "none";
-    if (l->request.tcp) return LVN_OK;
     if (l->attempt.ranks == 1 && !open && !other) return LVN_OK;
     *plugin = "pmix";
     if (open && pmix) return LVN_OK;
@@ -248,7 +267,7 @@ static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
 }
 
 /* A restart excludes nodes; --overlap prevents it from waiting for a job step that a lost node still occupies. */
-static void add_nodes(struct lvn_launch *l)
+static enum lvn_status add_nodes(struct lvn_launch *l)
 {
     LVN_LOCAL_TEXT(out);
     int nodes = 0;
@@ -257,9 +276,11 @@ static void add_nodes(struct lvn_launch *l)
         nodes += host->ranks > 0;
         if (host->down || host->faults >= LVN_HOST_FAULTS) lvn_text_printf(&out, "%s%s", out.n ? "," : "", host->name);
     }
-    if (out.p) lvn_words_add(&l->attempt.line, "--nodes=%d", nodes);
-    if (out.p) lvn_words_add(&l->attempt.line, "--exclude=%s", out.p);
+    LVN_TRY(lvn_text_status(&out));
+    if (out.n) lvn_words_add(&l->attempt.line, "--nodes=%d", nodes);
+    if (out.n) lvn_words_add(&l->attempt.line, "--exclude=%s", out.p);
     if (l->history.restarts) lvn_words_add(&l->attempt.line, "--overlap");
+    return LVN_OK;
 }
 
 static enum lvn_status build_srun(struct lvn_launch *l)
@@ -268,7 +289,7 @@ static enum lvn_status build_srun(struct lvn_launch *l)
     lvn_words_add(&l->attempt.line, "--ntasks=%d", l->attempt.ranks);
     if (l->c->given[LVN_FLAG_launch_nproc_per_node])
         lvn_words_add(&l->attempt.line, "--ntasks-per-node=%d", (int)l->c->flag[LVN_FLAG_launch_nproc_per_node].i);
-    add_nodes(l);
+    LVN_TRY(add_nodes(l));
     LVN_TRY(choose_plugin(l, &plugin));
     lvn_words_add(&l->attempt.line, "--mpi=%s", plugin);
     lvn_words_add(&l->attempt.line, "--label");
@@ -324,6 +345,9 @@ static bool is_stale(const struct lvn_launch *l, const char *variable)
                                            "LEVIN_LAUNCH_ID=",
                                            "LEVIN_RESTART=",
                                            "LEVIN_RUN_BEGUN=",
+                                           "LEVIN_RENDEZVOUS=",
+                                           "LEVIN_RENDEZVOUS_TOKEN=",
+                                           "LEVIN_TERMINAL=",
                                            "GROUP_WORLD_SIZE=",
                                            "PET_",
                                            "NNODES=",
@@ -356,16 +380,6 @@ static void set_variables(struct lvn_launch *l)
     if (live && ioctl(STDERR_FILENO, TIOCGWINSZ, &size)) size.ws_col = 80;
     if (live && l->launcher.kind != LVN_LAUNCHER_DIRECT)
         lvn_words_add(&l->attempt.set, "LEVIN_TERMINAL=%d", size.ws_col ? size.ws_col : 80);
-}
-
-/* True if `words` (NAME or NAME=VALUE each) contains the variable of `entry` (NAME=VALUE). */
-static bool has_variable(const struct lvn_words *words, const char *entry)
-{
-    size_t n = strcspn(entry, "=");
-    for (int i = 0; i < words->n; i++) {
-        if (strcspn(words->word[i], "=") == n && !strncmp(words->word[i], entry, n)) return true;
-    }
-    return false;
 }
 
 enum lvn_status lvn_launch_environment(const struct lvn_launch *l, struct lvn_words *out)

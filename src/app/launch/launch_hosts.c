@@ -188,6 +188,7 @@ enum lvn_status lvn_launch_slurm_nodes(struct lvn_launch *l)
     char *words[] = {lvn_process_find(l->arena, "scontrol"), "show", "hostnames", (char *)list, NULL}, *rest = NULL;
     LVN_LOCAL_TEXT(output);
     int code = words[0] && list ? lvn_process_run(words, 60, &output) : -1, n = 1;
+    LVN_TRY(lvn_text_status(&output));
     char *names = code == 0 ? lvn_arena_strdup(l->arena, output.p ? output.p : "") : NULL;
     LVN_CHECK(names, IO, "`scontrol show hostnames` did not list the nodes of this job");
     for (const char *p = names; *p; p++) n += *p == '\n';

@@ -58,6 +58,7 @@ static enum lvn_status next_word(struct lvn_arena *a, int64_t *bytes_left, char 
     char c = 0;
     ssize_t n;
     while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*bytes_left > 0) lvn_text_add_bytes(&t, &c, 1);
+    LVN_TRY(lvn_text_status(&t));
     *word = n > 0 && !c ? lvn_arena_strdup(a, t.p ? t.p : "") : NULL;
     LVN_CHECK(*word, ARG,
               "`levin ranks --part` reads its part of the run from standard input, which is empty; `levin ranks` on "

@@ -1,0 +1,48 @@
+/* test_process.c - covers: src/app/cli/process.c
+ *
+ * Running a program with a limit of time. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The program is no library: the file is compiled in. */
+#include "cli/process.c"
+
+static int run(const char *script, double seconds, struct lvn_text *output)
+{
+    char shell[] = "/bin/sh", option[] = "-c", copy[100];
+    strcpy(copy, script);
+    return lvn_process_run((char *[]){shell, option, copy, NULL}, seconds, output);
+}
+
+static void test_run(void **state)
+{
+    (void)state;
+    struct lvn_text output = {0};
+    char none[] = "/nowhere/program";
+    assert_int_equal(run("echo to; echo both >&2; exit 3", 60, &output), 3);
+    assert_string_equal(lvn_text_string(&output), "to\nboth\n");
+    lvn_text_release(&output);
+    assert_int_equal(run("kill -TERM $$", 60, NULL), 128 + SIGTERM);
+    assert_int_equal(lvn_process_run((char *[]){none, NULL}, 60, NULL), 127);
+}
+
+/* It is killed after the limit, whether it has closed its output or not. Otherwise it would end by itself, with 5. */
+static void test_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(run("exec >&- 2>&-; exit 4", 60, NULL), 4);
+    assert_int_equal(run("sleep 10; exit 5", 0.2, NULL), -2);
+    assert_int_equal(run("exec >&- 2>&-; sleep 10; exit 5", 0.2, NULL), -2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_run), cmocka_unit_test(test_limit)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
