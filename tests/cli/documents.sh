@@ -68,6 +68,15 @@ for i in $(seq 30); do echo "{\"text\": \"one or two $i\", \"other\": \"three $i
 code 0 "$LEVIN" train lines.jsonl --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-lines
 says "'lines.jsonl': 30 documents" err
 code 0 "$LEVIN" train lines.jsonl --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-others --data.kind=documents --data.text_column=other
+# a document ends once: with the token of the post-processor, or the end token; as levin prepare writes it
+for name in tiny-unigram tiny-llama2; do
+    tokenizer=$LEVIN_SOURCE/tests/golden/tokenizers/$name
+    code 0 "$LEVIN" prepare lines.jsonl --tokenizer="$tokenizer" --out=of-$name --val-fraction=0 --json
+    prepared=$(value train_tokens)
+    code 0 "$LEVIN" train lines.jsonl --data.kind=documents --data.tokenizer="$tokenizer" "${small[@]}" --model.block_size=8 --run_dir=run-$name
+    read -r train val <<<"$(tokens)"
+    check [ $((train + val)) = "$prepared" ]
+done
 mkdir packed && gzip -c lines.jsonl >packed/lines.jsonl.gz && gzip -c text.txt >packed/text.txt.gz
 code 0 "$LEVIN" train packed --model.init=base --model.block_size=8 --trainer.max_steps=1 --run_dir=of-packed
 says "'packed': 31 documents" err

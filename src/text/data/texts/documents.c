@@ -1,9 +1,9 @@
 /* documents.c - data.kind=documents: texts, tokenized when the run starts.
  *
  * data.path is a text, lines of JSON, a folder or an archive of these. A document is a file or a line; after each of
- * several documents comes the end token of the tokenizer. The tokenizer is data.tokenizer, that of the model, or one
- * that is trained on the texts (data/texts/text_tokenizer.h). The last tenth of the tokens is for validation;
- * data.val_path names separate texts instead.
+ * several documents comes the end token of the tokenizer, unless its post-processor ends texts. The tokenizer is
+ * data.tokenizer, that of the model, or one that is trained on the texts (data/texts/text_tokenizer.h). The last tenth
+ * of the tokens is for validation; data.val_path names separate texts instead.
  *
  * All threads tokenize. The ids are kept in the user's cache (encoded_cache.h), for other ranks and later runs. */
 #include <inttypes.h>
@@ -21,6 +21,7 @@
 #include "data/texts/source_files.h"
 #include "data/texts/text_tokenizer.h"
 #include "host/machine.h"
+#include "tokenizers/post_processor.h"
 
 enum { WARNED = 20 };
 
@@ -38,6 +39,7 @@ struct documents {
     const struct lvn_tokenizer *tokenizer;
     struct lvn_encoded encoded[LVN_SPLITS_TRAINED]; /* the second only with data.val_path */
     int width;                                      /* bytes of an id */
+    int32_t end_id;                                 /* written after each of several documents; -1: none */
 };
 
 /* --- encoding --- */
@@ -84,7 +86,7 @@ static void count(struct encoding *e, const struct lvn_batch *b)
 static enum lvn_status put_documents(void *context, const struct lvn_batch *b)
 {
     struct encoding *e = context;
-    const int32_t end = e->s->tokenizer->end_id, *ids = b->ids.p;
+    const int32_t end = e->s->end_id, *ids = b->ids.p;
     count(e, b);
     for (int64_t i = 0; i < b->n_documents; i++) {
         const struct lvn_document *d = &b->document[i];
@@ -175,7 +177,7 @@ static void report(const struct documents *s, const struct lvn_data_options *o, 
 /* A checksum of all that determines the ids. */
 static enum lvn_status find_key(const struct encoding *e, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 2 }; /* raise it when ids, or what is written with them, change */
+    enum { FORMAT_NUMBER = 3 }; /* raise it when ids, or what is written with them, change */
     const int64_t numbers[] = {FORMAT_NUMBER, e->o->allow_special};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
@@ -184,6 +186,16 @@ static enum lvn_status find_key(const struct encoding *e, uint64_t *key)
     lvn_checksum_add_text(&sum, e->field);
     LVN_TRY(lvn_source_files_sum(&e->files, e->s->tokenizer, &sum));
     *key = lvn_checksum_value(&sum);
+    return LVN_OK;
+}
+
+/* The token after each of several documents; -1: there is none, or the post-processor already adds tokens to each. */
+static enum lvn_status find_end(const struct lvn_tokenizer *t, int32_t *id)
+{
+    struct lvn_ids suffix = {0};
+    LVN_TRY(lvn_post_processor_suffix(t, &suffix));
+    *id = suffix.n ? -1 : t->end_id;
+    lvn_ids_release(&suffix);
     return LVN_OK;
 }
 
@@ -215,6 +227,7 @@ static enum lvn_status open_documents(struct lvn_dataset *d, const struct lvn_da
     if (!s) return LVN_MEMORY;
     LVN_TRY(lvn_text_tokenizer(d, o, false, &s->tokenizer));
     s->width = s->tokenizer->n <= 65536 ? 2 : 4;
+    LVN_TRY(find_end(s->tokenizer, &s->end_id));
     LVN_TRY(read_texts(s, o, LVN_SPLIT_TRAIN, o->path, &n));
     if (two) {
         LVN_TRY(read_texts(s, o, LVN_SPLIT_VAL, o->val_path, &n_val));
