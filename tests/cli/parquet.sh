@@ -27,7 +27,7 @@ check [ -n "${compared:-}" ]
 cp "$golden/none-plain.parquet" null.parquet
 code 0 prepare null.parquet --out=of-null
 says "warning: 'null.parquet', row group 0, row " err
-says "column 'text': it is null, no text" err
+says "column 'text': it is null, not text" err
 code 0 prepare null.parquet --out=deep --field=s.a.b
 tiny=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.batch_size=2 --trainer.max_steps=2
     --trainer.val_check_interval=2)
@@ -145,8 +145,8 @@ refused() { # refused SENTENCE prepare-arguments
 refused "'null.parquet', row group 0, row " null.parquet --bad-lines=refuse
 refused "'null.parquet' has no column 'body'; it has id, text, messages, tags, map, s: choose the one with the text (--field=NAME)" \
     null.parquet --field=body
-refused "the column 'id' has the type INT64, no text" null.parquet --field=id
-refused "the column 'messages' is a list, no text" null.parquet --field=messages
+refused "the column 'id' has the type INT64, not text" null.parquet --field=id
+refused "the column 'messages' is a list, not text" null.parquet --field=messages
 head -c 2000 rows.parquet >cut.parquet
 refused "'cut.parquet' cannot be read as a Parquet file: it does not end with PAR1; it is damaged or cut" cut.parquet
 : >empty.parquet
@@ -186,4 +186,4 @@ pq.write_table(pa.table({"text": pa.array(["a"] if sys.argv[1] == "brotli" else 
 P
 done
 refused "'brotli.parquet', row group 0, column 'text': it is compressed with BROTLI" brotli.parquet
-refused "the column 'text' has the type FLOAT, no text" none.parquet
+refused "the column 'text' has the type FLOAT, not text" none.parquet

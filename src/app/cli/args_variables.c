@@ -58,16 +58,16 @@ static bool is_reporter(void)
 /* Warn if LEVIN_ISA names no instruction set, or one that this processor lacks: the best one is used then. */
 static void check_isa(void)
 {
-    const char *wanted = lvn_getenv("LEVIN_ISA");
-    if (!wanted || !strcmp(wanted, lvn_isa_name(lvn_isa_best())) || !is_reporter()) return;
+    const char *given = lvn_getenv("LEVIN_ISA");
+    if (!given || !strcmp(given, lvn_isa_name(lvn_isa_best())) || !is_reporter()) return;
     char list[200] = "";
     bool named = false;
     for (int i = 0; i < LVN_ISA_COUNT; i++) {
         const char *name = lvn_isa_name((enum lvn_isa)i);
         lvn_print_append(list, sizeof list, "%s%s", i ? ", " : "", name);
-        named = named || !strcmp(wanted, name);
+        named = named || !strcmp(given, name);
     }
-    lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is used", wanted,
+    lvn_log(LVN_LOG_WARN, "LEVIN_ISA is '%.40s', which is %s%s; %s is used", given,
             named ? "not supported by this processor" : "none of ", named ? "" : list, lvn_isa_name(lvn_isa_best()));
 }
 

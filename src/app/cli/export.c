@@ -349,13 +349,13 @@ static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct l
 {
     const char *out = c->operand[1], *format = c->flag[LVN_FLAG_export_format].t,
                *name = c->flag[LVN_FLAG_export_type].t;
-    const bool wanted = strcmp(format, "gguf") == 0;
+    const bool requested = strcmp(format, "gguf") == 0;
     *is = lvn_ends_with(out, ".gguf");
     *type = lvn_gguf_type_find(name);
-    LVN_CHECK(*is || !wanted, ARG, "'%s': --format=gguf writes a file, OUT.gguf; give such a name", out);
+    LVN_CHECK(*is || !requested, ARG, "'%s': --format=gguf writes a file, OUT.gguf; give such a name", out);
     LVN_CHECK(*is || !c->given[LVN_FLAG_export_type], ARG,
               "'%s': --type is the data type of a GGUF file; give a name that ends in .gguf, or leave it out", out);
-    LVN_CHECK(!*is || wanted || !c->given[LVN_FLAG_export_format], ARG,
+    LVN_CHECK(!*is || requested || !c->given[LVN_FLAG_export_format], ARG,
               "'%s': a GGUF file has no --format=%.40s; leave it out, or give a folder", out, format);
     LVN_CHECK(*is || !lvn_cli_on(c, LVN_FLAG_export_adapter), ARG,
               "'%s': --adapter writes a GGUF file; give a name that ends in .gguf, or --format=peft for PEFT's files",

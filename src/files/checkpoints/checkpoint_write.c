@@ -177,7 +177,7 @@ const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, st
     return copy;
 }
 
-/* The new step-N is in its place: a former one that cannot be removed is no failure; lvn_checkpoint_clean() tries it
+/* The new step-N is in its place: a former one that cannot be removed is not a failure; lvn_checkpoint_clean() tries it
  * again. */
 static void clear_former(struct lvn_checkpoint_writer *writer)
 {

@@ -203,11 +203,11 @@ static bool escapes_folder(const char *name)
 /* The name of the content: text.gz contains text; other names are unchanged. */
 static bool inner_name(const char *name, char *out)
 {
-    static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst"};
+    static const char *const extensions[] = {".gz", ".bz2", ".xz", ".zst"};
     size_t n = strlen(name);
     for (size_t i = 0; i < 4; i++) {
-        size_t m = strlen(endings[i]);
-        if (n > m && !strcmp(name + n - m, endings[i])) n -= m;
+        size_t m = strlen(extensions[i]);
+        if (n > m && !strcmp(name + n - m, extensions[i])) n -= m;
     }
     return lvn_fit(out, NAME_BYTES, "%.*s", (int)n, name);
 }

@@ -125,7 +125,7 @@ void lvn_gguf_item_int(struct lvn_gguf_writer *w, int32_t value);
 void lvn_gguf_item_real(struct lvn_gguf_writer *w, float value);
 void lvn_gguf_writer_release(struct lvn_gguf_writer *w);
 /* Write `path`, fsynced: the metadata, then the source's tensors, which are fp32, in its order. A tensor of two
- * dimensions or more gets the type, or F16 if its rows are no whole number of blocks; others stay fp32. Not atomic:
+ * dimensions or more gets the type, or F16 if its rows are not a whole number of blocks; others stay fp32. Not atomic:
  * rename. A failure leaves no file. */
 LVN_CHECKED enum lvn_status lvn_gguf_write(const char *path, const struct lvn_gguf_writer *w,
                                            const struct lvn_safetensors_source *source,

@@ -158,17 +158,17 @@ static const char *bool_text(bool value)
     return value ? "true" : "false";
 }
 
-enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found, const struct lvn_lora *wanted)
+enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found, const struct lvn_lora *expected)
 {
-    LVN_CHECK(found->rank == wanted->rank, ARG,
+    LVN_CHECK(found->rank == expected->rank, ARG,
               "%s/%s: its adapters have the rank %lld, and lora.rank is %lld; set lora.rank: %lld, or leave it out",
-              dir, LVN_ADAPTERS_CONFIG, (long long)found->rank, (long long)wanted->rank, (long long)found->rank);
-    LVN_CHECK(found->alpha == wanted->alpha, ARG,
+              dir, LVN_ADAPTERS_CONFIG, (long long)found->rank, (long long)expected->rank, (long long)found->rank);
+    LVN_CHECK(found->alpha == expected->alpha, ARG,
               "%s/%s: its lora_alpha is %g, and lora.alpha is %g; set lora.alpha: %g, or leave it out", dir,
-              LVN_ADAPTERS_CONFIG, found->alpha, wanted->alpha, found->alpha);
-    LVN_CHECK(found->rslora == wanted->rslora, ARG,
+              LVN_ADAPTERS_CONFIG, found->alpha, expected->alpha, found->alpha);
+    LVN_CHECK(found->rslora == expected->rslora, ARG,
               "%s/%s: its use_rslora is %s, and lora.use_rslora is %s; set lora.use_rslora: %s, or leave it out", dir,
-              LVN_ADAPTERS_CONFIG, bool_text(found->rslora), bool_text(wanted->rslora), bool_text(found->rslora));
+              LVN_ADAPTERS_CONFIG, bool_text(found->rslora), bool_text(expected->rslora), bool_text(found->rslora));
     return LVN_OK;
 }
 

@@ -38,9 +38,9 @@ const char *lvn_adapter_files_find(struct lvn_arena *a, const char *folder);
 /* Rank, alpha, use_rslora, dropout and tokens (those in the order of the file), from adapter_config.json alone. */
 enum lvn_status lvn_adapter_files_scale(const char *dir, struct lvn_lora *out) LVN_CHECKED;
 /* ARG, naming what to set, if rank, alpha or use_rslora of a folder (`found`) differ from those of the settings
- * (`wanted`). */
+ * (`expected`). */
 enum lvn_status lvn_adapter_check_scale(const char *dir, const struct lvn_lora *found,
-                                        const struct lvn_lora *wanted) LVN_CHECKED;
+                                        const struct lvn_lora *expected) LVN_CHECKED;
 /* After a failure there is nothing to close. */
 enum lvn_status lvn_adapter_files_open(struct lvn_adapter_files *f, const char *dir) LVN_CHECKED;
 void lvn_adapter_files_close(struct lvn_adapter_files *f);

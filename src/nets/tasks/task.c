@@ -122,7 +122,7 @@ enum lvn_status lvn_task_choose(const struct lvn_task **out, const char *name, c
 enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model *m, const struct lvn_fields *data,
                                const char *has)
 {
-    char wants[128];
+    char reader[128];
     const struct lvn_head *head = lvn_model_head(m, t->name);
     const struct lvn_field *inputs = head && head->inputs ? head->inputs : m->inputs;
     const int segments = lvn_fields_find(data, LVN_SEGMENTS);
@@ -131,14 +131,14 @@ enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model 
         "samples of several documents (data.pack, or a field '%s') are for decoders that learn the next token, and "
         "the model '%s' with task.kind=%s is none: leave data.pack out",
         LVN_SEGMENTS, m->name, t->name);
-    snprintf(wants, sizeof wants, "the model '%.60s' reads", m->name);
-    for (int i = 0; inputs[i].name; i++) LVN_TRY(lvn_fields_check(data, has, &inputs[i], wants));
+    snprintf(reader, sizeof reader, "the model '%.60s' reads", m->name);
+    for (int i = 0; inputs[i].name; i++) LVN_TRY(lvn_fields_check(data, has, &inputs[i], reader));
     if (segments >= 0) {
         struct lvn_field like_ids = {.name = LVN_SEGMENTS,
                                      .dtype = LVN_I32,
                                      .rank = 1,
                                      .dim = {data->field[lvn_fields_find(data, "ids")].dim[0]}};
-        LVN_TRY(lvn_fields_check(data, has, &like_ids, wants));
+        LVN_TRY(lvn_fields_check(data, has, &like_ids, reader));
     }
     const struct lvn_task *other = has_labels(t, data) ? NULL : learnable(t->name, m, data);
     const int k = t->label.name ? lvn_fields_find(data, t->label.name) : -1;
@@ -147,8 +147,8 @@ enum lvn_status lvn_task_check(const struct lvn_task *t, const struct lvn_model 
     LVN_CHECK(!other, ARG, "task.kind=%s learns from '%s' of %s, and %s %s there: give --task.kind=%s, or other data",
               t->name, t->label.name, lvn_dtype_name(t->label.dtype), has, lvn_dtype_name(data->field[k].dtype),
               other->name);
-    snprintf(wants, sizeof wants, "task.kind=%s learns from", t->name);
-    return t->label.name ? lvn_fields_check(data, has, &t->label, wants) : LVN_OK;
+    snprintf(reader, sizeof reader, "task.kind=%s learns from", t->name);
+    return t->label.name ? lvn_fields_check(data, has, &t->label, reader) : LVN_OK;
 }
 
 /* --- the graph --- */
@@ -200,8 +200,8 @@ enum lvn_status lvn_task_build(struct lvn_task_graph *out, struct levin_graph *g
 {
     struct levin_tensor *in[LVN_MODEL_INPUTS], *target = NULL;
     *out = (struct lvn_task_graph){.task = task, .label = -1};
-    const struct lvn_field *wanted = lvn_model_inputs(c);
-    for (int i = 0; wanted[i].name; i++) in[i] = input(g, fields, wanted[i].name, B);
+    const struct lvn_field *inputs = lvn_model_inputs(c);
+    for (int i = 0; inputs[i].name; i++) in[i] = input(g, fields, inputs[i].name, B);
     if (task && task->label.name) {
         out->label = lvn_fields_find(fields, task->label.name);
         target = input(g, fields, task->label.name, B);

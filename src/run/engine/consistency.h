@@ -10,7 +10,7 @@
 /* A hash of this program, equal for equal programs; 0: unknown. */
 uint64_t lvn_consistency_program(void);
 /* Compare program and options. ARG names the first option that differs, with the values. A different build of the
- * same version is no failure; `note` then has a sentence, otherwise "". */
+ * same version is not a failure; `note` then has a sentence, otherwise "". */
 enum lvn_status lvn_consistency_start(struct lvn_ranks *r, const struct lvn_values *v, char *note,
                                       size_t capacity) LVN_CHECKED;
 /* The same for fingerprints of the data. */

@@ -122,14 +122,14 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const s
                                     const struct lvn_comm_kind **kind)
 {
     const char *library = v->trainer.mpi_library; /* NULL: options were not read, which also holds for the next one */
-    const struct lvn_comm_kind *wanted = v->trainer.transport ? lvn_comm_kind_find(v->trainer.transport) : NULL;
+    const struct lvn_comm_kind *requested = v->trainer.transport ? lvn_comm_kind_find(v->trainer.transport) : NULL;
     const bool no_mpi = identity->without_mpi && !(library && *library);
     *kind = lvn_comm_kind_by_connection(LVN_NOT_CONNECTED);
     if (identity->size == 1) return LVN_OK;
-    *kind =
-        wanted ? wanted : lvn_comm_kind_by_connection(no_mpi ? LVN_CONNECTED_BY_SOCKETS : LVN_CONNECTED_BY_LAUNCHER);
-    LVN_CHECK(!wanted || wanted->connection != LVN_CONNECTED_BY_LAUNCHER || !no_mpi, ARG,
-              "trainer.transport is %s, and this is rank %d of %d of %s (%s, %s): %s", wanted->name, identity->rank,
+    *kind = requested ? requested
+                      : lvn_comm_kind_by_connection(no_mpi ? LVN_CONNECTED_BY_SOCKETS : LVN_CONNECTED_BY_LAUNCHER);
+    LVN_CHECK(!requested || requested->connection != LVN_CONNECTED_BY_LAUNCHER || !no_mpi, ARG,
+              "trainer.transport is %s, and this is rank %d of %d of %s (%s, %s): %s", requested->name, identity->rank,
               identity->size, identity->title, identity->rank_from, identity->size_from, identity->without_mpi);
     return LVN_OK;
 }

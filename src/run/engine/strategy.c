@@ -50,13 +50,13 @@ unsigned lvn_strategy_shards(const struct lvn_values *v)
 
 enum lvn_status lvn_strategy_group(const struct lvn_values *v, int size, int *group)
 {
-    const int64_t wanted = v->trainer.fsdp_size;
-    LVN_CHECK(!wanted || size == 1 || (wanted > 1 && size % wanted == 0), ARG,
+    const int64_t fsdp_size = v->trainer.fsdp_size;
+    LVN_CHECK(!fsdp_size || size == 1 || (fsdp_size > 1 && size % fsdp_size == 0), ARG,
               "trainer.fsdp_size %" PRId64
               " does not divide %d ranks into groups of several; choose a divisor of their number, or "
               "0 for one group",
-              wanted, size);
-    *group = wanted < size ? (int)wanted : 0;
+              fsdp_size, size);
+    *group = fsdp_size < size ? (int)fsdp_size : 0;
     return LVN_OK;
 }
 

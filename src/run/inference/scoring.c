@@ -254,7 +254,7 @@ enum { IDS, LABELS, ROW_SEGMENTS, ROW_SELECTED, ROW_HIDDEN };
 static struct lvn_fields fields_of(const struct scorer *s, bool greedy, int k)
 {
     const int64_t V = lvn_model_value(&s->o->setup->config, LVN_ROLE_VOCABULARY), T = (k + 1) * s->step;
-    const int64_t N = round_up(s->most[greedy], 16) + 1; /* odd, so it is no number of tokens of a row */
+    const int64_t N = round_up(s->most[greedy], 16) + 1; /* odd, so it is not the number of tokens of a row */
     struct lvn_fields f = {
         .field = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}, .below = V, .tokens = true},
                   {.name = "labels", .dtype = LVN_I32, .rank = 1, .dim = {N}, .below = V, .label = LVN_LABEL_TOKEN},

@@ -31,7 +31,7 @@ struct lvn_scoring_counts {
     int64_t run;    /* tokens that were run, without padding; all ranks */
 };
 
-/* Read the tasks and compute their values with the model, on all ranks. UNSUPPORTED: the model is no
+/* Read the tasks and compute their values with the model, on all ranks. UNSUPPORTED: the model is not a
  * decoder. */
 enum lvn_status lvn_score(const struct lvn_scoring_options *o, struct lvn_benchmarks *b,
                           struct lvn_scoring_counts *counts) LVN_CHECKED;

@@ -183,10 +183,11 @@ static int token_at(const struct lvn_lora *lora, int32_t id)
 }
 
 /* ARG unless the file has trained rows of the same tokens. */
-static enum lvn_status check_tokens(const struct lvn_adapter_files *f, const struct lvn_lora *wanted)
+static enum lvn_status check_tokens(const struct lvn_adapter_files *f, const struct lvn_lora *expected)
 {
-    bool same = f->lora.n_tokens == wanted->n_tokens;
-    for (int i = 0; same && i < wanted->n_tokens; i++) same = token_at(&f->lora, wanted->tokens[i]) < f->lora.n_tokens;
+    bool same = f->lora.n_tokens == expected->n_tokens;
+    for (int i = 0; same && i < expected->n_tokens; i++)
+        same = token_at(&f->lora, expected->tokens[i]) < f->lora.n_tokens;
     LVN_CHECK(same, ARG,
               "'%s' has trained rows of other tokens (trainable_token_indices in its %s) than lora.trainable_tokens "
               "names; leave that out",

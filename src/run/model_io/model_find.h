@@ -22,8 +22,8 @@
  * IO with a sentence that lists where it was looked for, if nothing was found. */
 enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, const char *prefer,
                                      const char **out) LVN_CHECKED;
-/* A name that finds the MODEL from any folder and, if it is no path of this machine, in other programs: its repository
- * on the hub, its URL, or the absolute path of `found`, where its files are. */
+/* A name that finds the MODEL from any folder and, if it is not a path on this machine, in other programs: its
+ * repository on the hub, its URL, or the absolute path of `found`, where its files are. */
 enum lvn_status lvn_model_find_name(struct lvn_arena *a, const char *model, const char *found,
                                     const char **out) LVN_CHECKED;
 /* The JSON file that describes the checkpoint `path` of m (lvn_model.metadata), in the arena; NULL: its name is not one

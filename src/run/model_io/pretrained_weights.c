@@ -180,7 +180,7 @@ static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const s
 
 static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params *params, struct findings *f)
 {
-    int64_t wanted = params->n, seen = 0;
+    int64_t seen = 0;
     const struct lvn_param *q;
     for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
     for (int i = 0; i < p->weights.n; i++) {
@@ -202,8 +202,8 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     if (!list) return LVN_MEMORY;
     char more[40] = "";
     if (f->n > LISTED) snprintf(more, sizeof more, ", and %d more", f->n - LISTED);
-    LVN_FAIL(FORMAT, "'%s' does not match its %s: of %lld tensors %lld are there; %s%s", p->path,
-             lvn_pretrained_source(p), (long long)wanted, (long long)seen, list, more);
+    LVN_FAIL(FORMAT, "'%s' does not match its %s: of %lld tensors %lld were found; %s%s", p->path,
+             lvn_pretrained_source(p), (long long)params->n, (long long)seen, list, more);
 }
 
 enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)

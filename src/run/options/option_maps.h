@@ -12,7 +12,7 @@
  * b"). ARG: it is another value. */
 enum lvn_status lvn_maps_text(const struct lvn_option *o, const struct lvn_yaml *list,
                               struct lvn_text *text) LVN_CHECKED;
-/* The same of a value in YAML, as it stands on the command line; words for nothing and "" give "". */
+/* The same of a value in YAML, as given on the command line; words for nothing and "" give "". */
 enum lvn_status lvn_maps_parse(const struct lvn_option *o, const char *value, struct lvn_text *text) LVN_CHECKED;
 
 #endif

@@ -228,11 +228,11 @@ static void add_hash(struct lvn_text *t, const char *text, int64_t bytes)
     }
 }
 
-/* All files with this ending, in the order of the table. */
-static void add_files(struct lvn_text *t, const char *ending)
+/* All files with this extension, in the order of the table. */
+static void add_files(struct lvn_text *t, const char *extension)
 {
     for (const struct lvn_embedded_file *f = lvn_report_page; f->name; f++) {
-        if (lvn_ends_with(f->name, ending)) lvn_text_add(t, f->text);
+        if (lvn_ends_with(f->name, extension)) lvn_text_add(t, f->text);
     }
 }
 

@@ -56,7 +56,7 @@ static enum lvn_status take_scale(struct levin_settings *s)
 {
     static const enum lvn_option_id taken[] = {LVN_OPT_lora_rank, LVN_OPT_lora_alpha, LVN_OPT_lora_use_rslora,
                                                LVN_OPT_lora_dropout};
-    struct lvn_lora there, wanted;
+    struct lvn_lora there, expected;
     const char *config = lvn_path_join(&s->arena, s->values.lora.init, LVN_ADAPTERS_CONFIG);
     if (!config) return LVN_MEMORY;
     if (!*s->values.lora.init) return LVN_OK;
@@ -68,11 +68,11 @@ static enum lvn_status take_scale(struct levin_settings *s)
         return LVN_OK;
     }
     LVN_TRY(lvn_adapter_files_scale(s->values.lora.init, &there));
-    wanted =
+    expected =
         (struct lvn_lora){.rank = is_open(s, LVN_OPT_lora_rank) ? there.rank : s->values.lora.rank,
                           .alpha = is_open(s, LVN_OPT_lora_alpha) ? there.alpha : s->values.lora.alpha,
                           .rslora = is_open(s, LVN_OPT_lora_use_rslora) ? there.rslora : s->values.lora.use_rslora};
-    LVN_TRY(lvn_adapter_check_scale(s->values.lora.init, &there, &wanted));
+    LVN_TRY(lvn_adapter_check_scale(s->values.lora.init, &there, &expected));
     if (is_open(s, LVN_OPT_lora_dropout)) s->values.lora.dropout = there.dropout;
     s->values.lora.rank = there.rank;
     s->values.lora.alpha = there.alpha;

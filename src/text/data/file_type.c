@@ -61,13 +61,14 @@ enum lvn_status lvn_file_refuse_name(const char *name)
               "'%s' is %s that is compressed: unpack it first, with gunzip, unxz, unzstd or bunzip2", name,
               f->description);
     int stem = (int)lvn_file_stem(name);
-    LVN_CHECK(!*f->reader, FORMAT,
-              "'%s' is %s, no text: make lines of JSON of it, and prepare those with the column that holds the text as "
-              "--field: python3 -c \"import pandas; pandas.%s('%s').to_json('%.*s.jsonl', orient='records', "
-              "lines=True)\"",
-              name, f->description, f->reader, name, stem, name);
+    LVN_CHECK(
+        !*f->reader, FORMAT,
+        "'%s' is %s, not text: make lines of JSON of it, and prepare those with the column that holds the text as "
+        "--field: python3 -c \"import pandas; pandas.%s('%s').to_json('%.*s.jsonl', orient='records', "
+        "lines=True)\"",
+        name, f->description, f->reader, name, stem, name);
     LVN_FAIL(FORMAT,
-             "'%s' is %s, no text: levin prepares texts (.txt and names without a known ending), lines of JSON "
+             "'%s' is %s, not text: levin prepares texts (.txt and names without a known extension), lines of JSON "
              "(.jsonl), .parquet, and folders, .tar, .gz, .bz2, .xz and .zst of these",
              name, f->description);
 }

@@ -12,7 +12,7 @@
 #include "data/json_line.h"
 #include "data/parquet_texts.h"
 
-static const char *ending(const char *path)
+static const char *extension(const char *path)
 {
     const char *dot = strrchr(lvn_path_name(path), '.');
     return dot ? dot : "";
@@ -20,7 +20,7 @@ static const char *ending(const char *path)
 
 bool lvn_table_is_named(const char *path)
 {
-    const char *e = ending(path);
+    const char *e = extension(path);
     return !strcasecmp(e, ".tsv") || !strcasecmp(e, ".csv") || !strcasecmp(e, ".jsonl");
 }
 
@@ -112,7 +112,7 @@ static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 
 static void begin(struct lvn_table *t, const char *path)
 {
-    const char *e = ending(path);
+    const char *e = extension(path);
     *t = (struct lvn_table){.path = path, .line = 1, .column_option = "data.text_column, data.label_column"};
     t->format = !strcasecmp(e, ".tsv")                             ? LVN_TABLE_TSV
                 : !strcasecmp(e, ".csv")                           ? LVN_TABLE_CSV
@@ -311,7 +311,7 @@ static void write_names(const char *names, char *text, size_t bytes)
 
 enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool required)
 {
-    char list[300], wanted[300];
+    char list[300], expected[300];
     int k = t->n_columns++;
     t->required[k] = required;
     for (const char *p = names; *p; p += strspn(p, "|")) {
@@ -325,8 +325,8 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     t->name[k][0] = '\0';
     if (!required) return LVN_OK;
     LVN_TRY(list_names(t, false, list, sizeof list));
-    write_names(names, wanted, sizeof wanted);
-    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN", t->path, wanted,
+    write_names(names, expected, sizeof expected);
+    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN", t->path, expected,
              *list ? "; its columns are " : "", list, t->column_option);
 }
 

@@ -26,9 +26,9 @@ struct parts {
     int64_t n_merges;
 };
 
-static bool is_key(const char *key, int64_t bytes, const char *wanted)
+static bool is_key(const char *key, int64_t bytes, const char *expected)
 {
-    return bytes == (int64_t)strlen(wanted) && !memcmp(key, wanted, (size_t)bytes);
+    return bytes == (int64_t)strlen(expected) && !memcmp(key, expected, (size_t)bytes);
 }
 
 /* Append the text from *done to the scan, and an empty value instead of the next one, which the scan skips. */

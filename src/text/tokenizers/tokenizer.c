@@ -62,10 +62,10 @@ static enum lvn_status read_words(struct lvn_tokenizer *t, const char *path)
     return lvn_load_wordpiece(t, path, text, bytes, config_path, config, config_bytes);
 }
 
-/* The path of the other file of a pair: the same path with another ending. */
-static char *other_file(struct lvn_tokenizer *t, const char *path, const char *ending, const char *other)
+/* The path of the other file of a pair: the same path with another extension. */
+static char *other_file(struct lvn_tokenizer *t, const char *path, const char *extension, const char *other)
 {
-    return lvn_arena_printf(&t->arena, "%.*s%s", (int)(strlen(path) - strlen(ending)), path, other);
+    return lvn_arena_printf(&t->arena, "%.*s%s", (int)(strlen(path) - strlen(extension)), path, other);
 }
 
 /* Tokenizers in formats of other programs, which levin does not read. */

@@ -418,24 +418,24 @@ static void set_prefix_space(struct config *c)
     static const char *const makers[] = {"GPT2Tokenizer", "GPTNeoXTokenizer", NULL};
     struct lvn_pre_tokenizer *pre = &c->t->pre_tokenizer;
     const json_t *value = json_object_get(c->config, "add_prefix_space");
-    const bool wanted = json_is_true(value);
+    const bool prepends = json_is_true(value);
     bool found = false;
     for (int i = 0; i < pre->n; i++) {
         struct lvn_pre_tokenizer_step *s = &pre->step[i];
         if (value && (c->is_pair || (s->bytes && is_class(c, makers)))) {
             s->replacement = " ";
             s->n_replacement = 1;
-            s->prepend = wanted ? LVN_PREPEND_ALWAYS : LVN_PREPEND_NEVER;
+            s->prepend = prepends ? LVN_PREPEND_ALWAYS : LVN_PREPEND_NEVER;
         }
         found |= s->prepend != LVN_PREPEND_NEVER;
     }
     found |= lvn_normalizer_prepends(&c->t->normalizer);
-    if (json_is_boolean(value) && wanted != found)
+    if (json_is_boolean(value) && prepends != found)
         lvn_log_once(
             LVN_LOG_WARN,
             "'%s': add_prefix_space is %s, and tokenizer.json, which counts, puts %s space before a text; some "
             "classes of transformers follow add_prefix_space",
-            c->name, wanted ? "true" : "false", found ? "a" : "no");
+            c->name, prepends ? "true" : "false", found ? "a" : "no");
 }
 
 static const char *const berts[] = {"BertTokenizer",

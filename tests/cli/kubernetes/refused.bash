@@ -6,7 +6,7 @@ refused 'workload.image is not given' <<<"workload: {gcsBucket: bbb, experimentD
 refused 'configDirInBucket names Python files' <<<"workload: {$W, $S, configDirInBucket: configs}"
 refused 'has no Nsight Systems' <<<"{workload: {$W, $S}, logging: {collectNsysProfile: 'yes'}}"
 refused 'workload.gcsBucket is the bucket of data and experiments' <<<"workload: {$W, $S, gcsDataBucket: ccc}"
-refused 'stand in workload or in logging, not in both' <<<"{workload: {$W, $S}, logging: {experimentDir: f}}"
+refused 'belong into workload or into logging, not into both' <<<"{workload: {$W, $S}, logging: {experimentDir: f}}"
 refused 'are the two swapped?' <<<"workload: {$W, $S, batchSize: 5, microBatchSize: 125}"
 refused 'give both, or recipe.trainer.max_steps' <<<"workload: {$W, stepsPerEpoch: 3000}"
 refused 'it is not said how long to train' <<<"workload: {$W}"

@@ -69,10 +69,10 @@ static void read_whole(const char *path, struct check *lines, struct check *text
     ASSERT_OK(lvn_parquet_column(p, "s.a.b", &column));
     ASSERT_FAILS(FORMAT, "has no column 'body'; it has id, text, messages, tags, map, s",
                  lvn_parquet_column(p, "body", &column));
-    ASSERT_FAILS(FORMAT, "the column 'id' has the type INT64, no text", lvn_parquet_column(p, "id", &column));
+    ASSERT_FAILS(FORMAT, "the column 'id' has the type INT64, not text", lvn_parquet_column(p, "id", &column));
     ASSERT_FAILS(FORMAT, "the column 'messages' is a list", lvn_parquet_column(p, "messages", &column));
     ASSERT_FAILS(FORMAT, "the column 's' is a struct", lvn_parquet_column(p, "s", &column));
-    ASSERT_FAILS(FORMAT, "is a list, no text", lvn_parquet_column(p, "messages.list.element.role", &column));
+    ASSERT_FAILS(FORMAT, "is a list, not text", lvn_parquet_column(p, "messages.list.element.role", &column));
     lvn_parquet_close(p);
 }
 

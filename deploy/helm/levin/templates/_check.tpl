@@ -24,7 +24,7 @@ schema refuses single values and unknown keys of the recipe; the pods refuse all
 {{- fail "workload.gcsBucket is the bucket of data and experiments: leave it out, or gcsDataBucket and gcsExperimentBucket" }}
 {{- end }}
 {{- if or (and $w.gcsExperimentBucket $l.gcsExperimentBucket) (and $w.experimentDir $l.experimentDir) (and $w.jobTimestamp $l.jobTimestamp) }}
-{{- fail "gcsExperimentBucket, experimentDir and jobTimestamp stand in workload or in logging, not in both: leave one of the two out" }}
+{{- fail "gcsExperimentBucket, experimentDir and jobTimestamp belong into workload or into logging, not into both: leave one of the two out" }}
 {{- end }}
 {{- if and $w.batchSize $w.microBatchSize }}
 {{- if gt (mod (int $w.batchSize) (int $w.microBatchSize)) 0 }}

@@ -1,5 +1,5 @@
 {{/* _network-tcpx.tpl - GPUDirect-TCPX of A3 High: NCCL's plug-in, and the daemon that receives for the GPUs. NCCL, of a
-version that the plug-in was made for, is the site's: it lies beside the plug-in or the driver. */}}
+version that the plug-in was made for, is the site's: it is beside the plug-in or the driver. */}}
 {{- define "levin.network.tcpx.env" -}}
 - name: LD_LIBRARY_PATH
   value: /usr/local/tcpx/lib64:/usr/local/nvidia/lib64

@@ -1,5 +1,5 @@
 {{/* _network-tcpxo.tpl - GPUDirect-TCPXO of A3 Mega: as tcpx, with another daemon and other variables. Without
-network.ncclPlugin and network.pluginHostPath the plug-in lies beside the driver. */}}
+network.ncclPlugin and network.pluginHostPath the plug-in is beside the driver. */}}
 {{- define "levin.network.tcpxo.env" -}}
 - name: LD_LIBRARY_PATH
   value: /usr/local/fastrak/lib64:/usr/local/nvidia/lib64

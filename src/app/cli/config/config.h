@@ -1,7 +1,7 @@
 /* config.h - levin config: what is gathered before a recipe is written. Used by the files of this folder alone.
  *
  * The recipe is a struct levin_settings, set by the keys of a template, then the file of another program (--from-...),
- * then keys of the command line, then answers; later ones win. Machines and hosts, which are no keys of a recipe, stand
+ * then keys of the command line, then answers; later ones win. Machines and hosts, which are not keys of a recipe, are
  * here. */
 #ifndef LVN_CONFIG_H
 #define LVN_CONFIG_H
@@ -77,7 +77,7 @@ struct lvn_config {
 /* Add a note; printf-like. */
 enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
     LVN_PRINTF(3, 4) LVN_CHECKED;
-/* Set a key of the recipe. line: of the file where it stands; 0: a default of the other program, or a key of the
+/* Set a key of the recipe. line: its line in the file; 0: a default of the other program, or a key of the
  * template. */
 enum lvn_status lvn_config_set(struct lvn_config *cf, const char *key, const char *value, int line) LVN_CHECKED;
 /* config_fp16.c: does trainer.accelerator of the recipe name a GPU? */

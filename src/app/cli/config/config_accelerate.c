@@ -90,10 +90,10 @@ static enum lvn_status read_machines(struct lvn_config *cf, const struct lvn_yam
     if (!cf->has_machines) cf->machines = n;
     if (!cf->has_per_machine && ranks) cf->per_machine = ranks / n;
     cf->has_location = cf->has_machines = cf->has_per_machine = true;
-    bool wanted = hostfile && cf->location == LVN_CONFIG_AT_HOSTS && !*cf->hosts;
-    if (wanted && lvn_path_is_file(hostfile)) {
+    bool needs_hosts = hostfile && cf->location == LVN_CONFIG_AT_HOSTS && !*cf->hosts;
+    if (needs_hosts && lvn_path_is_file(hostfile)) {
         cf->hostfile = hostfile;
-    } else if (wanted) {
+    } else if (needs_hosts) {
         LVN_TRY(lvn_config_note(cf, "mpirun_hostfile", "'%s' does not exist: put the names into the new hosts file",
                                 hostfile));
     }

@@ -30,9 +30,9 @@ static void add_comment(struct lvn_text *t, const char *prefix, const char *text
 /* --- paths, and the command --- */
 
 /* x.yaml -> x.hosts */
-static const char *with_ending(struct lvn_config *cf, const char *recipe, const char *ending)
+static const char *with_extension(struct lvn_config *cf, const char *recipe, const char *extension)
 {
-    return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)lvn_path_stem(recipe), recipe, ending);
+    return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)lvn_path_stem(recipe), recipe, extension);
 }
 
 /* RECIPE as given, or by the run's name, nanoGPT's file, or the kind of recipe. */
@@ -64,12 +64,12 @@ enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths 
     if (!recipe) return LVN_MEMORY;
     if (cf->location == LVN_CONFIG_AT_HOSTS) {
         const char *hosts = cf->hostfile;
-        if (!hosts) hosts = p->hosts = with_ending(cf, p->recipe, "hosts");
+        if (!hosts) hosts = p->hosts = with_extension(cf, p->recipe, "hosts");
         if (hosts) hosts = lvn_word_quoted(a, hosts);
         if (!hosts) return LVN_MEMORY;
         p->launch = lvn_arena_printf(a, "levin launch --hostfile %s -n %" PRId64 " -- train %s", hosts, ranks, recipe);
     } else if (cf->location == LVN_CONFIG_AT_SLURM) {
-        const char *script = with_ending(cf, p->recipe, "sbatch");
+        const char *script = with_extension(cf, p->recipe, "sbatch");
         if (script) script = lvn_word_quoted(a, script);
         if (!script) return LVN_MEMORY;
         p->launch = lvn_arena_printf(

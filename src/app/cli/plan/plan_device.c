@@ -58,9 +58,9 @@ const struct lvn_plan_device *lvn_plan_device_named(const char *name)
 /* The device of --device. */
 static enum lvn_status find_device(const struct lvn_cli *c, const struct lvn_plan_device **out)
 {
-    const char *wanted = c->flag[LVN_FLAG_plan_device].t;
-    *out = lvn_plan_device_named(wanted);
-    LVN_CHECK(*out, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", wanted);
+    const char *name = c->flag[LVN_FLAG_plan_device].t;
+    *out = lvn_plan_device_named(name);
+    LVN_CHECK(*out, ARG, "--device '%.60s' is not in the table: `levin help plan` has the names that are", name);
     return LVN_OK;
 }
 

@@ -51,7 +51,7 @@ typedef void *handle, *operation, *layout, *preference;
       "cublasLtMatmulPreferenceSetAttribute")                                                                          \
     F(int, preference_free, (preference p), "cublasLtMatmulPreferenceDestroy")                                         \
     F(int, choose,                                                                                                     \
-      (handle h, operation o, layout a, layout b, layout c, layout d, preference p, int wanted, struct heuristic *to,  \
+      (handle h, operation o, layout a, layout b, layout c, layout d, preference p, int max, struct heuristic *to,     \
        int *n),                                                                                                        \
       "cublasLtMatmulAlgoGetHeuristic")                                                                                \
     F(int, accept,                                                                                                     \

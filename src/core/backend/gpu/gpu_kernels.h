@@ -3,8 +3,8 @@
  *
  * The key of an entry is the text of all of its inputs (sources, options, compiler, device). The entry contains its
  * key, so that equal hashes are not confused, and a checksum; a damaged entry counts as missing. Processes may write
- * the same entry at the same time, because a complete file is renamed into place. A cache that cannot be written is no
- * error for compiled kernels: they are compiled again in the next run. */
+ * the same entry at the same time, because a complete file is renamed into place. A cache that cannot be written is not
+ * an error for compiled kernels: they are compiled again in the next run. */
 #ifndef LVN_GPU_KERNELS_H
 #define LVN_GPU_KERNELS_H
 

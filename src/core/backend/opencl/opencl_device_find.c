@@ -96,7 +96,7 @@ static void set_unique_id(struct lvn_opencl_device *d, uint32_t root, uint32_t s
 
 /* --- partitions --- */
 
-static int64_t sub_devices_wanted(void)
+static int64_t requested_parts(void)
 {
     const char *text = lvn_getenv("LEVIN_OPENCL_PARTS");
     return text ? strtoll(text, NULL, 10) : 0;
@@ -109,10 +109,10 @@ static uint32_t partition_device(void *id, void *sub_devices[MAX])
     const char *hierarchy = getenv("ZE_FLAT_DEVICE_HIERARCHY");
     const bool whole = hierarchy && !strcmp(hierarchy, "COMPOSITE");
     const bool gpu = !(device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU);
-    const int64_t wanted = sub_devices_wanted(), units = device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
+    const int64_t parts = requested_parts(), units = device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
     const intptr_t tiles[] = {CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN, CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE, 0};
-    const intptr_t equal[] = {CL_DEVICE_PARTITION_EQUALLY, wanted > 1 ? units / wanted : 0, 0};
-    const intptr_t *partition = gpu && !whole ? tiles : wanted > 1 && units / wanted >= 1 ? equal : NULL;
+    const intptr_t equal[] = {CL_DEVICE_PARTITION_EQUALLY, parts > 1 ? units / parts : 0, 0};
+    const intptr_t *partition = gpu && !whole ? tiles : parts > 1 && units / parts >= 1 ? equal : NULL;
     uint32_t n = 0;
     sub_devices[0] = id;
     if (!partition || device_number(id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, 4) < 2) return 1;
@@ -167,13 +167,13 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
     void *platforms[MAX], *ids[MAX], *best[MAX], *platform = NULL;
     uint32_t n = 0, devices = 0, max_gpus = 0, gpus;
     int taken = 0;
-    const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
+    const char *name_part = lvn_getenv("LEVIN_OPENCL_PLATFORM");
     *d = (struct lvn_opencl_device){0};
     if (lvn_cl.platforms(MAX, platforms, &n) != CL_SUCCESS) n = 0;
     for (uint32_t p = 0; p < n && p < MAX; p++) {
         char name[128] = "";
         if (lvn_cl.platform_info(platforms[p], CL_PLATFORM_NAME, sizeof name - 1, name, NULL) != CL_SUCCESS) continue;
-        if (wanted && !strstr(name, wanted)) continue;
+        if (name_part && !strstr(name, name_part)) continue;
         taken++;
         uint32_t n_devices = list(platforms[p], ids, &gpus);
         if (!n_devices || (platform && (max_gpus || !gpus))) continue;
@@ -189,10 +189,10 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
 
 enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int taken)
 {
-    const char *wanted = lvn_getenv("LEVIN_OPENCL_PLATFORM");
-    LVN_CHECK(taken || !wanted, UNSUPPORTED,
+    const char *name_part = lvn_getenv("LEVIN_OPENCL_PLATFORM");
+    LVN_CHECK(taken || !name_part, UNSUPPORTED,
               "LEVIN_OPENCL_PLATFORM is '%s', but no OpenCL platform has this in its name; `levin doctor` lists them",
-              wanted);
+              name_part);
     LVN_CHECK(d->id, UNSUPPORTED,
               "trainer.accelerator opencl found no device (%d platform%s); install the driver of the device (Intel: "
               "intel-opencl-icd), or set trainer.accelerator to cpu",

@@ -334,15 +334,15 @@ enum lvn_status lvn_parquet_column(const struct lvn_parquet *p, const char *name
     const struct lvn_parquet_node *node = find(p, name);
     LVN_CHECK(node, FORMAT, "'%s' has no column '%s'; it has %s: choose the one with the text", p->name, name,
               list_columns(p, list, sizeof list));
-    LVN_CHECK(node->leaf >= 0, FORMAT, "'%s': the column '%s' is a %s, no text: choose a column of texts", p->name,
+    LVN_CHECK(node->leaf >= 0, FORMAT, "'%s': the column '%s' is a %s, not text: choose a column of texts", p->name,
               name,
               node->is_list  ? "list"
               : node->is_map ? "map"
                              : "struct");
-    LVN_CHECK(!node->max_rep, FORMAT, "'%s': the column '%s' is a list, no text: choose a column of texts", p->name,
+    LVN_CHECK(!node->max_rep, FORMAT, "'%s': the column '%s' is a list, not text: choose a column of texts", p->name,
               name);
     LVN_CHECK(node->type == LVN_PARQUET_BYTE_ARRAY && (node->is_text || !node->is_annotated), FORMAT,
-              "'%s': the column '%s' has the type %s, no text: choose a column of texts", p->name, name,
+              "'%s': the column '%s' has the type %s, not text: choose a column of texts", p->name, name,
               node->type < LVN_PARQUET_BYTE_ARRAY ? types[node->type] : "of other bytes");
     *column = node->leaf;
     return LVN_OK;

@@ -186,7 +186,7 @@ static enum lvn_status decompress(struct lvn_parquet_reader *r, const struct hea
                     r->column->path, levin_error_text());
 }
 
-/* Bytes of a number; 0: the values are no numbers of whole bytes. */
+/* Bytes of a number; 0: the values are not numbers of whole bytes. */
 static int number_bytes(const struct lvn_parquet_node *column)
 {
     return column->type == LVN_PARQUET_INT32 || column->type == LVN_PARQUET_FLOAT    ? 4

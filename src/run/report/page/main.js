@@ -57,7 +57,7 @@ function differences() {
       el("p", { class: "muted", text: "none" }));
 }
 
-/* --- controls; what is chosen stands in the address, so that it outlives a reload --- */
+/* --- controls; the address contains what is chosen, so that it outlives a reload --- */
 
 function readAddress() {
   const asked = new URLSearchParams(location.hash.slice(1));

@@ -27,7 +27,7 @@ function svg(tag, attributes, ...children) {
   return node;
 }
 
-/* A mark is a diamond of its lane's color, with its text as a tooltip; the text of the one clicked stands below. */
+/* A mark is a diamond of its lane's color, with its text as a tooltip; the text of the one that was clicked is shown below. */
 function mark(x, y, name, event, told) {
   const text = words[event.event] + " at step " + count(event.step) + ", " + date(event.time) + ": " + eventText(event);
   const node = svg("path", { class: "mark", d: "M" + x + "," + (y - 6) + "l6,6l-6,6l-6,-6z", fill: "var(" + name + ")" });

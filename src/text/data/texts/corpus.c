@@ -351,7 +351,7 @@ static enum lvn_status column(struct work *w, const struct lvn_chunk *p, const c
         memcpy(&n, at, sizeof n);
         at += sizeof n;
         if (n < 0)
-            LVN_TRY(bad_row(w, p, row, "it is null, no text"));
+            LVN_TRY(bad_row(w, p, row, "it is null, not text"));
         else if (lvn_utf8_check(at, n) >= 0)
             LVN_TRY(bad_row(w, p, row, "it is not UTF-8 text"));
         else

@@ -141,9 +141,9 @@ static enum lvn_status submit(struct pipeline *pipeline, int64_t next_file)
     b->skipped = pipeline->chunker.skipped - pipeline->skipped;
     pipeline->skipped = pipeline->chunker.skipped;
     lvn_chunker_take_warnings(&pipeline->chunker, &b->warnings);
-    const bool wanted = b->number >= pipeline->o->written;
-    const enum lvn_status status = wanted ? drain(pipeline, pipeline->capacity - 1) : LVN_OK;
-    if (!wanted || status != LVN_OK) {
+    const bool needed = b->number >= pipeline->o->written;
+    const enum lvn_status status = needed ? drain(pipeline, pipeline->capacity - 1) : LVN_OK;
+    if (!needed || status != LVN_OK) {
         lvn_batch_free(b);
         return status;
     }

@@ -142,7 +142,7 @@ static void commit(struct lvn_regex_scratch *s, int64_t base, bool has_groups)
     s->n = kept;
 }
 
-/* Bytes of what a group has matched, if they stand at `at` too; -1: they do not, or it has matched nothing. */
+/* Bytes of what a group has matched, if they are also at `at`; -1: they do not, or it has matched nothing. */
 static int64_t again(const struct match *m, int group, int64_t at)
 {
     const int64_t *place = m->s->place + 2 * group - 2, bytes = place[1] - place[0];
