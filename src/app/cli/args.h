@@ -1,7 +1,5 @@
 /* args.h - from the words of a command line to struct lvn_cli: operands, flags, and settings (recipe, environment,
- * keys). main.c parses; commands read the settings. See settings/settings.h for
- * what keys mean.
- */
+ * keys). main.c parses; commands read the settings. See settings/settings.h for what keys mean. */
 #ifndef LVN_ARGS_H
 #define LVN_ARGS_H
 

@@ -5,8 +5,7 @@
  * same summands on any number of ranks. Pieces are counted round-robin over the whole model: a rank's share of a
  * block has one piece for each piece of the block whose index in the model is the rank modulo their number. So ranks
  * differ by at most one piece, in each block and in the model, and no table is needed. The share is contiguous, and
- * the shares of a block are in rank order. A rank's memory holds its shards in
- * the order of the layout. */
+ * the shares of a block are in rank order. A rank's memory holds its shards in the order of the layout. */
 #ifndef LVN_SHARD_H
 #define LVN_SHARD_H
 

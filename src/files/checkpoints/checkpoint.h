@@ -5,12 +5,12 @@
  * with sizes and checksums of all others is last; then one rename makes it step-N, and the parent is fsynced. If step-N
  * exists, the new directory is first renamed to `.step-N.old-PID` and then exchanged with it (RENAME_EXCHANGE). Where
  * that is not supported, the former step-N gets this name instead, and lvn_checkpoint_clean() restores it after a kill
- * between the two renames. So after a kill at any point the old
- * checkpoints, or the old ones and the new one, exist; docs/checkpoint-format.md has a table. A replaced step-N is
- * removed, or renamed if it has files that levin did not write. `last` and `best` are symbolic links, replaced by
- * rename (files with the name if links are not supported). Removal first renames to a hidden name. Reading verifies:
- * the manifest must exist, and every size and checksum must match. The caller decides which files and tensors a
- * checkpoint contains. One process writes to a directory; others may read at any time. */
+ * between the two renames. So after a kill at any point the old checkpoints, or the old ones and the new one,
+ * exist; docs/checkpoint-format.md has a table. A replaced step-N is removed, or renamed if it has files that levin did
+ * not write. `last` and `best` are symbolic links, replaced by rename (files with the name if links are not supported).
+ * Removal first renames to a hidden name. Reading verifies: the manifest must exist, and every size and checksum must
+ * match. The caller decides which files and tensors a checkpoint contains. One process writes to a directory; others
+ * may read at any time. */
 #ifndef LVN_CHECKPOINT_H
 #define LVN_CHECKPOINT_H
 

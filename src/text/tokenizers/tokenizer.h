@@ -9,10 +9,10 @@
  *
  * Files: NAME.gguf (gguf_tokenizer.h); tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt;
  * and beside these tokenizer_config.json, special_tokens_map.json and added_tokens.json (tokenizer_config.h). Added
- * tokens
- * (<|endoftext|>, runs of spaces) are recognized in text; lvn_tokenizer_allow() adds further ones. Supported members of
- * tokenizer.json: see normalizer.h, pre_tokenizer.h, decoder.c and post_processor.c. Left out, and refused by name: all
- * others. Text is encoded by encoder.h, with added tokens by post_processor.h, and decoded by decoder.h. */
+ * tokens (<|endoftext|>, runs of spaces) are recognized in text; lvn_tokenizer_allow() adds further ones. Supported
+ * members of tokenizer.json: see normalizer.h, pre_tokenizer.h, decoder.c and post_processor.c. Left out, and refused
+ * by name: all others. Text is encoded by encoder.h, with added tokens by post_processor.h, and decoded by decoder.h.
+ */
 #ifndef LVN_TOKENIZER_H
 #define LVN_TOKENIZER_H
 

@@ -28,8 +28,7 @@ struct lvn_launcher_env {
     const char *processes[10];
     const char *launchers[4]; /* ancestors of these processes that may be killed if they hang; none: they do not hang */
     /* Evidence that the variables belong to this process. NULL: UNKNOWN if rank or size is set. `reason` has 160 bytes,
-     * and
-     * explains DEAD. An ancestor among `processes` turns UNKNOWN into ALIVE. */
+     * and explains DEAD. An ancestor among `processes` turns UNKNOWN into ALIVE. */
     enum lvn_evidence (*evidence)(const struct lvn_environment *environment, char *reason);
     /* Set further fields of identity. NULL: none. */
     void (*more)(const struct lvn_environment *environment, struct lvn_identity *identity);
