@@ -7,8 +7,9 @@
  * Each value has one gradient; views of a value (the query, key and value heads of one projection) write disjoint
  * regions of it. If views overlap, or do not cover the value, the gradient is filled with zeros before the first of
  * them, and all add. An addition passes its gradient on: both inputs then share one gradient, until one of them gets a
- * contribution that does not belong to the other. A tensor that is several inputs of one operation gets a gradient for
- * each of them, and their sum.
+ * contribution that does not belong to the other. An operation whose output is added to its input (x + f(x)) writes a
+ * gradient of its own, which is then added; so does each input after the first of a tensor that is several inputs of
+ * one operation.
  *
  * Not supported: gradients of gradients, and views of parameters. */
 #include <stdlib.h>
@@ -34,6 +35,8 @@ struct tape {
     int64_t owners_capacity;
     int n_forward; /* forward instructions */
     int current;   /* index of the backward instruction under construction */
+    int n_summands;
+    int summands[LVN_MAX_IN]; /* gradients that are read by the sums after that instruction */
 };
 
 static void find_requires_grad(struct tape *t)
@@ -268,26 +271,32 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
         return enter_region(t, v, &x->desc, &add);
     }
     LVN_TRY(complete(t, v));
-    int sum = t->owners[have->value] > 1 ? new_gradient(t, v) : have->value;
+    const bool in_place = t->owners[have->value] == 1 && have->value != g; /* g may also be passed to the other input */
+    int sum = in_place ? have->value : new_gradient(t, v);
     if (sum < 0) return LVN_MEMORY;
     LVN_TRY(emit_sum(t, have->value, g, sum));
     set_gradient(t, v, sum);
     return LVN_OK;
 }
 
-/* Does the current backward instruction already write to an overlapping region of `gradient`? Kernels write the
- * gradients of their inputs in any order, and several at once, so two of them must not be the same memory. */
-static bool is_written_now(const struct tape *t, int k, int gradient, const struct lvn_desc *d)
+/* Does the current backward instruction read `gradient`, or write an overlapping region of it for an input before k, or
+ * is it read by a sum after the instruction? Kernels read and write in any order and several at once, so the gradient
+ * of input k must then be other memory. */
+static bool is_used_now(const struct tape *t, int k, int gradient, const struct lvn_desc *d)
 {
     const struct lvn_instr *b = &t->p->instrs[t->current];
+    for (int j = 0; j < b->op->n_out; j++)
+        if (b->dout[j].value == gradient) return true;
+    for (int j = 0; j < t->n_summands; j++)
+        if (t->summands[j] == gradient) return true;
     for (int j = 0; j < k; j++)
         if (b->din[j].value == gradient && !regions_disjoint(&b->din[j].desc, d)) return true;
     return false;
 }
 
 /* Set the operand to which the current backward instruction writes the gradient of input k. *separate >= 0: it is a new
- * value, because other values share the existing gradient *shared, or an earlier input of the instruction writes to it;
- * the caller must then append their sum. */
+ * value, because other values share the existing gradient *shared, or the instruction uses it otherwise; the caller
+ * must then append their sum. */
 static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x, int *separate, int *shared)
 {
     struct lvn_program *p = t->p;
@@ -296,13 +305,14 @@ static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x
     struct gradient *g = &t->grad[v];
     int value = g->value;
     bool add = false;
-    if (value >= 0 && (t->owners[value] > 1 || is_written_now(t, k, value, &x->desc))) {
+    if (value >= 0 && (t->owners[value] > 1 || is_used_now(t, k, value, &x->desc))) {
         LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be two inputs of one operation",
                   p->values[v].name);
         LVN_TRY(complete(t, v));
         *shared = value;
         *separate = value = new_gradient(t, v);
         if (value < 0) return LVN_MEMORY;
+        t->summands[t->n_summands++] = *shared;
         if (lvn_desc_count(&x->desc) != elements(p, v)) {
             LVN_TRY(insert_zeros(t, value, t->current));
             add = true;
@@ -345,6 +355,7 @@ static enum lvn_status emit_backward(struct tape *t, const struct lvn_instr *f)
     struct lvn_instr *b = lvn_program_add_instr(p, f->id, LVN_BACKWARD);
     if (!b) return LVN_MEMORY;
     t->current = p->n_instrs - 1;
+    t->n_summands = 0;
     b->attr = f->attr;
     b->name = f->name;
     b->hash = f->hash;
