@@ -118,6 +118,10 @@ refuse_file "twice.csv:1: 2 columns have the name 'document'" twice.csv
 printf 'document\n"a\nb\n' >open.csv
 code 0 "$LEVIN" tokenizer train --input=open.csv --out=open --vocab-size=300
 says "the first: open.csv:2: a quotation mark is never closed" out
+python3 -c 'print("text\none\n\"" + "abab cdcd\n" * 3400000 + "\"")' >LONG.CSV # one row: more than what is read at a time
+code 0 "$LEVIN" tokenizer train --input=LONG.CSV --out=long --vocab-size=300 --json
+json 'd["text_bytes"] == 34000005 and d["bad_lines"] == 0'
+rm LONG.CSV
 printf 'PAR1' >rows.parquet
 refuse_file "'rows.parquet' cannot be read as a Parquet file: it has fewer than 12 bytes" rows.parquet
 check [ ! -e new ]

@@ -18,10 +18,15 @@ static const char *extension(const char *path)
     return dot ? dot : "";
 }
 
+bool lvn_table_is_csv(const char *path)
+{
+    return !strcasecmp(extension(path), ".csv");
+}
+
 bool lvn_table_is_named(const char *path)
 {
     const char *e = extension(path);
-    return !strcasecmp(e, ".tsv") || !strcasecmp(e, ".csv") || !strcasecmp(e, ".jsonl");
+    return !strcasecmp(e, ".tsv") || lvn_table_is_csv(path) || !strcasecmp(e, ".jsonl");
 }
 
 /* --- rows as cells --- */
@@ -115,7 +120,7 @@ static void begin(struct lvn_table *t, const char *path)
     const char *e = extension(path);
     *t = (struct lvn_table){.path = path, .line = 1, .column_option = "data.text_column, data.label_column"};
     t->format = !strcasecmp(e, ".tsv")                             ? LVN_TABLE_TSV
-                : !strcasecmp(e, ".csv")                           ? LVN_TABLE_CSV
+                : lvn_table_is_csv(path)                           ? LVN_TABLE_CSV
                 : !strcasecmp(e, ".jsonl") || lvn_is_parquet(path) ? LVN_TABLE_JSONL
                                                                    : LVN_TABLE_LINES;
 }

@@ -60,6 +60,8 @@ struct lvn_table {
     int64_t quoted, doubled;            /* .tsv: cells that begin with a quote; those that look like cells of a .csv */
 };
 
+/* Does the name have the extension .csv, a row of which may span lines? */
+bool lvn_table_is_csv(const char *path);
 /* Does the name have the extension of a file with columns? */
 bool lvn_table_is_named(const char *path);
 /* lvn_table_close() must follow, after failures too. Borrows the path. FORMAT for an empty file or a malformed header.

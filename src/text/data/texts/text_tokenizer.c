@@ -99,7 +99,7 @@ static enum lvn_status check_utf8(const struct lvn_vocabulary_text *r, int64_t n
  * .csv is processed whole. */
 static enum lvn_status process(struct lvn_vocabulary_text *r, bool all)
 {
-    const bool whole = r->is_table && lvn_ends_with(r->name, ".csv"), texts = !r->is_table && r->v->o.pattern;
+    const bool whole = r->is_table && lvn_table_is_csv(r->name), texts = !r->is_table && r->v->o.pattern;
     const char *end = r->raw.n && !all && !whole && !texts ? memrchr(r->raw.p, '\n', (size_t)r->raw.n) : NULL;
     int64_t n = all ? r->raw.n : end ? end + 1 - r->raw.p : 0;
     if (texts && !all) n = lvn_split_safe_last((const uint8_t *)r->raw.p, r->raw.n);
