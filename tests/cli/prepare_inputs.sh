@@ -346,6 +346,13 @@ done
 printf '\xef\xbb\xbf' >only-mark.txt
 code 1 "$LEVIN" train --run_dir=run --data.path=only-mark.txt
 says "holds only a byte order mark" err
+code 1 "$LEVIN" prepare only-mark.txt --tokenizer="$gpt2" --out=nothing
+says "'only-mark.txt' holds only a byte order mark: there is no text to train on" err
+code 1 "$LEVIN" tokenizer train --input=only-mark.txt --out=nothing
+says "there is no text in 'only-mark.txt'" err
+check [ ! -e nothing ]
+for text in mark plain; do code 0 "$LEVIN" tokenizer train --input=$text.txt --vocab-size=300 --out=learned-$text; done
+same_file learned-mark/tokenizer.json learned-plain/tokenizer.json
 # line ends of Windows are learned, which is reported
 code 0 "$LEVIN" prepare crlf.txt --out=crlf-chars
 says "'crlf.txt': 99 lines end in CR LF" err

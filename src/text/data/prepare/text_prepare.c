@@ -300,6 +300,7 @@ static enum lvn_status text_of_file(const struct lvn_text_options *o, const stru
     const int64_t bom = lvn_utf8_bom(*p, *n);
     *p += bom;
     *n -= bom;
+    LVN_CHECK(*n, FORMAT, "'%s' holds only a byte order mark: there is no text to train on", o->input);
     return LVN_OK;
 }
 

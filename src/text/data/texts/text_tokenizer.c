@@ -110,8 +110,9 @@ static enum lvn_status process(struct lvn_vocabulary_text *r, bool all)
     if (r->is_table) {
         LVN_TRY(read_rows(r, r->raw.p, n));
     } else {
+        const int64_t bom = r->offset ? 0 : lvn_utf8_bom(r->raw.p, n);
         LVN_TRY(check_utf8(r, n));
-        LVN_TRY(add_text(r, r->raw.p, n, all ? text_end : ""));
+        LVN_TRY(add_text(r, r->raw.p + bom, n - bom, all ? text_end : ""));
     }
     r->offset += n;
     memmove(r->raw.p, r->raw.p + n, (size_t)(r->raw.n - n));
