@@ -34,6 +34,11 @@ static void groups(void **state)
         {"(?i:(a))b", "xAb", "Ab", {"A"}},
         {"(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)\\9", "abcdefghiji", "abcdefghiji", {"a", "b", "c"}},
         {"\\x41\\u0042\\x{43}", "ABC", "ABC", {NULL}},
+        {"\n^", "a\nb", "\n", {NULL}},
+        {"\n^", "a\n", NULL, {NULL}}, /* as in Oniguruma and Perl; Python finds it */
+        {"\n^", "a\n\n", "\n", {NULL}},
+        {"^$", "", "", {NULL}},
+        {"\n$", "a\n", "\n", {NULL}},
         {"[\\x{1F600}-\\x{1F64F}]+", "a\xf0\x9f\x98\x80\xf0\x9f\x99\x8f", "\xf0\x9f\x98\x80\xf0\x9f\x99\x8f", {NULL}},
     };
     struct lvn_regex_scratch s = {0};

@@ -314,6 +314,7 @@ static void follows_the_reference_in_rare_parts(void **state)
         {"", "null", SPLIT("\"Regex\":\"(?=a)\""), "##", "abab", 2, {4, 4}}, /* empty matches */
         {"", "null", SPLIT("\"String\":\"\""), "##", "abc", 3, {1, 2, 3}},
         {"", REPLACE("$", "c"), SPACES, "##", "a", 2, {1, 5}},
+        {"", REPLACE("^", "a"), SPACES, "##", "b\nb\n", 2, {4, 4}},     /* not after the last line */
         {"", REPLACE("[^\\\\w]", "a"), SPACES, "##", "\u00b2", 1, {1}}, /* \w within a class */
         {"", REPLACE("\\\\W", "a"), SPACES, "##", "\u00b2", 1, {0}},    /* and alone */
     };
@@ -620,7 +621,7 @@ static void refuses_parts_by_name(void **state)
     refuses_changed(u, "\"unk_id\": 2", "\"unk_id\": 5000", "unk_id");
     refuses_changed(u, "[\"<mask>\", 0.0]", "[\"</s>\", 0.0]", "the added token '<mask>'");
     refuses_changed(u, "[\"<mask>\", 0.0]", "[\"<mask>\"]", "must be a list of a token and its score");
-    refuses_changed(u, "\"precompiled_charsmap\": \"", "\"precompiled_charsmap\": \"!", "no map of characters");
+    refuses_changed(u, "\"precompiled_charsmap\": \"", "\"precompiled_charsmap\": \"!", "not a map of characters");
     refuses_changed(u, "\" {2,}\"", "\"(?<=a) \"", "has a group, at '?<=a) '");
     refuses_changed(u, "\" {2,}\"", "\"( *)*\"", "an endless repetition");
     refuses_changed(u, "\"Metaspace\"", "\"UnicodeScripts\"", "the pre-tokenizer 'UnicodeScripts' is not supported");

@@ -185,7 +185,7 @@ static bool run(struct match *m, int step, int64_t *at)
             step = s->a;
             break;
         case STEP_BEGIN:
-            good = position == 0 || m->p[position - 1] == '\n';
+            good = position == 0 || (position < m->n && m->p[position - 1] == '\n'); /* no line follows the last \n */
             step++;
             break;
         case STEP_END:
