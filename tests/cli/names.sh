@@ -141,3 +141,14 @@ for head in BertForMaskedLM BertForPreTraining; do
     code 0 "$LEVIN" export published "again-$head"
     says BertForMaskedLM "again-$head/config.json"
 done
+
+# results in JSON contain names that are not UTF-8, with U+FFFD for each such byte
+mkdir $'odd\xff'
+code 0 "$LEVIN" cp text.txt $'odd\xff/copy\xff' --json
+json 'd["path"] == "odd\ufffd/copy\ufffd"'
+code 0 "$LEVIN" ls $'odd\xff' --json
+json '[e["name"] for e in d["entries"]] == ["copy\ufffd"]'
+code 1 "$LEVIN" cp $'odd\xff/none' x --json
+json '"odd\\xff/none" in d["error"]'
+code 0 "$LEVIN" prepare text.txt --out=$'odd\xff/prepared' --json
+json 'd["out"] == "odd\ufffd/prepared"'

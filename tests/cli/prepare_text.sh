@@ -183,6 +183,14 @@ code 2 prepare text --input=in --out=x --bad-lines=maybe
 says "skip or refuse" err
 code 2 prepare text --input=in --out=x --end-token=none-such
 says "has no token 'none-such'" err
+# flags are checked before anything is downloaded or created
+rm -rf x
+for flags in "--shard-size=abc" "--bad-lines=maybe" "--encoding=none-such"; do
+    code 2 prepare http://127.0.0.1:1/text.txt --out=x $flags
+    code 2 prepare text --input=in --out=x $flags
+    [ ! -e x ] || fail "a folder was created in spite of $flags"
+done
+code 2 "$LEVIN" prepare http://127.0.0.1:1/text.txt --out=x --encoding=latin1
 
 # one text, nine to one and no end token
 printf '0123456789%.0s' 1 2 3 4 5 6 7 8 9 10 >ten.txt

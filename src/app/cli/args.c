@@ -448,7 +448,7 @@ static json_t *as_json(const struct lvn_option *o, const char *value)
         if (lvn_json_load(value, (int64_t)strlen(value), JSON_DECODE_ANY, &parsed, &error) != LVN_OK)
             lvn_error_clear(); /* main.c reports incomplete results */
     }
-    return parsed ? parsed : json_string(value);
+    return parsed ? parsed : lvn_json_text(value, INT64_MAX);
 }
 
 bool lvn_cli_shows_settings(struct lvn_cli *c)
@@ -465,7 +465,7 @@ bool lvn_cli_shows_settings(struct lvn_cli *c)
         if (all) {
             json_t *one = json_object();
             json_object_set_new(one, "value", open ? json_null() : as_json(o, value));
-            json_object_set_new(one, "from", json_string(origin));
+            json_object_set_new(one, "from", lvn_json_text(origin, INT64_MAX));
             json_object_set_new(all, o->key, one);
         }
         lvn_cli_print(c, "%-34s %-28s %s\n", o->key, one_line(open ? "" : value, &line), origin);

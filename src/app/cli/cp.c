@@ -114,7 +114,7 @@ static void print_bases(struct lvn_cli *c, const char *from, const struct lvn_st
         const char *base = read_base(c, lvn_store_join(&c->settings.arena, from, name));
         if (!base || strcmp(base, before) == 0) continue;
         before = base;
-        json_array_append_new(bases, json_string(base));
+        json_array_append_new(bases, lvn_json_text(base, INT64_MAX));
         lvn_cli_print(c,
                       "the base model of the adapters in it, '%s', is not part of the copy: it must be at that path, "
                       "or named by --lora.base=PATH\n",
@@ -188,7 +188,7 @@ enum lvn_status lvn_command_cp(struct lvn_cli *c)
     char size[LVN_NUMBER_TEXT], rate[LVN_NUMBER_TEXT];
     lvn_cli_print(c, "%s: %d file%s, %s, %s/s\n", target, sums.files, lvn_plural(sums.files),
                   lvn_bytes_text(sums.bytes, size), lvn_bytes_text((int64_t)((double)sums.bytes / seconds), rate));
-    lvn_cli_add(c, "path", json_string(target));
+    lvn_cli_add(c, "path", lvn_json_text(target, INT64_MAX));
     lvn_cli_add(c, "files", json_integer(sums.files));
     lvn_cli_add(c, "bytes", json_integer(sums.bytes));
     lvn_cli_add(c, "seconds", lvn_cli_number(seconds));

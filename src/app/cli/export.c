@@ -337,7 +337,7 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
     for (int i = 0; i < p->adapters.file.n; i++) count += lvn_desc_count(&p->adapters.file.tensor[i].desc);
     lvn_cli_print(c, "%s: %s parameters as %s; their base model, '%s', is not part of it\n", out,
                   lvn_count_text(count, text), peft, p->adapters.base ? p->adapters.base : p->base->path);
-    lvn_cli_add(c, "path", json_string(out));
+    lvn_cli_add(c, "path", lvn_json_text(out, INT64_MAX));
     lvn_cli_add(c, "parameters", json_integer(count));
     return LVN_OK;
 }
@@ -402,7 +402,7 @@ static enum lvn_status export_gguf(struct lvn_cli *c, struct lvn_pretrained *p, 
     if (status == LVN_OK && !codec.tokenizer)
         lvn_cli_print(c, "the file has no tokenizer, because %s; llama.cpp accepts only token ids with it\n",
                       codec.vocabulary ? "llama.cpp supports none of single characters" : "the model has none");
-    lvn_cli_add(c, "path", json_string(out));
+    lvn_cli_add(c, "path", lvn_json_text(out, INT64_MAX));
     lvn_cli_add(c, "parameters", json_integer(total));
     free(weights.scratch);
     lvn_codec_release(&codec);
@@ -434,7 +434,7 @@ static enum lvn_status export_gguf_adapter(struct lvn_cli *c, const struct lvn_p
         "%s: adapters of %s parameters as gguf, %s; llama.cpp adds them to their base model, '%s', written as "
         "GGUF (--lora)\n",
         out, lvn_count_text(count, text), type->name, p->adapters.base ? p->adapters.base : p->base->path);
-    lvn_cli_add(c, "path", json_string(out));
+    lvn_cli_add(c, "path", lvn_json_text(out, INT64_MAX));
     lvn_cli_add(c, "parameters", json_integer(count));
     return LVN_OK;
 }
@@ -452,7 +452,7 @@ static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p,
     int64_t total = lvn_params_total((*n)->params);
     lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
                   variant == lvn_model_file_variant(variant) ? c->flag[LVN_FLAG_export_format].t : variant->name);
-    lvn_cli_add(c, "path", json_string(c->operand[1]));
+    lvn_cli_add(c, "path", lvn_json_text(c->operand[1], INT64_MAX));
     lvn_cli_add(c, "parameters", json_integer(total));
     return LVN_OK;
 }

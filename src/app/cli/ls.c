@@ -1,6 +1,7 @@
 /* ls.c - levin ls PATH: lists a folder here or in a store, with sizes in bytes; names of folders end in a slash. */
 #include "base/redact.h"
 #include "cli/cli.h"
+#include "formats/json.h"
 #include "stores/store.h"
 
 enum lvn_status lvn_command_ls(struct lvn_cli *c)
@@ -19,7 +20,7 @@ enum lvn_status lvn_command_ls(struct lvn_cli *c)
             lvn_cli_print(c, "%15s  %s%s\n", "", name, folder ? "/" : "");
         json_t *row = list ? json_object() : NULL;
         if (!row) continue;
-        json_object_set_new(row, "name", json_string(e->name));
+        json_object_set_new(row, "name", lvn_json_text(e->name, INT64_MAX));
         json_object_set_new(row, "folder", json_boolean(folder));
         if (e->bytes >= 0) json_object_set_new(row, "bytes", json_integer(e->bytes));
         json_array_append_new(list, row);

@@ -8,6 +8,7 @@
 #include "cli/prepare_text.h"
 #include "data/file_type.h"
 #include "data/prepare/token_shards.h"
+#include "formats/json.h"
 #include "options/choices.h"
 #include "setup/setup.h"
 #include "stores/upload_staging.h"
@@ -49,6 +50,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     int64_t shard_tokens;
     const char *operand = c->n_operands ? c->operand[0] : NULL;
     bool recipe = operand && lvn_cli_is_recipe(operand);
+    LVN_TRY(lvn_cli_prepare_check_flags(c));
     if (operand && lvn_cli_is_corpus(operand)) return lvn_cli_prepare_corpus(c, operand);
     LVN_CHECK(!*c->flag[LVN_FLAG_prepare_input].t, ARG,
               "--input belongs to `levin prepare openwebtext`, `text` or `jsonl`: say which");
@@ -59,14 +61,6 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     LVN_CHECK(*c->flag[LVN_FLAG_prepare_out].t || s->origin[LVN_OPT_data_path].source != LVN_SOURCE_RUN, ARG,
               "the settings of a run do not say where to write: give a folder, --out=FOLDER");
     LVN_TRY(detect_kind(s, &kind, &description));
-    char *cached;
-    LVN_TRY(lvn_model_setup_download(s, false, &cached)); /* cached: NULL, since nothing is evaluated */
-    struct lvn_data_options o = lvn_data_options_of(&s->values);
-    o.block_size = lvn_cli_prepare_window(c);
-    const double fraction = c->flag[LVN_FLAG_prepare_val_fraction].r;
-    const char *out = output_folder(c), *folder;
-    struct lvn_prepared made;
-    if (!out) return LVN_MEMORY;
     const bool tokenizer = *c->flag[LVN_FLAG_prepare_tokenizer].t, separator = *c->flag[LVN_FLAG_prepare_separator].t;
     LVN_CHECK(
         tokenizer ||
@@ -74,15 +68,23 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
         ARG,
         "--separator, --allow-special and --encoding need a tokenizer: without --tokenizer each character is a token");
     if (!kind && separator) kind = "text", description = "a text of several documents";
+    const char *out = output_folder(c), *folder;
+    if (!out) return LVN_MEMORY;
+    if (!kind && !tokenizer) LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));
+    char *cached;
+    LVN_TRY(lvn_model_setup_download(s, false, &cached)); /* cached: NULL, since nothing is evaluated */
+    struct lvn_data_options o = lvn_data_options_of(&s->values);
+    o.block_size = lvn_cli_prepare_window(c);
+    const double fraction = c->flag[LVN_FLAG_prepare_val_fraction].r;
+    struct lvn_prepared made;
     if (kind) {
         LVN_TRY_WHILE(lvn_cli_prepare_files(c, kind, s->values.data.path, out), "preparing '%s', which is %s",
                       s->values.data.path, description);
         return LVN_OK;
     }
     if (tokenizer) return lvn_cli_prepare_one(c, s->values.data.path, out);
-    LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));
-    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_cli_prepare_shard_tokens(c, 2, &shard_tokens));
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
     LVN_TRY(lvn_prepare(&o, c->given[LVN_FLAG_prepare_val_fraction] ? &fraction : NULL, shard_tokens, folder, &made));
     LVN_TRY(lvn_upload_staging_send(folder, out));
     char tokens[LVN_NUMBER_TEXT], files[64], vocabulary[LVN_NUMBER_TEXT];
@@ -93,7 +95,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
                           lvn_count_text(made.n_tokens[i], tokens), lvn_plural(made.n_tokens[i]));
     lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n",
                   lvn_count_text(made.vocab_size, vocabulary), out);
-    lvn_cli_add(c, "out", json_string(out));
+    lvn_cli_add(c, "out", lvn_json_text(out, INT64_MAX));
     lvn_cli_add(c, "vocab_size", json_integer(made.vocab_size));
     lvn_cli_add(c, "train_tokens", json_integer(made.n_tokens[LVN_SPLIT_TRAIN]));
     lvn_cli_add(c, "val_tokens", json_integer(made.n_tokens[LVN_SPLIT_VAL]));

@@ -22,6 +22,7 @@
 #include "data/prepare/text_prepare.h"
 #include "data/prepare/text_write.h"
 #include "data/prepare/token_shards.h"
+#include "formats/json.h"
 #include "host/machine.h"
 #include "settings/settings_model.h"
 #include "stores/fetch.h"
@@ -219,7 +220,7 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
                       lvn_plural(n->skipped));
     lvn_cli_print(c, "vocabulary: %s; train on it with --data.kind=tokens --data.path=%s\n", lvn_count_text(t->n, a),
                   out);
-    lvn_cli_add(c, "out", json_string(out));
+    lvn_cli_add(c, "out", lvn_json_text(out, INT64_MAX));
     lvn_cli_add(c, "vocab_size", json_integer(t->n));
     lvn_cli_add(c, "train_tokens", json_integer(n->tokens[LVN_SPLIT_TRAIN]));
     lvn_cli_add(c, "val_tokens", json_integer(n->tokens[LVN_SPLIT_VAL]));
@@ -260,6 +261,18 @@ enum lvn_status lvn_cli_prepare_shard_tokens(const struct lvn_cli *c, int width,
     return LVN_OK;
 }
 
+enum lvn_status lvn_cli_prepare_check_flags(const struct lvn_cli *c)
+{
+    const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
+    int64_t shard_tokens;
+    enum lvn_text_encoding encoding;
+    LVN_TRY(lvn_cli_prepare_shard_tokens(c, 2, &shard_tokens));
+    LVN_TRY(lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &encoding));
+    LVN_CHECK(!strcmp(bad, "refuse") || !strcmp(bad, "skip"), ARG, "--bad-lines must be skip or refuse, got '%.40s'",
+              bad);
+    return LVN_OK;
+}
+
 /* Options of both ways to prepare texts. */
 static struct lvn_text_options text_options(const struct lvn_cli *c, const struct lvn_tokenizer *t, const char *input,
                                             const char *out)
@@ -281,14 +294,12 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
                            const char *named)
 {
     const char *out;
-    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, named, &out));
     struct line line = {.quiet = lvn_cli_on(c, LVN_FLAG_any_quiet),
                         .live = isatty(STDERR_FILENO),
                         .began = lvn_seconds(),
                         .drawn = lvn_seconds()};
-    const char *bad = c->flag[LVN_FLAG_prepare_bad_lines].t;
     struct lvn_text_counts counts = {0};
-    struct lvn_text_options o = text_options(c, t, input, out);
+    struct lvn_text_options o = text_options(c, t, input, NULL);
     LVN_TRY(lvn_cli_prepare_shard_tokens(c, lvn_text_width(t), &o.shard_tokens));
     LVN_TRY(lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding));
     o.seed = (uint64_t)c->flag[LVN_FLAG_prepare_seed].i;
@@ -299,10 +310,11 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     o.context = &line;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (!strcmp(kinds[i].word, kind)) o.corpus.kind = kinds[i].kind;
-    o.corpus.refuse_bad = !strcmp(bad, "refuse");
-    LVN_CHECK(o.corpus.refuse_bad || !strcmp(bad, "skip"), ARG, "--bad-lines must be skip or refuse, got '%.40s'", bad);
+    o.corpus.refuse_bad = !strcmp(c->flag[LVN_FLAG_prepare_bad_lines].t, "refuse");
     LVN_TRY(end_token(c, t, &o.end_id));
     LVN_CHECK(*o.input || !strcmp(kind, "openwebtext"), ARG, "levin prepare %s needs --input=FILE_OR_FOLDER", kind);
+    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, named, &out));
+    o.out = out;
     if (!lvn_text_prepare_begun(out)) LVN_TRY(lvn_cli_prepare_check_overwrite(c, named, t));
     LVN_TRY(lvn_store_download(&c->settings.arena, o.input, LVN_WANT_ALL, &o.input));
     if (!*o.input) LVN_TRY(fetch(c, out, &o.input));
@@ -342,13 +354,14 @@ enum lvn_status lvn_cli_prepare_one(struct lvn_cli *c, const char *text, const c
     struct lvn_text_counts counts;
     double began = lvn_seconds();
     const char *folder;
-    LVN_TRY(lvn_upload_staging_open(&c->settings.arena, out, &folder));
-    LVN_TRY(lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &text));
     LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
     enum lvn_status status = lvn_cli_prepare_check_overwrite(c, out, t);
-    struct lvn_text_options o = text_options(c, t, text, folder);
+    struct lvn_text_options o = text_options(c, t, NULL, NULL);
     if (status == LVN_OK) status = lvn_cli_prepare_shard_tokens(c, lvn_text_width(t), &o.shard_tokens);
     if (status == LVN_OK) status = lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding);
+    if (status == LVN_OK) status = lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &o.input);
+    if (status == LVN_OK) status = lvn_upload_staging_open(&c->settings.arena, out, &folder);
+    if (status == LVN_OK) o.out = folder;
     if (status == LVN_OK) status = lvn_text_prepare_one(&o, &counts);
     if (status == LVN_OK) status = lvn_upload_staging_send(folder, out);
     if (status == LVN_OK) report(c, out, t, &counts, o.shard_tokens, lvn_seconds() - began);

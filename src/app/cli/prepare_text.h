@@ -17,6 +17,8 @@ enum lvn_status lvn_cli_prepare_check_overwrite(const struct lvn_cli *c, const c
                                                 const struct lvn_tokenizer *t) LVN_CHECKED;
 /* Window of the model that the settings name (model.block_size); 0: they name none. */
 int64_t lvn_cli_prepare_window(const struct lvn_cli *c);
+/* Check the flags that need neither a tokenizer nor data, before anything is downloaded or created. */
+enum lvn_status lvn_cli_prepare_check_flags(const struct lvn_cli *c) LVN_CHECKED;
 /* --shard-size in tokens of `width` bytes; 0: no shards. ARG for another text than a number or a size. */
 enum lvn_status lvn_cli_prepare_shard_tokens(const struct lvn_cli *c, int width, int64_t *out) LVN_CHECKED;
 /* Prepare one text file: its last part is for validation. */

@@ -21,6 +21,7 @@
 #include "cli/show_batch.h"
 #include "cli/stop.h"
 #include "data/dataset.h"
+#include "formats/json.h"
 #include "train/trainer.h"
 
 static volatile sig_atomic_t stop;     /* LVN_STOP_...: for the training loop */
@@ -108,7 +109,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
 {
     char text[LVN_NUMBER_TEXT];
     double tokens = (double)(r->step - m->first_step) * m->tokens_per_step;
-    lvn_cli_add(c, "run_dir", *r->run_dir ? json_string(r->run_dir) : json_null());
+    lvn_cli_add(c, "run_dir", *r->run_dir ? lvn_json_text(r->run_dir, INT64_MAX) : json_null());
     lvn_cli_add(c, "step", json_integer(r->step));
     lvn_cli_add(c, "steps_without_labels", json_integer(r->unlabeled));
     lvn_cli_add(c, "loss", lvn_cli_number(r->loss));

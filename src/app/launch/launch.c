@@ -13,6 +13,7 @@
 #include "cli/args.h"
 #include "cluster/identity/identity.h"
 #include "comm/comm_kind.h"
+#include "formats/json.h"
 #include "formats/sha256.h"
 #include "host/machine.h"
 #include "launch/launch.h"
@@ -337,7 +338,7 @@ enum lvn_status lvn_command_launch(struct lvn_cli *c)
     if (!l.self) return LVN_MEMORY;
     LVN_TRY(plan(&l));
     print_command(&l, &line);
-    lvn_cli_add(c, "command", json_string(line.p ? line.p : ""));
+    lvn_cli_add(c, "command", lvn_json_text(line.p ? line.p : "", INT64_MAX));
     lvn_cli_add(c, "launcher", json_string(l.launcher.title));
     lvn_cli_add(c, "ranks", json_integer(l.attempt.ranks));
     lvn_cli_add(c, "threads", json_integer(l.resources.threads));

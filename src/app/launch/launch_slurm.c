@@ -15,6 +15,7 @@
 #include "base/redact.h"
 #include "base/target.h"
 #include "cli/args.h"
+#include "formats/json.h"
 #include "launch/launch.h"
 #include "options/device_list.h"
 
@@ -337,7 +338,7 @@ static enum lvn_status write_script(struct script *script)
 {
     const char *text = lvn_text_string(&script->t);
     if (!text) return LVN_MEMORY;
-    lvn_cli_add(script->c, "script", json_string(text));
+    lvn_cli_add(script->c, "script", lvn_json_text(text, INT64_MAX));
     if (!*script->out) {
         lvn_cli_print(script->c, "%s", text);
         return LVN_OK;

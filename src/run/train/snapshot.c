@@ -45,7 +45,8 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
     if (state && *s->device) json_object_set_new(state, "device", json_string(s->device));
     if (state && s->choices && *s->choices) json_object_set_new(state, "algorithms", json_string(s->choices));
-    if (state && *s->skipped) json_object_set_new(state, "skipped_shards", json_string(s->skipped));
+    if (state && *s->skipped)
+        json_object_set_new(state, "skipped_shards", lvn_json_text(s->skipped, LVN_SNAPSHOT_SKIPPED - 8));
     if (state && s->unlabeled) json_object_set_new(state, "unlabeled_steps", json_integer((json_int_t)s->unlabeled));
     if (state && s->scaling.scale > 0)
         json_object_set_new(state, "loss_scale",

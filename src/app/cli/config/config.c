@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/humanize.h"
+#include "formats/json.h"
 #include "host/machine.h"
 #include "model_io/model_find.h"
 
@@ -375,9 +376,9 @@ static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
     report_time(cf);
     lvn_cli_print(c, "wrote %s%s%s\nstart it with\n    %s\n", p->recipe, p->hosts ? " and " : "",
                   p->hosts ? p->hosts : "", p->launch);
-    lvn_cli_add(c, "recipe", json_string(p->recipe));
-    lvn_cli_add(c, "hosts_file", p->hosts ? json_string(p->hosts) : json_null());
-    lvn_cli_add(c, "launch", json_string(p->launch));
+    lvn_cli_add(c, "recipe", lvn_json_text(p->recipe, INT64_MAX));
+    lvn_cli_add(c, "hosts_file", p->hosts ? lvn_json_text(p->hosts, INT64_MAX) : json_null());
+    lvn_cli_add(c, "launch", lvn_json_text(p->launch, INT64_MAX));
     lvn_cli_add(c, "job", json_string(lvn_recipe_kind_words[cf->kind]));
     lvn_cli_add(c, "machines", json_integer(cf->machines));
     lvn_cli_add(c, "ranks", json_integer(cf->machines * cf->per_machine));

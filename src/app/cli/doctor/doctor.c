@@ -10,6 +10,7 @@
 #include "cli/args.h"
 #include "cli/doctor/doctor.h"
 #include "comm/comm_kind.h"
+#include "formats/json.h"
 #include "host/library.h"
 
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *format, ...)
@@ -30,8 +31,8 @@ void lvn_doctor_finding(struct lvn_doctor *r, const char *cure, const char *form
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
     json_t *one = json_object();
-    json_object_set_new(one, "finding", json_string(sentence));
-    json_object_set_new(one, "cure", json_string(cure));
+    json_object_set_new(one, "finding", lvn_json_text(sentence, INT64_MAX));
+    json_object_set_new(one, "cure", lvn_json_text(cure, INT64_MAX));
     json_array_append_new(r->findings, one);
     if (r->n_findings < LVN_FINDINGS)
         snprintf(r->found[r->n_findings++], sizeof r->found[0], "%s.\n    %s", sentence, cure);
@@ -129,7 +130,7 @@ static void report_library(struct lvn_doctor *r, const char *name, const char *v
     lvn_doctor_line(r, name, "%s%s%s", version, file && *file ? ", " : "", file ? file : "");
     json_t *one = json_object();
     json_object_set_new(one, "version", json_string(version));
-    json_object_set_new(one, "file", file && *file ? json_string(file) : json_null());
+    json_object_set_new(one, "file", file && *file ? lvn_json_text(file, INT64_MAX) : json_null());
     json_object_set_new(r->libraries, name, one);
 }
 

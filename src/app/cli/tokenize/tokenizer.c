@@ -9,6 +9,7 @@
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "data/texts/text_tokenizer.h"
+#include "formats/json.h"
 #include "host/machine.h"
 #include "stores/store.h"
 #include "stores/upload_staging.h"
@@ -85,7 +86,7 @@ static enum lvn_status make(struct lvn_cli *c, struct lvn_vocabulary_text *r, co
     if (r->bad)
         lvn_cli_print(c, "%lld rows cannot be used and are skipped; the first: %s\n", (long long)r->bad,
                       r->first_bad.p);
-    lvn_cli_add(c, "out", json_string(named));
+    lvn_cli_add(c, "out", lvn_json_text(named, INT64_MAX));
     lvn_cli_add(c, "vocab_size", json_integer(v->n));
     lvn_cli_add(c, "merges", json_integer(v->n_merges));
     lvn_cli_add(c, "text_bytes", json_integer(r->bytes));

@@ -21,6 +21,7 @@
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "cli/watch/watch.h"
+#include "formats/json.h"
 #include "train/run_status.h"
 
 /* Of a run in a store: seconds between two looks, and those by which its status is late without any harm. */
@@ -238,7 +239,7 @@ static enum lvn_status show_json(struct lvn_watch *w)
     const char *key;
     json_t *value;
     json_object_foreach(w->status, key, value) lvn_cli_add(w->c, key, json_incref(value));
-    lvn_cli_add(w->c, "run_dir", json_string(w->run));
+    lvn_cli_add(w->c, "run_dir", lvn_json_text(w->run, INT64_MAX));
     lvn_cli_add(w->c, "stale", json_boolean(*old));
     lvn_cli_add(w->c, "max_steps", w->max_steps ? json_integer(w->max_steps) : json_null());
     lvn_cli_add(w->c, "loss", lvn_cli_number(w->loss));
