@@ -539,7 +539,7 @@ enum lvn_status lvn_help_command(struct lvn_cli *c, const struct lvn_command *co
     return print_text(c, &t);
 }
 
-/* `levin help tokenizer train`: the second word must be one that the command takes as an operand. */
+/* `levin help tokenizer train`: the second word must be one that the command accepts as an operand. */
 static enum lvn_status check_second(const char *word, const char *second)
 {
     const struct lvn_command *command = lvn_command_find(word);

@@ -21,7 +21,7 @@ struct reading {
 static const struct row {
     const char *name;
     const char *default_text; /* default in train.py; "": none */
-    const char *key;  /* of levin, which takes the value unchanged; NULL: there is none, or a function below sets it */
+    const char *key;  /* of levin, which gets the value unchanged; NULL: there is none, or a function below sets it */
     const char *note; /* for the user, if the file has the setting; NULL: none */
 } rows[] = {
     {"out_dir", "", "run_dir", NULL},

@@ -1,7 +1,7 @@
 /* config_questions.c - the questions of levin config, on the terminal, for settings that are not given; called by
  * config.c.
  *
- * A question shows the value that an empty answer takes. An invalid answer is refused with the message of the command
+ * A question shows the value that an empty answer selects. An invalid answer is refused with the message of the command
  * line, and the question is repeated. With cf->ask false nothing is asked. */
 #include <errno.h>
 #include <inttypes.h>

@@ -86,7 +86,7 @@ enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths 
 void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t)
 {
     lvn_text_printf(t,
-                    "# The machines of %s: a name a line, with the ranks that it takes. Each must be reached by\n"
+                    "# The machines of %s: a name per line, with its number of ranks. Each must be reached by\n"
                     "# `ssh NAME true` without a password, and have levin under the same path.\n",
                     cf->s->values.name);
     if (!*cf->hosts) lvn_text_add(t, "# Put the names of yours here.\n");

@@ -321,12 +321,12 @@ static enum lvn_status plan_programs(struct plan *p, const struct lvn_train_prog
     const enum lvn_trainer_recompute given = p->s->values.trainer.recompute;
     if (!device || given != LVN_TRAINER_RECOMPUTE_AUTO)
         return lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o);
-    int64_t takes, available;
+    int64_t needed, available;
     p->c->settings.values.trainer.recompute = LVN_TRAINER_RECOMPUTE_NONE;
     LVN_TRY(lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o));
-    LVN_TRY(lvn_plan_device_memory(p->c, &p->training, &takes, &available));
+    LVN_TRY(lvn_plan_device_memory(p->c, &p->training, &needed, &available));
     p->c->settings.values.trainer.recompute = given;
-    if (takes <= available) return LVN_OK;
+    if (needed <= available) return LVN_OK;
     lvn_train_programs_release(&p->training);
     return lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o);
 }

@@ -98,6 +98,6 @@ json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs
 enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *programs) LVN_CHECKED;
 /* With --device: bytes that the run needs there, and those that are available. ARG: as above. */
 enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *programs,
-                                       int64_t *takes, int64_t *available) LVN_CHECKED;
+                                       int64_t *needed, int64_t *available) LVN_CHECKED;
 
 #endif

@@ -64,7 +64,7 @@ static enum lvn_status find_device(const struct lvn_cli *c, const struct lvn_pla
     return LVN_OK;
 }
 
-/* Bytes that t takes there, with so much scratch of its kernels. */
+/* Bytes that the programs need there; scratch: of their kernels. */
 static int64_t device_bytes(const struct lvn_plan_device *k, const struct lvn_train_programs *programs, int64_t scratch)
 {
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
@@ -75,13 +75,13 @@ static int64_t device_bytes(const struct lvn_plan_device *k, const struct lvn_tr
 }
 
 enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn_train_programs *programs,
-                                       int64_t *takes, int64_t *available)
+                                       int64_t *needed, int64_t *available)
 {
     const struct lvn_plan_device *k;
     int64_t scratch;
     LVN_TRY(find_device(c, &k));
     if (!max_scratch(lvn_backend_find(k->backend), programs->step_session->program, &scratch)) lvn_error_clear();
-    *takes = device_bytes(k, programs, scratch);
+    *needed = device_bytes(k, programs, scratch);
     *available = (int64_t)(DRIVER_LEAVES * k->bytes);
     return LVN_OK;
 }
@@ -95,11 +95,11 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
     int64_t scratch;
     bool kernels = max_scratch(backend, programs->step_session->program, &scratch);
-    int64_t takes = device_bytes(k, programs, scratch);
-    bool fits = (double)takes <= DRIVER_LEAVES * k->bytes;
-    lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->title, lvn_bytes_text(takes, a),
+    int64_t needed = device_bytes(k, programs, scratch);
+    bool fits = (double)needed <= DRIVER_LEAVES * k->bytes;
+    lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->title, lvn_bytes_text(needed, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
-    json_t *advice = fits ? NULL : lvn_plan_advice(c, programs, takes, (int64_t)(DRIVER_LEAVES * k->bytes));
+    json_t *advice = fits ? NULL : lvn_plan_advice(c, programs, needed, (int64_t)(DRIVER_LEAVES * k->bytes));
     if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", levin_error_text());
     lvn_error_clear();
     json_t *one = c->json ? json_object() : NULL;
@@ -107,7 +107,7 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
     if (advice) json_object_set_new(one, "advice", advice);
     json_object_set_new(one, "name", json_string(k->name));
     json_object_set_new(one, "memory_bytes", json_integer((json_int_t)k->bytes));
-    json_object_set_new(one, "needed_bytes", json_integer(takes));
+    json_object_set_new(one, "needed_bytes", json_integer(needed));
     json_object_set_new(one, "reserved_bytes", json_integer(lvn_backend_reserve(backend, (int64_t)k->bytes)));
     json_object_set_new(one, "scratch_bytes", json_integer(scratch));
     json_object_set_new(one, "fits", json_boolean(fits));

@@ -1,4 +1,4 @@
-/* tokenize_chat.c - levin tokenize --chat: prints the text, ids and labels of conversations, a JSON object a line.
+/* tokenize_chat.c - levin tokenize --chat: prints the text, ids and labels of conversations, a JSON object per line.
  *
  * A row that cannot be used becomes an object with its error; the command then fails at the end. */
 #include <inttypes.h>

@@ -136,7 +136,7 @@ static void serve_clients(struct lvn_server *server, const struct pollfd *p, int
 
 static const char no_answer[] = "its process does not respond";
 
-/* This thread was stopped for so long, not the ranks: shift what was measured before. */
+/* This thread was stopped during that time, not the ranks: shift what was measured before. */
 static void shift_times(struct lvn_server *server, double now, double seconds)
 {
     for (int i = 0; i < server->o.size; i++)

@@ -38,8 +38,8 @@ enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn
                                      uint64_t settings) LVN_CHECKED;
 /* The next batch, in order. */
 enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lvn_batch *b) LVN_CHECKED;
-/* Called after all input was read. *needed true: the default fraction is too small for so few tokens; the writer was
- * reset, and the caller reads all input again. */
+/* Called after all input was read. *needed true: the default fraction is too small for this number of tokens; the
+ * writer was reset, and the caller reads all input again. */
 enum lvn_status lvn_text_writer_second_pass(struct lvn_text_writer *w, bool *needed) LVN_CHECKED;
 /* Called after the last pass: gives validation its exact number of tokens. ARG if a part is then too short. */
 enum lvn_status lvn_text_writer_balance(struct lvn_text_writer *w) LVN_CHECKED;
