@@ -1,16 +1,17 @@
 /* gemm_few_amx.h - matrix multiplications of fewer than 16 rows on AMX, with operands that may be rounded to bf16:
- * generating text. B is bf16 or in packed blocks (packed/packed.h), and its columns are contiguous in k. gemm.cpu.c
+ * generating text. B is bf16, or its columns are contiguous in k and in packed blocks (packed/packed.h). gemm.cpu.c
  * calls few_amx_run().
  *
  * AMX multiplies 16 columns of B by up to 16 rows of A: a column of B, contiguous in k, is a row of its first operand,
- * so B is read in memory order and is not transposed. bf16 is read in place. Blocks of 16 columns are decoded for
+ * so B is read in memory order and is not transposed. bf16 is read in place. If rows of B in bf16 are contiguous
+ * instead, BF16_K of them are interleaved, 32 columns at a time, and are the second operand; sums stay in the L1 or L2
+ * cache. For one or two rows of A vectors are faster, and compute the bits of AMX. Blocks of 16 columns are decoded for
  * FEW_UNIT steps (nf4, int8) or FEW_AMX_STEPS steps (GGUF files), to rows of bf16 in the L1 cache; meanwhile AMX
  * multiplies the rows of previous steps, because its sums have a long latency. Columns of nf4 and int8 are contiguous
  * in memory, and the next ones are prefetched in the order of memory, which the hardware prefetcher then continues. The
  * values are those of lvn_blocks_read(), rounded once; for int8 the factor of a column is multiplied after the sum, so
- * its integers are exact. Steps are added in order, so bits depend neither on threads nor on the number of rows. Packed
- * blocks with fewer rows of A than few_amx_fits() requires are not computed here but in fp32 by gemm_few_blocks.h,
- * which is faster for them. */
+ * its integers are exact. Steps are added in order, so bits depend neither on threads nor on the number of rows. With
+ * fewer rows of A than few_amx_min_rows() the fp32 kernels of gemm_few_blocks.h and gemm_few.h are faster. */
 #ifndef LVN_GEMM_FEW_AMX_H
 #define LVN_GEMM_FEW_AMX_H
 
@@ -29,6 +30,9 @@ enum {
     FEW_AMX_AHEAD = 8192, /* bytes by which packed columns after the next 16 are prefetched */
     FEW_AMX_LAG = 2,      /* nf4, int8: units that are decoded before the tiles of a unit are multiplied */
     FEW_AMX_RING = 4,     /* units whose tiles are kept */
+    FEW_AMX_WIDE = 32,    /* columns of B in (in,out) that are multiplied at a time: a cache line */
+    FEW_AMX_STRIP = 1024, /* columns whose sums are kept */
+    FEW_AMX_DOT = 4,      /* steps of k that vectors multiply at a time */
 };
 
 struct few_amx {
@@ -43,20 +47,21 @@ struct few_amx {
 static bool few_amx_reads(const struct lvn_gemm *g)
 {
     const bool packed = lvn_dtype_is_packed(g->b_blocks.dtype);
-    return g->bf16 && g->b_row == 1 && (packed ? g->k % FEW_UNIT == 0 : g->b_bf16 && g->k % BF16_K == 0);
+    if (packed) return g->bf16 && g->b_row == 1 && g->k % FEW_UNIT == 0;
+    return g->bf16 && g->b_bf16 && (g->b_row == 1 || g->b_col == 1) && g->k % BF16_K == 0;
 }
 
 /* Rows of A from which the unit is faster than vectors; most types of GGUF files take longer to decode to bf16. */
-static int64_t few_amx_min_rows(enum lvn_dtype b)
+static int64_t few_amx_min_rows(const struct lvn_gemm *g)
 {
+    const enum lvn_dtype b = g->b_blocks.dtype;
     if (!lvn_dtype_is_packed(b)) return 1;
     return lvn_dtype_is_nf4(b) || b == LVN_INT8_ROWS || b == LVN_Q4_0 ? 2 : 5;
 }
 
 static bool few_amx_fits(const struct lvn_gemm *g)
 {
-    return few_amx_reads(g) && g->m >= few_amx_min_rows(g->b_blocks.dtype) && g->m < FEW_AMX_SIDE &&
-           (g->a_row == 1 || g->a_col == 1);
+    return few_amx_reads(g) && g->m >= few_amx_min_rows(g) && g->m < FEW_AMX_SIDE && (g->a_row == 1 || g->a_col == 1);
 }
 
 static int64_t few_amx_a_bytes(const struct lvn_gemm *g)
@@ -68,7 +73,20 @@ static int64_t few_amx_a_bytes(const struct lvn_gemm *g)
 static int64_t few_amx_scratch(const struct lvn_gemm *g)
 {
     const int64_t factors = (FEW_AMX_SIDE * (g->k / FEW_UNIT + 1) + 15) / 16 * 64;
+    if (g->b_row != 1) return 4 * BF16_TILE + few_amx_a_bytes(g) + FEW_AMX_SIDE * FEW_AMX_STRIP * 4;
     return few_amx_a_bytes(g) + factors + 2 * FEW_AMX_TILES * BF16_TILE;
+}
+
+/* Configure tiles 0 to 4, C and A, as m rows. */
+static inline void few_amx_configure(int64_t m)
+{
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+    for (int i = 0; i < 8; i++) config.bytes[i] = 64, config.rows[i] = (uint8_t)(i <= 4 ? m : 16);
+    _tile_loadconfig(&config);
 }
 
 /* Multiply BF16_K steps of 16 columns by all rows. */
@@ -188,6 +206,147 @@ LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, co
         few_amx_chunks(f, j, n, type);
 }
 
+/* --- B in bf16 whose rows are contiguous --- */
+
+/* Interleave BF16_K rows of n columns, of which at most FEW_AMX_WIDE are used, to two tiles. Prefetches the next rows.
+ */
+LVN_INLINE void few_amx_zip(const uint16_t *b, int64_t row, int64_t n, char *to)
+{
+    const __mmask32 mask = n >= FEW_AMX_WIDE ? 0xffffffffU : (1U << n) - 1;
+    LVN_UNROLL
+    for (int i = 0; i < BF16_K / 2; i++, b += 2 * row) {
+        const __m512i x = _mm512_maskz_loadu_epi16(mask, b), y = _mm512_maskz_loadu_epi16(mask, b + row);
+        __builtin_prefetch(b + BF16_K * row, 0, 2);
+        __builtin_prefetch(b + (BF16_K + 1) * row, 0, 2);
+        _mm512_store_si512(to + i * 64, pairs_zip(x, y, false));
+        _mm512_store_si512(to + BF16_TILE + i * 64, pairs_zip(x, y, true));
+    }
+}
+
+/* Add the products of BF16_K steps to the sums of FEW_AMX_WIDE columns. */
+LVN_INLINE void few_amx_pair(const char *b, float *sums)
+{
+    _tile_loadd(0, sums, FEW_AMX_STRIP * 4);
+    _tile_loadd(1, sums + 16, FEW_AMX_STRIP * 4);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + BF16_TILE, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_stored(0, sums, FEW_AMX_STRIP * 4);
+    _tile_stored(1, sums + 16, FEW_AMX_STRIP * 4);
+}
+
+/* Compute the sums of n columns from j on, at most FEW_AMX_STRIP. Columns are interleaved one step before they are
+ * multiplied, because a tile that was just stored takes long to load. */
+static void few_amx_strip(const struct few_amx *f, int64_t j, int64_t n, float *sums)
+{
+    const struct lvn_gemm *g = f->g;
+    const uint16_t *b = (const uint16_t *)g->b + j;
+    const int64_t lines = (n + FEW_AMX_WIDE - 1) / FEW_AMX_WIDE;
+    memset(sums, 0, (size_t)(g->m * FEW_AMX_STRIP) * sizeof *sums);
+    for (int64_t k = 0; k < g->k; k += BF16_K, b += BF16_K * g->b_row) {
+        _tile_loadd(4, f->a + k / BF16_K * BF16_TILE, 64);
+        for (int64_t c = 0; c <= lines; c++) {
+            if (c < lines)
+                few_amx_zip(b + c * FEW_AMX_WIDE, g->b_row, n - c * FEW_AMX_WIDE, f->rows + c % 2 * 2 * BF16_TILE);
+            PAIRS_BARRIER();
+            if (c > 0) few_amx_pair(f->rows + (c - 1) % 2 * 2 * BF16_TILE, sums + (c - 1) * FEW_AMX_WIDE);
+            PAIRS_BARRIER();
+        }
+    }
+}
+
+/* Write the sums, plus the bias or the previous values if they are added, to n columns of C from j on. */
+static void few_amx_write(const struct lvn_gemm *g, const float *sums, int64_t row, int64_t j, int64_t n)
+{
+    for (int64_t r = 0; r < g->m; r++)
+        for (int64_t i = 0; i < n; i += LVN_LANES) {
+            const int64_t lanes = n - i < LVN_LANES ? n - i : LVN_LANES;
+            float *c = g->c + r * g->c_row + j + i;
+            vf x = vload(sums + r * row + i);
+            if (g->add || g->bias) x += vload_n(g->add ? c : g->bias + j + i, lanes);
+            vstore_n(c, x, lanes);
+        }
+}
+
+/* Add FEW_AMX_DOT steps of k of one or two rows of A, from x on, to the sums (rows, 3, width) of n columns: the total,
+ * and the sums of even and of odd steps, which are added to it at the end of BF16_K steps. */
+LVN_INLINE void few_amx_dot(const uint16_t *b, int64_t row, const uint16_t *x, int64_t n, float *sums, int64_t width,
+                            const int rows, const bool first, const bool last)
+{
+    __m512 a[2][FEW_AMX_DOT], w[FEW_AMX_DOT];
+    LVN_UNROLL
+    for (int r = 0; r < rows; r++) {
+        LVN_UNROLL
+        for (int s = 0; s < FEW_AMX_DOT; s++)
+            a[r][s] = (__m512)_mm512_set1_epi32((int)((uint32_t)x[r * BF16_K + s] << 16));
+    }
+    for (int64_t j = 0; j < n; j += LVN_LANES) {
+        LVN_UNROLL
+        for (int s = 0; s < FEW_AMX_DOT; s++) {
+            w[s] = bf16_load(b + s * row + j, bf16_first(n - j), true);
+            __builtin_prefetch(b + (s + 4 * FEW_AMX_DOT) * row + j, 0, 2);
+        }
+        LVN_UNROLL
+        for (int r = 0; r < rows; r++) {
+            float *total = sums + 3 * r * width + j, *even = total + width, *odd = even + width;
+            __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+            if (!first) sum[0] = _mm512_load_ps(even), sum[1] = _mm512_load_ps(odd);
+            LVN_UNROLL
+            for (int s = 0; s < FEW_AMX_DOT; s++) sum[s % 2] = _mm512_fmadd_ps(a[r][s], w[s], sum[s % 2]);
+            if (last) {
+                _mm512_store_ps(total, _mm512_add_ps(_mm512_load_ps(total), _mm512_add_ps(sum[0], sum[1])));
+            } else {
+                _mm512_store_ps(even, sum[0]);
+                _mm512_store_ps(odd, sum[1]);
+            }
+        }
+    }
+}
+
+/* The same as few_amx_strip() for one or two rows of A, for which vectors are faster, in the order of AMX. */
+LVN_INLINE void few_amx_dots(const struct few_amx *f, int64_t j, int64_t n, float *sums, int64_t width, const int rows)
+{
+    const int64_t row = f->g->b_row;
+    const uint16_t *b = (const uint16_t *)f->g->b + j;
+    memset(sums, 0, (size_t)(3 * rows * width) * sizeof *sums);
+    for (int64_t k = 0; k < f->g->k; k += BF16_K, b += BF16_K * row) {
+        const uint16_t *x = (const uint16_t *)(f->a + k / BF16_K * BF16_TILE);
+        few_amx_dot(b, row, x, n, sums, width, rows, true, false);
+        for (int64_t s = FEW_AMX_DOT; s < BF16_K - FEW_AMX_DOT; s += FEW_AMX_DOT)
+            few_amx_dot(b + s * row, row, x + s, n, sums, width, rows, false, false);
+        few_amx_dot(b + (BF16_K - FEW_AMX_DOT) * row, row, x + BF16_K - FEW_AMX_DOT, n, sums, width, rows, false, true);
+    }
+}
+
+static void few_amx_rows(const struct lvn_gemm *g, char *scratch, int64_t j, int64_t end)
+{
+    enum { FLUSH = 0x8040 }; /* denormal values are zero, as for AMX */
+    const struct bf16_operand a = {g->a, g->a_row, g->a_col, g->a_bf16, false};
+    char *tiles = scratch + 4 * BF16_TILE;
+    float *sums = (float *)(tiles + few_amx_a_bytes(g));
+    const struct few_amx f = {.g = g, .rows = scratch, .a = tiles};
+    const unsigned control = _mm_getcsr();
+    const int64_t strip = g->m <= 2 ? 2 * FEW_AMX_STRIP : FEW_AMX_STRIP;
+    for (int64_t k = 0; k < g->k; k += BF16_K) bf16_pack(&a, 0, g->m, k, BF16_K, tiles + k / BF16_K * BF16_TILE, 1);
+    if (g->m > 2) few_amx_configure(g->m);
+    for (int64_t n; j < end; j += n) {
+        n = end - j < strip ? end - j : strip;
+        _mm_setcsr(control | FLUSH);
+        if (g->m == 1)
+            few_amx_dots(&f, j, n, sums, strip, 1);
+        else if (g->m == 2)
+            few_amx_dots(&f, j, n, sums, strip, 2);
+        else
+            few_amx_strip(&f, j, n, sums);
+        _mm_setcsr(control);
+        few_amx_write(g, sums, g->m <= 2 ? 3 * strip : strip, j, n);
+    }
+    if (g->m > 2) pairs_end();
+}
+
+/* --- B whose columns are contiguous --- */
+
 /* Add the sums of n columns in bf16 from j on to tile 0. Sixteen columns are read in place. */
 LVN_INLINE void few_amx_bf16(const struct few_amx *f, int64_t j, int64_t n)
 {
@@ -250,8 +409,13 @@ static void few_amx_run(const struct lvn_gemm *g, char *scratch, int thread, int
     char *tiles = scratch + 2 * FEW_AMX_TILES * BF16_TILE;
     struct few_amx f = {.g = g, .b = g->b, .rows = scratch, .a = tiles};
     int64_t j, end;
-    lvn_thread_range(g->n, FEW_AMX_SIDE, thread, n_threads, &j, &end);
+    lvn_thread_range(g->n, g->b_row == 1 ? FEW_AMX_SIDE : FEW_AMX_WIDE, thread, n_threads, &j, &end);
     if (j == end) return;
+    if (g->b_row != 1) {
+        few_amx_rows(g, scratch, j, end);
+        if (g->finish) g->finish(g, g->c + j, g->c_row, 0, g->m, j, end - j);
+        return;
+    }
     f.factor = (float *)(tiles + few_amx_a_bytes(g));
     if (nf4) f.nf4 = lvn_nf4_of(&g->b_blocks, g->b), f.b = f.nf4.value;
     for (int64_t k = 0; k < g->k; k += BF16_K) bf16_pack(&a, 0, g->m, k, BF16_K, tiles + k / BF16_K * BF16_TILE, 1);
