@@ -16,7 +16,7 @@
  *   backout              the residual stream after the middle block is subtracted before the last norm
  *
  * Initial values of nanochat-2025 are N(0, 0.02), and N(0, 0.02 / sqrt(2 n_layer)) for projections back into the
- * residual stream, as in transformers; those of nanochat are nanochat's. */
+ * residual stream, as in transformers; those of nanochat are the same as in the nanochat repository. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
