@@ -102,6 +102,22 @@ code 0 "$LEVIN" tokenize --chat=rows.jsonl --tokenizer=alpaca --json
 says '### Response' out
 check [ ! -e tuned/checkpoints/last/chat_template.jinja ]
 
+# a template for conversations with tools, which a given one replaces too
+mkdir with-tools
+cp -r base/checkpoints/last/. with-tools
+mkdir with-tools/additional_chat_templates
+echo '{% for t in tools %}tool {{ t.name }} {% endfor %}{% for m in messages %}{{ m.role }}= {{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}assistant= {% endif %}' >with-tools/additional_chat_templates/tool_use.jinja
+head -4 rows.jsonl | sed 's/^{/{"tools": [{"name": "sum"}], /' >tools.jsonl
+code 0 "$LEVIN" tokenize --chat=rows.jsonl --tokenizer=with-tools --json
+says 'user: say 1' out
+code 0 "$LEVIN" tokenize --chat=tools.jsonl --tokenizer=with-tools --json
+says 'tool sum user= say 1' out
+code 0 "$LEVIN" train tools.jsonl --model.init=with-tools --run_dir=tools --trainer.max_steps=1
+same_file {with-tools,tools/checkpoints/last}/additional_chat_templates/tool_use.jinja
+code 0 "$LEVIN" train tools.jsonl --model.init=with-tools --data.template=alpaca --run_dir=tools --overwrite --trainer.max_steps=1
+code 0 "$LEVIN" tokenize --chat=tools.jsonl --tokenizer=tools --json
+says '### Response' out
+
 # a template whose tokens the tokenizer lacks
 code 0 "$LEVIN" train rows.jsonl --model.init=base --data.template=chatml --run_dir=chatml --trainer.max_steps=1
 says "the template 'chatml' writes '<|im_end|>' after an answer, which is not a special token of the tokenizer" err

@@ -6,9 +6,9 @@ small=(--data.kind=tokens --model.n_layer=1 --model.n_head=2 --model.n_embd=16 -
     --trainer.batch_size=4 --trainer.limit_val_batches=4 --checkpoint.every_n_steps=0)
 
 # Files that other programs read in addition to the vocabulary are copied unchanged.
-companions=(tokenizer_config.json special_tokens_map.json added_tokens.json chat_template.jinja)
+companions=(tokenizer_config.json special_tokens_map.json added_tokens.json chat_template.jinja additional_chat_templates/tool_use.jinja)
 for kind in tiny-gpt2 tiny-llama3; do
-    mkdir source-$kind
+    mkdir -p source-$kind/additional_chat_templates
     cp "$golden/$kind"/* source-$kind
     for file in "${companions[@]}"; do [ -f source-$kind/$file ] || echo "{\"of\": \"$kind\"}" >source-$kind/$file; done
     echo '{}' >source-$kind/added_tokens.json

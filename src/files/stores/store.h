@@ -79,8 +79,10 @@ LVN_CHECKED enum lvn_status lvn_store_remove(const char *path);
  * tokenizers and of models, which levin copies to checkpoints and exports. */
 extern const char *const lvn_store_tokenizer_files[], *const lvn_store_tokenizer_companions[],
                                                           *const lvn_store_model_companions[];
-/* True if the name, relative to the model's folder, is an additional chat template: any .jinja file in this folder. */
+/* True if the name, relative to the model's folder, is an additional chat template: any .jinja file in this folder. The
+ * one for conversations with tools is a companion of the tokenizer. */
 #define LVN_CHAT_TEMPLATES "additional_chat_templates"
+#define LVN_TOOL_TEMPLATE LVN_CHAT_TEMPLATES "/tool_use.jinja"
 bool lvn_store_is_chat_template(const char *name);
 /* LVN_WANT_RUNS: what reports read of a run, or of each run in a folder; no checkpoints. */
 enum lvn_store_want { LVN_WANT_ALL, LVN_WANT_MODEL, LVN_WANT_TOKENIZER, LVN_WANT_TOKENS, LVN_WANT_RUNS };

@@ -29,11 +29,19 @@ static bool is_one_of(const char *name, const char *const *names)
 
 const char *const lvn_store_tokenizer_files[] = {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json",
                                                  "vocab.bpe",      "vocab.txt",  NULL};
-const char *const lvn_store_tokenizer_companions[] = {
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "chat_template.jinja",   "chat_template.json",      "tokenizer.model", /* SentencePiece's, or tiktoken's */
-    "spiece.model",          "sentencepiece.bpe.model", "tekken.json",
-    "qwen.tiktoken",         "tiktoken.model",          NULL};
+const char *const lvn_store_tokenizer_companions[] = {"tokenizer_config.json",
+                                                      "special_tokens_map.json",
+                                                      "added_tokens.json",
+                                                      "chat_template.jinja",
+                                                      "chat_template.json",
+                                                      "tokenizer.model", /* SentencePiece's, or tiktoken's */
+                                                      "spiece.model",
+                                                      "sentencepiece.bpe.model",
+                                                      "tekken.json",
+                                                      "qwen.tiktoken",
+                                                      "tiktoken.model",
+                                                      LVN_TOOL_TEMPLATE,
+                                                      NULL};
 const char *const lvn_store_model_companions[] = {"generation_config.json",
                                                   "preprocessor_config.json",
                                                   "processor_config.json",

@@ -471,7 +471,7 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_s
     LVN_TRY(choose_head(m, s, evaluates));
     LVN_TRY(limit_fields(m, s));
     if (m->data->chat_template && !evaluates) /* a part of the model that is trained with it */
-        LVN_TRY(lvn_tokenizer_put_file(codec.tokenizer, "chat_template.jinja", m->data->chat_template));
+        LVN_TRY(lvn_tokenizer_put_template(codec.tokenizer, m->data->chat_template));
     end_of_codec(&m->config, &codec);
     return lvn_model_padding(&m->config, &codec);
 }

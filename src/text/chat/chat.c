@@ -71,7 +71,7 @@ static enum lvn_status parse_given(struct lvn_chat *c, const char *name)
 }
 
 /* chat_template of tokenizer_config.json: a text, or a list of templates with names, of which `default` and `tool_use`
- * are used, as in transformers. */
+ * are used, as in transformers, unless files have replaced them. */
 static enum lvn_status parse_config(struct lvn_chat *c, const json_t *value, const char *where)
 {
     if (json_is_string(value))
@@ -120,9 +120,11 @@ static enum lvn_status read_files(struct lvn_chat *c, const char *given)
 {
     static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json"};
     const struct lvn_tokenizer_file *jinja = find_file(c->tokenizer, "chat_template.jinja");
+    const struct lvn_tokenizer_file *tools = find_file(c->tokenizer, "additional_chat_templates/tool_use.jinja");
     char *where = lvn_arena_printf(&c->arena, "chat_template of %s", c->tokenizer->path);
     if (!where) return LVN_MEMORY;
     if (given && *given) LVN_TRY(parse_given(c, given));
+    if (!c->chat_template && tools) LVN_TRY(parse(c, where, tools->text, tools->bytes, &c->with_tools));
     if (!c->chat_template && jinja) LVN_TRY(parse(c, where, jinja->text, jinja->bytes, &c->chat_template));
     for (int i = 0; i < 2; i++) {
         const struct lvn_tokenizer_file *file = find_file(c->tokenizer, names[i]);

@@ -1,8 +1,9 @@
 /* chat.h - conversations to token ids and labels. Called by `levin tokenize --chat`.
  *
  * A struct lvn_chat is a tokenizer with a chat template; it is read-only and shared by threads. The template is the
- * model's (chat_template.jinja, or chat_template in tokenizer_config.json), a built-in one or a file. Rows are read by
- * chat_row.h, encoded by chat_encode.h. The callers read files. */
+ * model's (chat_template.jinja, or chat_template in tokenizer_config.json; for conversations with tools
+ * additional_chat_templates/tool_use.jinja), a built-in one or a file. Rows are read by chat_row.h, encoded by
+ * chat_encode.h. The callers read files. */
 #ifndef LVN_CHAT_H
 #define LVN_CHAT_H
 

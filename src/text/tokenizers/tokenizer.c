@@ -277,13 +277,20 @@ enum lvn_status lvn_tokenizer_put_file(struct lvn_tokenizer *t, const char *name
     return LVN_OK;
 }
 
+enum lvn_status lvn_tokenizer_put_template(struct lvn_tokenizer *t, const char *text)
+{
+    LVN_TRY(lvn_tokenizer_put_file(t, "chat_template.jinja", text));
+    return has_file(t, LVN_TOOL_TEMPLATE) ? lvn_tokenizer_put_file(t, LVN_TOOL_TEMPLATE, text) : LVN_OK;
+}
+
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir)
 {
     LVN_LOCAL_ARENA(a);
     enum lvn_status status = lvn_dir_make(dir);
     for (int i = 0; i < t->n_files && status == LVN_OK; i++) {
-        char *path = lvn_path_join(&a, dir, t->file[i].name);
-        status = path ? lvn_target_write(path, t->file[i].text, t->file[i].bytes) : LVN_MEMORY;
+        char *path = lvn_path_join(&a, dir, t->file[i].name), *folder = path ? lvn_path_dir(&a, path) : NULL;
+        status = folder ? lvn_dir_make(folder) : LVN_MEMORY;
+        if (status == LVN_OK) status = lvn_target_write(path, t->file[i].text, t->file[i].bytes);
     }
     return status;
 }

@@ -134,6 +134,8 @@ enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name) L
 int32_t lvn_tokenizer_find(const struct lvn_tokenizer *t, const char *text, int64_t bytes);
 /* Add a file, or replace its contents, for copies of the tokenizer. `text` is copied; the tokens stay the same. */
 enum lvn_status lvn_tokenizer_put_file(struct lvn_tokenizer *t, const char *name, const char *text) LVN_CHECKED;
+/* The same of the chat template, also of the one for conversations with tools if the tokenizer has it. */
+enum lvn_status lvn_tokenizer_put_template(struct lvn_tokenizer *t, const char *text) LVN_CHECKED;
 /* Write the files into a directory, which is created. */
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir) LVN_CHECKED;
 
