@@ -210,7 +210,7 @@ LVN_INLINE void few_amx_blocks(const struct few_amx *f, int64_t j, int64_t n, co
 
 /* Interleave BF16_K rows of n columns, of which at most FEW_AMX_WIDE are used, to two tiles. Prefetches the next rows.
  */
-LVN_INLINE void few_amx_zip(const uint16_t *b, int64_t row, int64_t n, char *to)
+LVN_INLINE void few_amx_interleave(const uint16_t *b, int64_t row, int64_t n, char *to)
 {
     const __mmask32 mask = n >= FEW_AMX_WIDE ? 0xffffffffU : (1U << n) - 1;
     LVN_UNROLL
@@ -218,8 +218,8 @@ LVN_INLINE void few_amx_zip(const uint16_t *b, int64_t row, int64_t n, char *to)
         const __m512i x = _mm512_maskz_loadu_epi16(mask, b), y = _mm512_maskz_loadu_epi16(mask, b + row);
         __builtin_prefetch(b + BF16_K * row, 0, 2);
         __builtin_prefetch(b + (BF16_K + 1) * row, 0, 2);
-        _mm512_store_si512(to + i * 64, pairs_zip(x, y, false));
-        _mm512_store_si512(to + BF16_TILE + i * 64, pairs_zip(x, y, true));
+        _mm512_store_si512(to + i * 64, pairs_interleave(x, y, false));
+        _mm512_store_si512(to + BF16_TILE + i * 64, pairs_interleave(x, y, true));
     }
 }
 
@@ -248,7 +248,8 @@ static void few_amx_strip(const struct few_amx *f, int64_t j, int64_t n, float *
         _tile_loadd(4, f->a + k / BF16_K * BF16_TILE, 64);
         for (int64_t c = 0; c <= lines; c++) {
             if (c < lines)
-                few_amx_zip(b + c * FEW_AMX_WIDE, g->b_row, n - c * FEW_AMX_WIDE, f->rows + c % 2 * 2 * BF16_TILE);
+                few_amx_interleave(b + c * FEW_AMX_WIDE, g->b_row, n - c * FEW_AMX_WIDE,
+                                   f->rows + c % 2 * 2 * BF16_TILE);
             PAIRS_BARRIER();
             if (c > 0) few_amx_pair(f->rows + (c - 1) % 2 * 2 * BF16_TILE, sums + (c - 1) * FEW_AMX_WIDE);
             PAIRS_BARRIER();
