@@ -49,10 +49,13 @@ same_weights whole two
 (echo '['; sed '$!s/$/,/' rows.jsonl; echo ']') >rows.json
 mkdir folder
 cp rows.jsonl folder
+for name in info infos dict; do printf '{\n"default":\n{"splits": {}}\n}\n' >folder/dataset_$name.json; done # descriptions of data sets are no rows
 gzip -k rows.jsonl
 for data in rows.json folder rows.jsonl.gz; do
     code 0 "$LEVIN" train $data "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
     same_weights whole same
+    [ $data != folder ] || says "'folder': 3 files are not read: conversations are in .jsonl, .json and .parquet files" err
+    silent_about "left out" err
 done
 
 # --- the cache of encoded conversations: made once, made again if it is damaged; without it they stay in memory ---

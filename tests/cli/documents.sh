@@ -41,12 +41,15 @@ cp text.txt folder/a.txt
 cp text.txt folder/deeper/b.py
 cp notes.md folder/c.md
 printf '\x89PNG\x00' >folder/picture.png
+echo '{"default": {"splits": {}}}' >folder/dataset_infos.json
 code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=of-folder
 says "'folder': 3 documents" err
+silent_about "lines cannot be used" err
 says "skipped: 'folder/picture.png', which is no text by its name" err
 code 0 "$LEVIN" prepare folder --tokenizer="$words" --out=prepared
 says "skipped: 'folder/picture.png'" err
-says "1 file skipped" out
+says "2 files skipped" out
+rm folder/dataset_infos.json
 code 0 "$LEVIN" tokenizer train --vocab-size=300 --input=folder --out=trained
 
 # a text of more bytes than a batch is one document, without an end token, and threads do not change the ids

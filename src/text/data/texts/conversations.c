@@ -185,8 +185,8 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
     lvn_text_release(&r->name);
     if (status == LVN_OK && r->other_files)
         lvn_log(LVN_LOG_INFO,
-                "'%s': %" PRId64 " files are not read, because they are neither .jsonl, .json nor .parquet",
-                r->files.path, r->other_files);
+                "'%s': %" PRId64 " file%s not read: conversations are in .jsonl, .json and .parquet files",
+                r->files.path, r->other_files, r->other_files == 1 ? " is" : "s are");
     return status;
 }
 
