@@ -99,6 +99,15 @@ code 0 prepare text --input=moved --out=m --val-fraction=0.1
 code 0 prepare text --input=in --out=seed --val-fraction=0.1 --seed=1
 ! cmp -s all/val.bin seed/val.bin || fail "another seed, the same split"
 
+# links to folders are followed; a folder is read once, by its own name if it has one, and cycles end
+mkdir -p linked/own elsewhere/deep plain
+for name in linked/own/x elsewhere/y elsewhere/deep/z; do echo "a document, $name" >$name.txt; done
+ln -s own linked/again && ln -s ../elsewhere linked/far && ln -s . linked/here && ln -s none linked/nothing
+ln -s ../linked elsewhere/back && ln -s deep elsewhere/again
+cp elsewhere/deep/z.txt plain/1.txt && cp elsewhere/y.txt plain/2.txt && cp linked/own/x.txt plain/3.txt
+for folder in linked plain; do code 0 prepare text --input=$folder --out=of-$folder --val-fraction=0; done
+same_file of-plain/train.bin of-linked/train.bin
+
 # duplicates: three of the same document
 code 0 prepare text --input=in --out=d --val-fraction=0.1 --drop-duplicates --json
 json 'd["duplicates"] == 2 and d["train_documents"] + d["val_documents"] in (898, 899)'

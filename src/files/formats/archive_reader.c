@@ -364,35 +364,70 @@ enum lvn_status lvn_archive_read_memory(const char *name, const void *p, int64_t
 
 /* --- folders --- */
 
-struct list {
-    struct lvn_arena *a;
+struct folder {
+    dev_t device;
+    ino_t inode;
+};
+struct names {
     const char **name;
     int64_t n, capacity;
 };
+struct list {
+    struct lvn_arena *a;
+    struct names files, links; /* links: to folders, which are read after the folder itself */
+    struct folder *read;       /* folders that have been read */
+    int64_t n_read, capacity;
+};
 
-static enum lvn_status add(struct list *l, const char *path)
+static enum lvn_status add(struct names *list, const char *path)
 {
-    if (!lvn_list_reserve(&l->name, &l->capacity, l->n + 1, sizeof *l->name)) return LVN_MEMORY;
-    l->name[l->n++] = path;
+    if (!lvn_list_reserve(&list->name, &list->capacity, list->n + 1, sizeof *list->name)) return LVN_MEMORY;
+    list->name[list->n++] = path;
     return LVN_OK;
 }
 
-static enum lvn_status list_dir(struct list *l, const char *dir, int depth)
+static int by_inode(const void *a, const void *b)
+{
+    const struct folder *x = a, *y = b;
+    if (x->device != y->device) return x->device < y->device ? -1 : 1;
+    return (x->inode > y->inode) - (x->inode < y->inode);
+}
+
+/* Lists a folder that is not one of the first `n` folders, which are sorted. */
+static enum lvn_status list_dir(struct list *l, const char *dir, int64_t n, int depth)
 {
     const char *const *names;
-    int n;
+    int n_names;
+    struct stat s;
     LVN_CHECK(depth < 64, FORMAT, "'%s': folders are nested more than 64 deep", dir);
-    LVN_TRY(lvn_dir_list(l->a, dir, &names, &n));
-    for (int i = 0; i < n; i++) {
-        struct stat s;
+    LVN_CHECK(stat(dir, &s) == 0, IO, "cannot read the directory '%s': %s", dir, strerror(errno));
+    const struct folder this = {s.st_dev, s.st_ino};
+    if (n && bsearch(&this, l->read, (size_t)n, sizeof this, by_inode)) return LVN_OK;
+    if (!lvn_list_reserve(&l->read, &l->capacity, l->n_read + 1, sizeof *l->read)) return LVN_MEMORY;
+    l->read[l->n_read++] = this;
+    LVN_TRY(lvn_dir_list(l->a, dir, &names, &n_names));
+    for (int i = 0; i < n_names; i++) {
         if (names[i][0] == '.') continue;
         char *path = lvn_path_join(l->a, dir, names[i]);
         if (!path) return LVN_MEMORY;
-        /* Links to files are followed, links to folders are not: they may form a cycle. */
         if (lstat(path, &s) == 0 && S_ISDIR(s.st_mode))
-            LVN_TRY(list_dir(l, path, depth + 1));
+            LVN_TRY(list_dir(l, path, n, depth + 1));
         else if (lvn_path_is_file(path))
-            LVN_TRY(add(l, path));
+            LVN_TRY(add(&l->files, path));
+        else if (lvn_path_is_dir(path))
+            LVN_TRY(add(&l->links, path));
+    }
+    return LVN_OK;
+}
+
+/* Each folder is read once, even if links lead to it or form a cycle, and by its own name rather than that of a link.
+ */
+static enum lvn_status list_folders(struct list *l, const char *path)
+{
+    LVN_TRY(list_dir(l, path, 0, 0));
+    for (int64_t i = 0; i < l->links.n; i++) {
+        qsort(l->read, (size_t)l->n_read, sizeof *l->read, by_inode);
+        LVN_TRY(list_dir(l, l->links.name[i], l->n_read, 0));
     }
     return LVN_OK;
 }
@@ -401,13 +436,16 @@ enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const ch
 {
     struct list l = {.a = a};
     LVN_CHECK(lvn_path_exists(path), IO, "'%s' does not exist", path);
-    enum lvn_status status = lvn_path_is_dir(path) ? list_dir(&l, path, 0) : add(&l, path);
-    if (l.n) qsort(l.name, (size_t)l.n, sizeof *l.name, lvn_by_text);
-    const char **sorted = status == LVN_OK ? lvn_arena_alloc(a, sizeof *sorted * (size_t)(l.n + 1)) : NULL;
+    enum lvn_status status = lvn_path_is_dir(path) ? list_folders(&l, path) : add(&l.files, path);
+    const struct names *files = &l.files;
+    if (files->n) qsort(files->name, (size_t)files->n, sizeof *files->name, lvn_by_text);
+    const char **sorted = status == LVN_OK ? lvn_arena_alloc(a, sizeof *sorted * (size_t)(files->n + 1)) : NULL;
     if (status == LVN_OK && !sorted) status = LVN_MEMORY;
-    if (sorted && l.n) memcpy(sorted, l.name, sizeof *sorted * (size_t)l.n);
-    free(l.name);
+    if (sorted && files->n) memcpy(sorted, files->name, sizeof *sorted * (size_t)files->n);
     *names = sorted;
-    *n = l.n;
+    *n = files->n;
+    free(l.files.name);
+    free(l.links.name);
+    free(l.read);
     return status;
 }

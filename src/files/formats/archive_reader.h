@@ -4,7 +4,7 @@
  * tar, gzip, bzip2, xz and zstd in any nesting are recognized by their content, not by their names; nothing is unpacked
  * to the disk. A visitor receives the files chunk by chunk in a fixed order: names sorted by bytes, members of an
  * archive in its order. It refuses archives that are damaged or truncated, nested more than eight deep, that expand
- * more than a thousandfold, or with names that lead out of their folder. Links and devices are skipped. */
+ * more than a thousandfold, or with names that lead out of their folder. Links and devices in archives are skipped. */
 #ifndef LVN_ARCHIVE_READER_H
 #define LVN_ARCHIVE_READER_H
 
@@ -33,7 +33,8 @@ struct lvn_archive_visitor {
                             struct lvn_archive_position position);
 };
 
-/* The files to read: the path itself, or all below a folder (without hidden ones), sorted. */
+/* The files to read: the path itself, or all below a folder (without hidden ones), sorted. Links are followed, and a
+ * folder is read once. */
 enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const char *const **names,
                                  int64_t *n) LVN_CHECKED;
 /* Read one of them. *bytes_read is updated during the reading. */
