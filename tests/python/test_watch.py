@@ -94,11 +94,14 @@ class Elsewhere(unittest.TestCase):
             levin.attach("nothing").wait(0.01, 0.05)
 
     def test_a_launch_in_the_folder_of_a_former_run(self):
-        run("again").fit()
+        with run("again") as r:
+            r.fit()
         job = levin.launch("runs/again", resume=True, trainer__max_steps=30)
-        self.assertEqual([r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r], list(range(1, 31)))
+        steps = [r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r]
+        self.assertEqual(steps, list(range(1, 31)), job.log.read_text())
         job = levin.launch(keys(), overwrite=True, name="again", trainer__max_steps=5)
-        self.assertEqual([r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r], list(range(1, 6)))
+        steps = [r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r]
+        self.assertEqual(steps, list(range(1, 6)), job.log.read_text())
         self.assertEqual(job.attach().wait(), "done")
 
     def test_rows_of_a_restarted_run(self):
