@@ -69,6 +69,19 @@ says "zero2 keeps whole gradients on every rank here" err
 same_run one moved
 same_file one/samples.txt moved/samples.txt
 
+# --- only rank 0 reads the prompt: the others have another home folder, without the file ---
+mkdir home
+echo "the owl" >home/prompt.txt
+prompted=("${mode[@]}" --trainer.max_steps=4 --sample.prompt=FILE:~/prompt.txt --trainer.stall_timeout=20)
+HOME=$PWD/home code 0 "$LEVIN" train "${keys[@]}" "${prompted[@]}" --run_dir=prompted
+for rank in 0 1; do
+    HOME=$PWD/home$([ $rank = 0 ] || echo less) RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT=29483 "$LEVIN" train "${keys[@]}" "${prompted[@]}" --run_dir=prompted-fsdp --trainer.strategy=fsdp >"out.$rank" 2>&1 &
+    started[rank]=$!
+done
+for rank in 0 1; do wait "${started[rank]}" || fail "rank $rank: $(cat out.$rank)"; done
+same_file prompted/samples.txt prompted-fsdp/samples.txt
+
 # --- groups of ranks that divide the model: one rank's bits, and the same sums up to their order ---
 mode=("${mode[@]/micro_batch_size=2/micro_batch_size=1}")
 code 0 "$LEVIN" train "${keys[@]}" "${mode[@]}" --trainer.max_steps=4 --run_dir=single

@@ -411,7 +411,7 @@ static enum lvn_status generate(struct levin_run *r, const char *prompt, char **
               "'%s' cannot generate text; this needs a language model whose attention uses levin_kv_cache()",
               r->trainer.opened.setup.config.model->name);
     enum lvn_status status = lvn_sampler_text(state->sampler, &r->trainer.settings->values, &r->trainer.context.codec,
-                                              prompt, r->trainer.running.step, &made);
+                                              NULL, prompt, r->trainer.running.step, &made);
     if (status != LVN_OK) lvn_text_release(&made);
     *text = made.p;
     return status;

@@ -502,18 +502,35 @@ enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *co
     return status;
 }
 
+/* Rank 0 encodes the prompt, which may be a file that only its host has, and sends the ids to the other ranks. */
+static enum lvn_status encode_on_ranks(const char *prompt, const struct lvn_codec *codec, struct lvn_ranks *r,
+                                       int32_t **ids, int64_t *n)
+{
+    if (!r || r->size == 1) return lvn_prompt_encode(prompt, codec, ids, n);
+    LVN_TRY(lvn_ranks_agree(r, r->rank ? LVN_OK : lvn_prompt_encode(prompt, codec, ids, n)));
+    LVN_TRY(lvn_ranks_broadcast(r, n, (int64_t)sizeof *n));
+    char *bytes = (char *)*ids;
+    int64_t n_bytes = *n * (int64_t)sizeof **ids;
+    if (!*n) return LVN_OK;
+    enum lvn_status status = lvn_ranks_broadcast_text(r, &bytes, &n_bytes);
+    *ids = (int32_t *)bytes;
+    return status;
+}
+
 enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_values *v, const struct lvn_codec *codec,
-                                 const char *prompt, int64_t step, struct lvn_text *out)
+                                 struct lvn_ranks *ranks, const char *prompt, int64_t step, struct lvn_text *out)
 {
     const struct lvn_sampling_options o = {
         .choice = {.temperature = v->sample.temperature, .top_k = v->sample.top_k, .top_p = v->sample.top_p},
-        .seed = (uint64_t)v->trainer.seed};
+        .seed = (uint64_t)v->trainer.seed,
+        .ranks = ranks};
     int32_t *given = NULL, start = 0;
     struct lvn_sample x = {.number = step, .max = v->sample.max_new_tokens, .n = 1};
     enum lvn_status status = LVN_OK;
     /* Without text: continue token 0. */
     if (prompt) LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "the prompt"));
-    if (lvn_codec_is_text(codec)) status = lvn_prompt_encode(prompt ? prompt : v->sample.prompt, codec, &given, &x.n);
+    if (lvn_codec_is_text(codec))
+        status = encode_on_ranks(prompt ? prompt : v->sample.prompt, codec, ranks, &given, &x.n);
     const int64_t cut =
         s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0; /* a failed sample must not end a run */
     x.prompt = (given ? given : &start) + cut, x.n -= cut;

@@ -78,9 +78,11 @@ enum lvn_status lvn_sampler_run(struct lvn_sampler *s, struct lvn_sample *sample
 void lvn_sample_release(struct lvn_sample *x);
 
 /* For the trainer: prompt and continuation as text, by the options of part `sample`. prompt NULL: sample.prompt. Empty
- * codec: starts with token 0 and writes ids as numbers. */
+ * codec: starts with token 0 and writes ids as numbers. ranks: that call it together, because parameters are sharded;
+ * NULL: this rank alone. */
 enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_values *v, const struct lvn_codec *codec,
-                                 const char *prompt, int64_t step, struct lvn_text *out) LVN_CHECKED;
+                                 struct lvn_ranks *ranks, const char *prompt, int64_t step,
+                                 struct lvn_text *out) LVN_CHECKED;
 /* Encode a prompt, as text or FILE:path, to allocated ids. ARG names a character that the vocabulary lacks. */
 enum lvn_status lvn_prompt_encode(const char *prompt, const struct lvn_codec *codec, int32_t **ids,
                                   int64_t *n) LVN_CHECKED;

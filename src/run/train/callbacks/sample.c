@@ -18,6 +18,7 @@ static const char name[] = "samples.txt";
 
 struct state {
     struct lvn_sampler *sampler; /* on rank 0; if parameters are sharded, on all ranks, which gather them together */
+    bool sharded;
 };
 
 static bool enabled(const struct levin_settings *s)
@@ -28,9 +29,8 @@ static bool enabled(const struct levin_settings *s)
 static enum lvn_status plan(void *state, struct lvn_model_state *n, int64_t block_size, int rank)
 {
     struct state *o = state;
-    return rank && !lvn_parameters_sharded(n, LVN_PARAMETER_VALUES)
-               ? LVN_OK
-               : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
+    o->sharded = lvn_parameters_sharded(n, LVN_PARAMETER_VALUES);
+    return rank && !o->sharded ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
 }
 
 static void forget(void *state)
@@ -88,8 +88,8 @@ static void sample(struct state *o, struct lvn_callback_context *context)
     LVN_LOCAL_TEXT(text);
     int64_t step = context->event.step;
     const char *before = lvn_work_begin("a sample");
-    enum lvn_status status =
-        lvn_sampler_text(o->sampler, &context->settings->values, &context->codec, NULL, step, &text);
+    enum lvn_status status = lvn_sampler_text(o->sampler, &context->settings->values, &context->codec,
+                                              o->sharded ? context->ranks : NULL, NULL, step, &text);
     if (status == LVN_OK && context->ranks->rank == 0) {
         lvn_callback_notify(context, LVN_EVENT_SAMPLE, text.p);
         if (context->dir) status = append(lvn_callback_path(context, name, path), step, text.p);
