@@ -118,6 +118,8 @@ check [ "$(evaluated --trainer.limit_test_batches=3)" = $((3 * 4 * 16)) ]
 check [ "$(evaluated --trainer.fast_dev_run=true)" = $((4 * 16)) ]
 check [ "$(evaluated --trainer.limit_test_batches=0.5)" -lt "$all" ]
 check [ "$(evaluated --trainer.limit_test_batches=1.0)" = "$all" ]
+check [ "$(evaluated --trainer.limit_val_batches=3)" = $((3 * 4 * 16)) ]
+check [ "$(evaluated --trainer.limit_val_batches=0.5)" = "$(evaluated --trainer.limit_test_batches=0.5)" ]
 
 # --- refused ---
 code 2 train none --trainer.limit_train_batches=0

@@ -51,6 +51,8 @@ class Language(unittest.TestCase):
         self.assertEqual(result.split, "val")
         self.assertEqual(result.metrics["perplexity"], np.exp(result.loss))
         self.assertLess(self.m.evaluate(limit=1).labels, result.labels)
+        self.assertEqual(self.m.evaluate(trainer__limit_test_batches=1).labels, self.m.evaluate(limit=1).labels)
+        self.assertLess(self.m.evaluate(trainer__limit_val_batches=0.5).labels, result.labels)
 
     def test_evaluate_tasks(self):
         rows = [{"q": "the owl and the " + w, "a": [" cat went", " green boat", " honey"], "gold": i % 3} for i, w in

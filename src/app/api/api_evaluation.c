@@ -74,6 +74,11 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
     struct lvn_evaluate_options o = {.ranks = ranks, .limit = limit, .gradients = gradients};
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_evaluation(&setup, s, NULL, NULL, NULL));
     if (status == LVN_OK) o.split = lvn_model_setup_split(&setup, s);
+    if (status == LVN_OK && !limit) {
+        const struct lvn_amount part = lvn_model_setup_limit(s);
+        o.limit = part.count;
+        o.fraction = part.fraction;
+    }
     if (status == LVN_OK) status = lvn_evaluate(&setup, &s->values, &o, &r);
     struct levin_run_scalar *metric = status == LVN_OK ? lvn_calloc((size_t)r.n_metrics + 1, sizeof *metric) : NULL;
     if (status == LVN_OK && !metric) status = LVN_MEMORY;

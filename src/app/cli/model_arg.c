@@ -39,11 +39,6 @@ bool lvn_cli_is_recipe(const char *path)
     return lvn_ends_with(path, ".yaml") || lvn_ends_with(path, ".yml") || is_json_recipe(path);
 }
 
-bool lvn_cli_model_is_recipe(const char *model)
-{
-    return lvn_cli_is_recipe(model) && lvn_path_is_file(model);
-}
-
 /* Log how many byte values the tokenizer has no token for: encoding drops those bytes. */
 static void log_holes(const struct lvn_tokenizer *t)
 {
@@ -98,7 +93,7 @@ static enum lvn_status read_settings(struct lvn_cli *c, const char *model, unsig
 {
     LVN_LOCAL_ARENA(a);
     const char *dir, *recipe = NULL;
-    if (lvn_cli_model_is_recipe(model)) return recipe_settings(c, model, parts);
+    if (lvn_cli_is_recipe(model) && lvn_path_is_file(model)) return recipe_settings(c, model, parts);
     enum lvn_status status = lvn_model_find_files(&a, model, "best", &dir);
     if (status == LVN_OK) {
         recipe = lvn_path_join(&a, dir, "state/settings.yaml");

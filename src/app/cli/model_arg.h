@@ -15,8 +15,6 @@ enum lvn_status lvn_cli_tokenizer(struct lvn_cli *c, const char *name, struct lv
 
 /* Is the name that of a recipe (.yaml, .yml), or the file a recipe in JSON? */
 bool lvn_cli_is_recipe(const char *path);
-/* The same, and the file exists. */
-bool lvn_cli_model_is_recipe(const char *model);
 
 /* A struct lvn_choice of the flags of a command that are given; of the others -1. */
 #define LVN_CLI_CHOICE(c, command)                                                                                     \

@@ -611,3 +611,14 @@ enum lvn_split_id lvn_model_setup_split(const struct lvn_model_setup *m, const s
     bool val_named = s->origin[LVN_OPT_data_val_path].source >= LVN_SOURCE_COMMAND;
     return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;
 }
+
+/* trainer.limit_test_batches is meant for evaluation. trainer.limit_val_batches of a run was meant for its validation,
+ * so it counts only if a recipe that is evaluated, the command line or the program gives it. */
+struct lvn_amount lvn_model_setup_limit(const struct levin_settings *s)
+{
+    const struct lvn_amount *test = &s->values.trainer.limit_test_batches;
+    if (s->values.trainer.fast_dev_run) return (struct lvn_amount){.count = s->values.trainer.fast_dev_run};
+    if (test->count || test->fraction < 1) return *test;
+    if (s->origin[LVN_OPT_trainer_limit_val_batches].source < LVN_SOURCE_RECIPE) return (struct lvn_amount){0};
+    return s->values.trainer.limit_val_batches;
+}

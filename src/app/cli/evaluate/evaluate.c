@@ -97,19 +97,6 @@ static const char *split_source(const struct levin_settings *s, enum lvn_split_i
     return *s->values.data.path ? s->values.data.path : s->values.data.kind;
 }
 
-/* How many batches to evaluate. trainer.limit_test_batches is meant for this command. trainer.limit_val_batches counts
- * only in a recipe that is evaluated or on the command line: that of a run was meant for its validation. */
-static struct lvn_amount batch_limit(const struct lvn_cli *c)
-{
-    const struct levin_settings *s = &c->settings;
-    const struct lvn_amount *test = &s->values.trainer.limit_test_batches;
-    bool use_val_limit = lvn_cli_model_is_recipe(c->operand[0]) ||
-                         s->origin[LVN_OPT_trainer_limit_val_batches].source > LVN_SOURCE_RECIPE;
-    if (s->values.trainer.fast_dev_run) return (struct lvn_amount){.count = s->values.trainer.fast_dev_run};
-    if (test->count || test->fraction < 1) return *test;
-    return (struct lvn_amount){.count = use_val_limit ? s->values.trainer.limit_val_batches.count : 0};
-}
-
 static json_t *matrix(const double *x, int64_t n)
 {
     json_t *rows = json_array();
@@ -186,7 +173,7 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
     struct lists lists = {.predictions = logits, .losses = losses};
     json_t *predictions, *token_losses;
-    struct lvn_amount limit = batch_limit(c);
+    struct lvn_amount limit = lvn_model_setup_limit(&c->settings);
     struct lvn_evaluate_options o = {.ranks = c->ranks,
                                      .limit = limit.count,
                                      .fraction = limit.fraction,
