@@ -38,6 +38,8 @@ struct scene {
         "OMPI_COMM_WORLD_LOCAL_SIZE", "2", "PMIX_NAMESPACE", "719519744", "PMIX_RANK", rank
 #define HYDRA(rank, size) \
     "PMI_RANK", rank, "PMI_SIZE", size, "PMI_FD", "9", "MPI_LOCALRANKID", "0", "MPI_LOCALNRANKS", "2"
+#define PALS_ONLY "PALS_RANKID", "5", "PALS_LOCAL_RANKID", "1", "PALS_NODEID", "1", "PMI_CONTROL_PORT", "20001"
+#define PALS PALS_ONLY, "PMI_RANK", "5", "PMI_SIZE", "8", "PMI_LOCAL_RANK", "1", "PMI_LOCAL_SIZE", "4"
 #define STEP(rank, size, pid) \
     "SLURM_JOB_ID", "2", "SLURM_STEP_ID", "0", "SLURM_PROCID", rank, "SLURM_NTASKS", size, "SLURM_STEP_NUM_TASKS", \
         size, "SLURM_LOCALID", "1", "SLURM_NODEID", "1", "SLURM_STEP_NUM_NODES", "2", "SLURM_NNODES", "2", \
@@ -123,6 +125,12 @@ static const struct scene scenes[] = {
     {"mvapich", {"mpispawn"}, false, {"MV2_COMM_WORLD_RANK", "1", "MV2_COMM_WORLD_SIZE", "2",
      "MV2_COMM_WORLD_LOCAL_RANK",
      "1"}, "mvapich", 1, 2, 1, -1, -1, -1, "MV2_COMM_WORLD_RANK", NULL, NULL},
+    {"PALS", {"palsd"}, false, {PALS}, "pals", 5, 8, 1, 4, 1, -1, "PALS_RANKID", NULL, NULL},
+    {"PALS, in a container", {"sh"}, true, {PALS}, "pals", 5, 8, 1, 4, 1, -1, "PALS_RANKID", NULL, NULL},
+    {"hydra in a rank of PALS", {"hydra_pmi_proxy", "bash"}, false, {PALS_ONLY, HYDRA("1", "2")}, "hydra", 1, 2, 0, 2,
+     -1, -1, "PMI_RANK", NULL, "PALS_RANKID"},
+    {"srun on a Cray", {"slurmstepd"}, false, {PALS, STEP("5", "8", "100")}, "slurm", 5, 8, 1, 2, 1, 2, "SLURM_PROCID",
+     NULL, NULL},
     {"a pod alone", {"sh"}, true, {"JOB_COMPLETION_INDEX", "0", "NNODES", "1"}, "kubernetes", 0, 1, -1, -1, 0, 1,
      "JOB_COMPLETION_INDEX", NULL, NULL},
     {"an index alone numbers jobs", {"sh"}, true, {"JOB_COMPLETION_INDEX", "5"}, LOCAL, NULL, NULL},
@@ -227,6 +235,24 @@ static void all_scenes(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* srun without MPI: the rendezvous is on the first node, unless a file of hosts orders the tasks. */
+static void host_of_task_0(void **state)
+{
+    (void)state;
+    static const char *const block[] = {STEP("1", "4", "99"), "SLURM_STEP_NODELIST", "n[1-2]", NULL},
+                             *const file[] = {STEP("1", "4", "99"), "SLURM_STEP_NODELIST", "n[1-2]",
+                                              "SLURM_DISTRIBUTION", "arbitrary",           NULL};
+    struct lvn_environment s = {
+        .variable = variable, .socket_open = socket_open, .path_exists = path_exists, .variables = block, .pid = 99};
+    struct lvn_identity id;
+    assert_int_equal(lvn_identity_find_in(&id, &s), LVN_OK);
+    assert_int_equal(strncmp(id.endpoint, "n1:", 3), 0);
+    s.variables = file;
+    assert_int_equal(lvn_identity_find_in(&id, &s), LVN_OK);
+    assert_string_equal(id.endpoint, "");
+    assert_non_null(strstr(id.no_endpoint, "arbitrary"));
+}
+
 /* The real surroundings: a parent, and this test runs below no launcher. */
 static void real(void **state)
 {
@@ -313,7 +339,8 @@ static void launchers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(real),
-                                       cmocka_unit_test(local_ranks), cmocka_unit_test(launchers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_scenes), cmocka_unit_test(host_of_task_0),
+                                       cmocka_unit_test(real), cmocka_unit_test(local_ranks),
+                                       cmocka_unit_test(launchers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

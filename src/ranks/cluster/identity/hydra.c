@@ -2,7 +2,7 @@
  * hydra_pmi_proxy, hydra_bstrap_proxy).
  *
  * A rank has a connection to the proxy (PMI_FD) or the proxy's address (PMI_PORT). srun --mpi=pmi2 sets the same
- * variables and also the job of Slurm; those belong to slurm.c. */
+ * variables and also the job of Slurm; those belong to slurm.c. Those of PALS, without a proxy, belong to pals.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +15,10 @@ static enum lvn_evidence evidence(const struct lvn_environment *environment, cha
     if (!lvn_variable(environment, "PMI_RANK") && !lvn_variable(environment, "PMI_SIZE")) return LVN_ABSENT;
     if (job && !lvn_variable(environment, "MPI_LOCALRANKID") && lvn_variable(environment, "SLURM_STEP_ID"))
         return LVN_ABSENT;
+    const bool proxy = open || lvn_variable(environment, "PMI_PORT");
+    if (!proxy && lvn_variable(environment, "PALS_RANKID")) return LVN_ABSENT;
     bool ancestors = lvn_launcher_env_depth(&lvn_launcher_env_hydra, environment) > 0;
-    if (!open && !lvn_variable(environment, "PMI_PORT")) {
+    if (!proxy) {
         snprintf(reason, 160, "no connection to an mpiexec (PMI_FD)");
         return LVN_DEAD;
     }

@@ -27,6 +27,7 @@ struct lvn_identity {
     char unconnected[256];      /* without a launcher: this is one of several machines or tasks; "": none says so */
     char host[256];
     char endpoint[300];      /* HOST:PORT of the rendezvous, from the launcher's variables; "": not known */
+    const char *no_endpoint; /* why it is not known, though the launcher usually sets it; NULL: nothing to say */
     const char *without_mpi; /* why no MPI connects these ranks, and what to do about it; NULL: one may */
     bool one_host;           /* all ranks are on this host: the loopback interface is sufficient */
     bool launched;           /* the launcher is running, so the other ranks exist */

@@ -55,6 +55,13 @@ static int tasks_of(const char *list, int node)
     return -1;
 }
 
+/* With a file of hosts (SLURM_HOSTFILE) the list of nodes is sorted, but tasks follow the file. */
+static bool is_arbitrary(const struct lvn_environment *environment)
+{
+    const char *distribution = lvn_variable(environment, "SLURM_DISTRIBUTION");
+    return distribution && !strncmp(distribution, "arbitrary", 9);
+}
+
 /* The first node of a list, which runs task 0: "n[03-05,9],m" -> "n03". */
 static void first_node(const char *list, char *out, size_t capacity)
 {
@@ -80,6 +87,10 @@ static void set_endpoint(const struct lvn_environment *environment, struct lvn_i
         "(for MPICH, Intel MPI, MVAPICH); `srun --mpi=list` shows the supported values; or leave "
         "trainer.transport at auto";
     if (!nodes || !job || !step || lvn_variable(environment, "MASTER_ADDR")) return;
+    if (is_arbitrary(environment)) {
+        identity->no_endpoint = "with srun --distribution=arbitrary, no variable names the host of task 0";
+        return;
+    }
     char host[256];
     first_node(nodes, host, sizeof host);
     unsigned long number = strtoul(job, NULL, 10) * STEPS + strtoul(step, NULL, 10) % STEPS;

@@ -105,9 +105,10 @@ static enum lvn_status find_endpoint(struct lvn_member *member, const struct lvn
         port = colon + 1;
     }
     LVN_CHECK(master && *master && port && *port, ARG,
-              "%d ranks require a rendezvous, but %s is not set; set MASTER_ADDR to the host of rank 0 and MASTER_PORT "
-              "to a free port there, or start levin with levin launch, mpirun or srun",
-              member->size, master && *master ? "MASTER_PORT" : "MASTER_ADDR");
+              "%d ranks require a rendezvous, but %s is not set%s%s; set MASTER_ADDR to the host of rank 0 and "
+              "MASTER_PORT to a free port there, or start levin with levin launch, mpirun or srun",
+              member->size, master && *master ? "MASTER_PORT" : "MASTER_ADDR", o->id->no_endpoint ? ", and " : "",
+              o->id->no_endpoint ? o->id->no_endpoint : "");
     char *end;
     long n = strtol(port, &end, 10);
     LVN_CHECK(end != port && !*end && n > 0 && n < 65536, ARG, "MASTER_PORT is '%.40s'; expected a port, 1 to 65535",
