@@ -1,7 +1,7 @@
-/* test_loggers.c - covers: src/run/train/callbacks/rows.c
+/* test_loggers.c - covers: src/run/train/callbacks/rows.c src/run/train/callbacks/train_metrics.c
  *
  * Files of rows: what is written of which events, what a resumed run keeps, and nothing lost to signals or short
- * writes; and when the loss curve is drawn. */
+ * writes; when the loss curve is drawn; and sums of losses that continue. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ ssize_t write(int fd, const void *p, size_t n)
     return syscall(SYS_write, fd, p, n);
 }
 
-extern const struct lvn_callback lvn_callback_csv, lvn_callback_jsonl, lvn_callback_curve;
+extern const struct lvn_callback lvn_callback_csv, lvn_callback_jsonl, lvn_callback_curve, lvn_callback_train_metrics;
 
 static char folder[64];
 static struct lvn_run_dir dir = {.path = folder};
@@ -191,6 +191,36 @@ static void curves_in_time(void **state)
     }
 }
 
+/* train_loss of a run that continues after a step with this sum of losses, over 8 labels. */
+static double continued_loss(double sum)
+{
+    const struct lvn_callback *is = &lvn_callback_train_metrics;
+    const struct lvn_task_graph task = {0};
+    struct lvn_callback_context m = {.task = &task, .loss_sum = sum, .labels = 8};
+    void *before = calloc(1, (size_t)is->bytes), *after = calloc(1, (size_t)is->bytes);
+    json_t *json = json_object();
+    assert_true(before && after && json);
+    m.event.scalar[0].kind = LVN_EVENT_VALIDATION;
+    m.event.kind = LVN_EVENT_STEP;
+    assert_int_equal(is->open(before, &m) | is->open(after, &m), LVN_OK);
+    assert_int_equal(is->call(before, &m), LVN_OK);
+    is->save(before, json);
+    assert_int_equal(is->load(after, &m, json), LVN_OK);
+    m.event.kind = LVN_EVENT_VALIDATION;
+    assert_int_equal(is->call(after, &m), LVN_OK);
+    json_decref(json);
+    is->close(before), is->close(after);
+    free(before), free(after);
+    return m.event.scalar[0].value;
+}
+
+static void sums_that_continue(void **state)
+{
+    (void)state;
+    assert_true(continued_loss(24) == 3);
+    assert_true(isnan(continued_loss(NAN)) && isnan(continued_loss(INFINITY)));
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -207,10 +237,9 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_what_comes),
-        cmocka_unit_test(resumes),
-        cmocka_unit_test(full_disk),
-        cmocka_unit_test(curves_in_time),
+        cmocka_unit_test(rows_of_what_comes), cmocka_unit_test(resumes),
+        cmocka_unit_test(full_disk),          cmocka_unit_test(curves_in_time),
+        cmocka_unit_test(sums_that_continue),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

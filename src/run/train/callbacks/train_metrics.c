@@ -60,7 +60,7 @@ static void save(const void *state, json_t *json)
     json_t *counts = json_array();
     for (int64_t i = 0; i < o->n_counts && o->n_counts <= MAX_SAVED_COUNTS; i++)
         json_array_append_new(counts, json_integer((json_int_t)o->counts[i]));
-    json_object_set_new(json, "loss", json_real(o->loss));
+    json_object_set_new(json, "loss", isfinite(o->loss) ? json_real(o->loss) : json_null());
     json_object_set_new(json, "labels", json_integer(o->labels));
     json_object_set_new(json, "counts", counts);
 }
@@ -71,7 +71,8 @@ static enum lvn_status load(void *state, struct lvn_callback_context *context, c
     const json_t *counts = json_object_get(json, "counts");
     (void)context;
     if ((int64_t)json_array_size(counts) != o->n_counts) return LVN_OK;
-    o->loss = json_number_value(json_object_get(json, "loss"));
+    o->loss =
+        json_is_null(json_object_get(json, "loss")) ? (double)NAN : json_number_value(json_object_get(json, "loss"));
     o->labels = json_integer_value(json_object_get(json, "labels"));
     for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] = json_number_value(json_array_get(counts, (size_t)i));
     return LVN_OK;
