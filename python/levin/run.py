@@ -31,6 +31,16 @@ _open: weakref.ref[Run] | None = None  # the open run of this process
 _EXIT_S = 60  # maximum wait for the step of another thread at exit
 
 
+def _show_with(e: BaseException, failure: Error) -> None:
+    """Add the failure of saving the run to the exception that ended it."""
+    text = f"the run could not be saved: {failure}"
+    if hasattr(e, "add_note"):
+        if text not in getattr(e, "__notes__", ()):
+            e.add_note(text)
+    elif e.__cause__ is None and e is not failure:
+        e.__cause__ = failure
+
+
 @atexit.register
 def _close_at_exit() -> None:
     """Save an open run when the interpreter ends, while callbacks can still run. A daemon thread that trains it is
@@ -222,7 +232,7 @@ class Run(_library.NotCopied):
             self._pointer = ctypes.c_void_p()
             self._over = self._ended = True
             if failure and not isinstance(failure, StoppedError):
-                raise failure
+                raise failure from self._take_exception()
             if self._exception:
                 raise self._take_exception()
 
@@ -232,9 +242,10 @@ class Run(_library.NotCopied):
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         try:
             self.close()
-        except Error:
+        except Error as e:
             if value is None:
                 raise
+            _show_with(value, e)
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None):
@@ -287,7 +298,7 @@ class Run(_library.NotCopied):
                 e = _library.error(status)
                 self._unfinished = str(e)
                 if not isinstance(e, StoppedError):
-                    raise e
+                    raise e from self._take_exception()
                 self.end_reason = str(e)
                 if self._interrupted:
                     raise e
@@ -299,9 +310,8 @@ class Run(_library.NotCopied):
             raise InputError("the run is closed: create a new levin.Run, with resume=True to continue it")
         return self._pointer
 
-    def _take_exception(self) -> BaseException:
+    def _take_exception(self) -> BaseException | None:
         e, self._exception = self._exception, None
-        assert e is not None
         return e
 
     def _raise_data(self, status: int, ends: bool = True) -> None:
@@ -320,10 +330,14 @@ class Run(_library.NotCopied):
         if not self._exception:
             return
         e = self._take_exception()
+        assert e is not None
         if self._pointer and not self._ended:
             self._over = self._ended = True
             self._unfinished = f"a callback raised {type(e).__name__}"
-            lib.levin_run_end(self._pointer)
+            status = lib.levin_run_end(self._pointer)
+            failure = _library.error(status) if status else None
+            if failure and not isinstance(failure, StoppedError):
+                _show_with(e, failure)
         raise e
 
     @contextlib.contextmanager

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,6 +88,7 @@ class Settings(_library.NotCopied, Mapping):
         if not self._p:
             raise MemoryError("not enough memory for the settings")
         self._keys = tuple(describe())
+        self._continues = ""  # the run whose settings these are
 
     def __del__(self, _free=lib.levin_settings_free) -> None:
         if getattr(self, "_p", None):
@@ -99,10 +101,19 @@ class Settings(_library.NotCopied, Mapping):
             self.environment()
             self.put(recipe or {})
             return
+        if resume and "://" in os.fspath(recipe):
+            raise InputError(f"the run '{os.fspath(recipe)}' is in a store: `levin train {os.fspath(recipe)} --resume` continues "
+                             "it; here give the run's recipe, with that run_dir and resume=True")
         folder = find_run(recipe) if resume and not os.path.isfile(recipe) else None
         if folder:
             self.recipe(folder / "settings.yaml")
             self.put({"run_dir": str(folder)})
+            self._continues = os.fspath(recipe)
+            for key in self:
+                variable = "LEVIN_" + key.replace(".", "_").upper()
+                if os.environ.get(variable):
+                    warnings.warn(f"{variable} is ignored, because a run continues with its own settings; give "
+                                  f"{key.replace('.', '__')}= instead", stacklevel=3)
             return
         recipe = find_recipe(recipe)
         if not os.path.exists(recipe):
@@ -124,6 +135,8 @@ class Settings(_library.NotCopied, Mapping):
         """Set keys; all errors are reported together."""
         wrong = []
         for key, value in flatten(keys):
+            if key == "run_dir" and self._continues:
+                raise InputError(f"'{self._continues}' is the run to continue, and run_dir names another folder; leave one out")
             if lib.levin_settings_put(self._p, _library.encode(key, "a key"), _library.encode(value, key)):
                 wrong.append(_library.text(lib.levin_error_text()) or "")
         if wrong:

@@ -8,6 +8,7 @@ import sys
 import threading
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import levin
 import scenes
@@ -115,6 +116,26 @@ class Failures(unittest.TestCase):
         notes = caught.exception.__notes__ if hasattr(caught.exception, "add_note") else [str(caught.exception)]
         self.assertIn("you can also copy the file to 'absent.txt' yourself", "".join(notes))
         self.assertIn("fetching data__path", "".join(notes).replace("data.path", "data__path"))
+
+    def test_a_callback_raises_and_the_disk_is_full(self):
+        class Raises(levin.Callback):
+            def on_step(self, run, event):
+                Path("runs/full/checkpoints").write_text("")  # no folder can be made here
+                raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine") as caught:
+            run("full", callbacks=Raises()).fit()
+        e = caught.exception
+        self.assertIn("checkpoints", "".join(e.__notes__) if hasattr(e, "add_note") else str(e.__cause__))
+
+    def test_a_run_to_continue(self):
+        run("settled", trainer__max_steps=1).fit()
+        self.fails(levin.InputError, "'settled' is the run to continue, and run_dir names another folder",
+                   lambda: levin.Run("settled", resume=True, run_dir="runs/other"))
+        self.fails(levin.InputError, "the run 's3://bucket/run' is in a store: `levin train s3://bucket/run --resume`",
+                   lambda: levin.Run("s3://bucket/run", resume=True))
+        with mock.patch.dict(os.environ, LEVIN_OPTIMIZER_LR="0.5"), self.assertWarnsRegex(UserWarning, "LEVIN_OPTIMIZER_LR is ignored"):
+            levin.Run("settled", resume=True)
 
     def test_a_path_as_data(self):
         for path in ("some.txt", pathlib.Path("some.txt")):
