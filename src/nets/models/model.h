@@ -252,8 +252,8 @@ struct lvn_model {
     void (*resolve_defaults)(void *fields);
     /* The authors' training settings for a depth; NULL: none. */
     void (*train_by_depth)(const void *fields, int64_t batch, struct lvn_depth_plan *out);
-    /* Checks that ranges cannot express; sizes set from the data may still be 0. ARG or UNSUPPORTED with a message;
-     * NULL: none. */
+    /* Check conditions that ranges cannot express; sizes set from the data may still be 0. ARG or UNSUPPORTED with a
+     * message; NULL: none. */
     enum lvn_status (*check)(const void *fields);
     const struct lvn_head *heads;   /* the default first; NULL: one head without a name */
     int64_t classes;                /* of a model without heads that predicts classes; 0: it predicts none */
