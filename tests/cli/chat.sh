@@ -130,6 +130,8 @@ says "levin does not follow min_p, stop_strings, with which transformers chooses
 echo '{"do_sample": true, "top_p": 7}' >model/generation_config.json
 code 2 "$LEVIN" chat model <lines
 says "top_p is 7" err
+code 2 "$LEVIN" generate llama --prompt=the --repetition-penalty=1e-39 --max-new-tokens=3
+says "repetition_penalty is 1e-39; it must be 0 (off, as 1) or from 0.001 to 1e6" err
 # with a strong penalty no token occurs twice
 code 0 "$LEVIN" generate llama --prompt=the --temperature=0 --repetition-penalty=1000000 --max-new-tokens=30 --json
 json 'len(set(d["samples"][0]["ids"])) == 30'

@@ -1,6 +1,7 @@
 /* simd_arrays.cpu.c - see simd_arrays.h; compiled once per instruction set. */
 #include "simd_arrays.h"
 
+#include "backend/cpu/simd_bf16.h"
 #include "backend/cpu/simd_gelu.h"
 #include "backend/cpu/simd_random.h"
 
@@ -55,6 +56,13 @@ static void mask(const float x[16], uint64_t bits, float y[16])
     vstore(y, vkeep(vload(x), bits));
 }
 
+static void array_bf16_at_random(const float x[16], const uint32_t bits[16], uint16_t y[16])
+{
+    vu random;
+    memcpy(&random, bits, sizeof random);
+    vstore_bf16(y, bf16_at_random(vload(x), random));
+}
+
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
@@ -75,4 +83,5 @@ const struct simd_arrays LVN_ISA_NAME(simd_arrays) = {TEXT(LVN_ISA_SUFFIX),
                                                       larger,
                                                       array_fma,
                                                       keep,
-                                                      mask};
+                                                      mask,
+                                                      array_bf16_at_random};

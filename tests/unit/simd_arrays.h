@@ -22,6 +22,7 @@ struct simd_arrays {
     void (*fma)(const float a[16], const float b[16], const float c[16], float y[16]);
     uint64_t (*keep)(uint64_t seed, uint64_t step, uint32_t op, double p, uint64_t row, uint32_t column);
     void (*mask)(const float x[16], uint64_t bits, float y[16]);
+    void (*bf16_at_random)(const float x[16], const uint32_t bits[16], uint16_t y[16]);
 };
 
 #endif

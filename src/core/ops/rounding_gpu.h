@@ -19,7 +19,8 @@ LVN_FUNCTION lvn_uint rounding_bits(LVN_GLOBAL const struct lvn_now *now, lvn_lo
     return word == 0 ? r.v[0] : word == 1 ? r.v[1] : word == 2 ? r.v[2] : r.v[3];
 }
 
-/* Store x in element i, rounded by the lower 16 of `bits`; fp32 is not rounded. */
+/* Store x in element i, rounded by the lower 16 of `bits`; fp32 is not rounded. NaN stays NaN: without the condition
+ * that of CUDA, 0x7fffffff, would become -0. */
 LVN_FUNCTION void rounded_put_f32(LVN_GLOBAL float *p, lvn_long i, float x, lvn_uint bits)
 {
     p[i] = x;
@@ -27,7 +28,8 @@ LVN_FUNCTION void rounded_put_f32(LVN_GLOBAL float *p, lvn_long i, float x, lvn_
 
 LVN_FUNCTION void rounded_put_bf16(LVN_GLOBAL lvn_ushort *p, lvn_long i, float x, lvn_uint bits)
 {
-    p[i] = (lvn_ushort)((LVN_BITS_OF(x) + (bits & 0xffffu)) >> 16);
+    lvn_uint u = LVN_BITS_OF(x);
+    p[i] = (lvn_ushort)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : (u + (bits & 0xffffu)) >> 16);
 }
 
 #define ROUNDED_PUT(x, i, value, bits) LVN_JOIN(rounded_put_, TYPE_##x)(LVN_POINTER(x), i, value, bits)

@@ -131,8 +131,9 @@ enum lvn_status lvn_choice_check(const struct lvn_choice *s)
     LVN_CHECK(s->top_k >= 0 && s->top_k <= 1 << 30, ARG, "top_k is %lld; it must be from 0 (off) to %d",
               (long long)s->top_k, 1 << 30);
     LVN_CHECK(s->top_p >= 0 && s->top_p <= 1, ARG, "top_p is %g; it must be from 0 to 1", s->top_p);
-    LVN_CHECK(s->repetition_penalty >= 0 && s->repetition_penalty <= 1e6, ARG,
-              "repetition_penalty is %g; it must be from 0 (off, as 1) to 1e6", s->repetition_penalty);
+    /* A smaller one would turn logits, which it divides, into infinities. */
+    LVN_CHECK(s->repetition_penalty == 0 || (s->repetition_penalty >= 1e-3 && s->repetition_penalty <= 1e6), ARG,
+              "repetition_penalty is %g; it must be 0 (off, as 1) or from 0.001 to 1e6", s->repetition_penalty);
     return LVN_OK;
 }
 

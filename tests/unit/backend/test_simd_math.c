@@ -243,13 +243,36 @@ static void test_dropout_bits(void **state)
     }
 }
 
+/* Stochastic rounding is one of the two neighbors; infinities, and NaN with any bits, remain what they are. */
+static void test_bf16_at_random(void **state)
+{
+    (void)state;
+    const uint32_t of[16] = {0x3f800000, 0x3f808000, 0xbf808000, 0x00000001, 0x80000000, 0x7f000001,
+                             0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7fffffff, 0xffffffff,
+                             0x7f800001, 0xff800001, 0x7fff8000, 0xffff0000};
+    for (int s = 0; s < n_isas(); s++)
+        for (uint32_t random = 0; random < 0x10000; random += 0x1111) {
+            float x[16];
+            uint16_t y[16];
+            uint32_t bits[16];
+            memcpy(x, of, sizeof x);
+            for (uint32_t i = 0; i < 16; i++) bits[i] = random | i << 16; /* the upper half is ignored */
+            all[s]->bf16_at_random(x, bits, y);
+            for (int i = 0; i < 16; i++) {
+                const bool nan = (of[i] & 0x7fffffff) > 0x7f800000;
+                if (nan ? (y[i] & 0x7fff) <= 0x7f80 || y[i] >> 15 != of[i] >> 31 : y[i] != (of[i] + random) >> 16)
+                    fail_msg("%s: %08x rounded with %04x is %04x", all[s]->name, of[i], random, y[i]);
+            }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions_are_accurate), cmocka_unit_test(test_gelu_is_accurate),
         cmocka_unit_test(test_special_values),         cmocka_unit_test(test_instruction_sets_agree),
         cmocka_unit_test(test_fma_rounds_once),        cmocka_unit_test(test_part_of_a_vector),
-        cmocka_unit_test(test_dropout_bits),
+        cmocka_unit_test(test_dropout_bits),           cmocka_unit_test(test_bf16_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,10 +38,14 @@ LVN_INLINE_LONG vh bf16_of_vf(vf x)
 }
 
 /* Stochastic rounding, up or down at random, so that the mean is x. Each lane of `bits` has 16 random bits; its upper
- * half is ignored. x must be finite and not within 2^-8 of the largest value. */
+ * half is ignored. Infinity stays infinity, NaN stays NaN, and values within 2^-8 of the largest one may become
+ * infinity.
+ */
 LVN_INLINE_LONG vh bf16_at_random(vf x, vu bits)
 {
-    vu out = ((vu)x + (bits & 0xffffu)) >> 16;
+    vu u = (vu)x, rounded = (u + (bits & 0xffffu)) >> 16, quiet = u >> 16 | 0x40u;
+    vu number = (vu)((u & 0x7fffffffu) <= (vu){0} + 0x7f800000u);
+    vu out = (rounded & number) | (quiet & ~number);
 #if defined(__AVX512F__)
     return (vh)_mm512_cvtepi32_epi16((__m512i)out);
 #else
