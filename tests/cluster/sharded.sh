@@ -150,6 +150,10 @@ for precision in 32-true bf16-mixed; do
     same_file zero2.found fsdp.found
 done
 
+# --- keys of fsdp where auto needs no shards ---
+ranks 0 2 chosen --trainer.fsdp_reshard=false
+says "trainer.fsdp_reshard has no effect, because trainer.strategy auto chose ddp; set trainer.strategy=fsdp to use it" err
+
 # --- refused ---
 for strategy in zero2 fsdp; do
     ranks 2 2 odd --trainer.strategy=$strategy --trainer.micro_batch_size=4

@@ -76,12 +76,24 @@ static void note_recompute(struct lvn_trainer *trainer)
 static void note_strategy(struct lvn_trainer *trainer)
 {
     const struct lvn_train_programs *programs = &trainer->planned.programs;
+    const bool is_auto = trainer->settings->values.trainer.strategy == LVN_TRAINER_STRATEGY_AUTO;
     char whole[LVN_NUMBER_TEXT], available[LVN_NUMBER_TEXT];
-    if (trainer->settings->values.trainer.strategy == LVN_TRAINER_STRATEGY_AUTO && programs->shards) {
+    if (is_auto && programs->shards) {
         snprintf(trainer->text, sizeof trainer->text,
                  "trainer.strategy auto chose %s, because with ddp a rank needs %s, but %s are free",
                  lvn_strategy_name(&trainer->settings->values, programs->collectives.sharding.sharded),
                  lvn_bytes_text(programs->whole_bytes, whole), lvn_bytes_text(programs->free_bytes, available));
+        lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
+    }
+    const struct lvn_sharding *sharding = &programs->collectives.sharding;
+    const bool regroups = trainer->settings->values.trainer.fsdp_size,
+               keeps = !trainer->settings->values.trainer.fsdp_reshard;
+    if (is_auto && (regroups || keeps) && sharding->size > 1 && !(sharding->sharded & LVN_SHARDS_PARAMETERS)) {
+        snprintf(trainer->text, sizeof trainer->text,
+                 "%s%s%s no effect, because trainer.strategy auto chose %s; set trainer.strategy=fsdp to use %s",
+                 regroups ? "trainer.fsdp_size" : "trainer.fsdp_reshard",
+                 regroups && keeps ? " and trainer.fsdp_reshard" : "", regroups && keeps ? " have" : " has",
+                 lvn_strategy_name(&trainer->settings->values, sharding->sharded), regroups && keeps ? "them" : "it");
         lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
     }
     if (lvn_strategy_note(&trainer->settings->values, trainer->text, sizeof trainer->text))
