@@ -69,6 +69,7 @@ pair 76 2 differs "${keys[@]}" "${short[@]}"
 says "error: node 0 rejects this node: node 1 on " out.1
 says "but node 0 has" out.1
 says "error: 1 of 2 nodes: node 1 has not joined within 4 s" out.0
+says "only nodes on this machine can reach it, because MASTER_ADDR is 127.0.0.1: set it to this machine's name or address" out.0
 says "; the last rejected launcher: node 1 on " out.0
 more=()
 pair 2 2 differs "${keys[@]}" --trainer.devices=3

@@ -70,18 +70,20 @@ static bool leads_elsewhere(const struct lvn_launch_place *place)
 static void report_missing(const struct lvn_launch *l, const bool *missing, int n)
 {
     char refusal[600];
-    const bool elsewhere = leads_elsewhere(&l->place);
+    const bool elsewhere = leads_elsewhere(&l->place), loopback = l->place.loopback;
     LVN_LOCAL_TEXT(t);
     add_missing(l, missing, n, &t);
     lvn_nodes_refusal(l->nodes, refusal);
     fprintf(stderr,
             "error: %s %s not joined within %.6g s; check that they could start and can reach port %d of this one, or "
-            "raise trainer.start_timeout%s%s%s%s%s\n",
+            "raise trainer.start_timeout%s%s%s%s%s%s%s%s\n",
             t.p ? t.p : "nodes", n == 1 ? "has" : "have", l->request.start_timeout, l->place.port,
             elsewhere ? "; MASTER_ADDR, " : "", elsewhere ? l->place.master : "",
             elsewhere ? ", is not an address of this machine: if another one is node 0, give this one its own "
                         "--node-rank (NODE_RANK)"
                       : "",
+            loopback ? "; only nodes on this machine can reach it, because MASTER_ADDR is " : "",
+            loopback ? l->place.master : "", loopback ? ": set it to this machine's name or address" : "",
             *refusal ? "; the last rejected launcher: " : "", refusal);
 }
 
