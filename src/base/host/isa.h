@@ -18,5 +18,9 @@ enum lvn_isa lvn_isa_processor(void);
 #define LVN_PASTE_(a, b) a##_##b
 #define LVN_PASTE(a, b) LVN_PASTE_(a, b)
 #define LVN_ISA_NAME(name) LVN_PASTE(name, LVN_ISA_SUFFIX)
+/* The file is compiled for AMX with bf16. Some versions of Clang have the second name only. */
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)
+#define LVN_AMX
+#endif
 
 #endif

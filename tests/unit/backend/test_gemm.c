@@ -520,11 +520,6 @@ static void few_rows_on_tiles(void **state)
         for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++) {
             const int64_t n = sizes[s][0], k = sizes[s][1];
             if (isa == TILES ? !has_tiles() : isa > (int)lvn_isa_best()) continue;
-#if defined(__clang__) /* some versions do not define __AMX_BF16__ and compile no kernel for the unit */
-            const struct lvn_gemm one_row = {
-                .m = 1, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = 1, .b_col = k, .b_bf16 = true, .bf16 = true};
-            if (!kernel_of(isa).rounds(&one_row)) continue;
-#endif
             check_few_on_tiles(isa, LVN_NF4, false, n, k);
             check_few_on_tiles(isa, LVN_FP4_F32, false, n, k);
             check_few_on_tiles(isa, LVN_INT8_ROWS, false, n, k);

@@ -12,7 +12,7 @@
 #if defined(__AVX512BF16__)
 #include "backend/cpu/gemm_bf16.h"
 #endif
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
 #include "backend/cpu/gemm_few_amx.h"
 #endif
 #if defined(__AVX512BF16__) && defined(LVN_GEMM_AVX512)
@@ -350,7 +350,7 @@ static int64_t scratch_bytes(const struct lvn_gemm *g)
     /* bf16_run() may not support a smaller multiplication */
     if (bf16_fits(g) && bf16_scratch(g) > bytes) bytes = bf16_scratch(g);
 #endif
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
     if (few_amx_reads(g) && few_amx_scratch(g) > bytes) bytes = few_amx_scratch(g);
 #endif
     return bytes;
@@ -358,7 +358,7 @@ static int64_t scratch_bytes(const struct lvn_gemm *g)
 
 static bool rounds(const struct lvn_gemm *g)
 {
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
     if (few_amx_fits(g)) return true;
 #endif
 #if defined(__AVX512BF16__)
@@ -371,7 +371,7 @@ static bool rounds(const struct lvn_gemm *g)
 
 static bool buffers(const struct lvn_gemm *g)
 {
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
     if (few_amx_fits(g)) return false;
 #endif
 #if defined(__AVX512BF16__)
@@ -384,7 +384,7 @@ static bool buffers(const struct lvn_gemm *g)
 
 static void run(const struct lvn_gemm *g, void *scratch, int thread, int n_threads)
 {
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
     if (few_amx_fits(g)) {
         few_amx_run(g, scratch, thread, n_threads);
         return;

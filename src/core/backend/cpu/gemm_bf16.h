@@ -29,7 +29,7 @@
 #include "backend/cpu/blocks_cpu.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/gemm_bf16_pack.h"
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
 #include "backend/cpu/gemm_bf16_amx.h"
 #else
 #include "backend/cpu/gemm_bf16_dot.h"

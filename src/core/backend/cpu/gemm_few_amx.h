@@ -15,7 +15,9 @@
 #ifndef LVN_GEMM_FEW_AMX_H
 #define LVN_GEMM_FEW_AMX_H
 
-#if defined(__AMX_BF16__)
+#include "host/isa.h"
+
+#if defined(LVN_AMX)
 
 #include "backend/cpu/blocks_cpu.h"
 #include "backend/cpu/few_units.h"

@@ -73,7 +73,7 @@ static inline void pairs_transpose_block(const uint16_t *from, int64_t row, uint
                          : "memory") /* the compiler does not see tile loads as memory accesses                        \
                                       */
 
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
 /* Configure all eight tiles as 16 rows of 64 bytes, until pairs_end(). */
 static inline void pairs_begin(void)
 {

@@ -25,7 +25,7 @@ struct bf16_product {
     bool add; /* C += A B; otherwise C is overwritten */
 };
 
-#if defined(__AMX_BF16__)
+#if defined(LVN_AMX)
 enum { BF16_ROWS = 32 };
 
 LVN_INLINE void bf16_block(const struct bf16_product *p, int64_t i, int64_t j, const bool two_rows,
