@@ -57,6 +57,31 @@ code 2 "$LEVIN" export "$golden/gpt2" more --block-size=$((positions + 1))
 one_error
 says "the table can only be cut" err
 check [ ! -e more ]
+# what follows from the number of positions stays: the original positions of scaled rotary embeddings, and short windows
+of() { # of MODEL FAMILY: its loss on windows of 8 tokens of the family's
+    code 0 "$LEVIN" evaluate "$1" --data.kind=tokens --data.path="$golden/$2/tokens.bin" --trainer.batch_size=5 --model.block_size=8 --json
+    value loss
+}
+for scaling in '"yarn", "factor": 4.0, "beta_fast": 0.5, "beta_slow": 0.1' '"llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0'; do
+    rm -rf scaled cut
+    cp -r "$golden/llama-yarn" scaled
+    python3 - "$scaling" <<'P'
+import json, sys
+c = json.load(open("scaled/config.json")) | {"rope_scaling": json.loads('{"rope_type": %s}' % sys.argv[1])}
+json.dump(c, open("scaled/config.json", "w"))
+P
+    code 0 "$LEVIN" export scaled cut --block-size=8
+    near "$(of scaled llama-yarn)" "$(of cut llama-yarn)" 0
+done
+rm -rf cut
+code 0 "$LEVIN" export "$golden/nanochat" cut --block-size=64 # within the windows of 129 positions
+near "$(of "$golden/nanochat" nanochat)" "$(of cut nanochat)" 0
+rm -rf cut
+cp -r "$golden/nanochat" wide
+sed -i 's/"sequence_len": 132/"sequence_len": 1024/' wide/config.json
+code 2 "$LEVIN" export wide cut --block-size=512
+says "the model has 1024 positions, a quarter of which is the short window of its attention; with 512 positions it would have another window" err
+check [ ! -e cut ]
 # padded rows raise the loss by less than log(1 + added / tokens); cut again, they leave no trace
 for model in gpt2 mingpt; do
     had=$(loss "$golden/$model")

@@ -100,7 +100,7 @@ static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
     LVN_CHECK(block <= positions, ARG,
               "--block-size is %lld, but the model in '%s' has %lld positions: the table can only be cut",
               (long long)block, p->path, (long long)positions);
-    if (block) lvn_model_set(&p->config, LVN_ROLE_POSITIONS, block);
+    if (block) LVN_TRY_WHILE(lvn_model_shorten(&p->config, block), "exporting '%s' with --block-size", p->path);
     if (!vocab) return LVN_OK;
     struct lvn_codec codec;
     LVN_TRY(lvn_codec_load(&codec, p->dir));

@@ -114,6 +114,14 @@ static void resolve_defaults(void *fields)
     if (c->window < 0) c->window = c->n_positions; /* config.json must name a window */
 }
 
+static enum lvn_status shorten(void *fields, int64_t positions)
+{
+    struct gemma *c = fields;
+    (void)positions;
+    lvn_rope_keep_original(&c->rope, c->n_positions);
+    return LVN_OK;
+}
+
 static enum lvn_status check(const void *fields)
 {
     const struct gemma *c = fields;
@@ -286,7 +294,7 @@ extern const struct lvn_model lvn_model_gemma2, lvn_model_gemma3;
 
 #define SHARED                                                                                                         \
     LVN_DECODER_DEFAULTS, .files = files, .tiny = tiny, .resolve_defaults = resolve_defaults, .check = check,          \
-                          .build = build
+                          .shorten = shorten, .build = build
 
 const struct lvn_model lvn_model_gemma2 = {
     .name = "gemma2",

@@ -158,6 +158,13 @@ void lvn_model_set(struct lvn_model_config *c, enum lvn_role role, int64_t value
     if (k) lvn_key_set(k, c, (double)value);
 }
 
+enum lvn_status lvn_model_shorten(struct lvn_model_config *c, int64_t positions)
+{
+    if (c->model->shorten) LVN_TRY(c->model->shorten(c->fields, positions));
+    lvn_model_set(c, LVN_ROLE_POSITIONS, positions);
+    return LVN_OK;
+}
+
 struct lvn_model_config lvn_model_resolved(const struct lvn_model_config *c)
 {
     struct lvn_model_config resolved = *c;

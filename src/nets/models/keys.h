@@ -31,6 +31,8 @@ enum lvn_status lvn_model_put_size(struct lvn_model_config *c, const struct lvn_
 /* Get and set by role. A family without a key of the role: get returns 0, set does nothing. */
 int64_t lvn_model_value(const struct lvn_model_config *c, enum lvn_role role);
 void lvn_model_set(struct lvn_model_config *c, enum lvn_role role, int64_t value);
+/* Set fewer positions than the model has; on shorter texts it computes the same. ARG if that is impossible. */
+enum lvn_status lvn_model_shorten(struct lvn_model_config *c, int64_t positions) LVN_CHECKED;
 
 /* A copy in which each 0 that means a derived default has its value. */
 struct lvn_model_config lvn_model_resolved(const struct lvn_model_config *c);

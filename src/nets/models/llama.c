@@ -118,6 +118,14 @@ static void resolve_defaults(void *fields)
     if (!c->n_inner) c->n_inner = (8 * c->n_embd / 3 + 255) / 256 * 256;
 }
 
+static enum lvn_status shorten(void *fields, int64_t positions)
+{
+    struct llama *c = fields;
+    (void)positions;
+    lvn_rope_keep_original(&c->rope, c->n_positions);
+    return LVN_OK;
+}
+
 static enum lvn_status check(const void *fields)
 {
     const struct llama *c = fields;
@@ -326,7 +334,8 @@ static const struct lvn_head qwen3_heads[] = LVN_DECODER_HEADS("Qwen3", "Qwen3")
 extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
 
 #define SHARED                                                                                                         \
-    LVN_DECODER_DEFAULTS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .build = build
+    LVN_DECODER_DEFAULTS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .shorten = shorten,    \
+                          .build = build
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",

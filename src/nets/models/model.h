@@ -250,6 +250,9 @@ struct lvn_model {
     /* Replace each 0 that means a derived default by its value; NULL: there are none. The graph is built from,
      * and config.json written with, the resolved fields; the configuration itself keeps the zeros. */
     void (*resolve_defaults)(void *fields);
+    /* Prepare for fewer positions, with which the model computes the same: write down what follows from the present
+     * number. ARG if that is impossible; NULL: nothing follows from it. */
+    enum lvn_status (*shorten)(void *fields, int64_t positions);
     /* The authors' training settings for a depth; NULL: none. */
     void (*train_by_depth)(const void *fields, int64_t batch, struct lvn_depth_plan *out);
     /* Check conditions that ranges cannot express; sizes set from the data may still be 0. ARG or UNSUPPORTED with a

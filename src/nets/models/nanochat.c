@@ -155,6 +155,22 @@ static int64_t window_of(const struct nanochat *c, int64_t l)
     return is_short && window < c->n_positions ? window : 0;
 }
 
+/* Short windows follow from the number of positions. A text of the new number must not notice. */
+static enum lvn_status shorten(void *fields, int64_t positions)
+{
+    const struct nanochat *c = fields;
+    struct nanochat other = *c;
+    other.n_positions = positions;
+    for (int64_t l = 0; l < c->n_layer; l++) {
+        const int64_t before = window_of(c, l), after = window_of(&other, l);
+        LVN_CHECK(before == after || (!after && before >= positions), ARG,
+                  "the model has %" PRId64 " positions, a quarter of which is the short window of its attention; "
+                  "with %" PRId64 " positions it would have another window, so the number cannot be changed",
+                  c->n_positions, positions);
+    }
+    return LVN_OK;
+}
+
 /* x (B,T,C), values (B,T,K*S) or NULL, angles (T,S) -> (B,T,C) */
 static struct levin_tensor *attention(struct levin_graph *g, const struct nanochat *c, int64_t l,
                                       struct levin_tensor *x, struct levin_tensor *values, struct levin_tensor *angles)
@@ -469,6 +485,7 @@ const struct lvn_model lvn_model_nanochat = {
     .tasks = lvn_language_tasks,
     .resolve_defaults = resolve_defaults,
     .check = check,
+    .shorten = shorten,
     .build = build,
 };
 const struct lvn_model lvn_model_nanochat_2025 = {

@@ -105,6 +105,14 @@ static void resolve_defaults(void *fields)
     if (!c->n_inner) c->n_inner = 4 * c->n_embd;
 }
 
+static enum lvn_status shorten(void *fields, int64_t positions)
+{
+    struct neox *c = fields;
+    (void)positions;
+    lvn_rope_keep_original(&c->rope, c->n_positions);
+    return LVN_OK;
+}
+
 static enum lvn_status check(const void *fields)
 {
     const struct neox *c = fields;
@@ -253,6 +261,7 @@ const struct lvn_model lvn_model_neox = {
     .bounded = true,
     .resolve_defaults = resolve_defaults,
     .check = check,
+    .shorten = shorten,
     .build = build,
     .heads = heads,
     .inputs = lvn_language_inputs,

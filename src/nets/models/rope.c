@@ -30,6 +30,12 @@ enum lvn_status lvn_rope_check(const struct lvn_rope *r, int64_t dims)
     return LVN_OK;
 }
 
+void lvn_rope_keep_original(struct lvn_rope *r, int64_t positions)
+{
+    const bool uses = r->scaling == LVN_ROTARY_YARN || r->scaling == LVN_ROTARY_LLAMA3;
+    if (uses && r->original <= 0) r->original = (double)positions;
+}
+
 static double yarn_magnitude(double factor, double mscale)
 {
     return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;

@@ -82,6 +82,8 @@ extern const struct lvn_key_word lvn_rope_words[];
 
 /* ARG if the values contradict each other, or if `dims` is not an even number above 0. */
 enum lvn_status lvn_rope_check(const struct lvn_rope *r, int64_t dims) LVN_CHECKED;
+/* Write down the original positions of a scaling that derives them from the model's `positions`, which change. */
+void lvn_rope_keep_original(struct lvn_rope *r, int64_t positions);
 /* ids (B,T) -> angles (T,dims) for the first `dims` channels of each head. `positions`: the longest sequence of the
  * model, used where config.json does not give the original one. */
 struct levin_tensor *lvn_rope_table(struct levin_graph *g, const struct lvn_rope *r, struct levin_tensor *ids,

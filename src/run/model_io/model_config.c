@@ -530,7 +530,9 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *var
         const char *key = split(k->json, part);
         json_t *whole = *part ? json_object_get(kept, part) : NULL;
         if (json_is_object(whole)) json_object_set(root, part, whole); /* as it was, at its key's place */
-        if (json_is_object(whole)) continue;
+        const bool added = k->omit_default && k->kind == LVN_KEY_REAL && !json_object_get(whole, key) &&
+                           !json_object_get(kept, key); /* since the model was loaded (lvn_model_shorten()) */
+        if (json_is_object(whole) && !added) continue;
         const double value = lvn_key_get(k, &c);
         bool null = (k->null && value == k->default_value) || (k->null_value != 0.0 && value == k->null_value);
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type, kept));
