@@ -97,7 +97,22 @@ struct listing {
     bool deep;
 };
 
-static enum lvn_status list_dir(struct listing *listing, const char *below, int depth)
+/* A folder and those that it is listed in. */
+struct folder {
+    const struct folder *parent; /* NULL: the top */
+    dev_t device;
+    ino_t inode;
+};
+
+/* True for a link to a folder that contains it, which would be listed again and again. */
+static bool leads_up(const struct folder *folder, const struct stat *s)
+{
+    for (; folder; folder = folder->parent)
+        if (folder->device == s->st_dev && folder->inode == s->st_ino) return true;
+    return false;
+}
+
+static enum lvn_status list_dir(struct listing *listing, const char *below, int depth, const struct folder *self)
 {
     const char *const *names, *path = *below ? lvn_path_join(listing->a, listing->top, below) : listing->top;
     int n;
@@ -110,8 +125,10 @@ static enum lvn_status list_dir(struct listing *listing, const char *below, int 
         struct stat s;
         if (!name || !file) return LVN_MEMORY;
         if (stat(file, &s) != 0) continue; /* removed in the meantime, or a dangling link */
+        const struct folder folder = {.parent = self, .device = s.st_dev, .inode = s.st_ino};
+        if (S_ISDIR(s.st_mode) && listing->deep && leads_up(self, &s)) continue;
         if (S_ISDIR(s.st_mode) && listing->deep)
-            LVN_TRY(list_dir(listing, name, depth + 1));
+            LVN_TRY(list_dir(listing, name, depth + 1, &folder));
         else
             LVN_TRY(lvn_entries_add(listing->a, listing->out, name, (int64_t)strlen(name),
                                     S_ISDIR(s.st_mode) ? LVN_STORE_FOLDER : LVN_STORE_FILE,
@@ -124,8 +141,10 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
                             struct lvn_store_entries *out)
 {
     struct listing listing = {.a = a, .out = out, .top = location->key, .deep = deep};
+    struct stat s;
     (void)http;
-    return lvn_path_is_dir(location->key) ? list_dir(&listing, "", 0) : LVN_OK;
+    if (stat(location->key, &s) != 0 || !S_ISDIR(s.st_mode)) return LVN_OK;
+    return list_dir(&listing, "", 0, &(struct folder){.device = s.st_dev, .inode = s.st_ino});
 }
 
 static enum lvn_status remove_file(struct lvn_location *location, struct lvn_http *http)

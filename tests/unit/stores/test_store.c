@@ -175,6 +175,13 @@ static void local_files(void **state)
     ASSERT_OK(lvn_store_list(&a, url, true, &list));
     assert_int_equal(list.n, 2);
     assert_string_equal(list.entry[1].name, "sub/c");
+    /* a link to a folder is followed, but not one to a folder that contains it */
+    assert_int_equal(symlink("..", test_path("top/sub/up")), 0);
+    assert_int_equal(symlink("sub", test_path("top/too")), 0);
+    ASSERT_OK(lvn_store_list(&a, url, true, &list));
+    assert_int_equal(list.n, 3);
+    assert_string_equal(list.entry[2].name, "too/c");
+    assert_int_equal(unlink(test_path("top/sub/up")) + unlink(test_path("top/too")), 0);
     assert_string_equal(lvn_store_join(&a, "s3://b/", "c"), "s3://b/c");
     ASSERT_OK(lvn_store_stat(test_path("nothing"), &kind, &bytes));
     assert_int_equal(kind, LVN_STORE_NOTHING);
