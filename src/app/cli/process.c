@@ -78,6 +78,17 @@ char *lvn_process_find(struct lvn_arena *a, const char *name)
     return NULL;
 }
 
+enum lvn_status lvn_process_pipes(int pipes[][2], int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!pipe2(pipes[i], O_CLOEXEC)) continue;
+        const int reason = errno;
+        while (i-- > 0) close(pipes[i][0]), close(pipes[i][1]);
+        LVN_FAIL(IO, "cannot create a pipe: %s", strerror(reason));
+    }
+    return LVN_OK;
+}
+
 static void run_child(char *const *words, int out)
 {
     int null = open("/dev/null", O_RDONLY);

@@ -33,6 +33,9 @@ char *lvn_process_find(struct lvn_arena *a, const char *name);
  * timeout. */
 int lvn_process_run(char *const *words, double seconds, struct lvn_text *output);
 
+/* Create n pipes, which are closed by exec; after an error none is open. */
+enum lvn_status lvn_process_pipes(int pipes[][2], int n) LVN_CHECKED;
+
 /* For main(), as its first call. Returns false in a process other than number 1 of its process namespace (a container
  * has its own). In process 1: start a child that continues as this program, in which the function returns false;
  * forward signals to it, reap orphans, and return true when it has ended, with its exit code in *code (128 + the number

@@ -111,25 +111,23 @@ static enum lvn_status start_server(struct attempt *attempt)
 /* Fork and exec the launcher, and wait until it runs or exec has failed. */
 static enum lvn_status start_launcher(struct attempt *attempt)
 {
-    int out[2], err[2], failed[2], reason = 0;
+    enum { OUT, ERR, FAILED, N_PIPES }; /* FAILED: why exec has failed */
+    int pipes[N_PIPES][2], reason = 0;
     ssize_t n = -1;
     struct lvn_words environment = {.arena = attempt->l->arena};
     LVN_TRY(lvn_launch_environment(attempt->l, &environment));
-    LVN_CHECK(!pipe2(out, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
-    LVN_CHECK(!pipe2(err, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
-    LVN_CHECK(!pipe2(failed, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
+    LVN_TRY(lvn_process_pipes(pipes, N_PIPES));
     pid_t parent = getpid();
     fflush(NULL);
     attempt->pid = fork();
-    if (attempt->pid == 0) start_child(attempt->l, environment.word, (int[2]){out[1], err[1]}, failed[1], parent);
-    close(out[1]);
-    close(err[1]);
-    close(failed[1]);
-    attempt->pipe[0] = out[0];
-    attempt->pipe[1] = err[0];
+    if (attempt->pid == 0)
+        start_child(attempt->l, environment.word, (int[2]){pipes[OUT][1], pipes[ERR][1]}, pipes[FAILED][1], parent);
     if (attempt->pid < 0) reason = errno;
-    while (attempt->pid > 0 && (n = read(failed[0], &reason, sizeof reason)) < 0 && errno == EINTR) continue;
-    close(failed[0]);
+    for (int i = 0; i < N_PIPES; i++) close(pipes[i][1]);
+    attempt->pipe[0] = pipes[OUT][0];
+    attempt->pipe[1] = pipes[ERR][0];
+    while (attempt->pid > 0 && (n = read(pipes[FAILED][0], &reason, sizeof reason)) < 0 && errno == EINTR) continue;
+    close(pipes[FAILED][0]);
     LVN_CHECK(attempt->pid > 0, IO, "cannot start the launcher: %s", strerror(reason));
     if (n > 0) {
         while (waitpid(attempt->pid, NULL, 0) < 0 && errno == EINTR) continue;

@@ -53,23 +53,25 @@ static enum lvn_status start_part(struct part *part)
 {
     struct lvn_launch *l = part->agent->l;
     struct lvn_words environment = {.arena = l->arena};
-    int in[2], out[2], err[2];
+    enum { IN, OUT, ERR, N_PIPES };
+    int pipes[N_PIPES][2];
     LVN_TRY(lvn_launch_build_command(l));
     LVN_TRY(lvn_launch_environment(l, &environment));
-    LVN_CHECK(!pipe2(in, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
-    LVN_CHECK(!pipe2(out, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
-    LVN_CHECK(!pipe2(err, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
+    LVN_TRY(lvn_process_pipes(pipes, N_PIPES));
     const pid_t parent = getpid();
     fflush(NULL);
     part->pid = fork();
-    if (part->pid == 0) start_child(l->attempt.line.word, environment.word, (int[3]){in[0], out[1], err[1]}, parent);
-    close(in[0]);
-    close(out[1]);
-    close(err[1]);
-    part->control = in[1];
-    part->pipe[0] = out[0];
-    part->pipe[1] = err[0];
-    LVN_CHECK(part->pid > 0, IO, "cannot create a process for the ranks of this node: %s", strerror(errno));
+    if (part->pid == 0)
+        start_child(l->attempt.line.word, environment.word, (int[3]){pipes[IN][0], pipes[OUT][1], pipes[ERR][1]},
+                    parent);
+    const int reason = errno;
+    close(pipes[IN][0]);
+    close(pipes[OUT][1]);
+    close(pipes[ERR][1]);
+    part->control = pipes[IN][1];
+    part->pipe[0] = pipes[OUT][0];
+    part->pipe[1] = pipes[ERR][0];
+    LVN_CHECK(part->pid > 0, IO, "cannot create a process for the ranks of this node: %s", strerror(reason));
     return LVN_OK;
 }
 

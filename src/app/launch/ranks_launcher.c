@@ -90,24 +90,23 @@ static enum lvn_status add_child(struct ranks *ranks, int rank, int connection, 
                                  char *const *environment)
 {
     struct child *child = &ranks->child[ranks->n];
-    int in[2] = {-1, -1}, out[2], err[2];
+    enum { OUT, ERR, IN, N_PIPES }; /* IN: only of `levin ranks` on another host */
+    int pipes[N_PIPES][2];
+    pipes[IN][0] = pipes[IN][1] = -1;
     *child = (struct child){.rank = rank, .connection = connection, .pipe = {-1, -1}, .control = -1};
-    if (rank < 0)
-        LVN_CHECK(!pipe2(in, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
-    else
-        in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    LVN_CHECK(!pipe2(out, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
-    LVN_CHECK(!pipe2(err, O_CLOEXEC), IO, "cannot create a pipe: %s", strerror(errno));
+    LVN_TRY(lvn_process_pipes(pipes, rank < 0 ? N_PIPES : IN));
+    if (rank >= 0) pipes[IN][0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     fflush(NULL);
     child->pid = fork();
-    if (child->pid == 0) start_child(child, words, environment, (int[3]){in[0], out[1], err[1]});
-    close(in[0]);
-    close(out[1]);
-    close(err[1]);
-    child->control = in[1];
-    child->pipe[0] = out[0];
-    child->pipe[1] = err[0];
-    LVN_CHECK(child->pid > 0, IO, "cannot create a process for a rank: %s", strerror(errno));
+    if (child->pid == 0) start_child(child, words, environment, (int[3]){pipes[IN][0], pipes[OUT][1], pipes[ERR][1]});
+    const int reason = errno;
+    close(pipes[IN][0]);
+    close(pipes[OUT][1]);
+    close(pipes[ERR][1]);
+    child->control = pipes[IN][1];
+    child->pipe[0] = pipes[OUT][0];
+    child->pipe[1] = pipes[ERR][0];
+    LVN_CHECK(child->pid > 0, IO, "cannot create a process for a rank: %s", strerror(reason));
     ranks->n++;
     ranks->alive++;
     return LVN_OK;

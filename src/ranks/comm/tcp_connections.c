@@ -221,9 +221,9 @@ int lvn_tcp_receive(struct lvn_tcp_connections *connections, void *x, int64_t by
                     struct lvn_tcp_message **out)
 {
     struct lvn_tcp_connection *connection = &connections->connection[from];
-    struct lvn_tcp_message *message = *out = message_new((uint64_t)tag, x, bytes),
-                           *early = take(&connection->unexpected, (uint64_t)tag);
+    struct lvn_tcp_message *message = *out = message_new((uint64_t)tag, x, bytes);
     if (!message) return lvn_tcp_connections_fail(connections, from, "failed: not enough memory");
+    struct lvn_tcp_message *early = take(&connection->unexpected, (uint64_t)tag);
     set_paused(connections, from, false);
     if (!early) {
         append(&connection->posted, message);

@@ -166,8 +166,9 @@ static enum lvn_status announce_saved(const struct lvn_saver_target *a, int64_t 
     const int64_t now = context->event.step;
     snprintf(path, sizeof path, "%s/checkpoints/step-%lld", context->settings->values.run_dir, (long long)step);
     context->event.step = step;
-    LVN_TRY(lvn_callbacks_call(a->callbacks, context, LVN_EVENT_CHECKPOINT, path));
+    const enum lvn_status status = lvn_callbacks_call(a->callbacks, context, LVN_EVENT_CHECKPOINT, path);
     context->event.step = now;
+    LVN_TRY(status);
     if (!context->dir) return LVN_OK;
     lvn_run_dir_push(a->dir, failure);
     if (!*failure) return LVN_OK;

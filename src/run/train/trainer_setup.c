@@ -326,9 +326,13 @@ static enum lvn_status compare_hosts(struct lvn_trainer *trainer)
     if (trainer->options->mode != LVN_RUN_RESUME || r->hosts == 1 || lvn_store_is_url(dir)) return LVN_OK;
     LVN_TRY(lvn_ranks_agree(trainer->ranks, newest_on_host(trainer, &mine)));
     double *step = lvn_calloc((size_t)r->size, sizeof *step);
-    LVN_TRY(lvn_ranks_agree(trainer->ranks, step ? LVN_OK : LVN_MEMORY));
+    enum lvn_status status = lvn_ranks_agree(trainer->ranks, step ? LVN_OK : LVN_MEMORY);
+    if (!step || status != LVN_OK) {
+        free(step);
+        return status;
+    }
     step[r->rank] = (double)mine + 1;
-    enum lvn_status status = lvn_ranks_sum(trainer->ranks, step, r->size);
+    status = lvn_ranks_sum(trainer->ranks, step, r->size);
     for (int i = 1; i < r->size; i++)
         if (step[i] > step[max]) max = i;
     snprintf(theirs, sizeof theirs, "step %.0f", step[max] - 1);

@@ -163,8 +163,9 @@ enum lvn_status lvn_validation_run(struct lvn_validation *v, struct lvn_train_pr
     memset(v->sums, 0, sizeof *v->sums * (size_t)v->n_sums);
     enum lvn_status status = compute(v, programs, count);
     count[FAILED] = status != LVN_OK;
-    LVN_TRY(lvn_ranks_sum(programs->ranks, v->sums, v->n_sums));
+    const enum lvn_status summed = lvn_ranks_sum(programs->ranks, v->sums, v->n_sums);
     lvn_work_end(before);
+    LVN_TRY(summed);
     if (count[FAILED] > 0) return lvn_ranks_agree(programs->ranks, status);
     struct lvn_metric_sums sums = {.loss = sum_losses(v, programs, v->sums), .labels = (int64_t)count[LABELS]};
     if (task->text)

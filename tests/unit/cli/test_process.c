@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -41,8 +42,30 @@ static void test_limit(void **state)
     assert_int_equal(run("exec >&- 2>&-; sleep 10; exit 5", 0.2, NULL), -2);
 }
 
+/* Where not all pipes can be created, none is left open. */
+static void test_pipes(void **state)
+{
+    (void)state;
+    struct rlimit old, small;
+    int pipes[3][2], first = open("/dev/null", O_RDONLY);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    small = old;
+    small.rlim_cur = (rlim_t)first + 6; /* five more files */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+    assert_int_equal(lvn_process_pipes(pipes, 3), LVN_IO);
+    assert_non_null(strstr(levin_error_text(), "cannot create a pipe: Too many open files"));
+    const int next = open("/dev/null", O_RDONLY);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(next, first + 1);
+    assert_int_equal(lvn_process_pipes(pipes, 3), LVN_OK);
+    for (int i = 0; i < 3; i++) close(pipes[i][0]), close(pipes[i][1]);
+    close(first);
+    close(next);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_run), cmocka_unit_test(test_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_run), cmocka_unit_test(test_limit),
+                                       cmocka_unit_test(test_pipes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,6 +250,7 @@ static enum lvn_status go_on_without(struct lvn_gpu_program *p, const struct lvn
     const bool between = collectives && lvn_gpu_has_device_comm(p, collectives);
     if (status != LVN_UNSUPPORTED && (status != LVN_MEMORY || between)) return status;
     lvn_text_add(&reason, levin_error_text());
+    LVN_TRY(lvn_text_status(&reason));
     LVN_CHECK(!between, UNSUPPORTED, "%s; LEVIN_CUDA_GRAPHS=off, on all ranks, launches kernels one by one instead",
               lvn_text_string(&reason));
     lvn_error_clear();
