@@ -97,8 +97,24 @@ static enum lvn_status write_ref(struct hub_download *download)
     return lvn_file_write(path, download->all.commit, (int64_t)strlen(download->all.commit));
 }
 
+/* Warn of a folder of data, of which the cache may have a part alone. Models name their parts in files, and other tools
+ * leave out those that nobody needs. */
+static enum lvn_status warn_of_part(const struct hub_download *download, enum lvn_store_want want, const char *path)
+{
+    struct lvn_store_entries cached;
+    if ((want != LVN_WANT_ALL && want != LVN_WANT_TOKENS) || !lvn_path_is_dir(path)) return LVN_OK;
+    LVN_TRY(lvn_store_list(download->a, path, true, &cached));
+    lvn_store_choose(&cached, want);
+    lvn_log_once(LVN_LOG_WARN,
+                 "'%s': the %d file%s in Hugging Face's cache on this machine %s used; the hub's list of files was not "
+                 "read, so others may be missing; they are downloaded when the hub can be queried",
+                 download->location->url, cached.n, lvn_plural(cached.n), cached.n == 1 ? "is" : "are");
+    return LVN_OK;
+}
+
 /* The path in the snapshot; LVN_IO if it is missing. */
-static enum lvn_status find_in_cache(struct hub_download *download, struct lvn_arena *a, const char **local)
+static enum lvn_status find_in_cache(struct hub_download *download, enum lvn_store_want want, struct lvn_arena *a,
+                                     const char **local)
 {
     const char *snapshot, *hub = lvn_hub_cache(download->a);
     LVN_TRY(lvn_hub_cache_snapshot(download->a, download->folder, download->hf->revision, &snapshot));
@@ -108,7 +124,7 @@ static enum lvn_status find_in_cache(struct hub_download *download, struct lvn_a
               "'%s' is not in Hugging Face's cache on this machine ('%s'), and %s", download->location->url, hub,
               lvn_hf_offline() ? "HF_HUB_OFFLINE disables fetching" : "the hub cannot be reached");
     *local = lvn_arena_strdup(a, path);
-    return *local ? LVN_OK : LVN_MEMORY;
+    return *local ? warn_of_part(download, want, path) : LVN_MEMORY;
 }
 
 static enum lvn_status download_from_hub(struct hub_download *download, enum lvn_store_want want, struct lvn_arena *a,
@@ -134,12 +150,12 @@ enum lvn_status lvn_hf_download(struct lvn_location *location, struct lvn_http *
     bool reached = false;
     download.folder = lvn_hub_cache_folder(download.a, download.hf->kind, download.hf->repo);
     if (!download.folder) return LVN_MEMORY;
-    if (lvn_hf_offline()) return find_in_cache(&download, a, local);
+    if (lvn_hf_offline()) return find_in_cache(&download, want, a, local);
     enum lvn_status status = lvn_hf_stat(location, http, &download.all, &reached);
     if (status == LVN_OK) return download_from_hub(&download, want, a, local);
     if (status != LVN_IO || reached) return status;
     char *reason = lvn_arena_strdup(download.a, levin_error_text());
-    LVN_TRY_WHILE(find_in_cache(&download, a, local), "querying the hub: %s", reason ? reason : "");
+    LVN_TRY_WHILE(find_in_cache(&download, want, a, local), "querying the hub: %s", reason ? reason : "");
     lvn_log(LVN_LOG_WARN, "the hub cannot be reached; using '%s' from the cache: %s", location->url, *local);
     return LVN_OK;
 }
