@@ -131,8 +131,7 @@ static inline void round_tile(const struct lvn_gemm *g, float *c, int64_t row, i
 /* Floats of scratch for an fp32 copy of a bf16 result of a multiplication, also sufficient for fewer rows. */
 LVN_ONCE int64_t wide_floats(bool bf16, const struct lvn_gemm *g)
 {
-    enum { FEW = 16 }; /* blocks of results with fewer rows are not in the threads' scratch */
-    const int64_t rows = g->m > FEW && LVN_ISA_NAME(lvn_gemm).buffers(g) ? FEW : g->m;
+    const int64_t rows = g->m > LVN_GEMM_FEW && LVN_ISA_NAME(lvn_gemm).buffers(g) ? LVN_GEMM_FEW : g->m;
     return bf16 ? (rows * g->n + 15) / 16 * 16 : 0;
 }
 

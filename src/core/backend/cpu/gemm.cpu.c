@@ -372,9 +372,11 @@ static bool rounds(const struct lvn_gemm *g)
 static bool buffers(const struct lvn_gemm *g)
 {
 #if defined(LVN_AMX)
+    _Static_assert(FEW_AMX_SIDE <= (int)LVN_GEMM_FEW, "callers have memory for LVN_GEMM_FEW rows");
     if (few_amx_fits(g)) return false;
 #endif
 #if defined(__AVX512BF16__)
+    _Static_assert(BF16_MIN <= (int)LVN_GEMM_FEW, "callers have memory for LVN_GEMM_FEW rows");
     return bf16_fits(g) && bf16_buffers(g);
 #else
     (void)g;
