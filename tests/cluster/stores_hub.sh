@@ -113,6 +113,13 @@ code 0 learn $parts
 silent_about "others may be missing" err
 HF_HUB_OFFLINE=1 code 0 learn $parts
 says "the 2 files in" err
+# a data set that is cached is prepared and trained on without the network
+HF_HUB_OFFLINE=1 code 0 "$LEVIN" prepare hf://datasets/org/texts --tokenizer="$gpt2" --out=of-cache --val-fraction=0
+same_file of-here/train.bin of-cache/train.bin
+HF_HUB_OFFLINE=1 code 0 "$LEVIN" train --data.path=$parts --data.kind=documents --data.tokenizer="$gpt2" --model.n_layer=1 --model.n_head=2 \
+    --model.n_embd=16 --model.block_size=8 --trainer.max_steps=1 --trainer.limit_val_batches=1 --run_dir=of-parts
+HF_HUB_OFFLINE=1 code 1 "$LEVIN" prepare hf://datasets/org/none --tokenizer="$gpt2" --out=of-none
+says "HF_HUB_OFFLINE" err
 # recipes/speedrun.sh with such a dataset; run again it changes nothing
 mkdir -p web/hub/org/long/data
 python3 - <<'P'

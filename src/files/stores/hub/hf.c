@@ -192,6 +192,7 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
     struct lvn_hf_files all;
     bool reached;
     size_t skip = strlen(location->key);
+    if (lvn_hf_offline()) return lvn_hf_list_cached(location, deep, a, out);
     LVN_TRY(lvn_hf_stat(location, http, &all, &reached));
     while (skip && location->key[skip - 1] == '/') skip--;
     for (int i = 0; i < all.n; i++) {
@@ -209,12 +210,17 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
     return LVN_OK;
 }
 
+static enum lvn_status stat_file(struct lvn_location *location, struct lvn_http *http, struct lvn_object *object)
+{
+    return lvn_hf_offline() ? lvn_hf_stat_cached(location, object) : lvn_store_request_stat(location, http, object);
+}
+
 const struct lvn_store lvn_store_hf = {.url_format = "hf://ORG/NAME/PATH",
                                        .network = true,
                                        .follows = true,
                                        .version_header = "X-Linked-ETag",
                                        .open = open_location,
-                                       .stat = lvn_store_request_stat,
+                                       .stat = stat_file,
                                        .read = lvn_store_request_read,
                                        .list = list,
                                        .download = lvn_hf_download,

@@ -8,6 +8,7 @@
  * With HF_HUB_OFFLINE, or if the hub cannot be reached, the cached files are used. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -125,6 +126,34 @@ static enum lvn_status find_in_cache(struct hub_download *download, enum lvn_sto
               lvn_hf_offline() ? "HF_HUB_OFFLINE disables fetching" : "the hub cannot be reached");
     *local = lvn_arena_strdup(a, path);
     return *local ? warn_of_part(download, want, path) : LVN_MEMORY;
+}
+
+enum lvn_status lvn_hf_stat_cached(struct lvn_location *location, struct lvn_object *object)
+{
+    const struct lvn_hf *hf = location->private_data;
+    struct lvn_arena *a = &location->arena;
+    const char *folder = lvn_hub_cache_folder(a, hf->kind, hf->repo), *snapshot;
+    struct stat s;
+    *object = (struct lvn_object){.bytes = -1};
+    if (!folder) return LVN_MEMORY;
+    LVN_TRY(lvn_hub_cache_snapshot(a, folder, hf->revision, &snapshot));
+    const char *path = snapshot ? lvn_path_join(a, snapshot, location->key) : "";
+    if (!path) return LVN_MEMORY;
+    if (!snapshot || stat(path, &s) != 0) return LVN_OK;
+    object->kind = S_ISDIR(s.st_mode) ? LVN_STORE_FOLDER : LVN_STORE_FILE;
+    if (object->kind == LVN_STORE_FILE) object->bytes = s.st_size;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_hf_list_cached(struct lvn_location *location, bool deep, struct lvn_arena *a,
+                                   struct lvn_store_entries *out)
+{
+    struct hub_download download = {.location = location, .hf = location->private_data, .a = &location->arena};
+    const char *local;
+    download.folder = lvn_hub_cache_folder(download.a, download.hf->kind, download.hf->repo);
+    if (!download.folder) return LVN_MEMORY;
+    LVN_TRY(find_in_cache(&download, LVN_WANT_MODEL, a, &local));
+    return lvn_path_is_dir(local) ? lvn_store_list(a, local, deep, out) : LVN_OK;
 }
 
 static enum lvn_status download_from_hub(struct hub_download *download, enum lvn_store_want want, struct lvn_arena *a,
