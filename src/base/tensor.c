@@ -2,6 +2,7 @@
 #include "base/tensor.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -85,6 +86,43 @@ bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b)
     for (int i = 0; i < a->rank; i++)
         if (a->dim[i] != b->dim[i]) return false;
     return true;
+}
+
+/* Channels [*begin, *end) that a view (B,T,heads,D) covers in each row, and the row's length. False if it is not such a
+ * view. */
+static bool slice_of_rows(const struct lvn_desc *d, int64_t *row, int64_t *begin, int64_t *end)
+{
+    *row = d->stride[1];
+    *begin = d->offset;
+    *end = d->offset + 1;
+    for (int k = 2; k < d->rank; k++) *end += (d->dim[k] - 1) * d->stride[k];
+    return d->rank == 4 && d->stride[0] == d->dim[1] * *row && *end <= *row && *end - *begin == d->dim[2] * d->dim[3];
+}
+
+/* Are the views boxes of one array that are disjoint along some dimension? */
+static bool boxes_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    int64_t rest_a = a->offset, rest_b = b->offset;
+    bool is_disjoint = false;
+    if (a->rank != b->rank || memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) != 0) return false;
+    for (int k = 0; k < a->rank; k++) {
+        if (a->stride[k] <= 0) return false;
+        int64_t stride = a->stride[k], at_a = rest_a / stride, at_b = rest_b / stride;
+        int64_t extent = k ? a->stride[k - 1] / stride : INT64_MAX;               /* of this dimension, in elements */
+        if (at_a + a->dim[k] > extent || at_b + b->dim[k] > extent) return false; /* not a box of these strides */
+        is_disjoint |= at_a + a->dim[k] <= at_b || at_b + b->dim[k] <= at_a;
+        rest_a %= stride;
+        rest_b %= stride;
+    }
+    return is_disjoint;
+}
+
+bool lvn_desc_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
+{
+    if (boxes_disjoint(a, b)) return true;
+    int64_t row_a, begin_a, end_a, row_b, begin_b, end_b;
+    if (!slice_of_rows(a, &row_a, &begin_a, &end_a) || !slice_of_rows(b, &row_b, &begin_b, &end_b)) return false;
+    return row_a == row_b && (end_a <= begin_b || end_b <= begin_a);
 }
 
 char *lvn_shape_text(const struct lvn_desc *d, char text[LVN_SHAPE_TEXT])

@@ -83,6 +83,8 @@ int64_t lvn_desc_count_from(const struct lvn_desc *d, int64_t dim);
 /* Row-major without gaps (any offset). */
 bool lvn_desc_contiguous(const struct lvn_desc *d);
 bool lvn_desc_same_shape(const struct lvn_desc *a, const struct lvn_desc *b);
+/* Do these views of one array have no element in common? False if it cannot be seen from shapes and strides. */
+bool lvn_desc_disjoint(const struct lvn_desc *a, const struct lvn_desc *b);
 /* Are the dimensions of b the last dimensions of a, but not all of them? */
 bool lvn_desc_is_row(const struct lvn_desc *a, const struct lvn_desc *b);
 /* Write "(12, 64, 128)" into `text`; returns text. */

@@ -191,10 +191,11 @@ static struct work work_begin(const struct lvn_call *c, int thread)
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
-/* Is it decoding: a few queries in fp32, from which no keys are hidden? */
+/* Is it decoding: a few queries, from which no keys are hidden, and all of it in fp32? */
 static bool decodes(const struct lvn_call *c)
 {
-    return c->in[0].desc->dim[1] <= DECODE_MAX && !is_bf16(&c->in[0]) && !c->in[5].desc;
+    const bool bf16 = is_bf16(&c->in[0]) || is_bf16(&c->in[1]) || is_bf16(&c->in[2]) || is_bf16(&c->out[0]);
+    return c->in[0].desc->dim[1] <= DECODE_MAX && !bf16 && !c->in[5].desc;
 }
 
 static void forward(const struct lvn_call *c, int thread, int n_threads)

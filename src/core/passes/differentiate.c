@@ -97,42 +97,6 @@ static int new_gradient(struct tape *t, int v)
     return g;
 }
 
-/* Channels [*begin, *end) that a view (B,T,heads,D) covers in each row, and the row's length. False if it is not such a
- * view. */
-static bool slice_of_rows(const struct lvn_desc *d, int64_t *row, int64_t *begin, int64_t *end)
-{
-    *row = d->stride[1];
-    *begin = d->offset;
-    *end = d->offset + 1;
-    for (int k = 2; k < d->rank; k++) *end += (d->dim[k] - 1) * d->stride[k];
-    return d->rank == 4 && d->stride[0] == d->dim[1] * *row && *end <= *row && *end - *begin == d->dim[2] * d->dim[3];
-}
-
-/* Are the views boxes of one array that are disjoint along some dimension? */
-static bool boxes_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
-{
-    int64_t rest_a = a->offset, rest_b = b->offset;
-    bool is_disjoint = false;
-    if (a->rank != b->rank || memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) != 0) return false;
-    for (int k = 0; k < a->rank; k++) {
-        int64_t stride = a->stride[k], at_a = rest_a / stride, at_b = rest_b / stride;
-        int64_t extent = k ? a->stride[k - 1] / stride : INT64_MAX;               /* of this dimension, in elements */
-        if (at_a + a->dim[k] > extent || at_b + b->dim[k] > extent) return false; /* not a box of these strides */
-        is_disjoint |= at_a + a->dim[k] <= at_b || at_b + b->dim[k] <= at_a;
-        rest_a %= stride;
-        rest_b %= stride;
-    }
-    return is_disjoint;
-}
-
-static bool regions_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
-{
-    if (boxes_disjoint(a, b)) return true;
-    int64_t row_a, begin_a, end_a, row_b, begin_b, end_b;
-    if (!slice_of_rows(a, &row_a, &begin_a, &end_a) || !slice_of_rows(b, &row_b, &begin_b, &end_b)) return false;
-    return row_a == row_b && (end_a <= begin_b || end_b <= begin_a);
-}
-
 /* Is d contiguous elements of a vector? */
 static bool is_span(const struct lvn_desc *d)
 {
@@ -224,7 +188,7 @@ static enum lvn_status enter_region(struct tape *t, int v, const struct lvn_desc
     for (int r = 0; r < g->n_regions; r++) {
         if (same_region(t->p, v, &g->region[r], d) || lvn_desc_count(&g->region[r]) == elements(t->p, v)) return LVN_OK;
         if (span_contains(&g->region[r], d)) return LVN_OK;
-        is_disjoint = is_disjoint && regions_disjoint(&g->region[r], d);
+        is_disjoint = is_disjoint && lvn_desc_disjoint(&g->region[r], d);
     }
     if (!is_disjoint) return fill(t, v);
     *add = false;
@@ -290,7 +254,7 @@ static bool is_used_now(const struct tape *t, int k, int gradient, const struct 
     for (int j = 0; j < t->n_summands; j++)
         if (t->summands[j] == gradient) return true;
     for (int j = 0; j < k; j++)
-        if (b->din[j].value == gradient && !regions_disjoint(&b->din[j].desc, d)) return true;
+        if (b->din[j].value == gradient && !lvn_desc_disjoint(&b->din[j].desc, d)) return true;
     return false;
 }
 

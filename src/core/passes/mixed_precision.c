@@ -120,6 +120,15 @@ static void check_operand(struct search *s, const struct lvn_instr *i, const str
     if (o->value >= 0 && !(i->op->low_precision_ok & bit)) s->low[o->value] = false;
 }
 
+/* Rule out 16 bits for a value that is several inputs of an operation, because differentiate then adds the gradients of
+ * these inputs, and additions are in fp32. */
+static void check_repeated(struct search *s, const struct lvn_instr *i, int k)
+{
+    const struct lvn_operand *o = &i->in[k];
+    for (int j = 0; o->value >= 0 && j < k; j++)
+        if (i->in[j].value == o->value && !lvn_desc_disjoint(&i->in[j].desc, &o->desc)) s->low[o->value] = false;
+}
+
 /* All of an instruction's outputs in low_precision_ok have 16 bits, or none. Returns true if something changed. */
 static bool equalize_outputs(struct search *s)
 {
@@ -154,7 +163,10 @@ static enum lvn_status cast_activations(struct lvn_program *p, enum lvn_dtype dt
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr *i = &p->instrs[n];
         i->matmul_dtype = dtype;
-        for (int k = 0; k < LVN_MAX_IN; k++) check_operand(&s, i, &i->in[k], LVN_READS_IN(k));
+        for (int k = 0; k < LVN_MAX_IN; k++) {
+            check_operand(&s, i, &i->in[k], LVN_READS_IN(k));
+            check_repeated(&s, i, k);
+        }
         for (int k = 0; k < LVN_MAX_OUT; k++) check_operand(&s, i, &i->out[k], LVN_READS_OUT(k));
     }
     while (equalize_outputs(&s)) {
