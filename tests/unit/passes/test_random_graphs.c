@@ -109,7 +109,7 @@ static struct levin_tensor *elementwise(struct network *w, struct levin_tensor *
     case 4:
         return levin_relu(w->g, x);
     case 5:
-        return levin_relu2(w->g, x);
+        return levin_relu2(w->g, levin_rmsnorm(w->g, x, NULL, 1e-2, 0));
     case 6:
         return levin_softmax(w->g, x);
     default:
@@ -130,10 +130,12 @@ static struct levin_tensor *operation(struct network *w)
         return elementwise(w, x);
     case 4:
         return levin_add(g, x, pick(w));
-    case 5:
-        return levin_mul(g, x, pick(w));
+    case 5: {
+        struct levin_tensor *small = pick_small(w);
+        return levin_mul(g, small, any(w, 2) ? small : x);
+    }
     case 6:
-        return levin_mul(g, elementwise(w, x), pick(w));
+        return levin_mul(g, elementwise(w, pick_small(w)), x);
     case 7:
         return levin_rmsnorm(g, x, gamma, 1e-3, any(w, 2));
     case 8:
@@ -148,7 +150,7 @@ static struct levin_tensor *operation(struct network *w)
                             levin_pack(g, levin_slice(g, pick(w), 2, first, C - count)), 2);
     }
     case 12:
-        return levin_mul(g, levin_mean(g, levin_mean(g, pick(w), 0), 0), x);
+        return levin_mul(g, levin_mean(g, levin_mean(g, pick_small(w), 0), 0), x);
     case 13:
         return levin_weighted_sum(g, x, pick(w), any(w, 2) ? levin_vector(g, name(w), 1, 0.8) : NULL,
                                   levin_vector(g, name(w), 1, 0.6), 1.5);
