@@ -168,7 +168,9 @@ if LEVIN_RANK=1 LEVIN_TERMINAL=90 LEVIN_RENDEZVOUS=old LEVIN_RENDEZVOUS_TOKEN=ol
         says "-u $name" out
         silent_about "-x $name" out
     done
-fi # else this machine has no route to other hosts
+else
+    says "this machine has no route to the host" err
+fi
 code 0 "$LEVIN" launch --json --dry-run -n 1 -- doctor
 json 'd["ranks"] == 1 and "doctor" in d["command"]'
 

@@ -4,7 +4,7 @@
 # protocol listens at STORES_HOST (127.0.0.1).
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 PATH=$LEVIN_SOURCE/parts/stores/bin:$PATH
-unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY ${!AWS_@} ${!HF_@} ${!GOOGLE_@}
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY XDG_CACHE_HOME ${!AWS_@} ${!HF_@} ${!GOOGLE_@}
 export HOME=$PWD LEVIN_CACHE=$PWD/cache AWS_EC2_METADATA_DISABLED=true LEVIN_STORE_TRIES=4
 [ -n "$(ldconfig -p 2>/dev/null | grep libcurl)" ] || command -v curl >/dev/null || { echo "skipped: no libcurl here" && exit 77; }
 

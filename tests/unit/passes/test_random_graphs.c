@@ -33,6 +33,7 @@ struct network {
     int n_params;
 };
 
+/* One of 0 to n - 1. No call has two arguments that draw, because C leaves their order open. */
 static int any(struct network *w, int n)
 {
     w->random = w->random * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -90,9 +91,10 @@ static struct levin_tensor *attention(struct network *w)
     const int kv = 1 + any(w, 2);
     const struct levin_attention_options how = {
         .size = sizeof how, .scale = 0.5, .softcap = any(w, 3) ? 0 : 2, .causal = any(w, 3) != 0};
-    struct levin_tensor *q = heads(w, x, 2, angles), *k = heads(w, y, kv, angles);
-    return linear(
-        w, levin_attention(w->g, q, kv == 2 && !any(w, 3) ? q : k, any(w, 4) ? heads(w, z, kv, NULL) : k, &how), C);
+    struct levin_tensor *q = heads(w, x, 2, angles), *k = heads(w, y, kv, angles), *v = heads(w, z, kv, NULL);
+    if (kv == 2 && !any(w, 3)) k = q;
+    if (!any(w, 4)) v = k;
+    return linear(w, levin_attention(w->g, q, k, v, &how), C);
 }
 
 static struct levin_tensor *elementwise(struct network *w, struct levin_tensor *x)
@@ -151,11 +153,14 @@ static struct levin_tensor *operation(struct network *w)
     }
     case 12:
         return levin_mul(g, levin_mean(g, levin_mean(g, pick_small(w), 0), 0), x);
-    case 13:
-        return levin_weighted_sum(g, x, pick(w), any(w, 2) ? levin_vector(g, name(w), 1, 0.8) : NULL,
-                                  levin_vector(g, name(w), 1, 0.6), 1.5);
-    case 14:
-        return levin_gated_add(g, x, pick(w), linear(w, pick(w), 2), NULL, 2);
+    case 13: {
+        struct levin_tensor *a = any(w, 2) ? levin_vector(g, name(w), 1, 0.8) : NULL, *z = pick(w);
+        return levin_weighted_sum(g, x, z, a, levin_vector(g, name(w), 1, 0.6), 1.5);
+    }
+    case 14: {
+        struct levin_tensor *gate = linear(w, pick(w), 2);
+        return levin_gated_add(g, x, pick(w), gate, NULL, 2);
+    }
     default:
         return any(w, 2)
                    ? levin_add(g, x, levin_table(g, name(w), T, C, 0.3))

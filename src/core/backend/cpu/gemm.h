@@ -48,9 +48,10 @@ struct lvn_gemm {
     const void *argument; /* for finish() */
 };
 
-/* The implementation for one instruction set. */
-/* buffers() below may be false for fewer rows than these, although it is true for more. */
+/* lvn_gemm_kernel.buffers() may be false for fewer rows than these, although it is true for more. */
 enum { LVN_GEMM_FEW = 16 };
+
+/* The implementation for one instruction set. */
 struct lvn_gemm_kernel {
     /* Bytes of scratch per thread, a multiple of 64, also sufficient for sizes that are smaller in any dimension.
      * Pointers in `g` need not be set. */
