@@ -119,6 +119,8 @@ static bool boxes_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
 
 bool lvn_desc_disjoint(const struct lvn_desc *a, const struct lvn_desc *b)
 {
+    if (lvn_desc_contiguous(a) && lvn_desc_contiguous(b))
+        return a->offset + lvn_desc_count(a) <= b->offset || b->offset + lvn_desc_count(b) <= a->offset;
     if (boxes_disjoint(a, b)) return true;
     int64_t row_a, begin_a, end_a, row_b, begin_b, end_b;
     if (!slice_of_rows(a, &row_a, &begin_a, &end_a) || !slice_of_rows(b, &row_b, &begin_b, &end_b)) return false;

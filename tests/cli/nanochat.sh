@@ -5,6 +5,7 @@ keys=(--model.kind=nanochat --model.n_layer=3 --model.n_head=2 --model.n_embd=32
 code 0 train run "${keys[@]}" --trainer.max_steps=4
 code 0 "$LEVIN" evaluate run/checkpoints/last --data.path=text.txt --trainer.batch_size=4 --trainer.limit_val_batches=4 --json
 loss=$(value loss)
+code 0 "$LEVIN" generate run --prompt=a --max-new-tokens=20 --temperature=0 # its caches have as many rows as a chunk of the prompt
 
 # --- written ---
 code 2 "$LEVIN" export run run.pt

@@ -222,6 +222,9 @@ struct levin_tensor *levin_slice(struct levin_graph *g, struct levin_tensor *x, 
 struct levin_tensor *levin_reshape(struct levin_graph *g, struct levin_tensor *x, int rank, const int64_t *dim)
 {
     if (!x) return NULL;
+    if (rank < 1 || rank > LVN_MAX_RANK)
+        return lvn_graph_fail(g, lvn_fail(LVN_SHAPE, "reshape of '%s' to %d dimensions; a tensor has 1 to %d", x->name,
+                                          rank, LVN_MAX_RANK));
     struct lvn_desc view = lvn_desc_make(x->desc.dtype, rank, dim);
     view.offset = x->desc.offset;
     if (!lvn_desc_contiguous(&x->desc) || lvn_desc_count(&view) != lvn_desc_count(&x->desc)) {

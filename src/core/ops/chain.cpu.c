@@ -87,6 +87,8 @@ static bool gated_backward(const struct lvn_call *c, int thread, int n_threads)
     bool silu, bf16;
     int64_t i, end;
     if (!is_gated(c, c->dout[0].desc, &silu, &bf16)) return false;
+    for (int k = 0; k < 2; k++) /* the gradient of a bf16 parameter may be fp32 */
+        if (c->din[k].desc && c->din[k].desc->dtype != c->dout[0].desc->dtype) return false;
     lvn_thread_range(lvn_desc_count(c->dout[0].desc), 4 * LVN_LANES, thread, n_threads, &i, &end);
     BY_KIND(gated_gradients);
     return true;

@@ -20,7 +20,8 @@
 /* Sizes and types of an instruction's linear layer. */
 struct linear {
     struct lvn_matmul size;
-    bool x_bf16;                /* x and dx are bf16 */
+    bool x_bf16;                /* x is bf16 */
+    bool dx_bf16;               /* dx is bf16; that of a bf16 parameter may be fp32 */
     bool w_bf16;                /* w is bf16 */
     struct lvn_blocks w_blocks; /* w is in packed blocks, (N,K) */
     bool y_bf16;                /* y and dy are bf16 */
@@ -43,6 +44,7 @@ LVN_INLINE struct linear linear_make(const struct lvn_call *call, const struct l
         .w_bf16 = w == LVN_BF16,
         .y_bf16 = y->dtype == LVN_BF16,
         .bf16 = call->matmul_dtype == LVN_BF16,
+        .dx_bf16 = call->phase == LVN_BACKWARD && call->din[0].desc && call->din[0].desc->dtype == LVN_BF16,
         .dw_bf16 = call->phase == LVN_BACKWARD && call->din[1].desc && call->din[1].desc->dtype == LVN_BF16,
         .bias = call->phase == LVN_BACKWARD && call->din[2].desc};
 }
@@ -210,7 +212,7 @@ LVN_INLINE int64_t bias_floats(const struct linear *l)
 LVN_ONCE int64_t gradient_floats(const struct linear *l)
 {
     const struct lvn_gemm dx = product_dx(l, NULL, NULL, NULL, false), dw = product_dw(l, NULL, NULL, NULL, false);
-    const int64_t x = wide_floats(l->x_bf16, &dx), w = l->dw_bf16 ? (panel_rows(dw.m, dw.n) * dw.n + 15) / 16 * 16 : 0;
+    const int64_t x = wide_floats(l->dx_bf16, &dx), w = l->dw_bf16 ? (panel_rows(dw.m, dw.n) * dw.n + 15) / 16 * 16 : 0;
     return bias_floats(l) + (x > w ? x : w);
 }
 
@@ -278,10 +280,10 @@ LVN_ONCE void linear_gradients(const struct linear *l, const void *x, const void
 {
     float *wide = (float *)scratch + bias_floats(l);
     void *threads = (float *)scratch + gradient_floats(l);
-    struct lvn_gemm dx = product_dx(l, dy, w, l->x_bf16 ? wide : din[0], add[0]),
+    struct lvn_gemm dx = product_dx(l, dy, w, l->dx_bf16 ? wide : din[0], add[0]),
                     dw = product_dw(l, x, dy, din[1], add[1]);
-    if (din[0] && l->x_bf16) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
-    if (din[0] && !l->x_bf16) linear_product(l, &dx, threads, thread, n_threads);
+    if (din[0] && l->dx_bf16) linear_rounded(l, &dx, din[0], threads, thread, n_threads);
+    if (din[0] && !l->dx_bf16) linear_product(l, &dx, threads, thread, n_threads);
     if (din[1] && l->dw_bf16) rounded_dw(l, &dw, din[1], wide, threads, thread, n_threads);
     if (din[1] && !l->dw_bf16) linear_product(l, &dw, threads, thread, n_threads);
     if (l->bias) column_sums(l, dy, scratch, !first, thread, n_threads);

@@ -121,7 +121,7 @@ static void run(const struct lvn_call *call, bool gradient, int thread, int n_th
     for (int64_t r = 0; r < R; r += m->R) {
         m->R = rows < R - r ? rows : R - r;
         const void *x = vat(call->in[0].p, r * m->K, l.x_bf16); /* (R,C) */
-        void *dx = call->din[0].p ? vat(call->din[0].p, r * m->K, l.x_bf16) : NULL;
+        void *dx = call->din[0].p ? vat(call->din[0].p, r * m->K, l.dx_bf16) : NULL;
         struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
         linear_product(&l, &y, threads, thread, n_threads);
         lvn_team_barrier();

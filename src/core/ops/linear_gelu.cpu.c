@@ -155,7 +155,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         CALL_VERSION(is_tanh(call), bf16, SLOPE);
 #undef SLOPE
         lvn_team_barrier();
-        void *dx = call->din[0].p ? vat(call->din[0].p, r * K, l.x_bf16) : NULL;
+        void *dx = call->din[0].p ? vat(call->din[0].p, r * K, l.dx_bf16) : NULL;
         void *const din[2] = {dx, call->din[1].p};
         const bool add[2] = {call->add[0], r || call->add[1]};
         linear_gradients(&l, vat(call->in[0].p, r * K, l.x_bf16), call->in[1].p, dh, din, add, r == 0, scratch, thread,

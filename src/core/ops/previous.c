@@ -17,8 +17,9 @@ static enum lvn_status shape(struct lvn_shapes *s)
               lvn_shape_text(x, text));
     if (s->has[1]) {
         LVN_TRY(lvn_shape_reals(s, "cache", 1, 4));
-        LVN_CHECK(cache->dim[0] == x->dim[0] && cache->dim[1] > x->dim[1] && cache->dim[2] * cache->dim[3] == x->dim[2],
-                  SHAPE, "previous: the cache has shape %s; it must be longer than the input by a row",
+        LVN_CHECK(cache->dim[0] == x->dim[0] && cache->dim[1] >= x->dim[1] &&
+                      cache->dim[2] * cache->dim[3] == x->dim[2],
+                  SHAPE, "previous: the cache has shape %s; it must have at least the rows of the input",
                   lvn_shape_text(cache, text));
     }
     if (s->has[2]) LVN_TRY(lvn_shape_integers(s, "segments", 2, x->dim[0] * x->dim[1]));

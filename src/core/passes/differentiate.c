@@ -97,24 +97,22 @@ static int new_gradient(struct tape *t, int v)
     return g;
 }
 
-/* Is d contiguous elements of a vector? */
-static bool is_span(const struct lvn_desc *d)
-{
-    return d->rank == 1 && d->stride[0] == 1;
-}
-
+/* Are all elements of b among those of a? False if one of them is not contiguous. */
 static bool span_contains(const struct lvn_desc *a, const struct lvn_desc *b)
 {
-    return is_span(a) && is_span(b) && a->offset <= b->offset && b->offset + b->dim[0] <= a->offset + a->dim[0];
+    return lvn_desc_contiguous(a) && lvn_desc_contiguous(b) && a->offset <= b->offset &&
+           b->offset + lvn_desc_count(b) <= a->offset + lvn_desc_count(a);
 }
 
-/* Extend span a by its neighbor b, so that a vector whose elements are used one by one has one region. */
+/* Extend contiguous region a by its neighbor b, so that a tensor of which many parts are used has one region. */
 static bool span_join(struct lvn_desc *a, const struct lvn_desc *b)
 {
-    const bool before = b->offset + b->dim[0] == a->offset, after = a->offset + a->dim[0] == b->offset;
-    if (!is_span(a) || !is_span(b) || (!before && !after)) return false;
-    if (before) a->offset = b->offset;
-    a->dim[0] += b->dim[0];
+    const int64_t n_a = lvn_desc_count(a), n_b = lvn_desc_count(b), n = n_a + n_b;
+    const bool before = b->offset + n_b == a->offset, after = a->offset + n_a == b->offset;
+    if (!lvn_desc_contiguous(a) || !lvn_desc_contiguous(b) || (!before && !after)) return false;
+    const int64_t offset = before ? b->offset : a->offset;
+    *a = lvn_desc_make(a->dtype, 1, &n);
+    a->offset = offset;
     return true;
 }
 

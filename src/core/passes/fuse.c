@@ -39,6 +39,8 @@ static void count_uses(struct fusing *f)
 static struct lvn_instr *made_by(struct fusing *f, const struct lvn_operand *o, enum lvn_op_id id)
 {
     if (o->value < 0 || f->maker[o->value] < 0 || o->desc.offset != 0 || !lvn_desc_contiguous(&o->desc)) return NULL;
+    const struct lvn_value *value = &f->p->values[o->value];
+    if (lvn_desc_count(&o->desc) * lvn_dtype_bytes(value->dtype) != value->bytes) return NULL; /* a part of it */
     struct lvn_instr *i = &f->p->instrs[f->maker[o->value]];
     return i->id == id && !f->replaced[f->maker[o->value]] ? i : NULL;
 }

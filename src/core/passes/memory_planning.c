@@ -65,6 +65,7 @@ static void try_in_place(struct lifetimes *l, int n, const struct lvn_instr *i, 
     if (from < 0 || to < 0 || from == to) return;
     struct lvn_value *values = l->p->values, *f = &values[from], *t = &values[to];
     if (f->buffer != LVN_BUFFER_ARENA || t->buffer != LVN_BUFFER_ARENA || f->bytes != t->bytes) return;
+    if (f->dtype != t->dtype) return; /* an element would overwrite others, which another thread may still read */
     if (f->last != n || t->first != n || f->keep || mentions(i, from) != 1) return;
     if (t->in_place) return; /* it overwrites another operand, and would keep this one's memory too */
     int root = find_root(l, from);

@@ -51,6 +51,7 @@ static enum lvn_status check_caches(struct lvn_sampler *s, const struct lvn_sess
     for (int i = 0; i < session->graph->n_nodes; i++) {
         const struct lvn_node *node = session->graph->nodes[i];
         s->slides |= node->op == LVN_OP_attention && node->attr.attention.ring;
+        s->slides |= node->op == LVN_OP_kv_cache && node->attr.kv_cache.ring; /* also of levin_previous() */
         LVN_CHECK(
             node->op != LVN_OP_attention || node->attr.attention.cached, UNSUPPORTED,
             "the model '%s' does not cache keys and values in '%s', so it cannot generate text; leave out sample.*",

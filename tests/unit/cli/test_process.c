@@ -1,7 +1,7 @@
 /* test_process.c - covers: src/app/cli/process.c
- * label: user
  *
- * Running a program with a limit of time. */
+ * Running a program with a limit of time.
+ * label: user */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

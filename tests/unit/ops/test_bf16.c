@@ -109,6 +109,39 @@ static void test_operations_take_parameters_in_bf16(void **state)
     assert_true(n_cases > 60);
 }
 
+/* An input that is a bf16 parameter may have an fp32 gradient: its bits are those of an fp32 input of the same values.
+ */
+static void test_fp32_gradient_of_bf16_input(void **state)
+{
+    (void)state;
+    int n_cases = 0;
+    for (int n = 0; n < N_OP_CASES; n++) {
+        const struct op_case *c = &op_cases[n];
+        if (c->op != LVN_OP_linear && c->op != LVN_OP_linear_gelu && c->op != LVN_OP_linear_cross_entropy &&
+            c->op != LVN_OP_chain)
+            continue;
+        for (enum lvn_isa isa = LVN_ISA_GENERIC; isa <= lvn_isa_best(); isa++, n_cases++) {
+            const struct lvn_cpu_op *kernels = &lvn_cpu_ops(isa)[c->op];
+            struct run wide, half;
+            run_init(&wide, c, LVN_F32, kernels);
+            run_init(&half, c, LVN_F32, kernels);
+            free_buffer(&half.in[0]);
+            round_buffer(&wide.in[0], &half.in[0]);
+            buffer_poison(&half.din[0]);
+            if (!op_is_loss(wide.op)) {
+                run_forward(&wide, 2);
+                run_forward(&half, 2);
+            }
+            run_backward(&wide, 1, 0, 2);
+            run_backward(&half, 1, 0, 2);
+            assert_memory_equal(wide.din[0].p, half.din[0].p, wide.din[0].bytes);
+            run_release(&wide);
+            run_release(&half);
+        }
+    }
+    assert_true(n_cases > 20);
+}
+
 /* A weight whose gradient is computed some rows at a time, and a batch that is cut: each part is rounded once. */
 static void test_large_gradients(void **state)
 {
@@ -287,8 +320,11 @@ static void test_parameters_are_rounded_at_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations_take_parameters_in_bf16), cmocka_unit_test(test_large_gradients),
-        cmocka_unit_test(test_embedding_sums_before_it_rounds),    cmocka_unit_test(test_norm_of_bf16),
+        cmocka_unit_test(test_operations_take_parameters_in_bf16),
+        cmocka_unit_test(test_large_gradients),
+        cmocka_unit_test(test_fp32_gradient_of_bf16_input),
+        cmocka_unit_test(test_embedding_sums_before_it_rounds),
+        cmocka_unit_test(test_norm_of_bf16),
         cmocka_unit_test(test_parameters_are_rounded_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,23 @@ static struct levin_tensor *part_of_a_summand(struct levin_graph *g, const struc
     return levin_add(g, levin_add(g, x, u), f);
 }
 
+/* Many single rows of a table, in any order and apart; and a gelu of a part of a linear layer. */
+static struct levin_tensor *many_parts(struct levin_graph *g, const struct lvn_model_config *c,
+                                       struct levin_tensor *const *in)
+{
+    enum { ROWS = 12 };
+    struct levin_tensor *rows = matrix(g, "rows", ROWS, V), *sum = NULL;
+    (void)c;
+    for (int i = 0; i < ROWS; i++) {
+        struct levin_tensor *row = levin_reshape(g, levin_slice(g, rows, 0, i * 5 % ROWS, 1), 1, (int64_t[]){V});
+        sum = sum ? levin_add(g, sum, levin_gelu(g, row)) : levin_gelu(g, row);
+    }
+    struct levin_tensor *wide = levin_linear(g, hidden(g, in), matrix(g, "wide", C, V), NULL, true);
+    struct levin_tensor *part = levin_gelu(g, levin_slice(g, wide, 0, 0, 1)); /* (1,T,V) */
+    return levin_add(g, through(g, "all", hidden(g, in)),
+                     levin_mul(g, levin_reshape(g, part, 2, (int64_t[]){T, V}), sum));
+}
+
 static const struct lvn_key no_keys[] = {{.kind = LVN_KEY_END}};
 static const struct lvn_field reads[] = {{.name = "ids", .dtype = LVN_I32, .rank = 1, .dim = {T}}, {.name = NULL}};
 
@@ -233,6 +250,12 @@ static void summand_and_its_part(void **state)
     check(part_of_a_summand, true);
 }
 
+static void parts_of_parameters(void **state)
+{
+    (void)state;
+    check(many_parts, true);
+}
+
 /* One sentence for shapes that do not fit. */
 static void bad_shapes(void **state)
 {
@@ -245,8 +268,9 @@ static void bad_shapes(void **state)
         "in dimension 2, from 0 on",
         "mean: input 'x' of shape (2, 3) has no dimension 2; the first one is 0",
         "mul: first input 'x' has shape (2, 3), second input 'z' has (2); they must be equal",
+        "reshape of 'x' to 6 dimensions; a tensor has 1 to 4",
     };
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         struct lvn_params *params = lvn_params_new();
         struct levin_graph *g = lvn_graph_new(params, LVN_F32);
         struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 3));
@@ -255,7 +279,8 @@ static void bad_shapes(void **state)
                                    : i == 1 ? levin_concat(g, x, y, 0)
                                    : i == 2 ? levin_concat(g, x, x, 2)
                                    : i == 3 ? levin_mean(g, x, 2)
-                                            : levin_mul(g, x, z);
+                                   : i == 4 ? levin_mul(g, x, z)
+                                            : levin_reshape(g, x, 6, (int64_t[]){1, 1, 1, 1, 2, 3});
         assert_null(bad);
         assert_int_equal(lvn_graph_status(g), LVN_SHAPE);
         assert_string_equal(levin_error_text(), sentences[i]);
@@ -286,6 +311,7 @@ int main(void)
         cmocka_unit_test(transposed_views),
         cmocka_unit_test(inputs_that_are_one_tensor),
         cmocka_unit_test(summand_and_its_part),
+        cmocka_unit_test(parts_of_parameters),
         cmocka_unit_test(bad_shapes),
         cmocka_unit_test(bad_slices),
     };
