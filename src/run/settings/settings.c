@@ -185,6 +185,19 @@ static void note_library(struct levin_settings *s)
     }
 }
 
+/* A run that an earlier levin wrote may have a shorter time than is permitted now: it is raised to the minimum. */
+static enum lvn_status parse_value(struct levin_settings *s, const struct lvn_option *o, const char *value,
+                                   enum lvn_source source, void *field)
+{
+    if (o->kind != LVN_KIND_TIME || source != LVN_SOURCE_RUN) return lvn_option_parse(o, value, field, &s->arena);
+    struct lvn_option any = *o;
+    any.min = 0;
+    LVN_TRY(lvn_option_parse(&any, value, field, &s->arena));
+    double *seconds = field;
+    if (*seconds < o->min) *seconds = o->min;
+    return LVN_OK;
+}
+
 static enum lvn_status set_checked(struct levin_settings *s, const char *key, const char *value,
                                    const struct lvn_origin *origin)
 {
@@ -197,12 +210,12 @@ static enum lvn_status set_checked(struct levin_settings *s, const char *key, co
                   s->origin[LVN_OPT_data_path].source > LVN_SOURCE_RECIPE; /* they belong to the recipe's data.path */
     if (at->source > origin->source || others) {                           /* not set, but still checked */
         union lvn_option_value unused;
-        return lvn_option_parse(o, value, &unused, &s->arena);
+        return parse_value(s, o, value, origin->source, &unused);
     }
     if (o->id == LVN_OPT_data_path && origin->source > LVN_SOURCE_RECIPE) {
         LVN_TRY(drop_download(s, origin->source, value));
     }
-    LVN_TRY(lvn_option_parse(o, value, field_of(s, o), &s->arena));
+    LVN_TRY(parse_value(s, o, value, origin->source, field_of(s, o)));
     int times = at->source == LVN_SOURCE_COMMAND ? at->count : 0;
     *at = *origin;
     if (at->source == LVN_SOURCE_COMMAND) at->count = times + 1;

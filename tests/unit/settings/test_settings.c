@@ -363,6 +363,28 @@ static void values_arrive(void **state)
     lvn_settings_release(&s);
 }
 
+/* Times that are refused elsewhere: a run that an earlier levin wrote may have them. */
+static void short_times_of_a_run_are_raised(void **state)
+{
+    (void)state;
+    static const char yaml[] = "trainer:\n  rank_timeout: off\n  start_timeout: 0.5\n  stall_timeout: 0\n";
+    struct levin_settings s;
+    assert_int_equal(lvn_settings_init(&s), LVN_OK);
+    assert_int_equal(lvn_settings_read(&s, yaml, strlen(yaml), "run/settings.yaml"), LVN_OK);
+    assert_true(s.values.trainer.rank_timeout == 1 && s.values.trainer.start_timeout == 1);
+    assert_true(s.values.trainer.stall_timeout == 0);
+    lvn_settings_release(&s);
+    assert_int_equal(lvn_settings_init(&s), LVN_OK); /* also if the command line replaces it */
+    assert_int_equal(lvn_settings_set(&s, "trainer.rank_timeout", "5", LVN_SOURCE_COMMAND), LVN_OK);
+    assert_int_equal(lvn_settings_read(&s, yaml, strlen(yaml), "run/settings.yaml"), LVN_OK);
+    assert_true(s.values.trainer.rank_timeout == 5);
+    lvn_settings_release(&s);
+    assert_int_equal(make(&s, yaml, NULL), LVN_ARG); /* a recipe */
+    assert_non_null(strstr(levin_error_text(), "r.yaml:2: trainer.rank_timeout must be at least 1 s, got off"));
+    lvn_error_clear();
+    lvn_settings_release(&s);
+}
+
 /* auto is the default, no number stands for it, and the words for off are 0; each reads back as it was written. */
 static void log_lines_by_time_or_steps(void **state)
 {
@@ -843,6 +865,7 @@ int main(void)
         cmocka_unit_test(unknown_family),
         cmocka_unit_test(neutral_values_pass),
         cmocka_unit_test(log_lines_by_time_or_steps),
+        cmocka_unit_test(short_times_of_a_run_are_raised),
         cmocka_unit_test(devices_are_counted_or_listed),
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(all_mistakes_are_reported),
