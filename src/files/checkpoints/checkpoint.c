@@ -8,11 +8,9 @@
 #include "checkpoints/manifest.h"
 #include "checkpoints/model_fetch.h"
 
-static enum lvn_status verify(struct lvn_arena *a, const char *path, enum lvn_manifest_depth depth,
-                              struct lvn_manifest *manifest)
+static enum lvn_status verify_files(const char *path, enum lvn_manifest_depth depth,
+                                    const struct lvn_manifest *manifest)
 {
-    LVN_CHECK(lvn_path_is_dir(path), IO, "'%s' is not a directory", path);
-    LVN_TRY(lvn_manifest_read(a, path, manifest));
     int64_t step;
     if (lvn_checkpoint_parse_step(lvn_path_name(path), &step))
         LVN_CHECK(step == manifest->step, FORMAT, "'%s' contains step %lld: it was renamed", path,
@@ -20,10 +18,21 @@ static enum lvn_status verify(struct lvn_arena *a, const char *path, enum lvn_ma
     return lvn_manifest_verify(path, manifest, depth);
 }
 
-static enum lvn_status open_one(struct lvn_checkpoint *checkpoint, const char *path)
+static enum lvn_status verify(struct lvn_arena *a, const char *path, enum lvn_manifest_depth depth,
+                              struct lvn_manifest *manifest)
+{
+    LVN_CHECK(lvn_path_is_dir(path), IO, "'%s' is not a directory", path);
+    LVN_TRY(lvn_manifest_read(a, path, manifest));
+    return verify_files(path, depth, manifest);
+}
+
+static enum lvn_status open_one(struct lvn_checkpoint *checkpoint, const char *path, bool *readable)
 {
     struct lvn_manifest manifest;
-    LVN_TRY(verify(&checkpoint->arena, path, LVN_MANIFEST_ALL, &manifest));
+    enum lvn_status status = lvn_manifest_read(&checkpoint->arena, path, &manifest);
+    *readable = status != LVN_IO;
+    LVN_TRY(status);
+    LVN_TRY(verify_files(path, LVN_MANIFEST_ALL, &manifest));
     checkpoint->path = lvn_arena_strdup(&checkpoint->arena, path);
     checkpoint->step = manifest.step;
     checkpoint->val_loss = manifest.val_loss;
@@ -40,7 +49,11 @@ static enum lvn_status open_newest(struct lvn_checkpoint *checkpoint, const char
     checkpoint->skipped = skipped;
     for (int i = 0; i < n; i++) {
         char *path = lvn_arena_printf(&checkpoint->arena, "%s/step-%lld", dir, (long long)step[i]);
-        enum lvn_status status = path ? open_one(checkpoint, path) : LVN_MEMORY;
+        bool readable = true;
+        enum lvn_status status = path ? open_one(checkpoint, path, &readable) : LVN_MEMORY;
+        if (!readable)
+            LVN_FAIL(IO, "%s; this may pass, so try again, or remove '%s' to use an older checkpoint",
+                     levin_error_text(), path);
         if (status == LVN_OK || status == LVN_MEMORY || status == LVN_UNSUPPORTED) return status;
         char *message =
             lvn_arena_printf(&checkpoint->arena, "the checkpoint '%s' is skipped: %s", path, levin_error_text());

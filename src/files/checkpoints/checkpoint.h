@@ -98,7 +98,8 @@ struct lvn_checkpoint {
 };
 /* Open the newest valid checkpoint of `dir`; all its checksums are verified, and newer invalid ones are listed in
  * `skipped`. If there is none (or no dir): LVN_OK, and path is NULL. UNSUPPORTED: one of them was written by another
- * version of levin; a run that began again would replace it. Always close it after LVN_OK. */
+ * version of levin; a run that began again would replace it. IO: the manifest of one that is newer than all valid ones
+ * cannot be read now, which is no damage. Always close it after LVN_OK. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *checkpoint, const char *dir);
 /* The step of the newest step-N in `dir` with a valid manifest, without further verification; -1: none. */
 LVN_CHECKED enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step);
