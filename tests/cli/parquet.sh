@@ -132,6 +132,22 @@ silent_about "split" err
 folder_of rows.jsonl test.jsonl rows.jsonl
 all_read
 says "'set': 1 file is read, such as 'test.jsonl', with the name of a validation or test split" err
+# the kind and the suggested steps are those of the files that are read
+setting() { "$LEVIN" train set --show-settings | awk -v key="$1" '$1 == key { print $2 }'; }
+seq 20000 >text.txt # 109 kB
+folder_of text.txt train.txt
+steps=$(setting trainer.max_steps)
+folder_of text.txt train.txt test.txt
+check [ "$(setting trainer.max_steps)" = "$steps" ]
+seq 40000 >set/train.txt
+check [ "$(setting trainer.max_steps)" != "$steps" ] # the size decides
+folder_of rows.jsonl train.jsonl
+echo '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}' >set/train.jsonl
+cp rows.jsonl set/eval.jsonl
+check [ "$(setting data.kind)" = chat ]
+echo "some words" >set/train.txt
+rm set/train.jsonl
+check [ "$(setting data.kind)" = documents ]
 
 # --- refused: one sentence, and nothing is made ---
 refused() { # refused SENTENCE prepare-arguments

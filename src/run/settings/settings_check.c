@@ -16,7 +16,6 @@
 #include "data/replace.h"
 #include "data/sources/mix.h"
 #include "data/table.h"
-#include "formats/archive_reader.h"
 #include "formats/json.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"
@@ -611,7 +610,7 @@ static enum lvn_status count_bytes(const char *path, int64_t *bytes)
     struct stat file;
     int64_t n = 0;
     *bytes = 0;
-    if (lvn_path_exists(path)) LVN_TRY(lvn_archive_list(&a, path, &name, &n));
+    if (lvn_path_exists(path)) LVN_TRY(lvn_text_files_quietly(&a, path, &name, &n));
     for (int64_t i = 0; i < n; i++)
         if (stat(name[i], &file) == 0 && S_ISREG(file.st_mode)) *bytes += file.st_size;
     return LVN_OK;

@@ -88,10 +88,12 @@ static bool is_beside_parquet(const char *name)
 
 struct folder {
     const char *path;
-    int64_t root;        /* bytes of the path */
-    bool parquet;        /* it has such files */
-    int64_t n[3];        /* files of each split; of OTHER_SPLIT those with rows */
-    const char *example; /* of OTHER_SPLIT */
+    int64_t root;         /* bytes of the path */
+    bool parquet;         /* it has such files */
+    int64_t n[3];         /* files of each split; of OTHER_SPLIT those with rows */
+    const char *example;  /* of OTHER_SPLIT */
+    const char *left_out; /* the last file that is not read */
+    int64_t n_left_out;
 };
 
 static void count_splits(struct folder *f, const char *const *names, int64_t n)
@@ -118,25 +120,41 @@ static const char *below(const struct folder *f, const char *name)
     return name + f->root + strspn(name + f->root, "/");
 }
 
-enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
+static enum lvn_status list_folder(struct folder *f, struct lvn_arena *a, const char *path, const char *const **names,
+                                   int64_t *n)
 {
-    struct folder f = {.path = path, .root = (int64_t)strlen(path)};
-    const char *left_out = NULL;
     int64_t kept = 0;
+    *f = (struct folder){.path = path, .root = (int64_t)strlen(path)};
     LVN_TRY(lvn_archive_list(a, path, names, n));
     if (!lvn_path_is_dir(path)) return LVN_OK;
     const char **list = lvn_arena_alloc(a, sizeof *list * (size_t)(*n + 1));
     if (!list) return LVN_MEMORY;
-    count_splits(&f, *names, *n);
+    count_splits(f, *names, *n);
     for (int64_t i = 0; i < *n; i++) {
-        if (is_read(&f, (*names)[i]))
+        if (is_read(f, (*names)[i]))
             list[kept++] = (*names)[i];
         else
-            left_out = (*names)[i];
+            f->left_out = (*names)[i];
     }
-    if (left_out)
+    f->n_left_out = *n - kept;
+    *names = list;
+    *n = kept;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_text_files_quietly(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
+{
+    struct folder f;
+    return list_folder(&f, a, path, names, n);
+}
+
+enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
+{
+    struct folder f;
+    LVN_TRY(list_folder(&f, a, path, names, n));
+    if (f.left_out)
         lvn_log(LVN_LOG_INFO, "'%s': %lld file%s not read, such as '%s': %s%s%s; give the path of a file to read it",
-                path, (long long)(*n - kept), *n - kept == 1 ? " is" : "s are", below(&f, left_out),
+                path, (long long)f.n_left_out, f.n_left_out == 1 ? " is" : "s are", below(&f, f.left_out),
                 f.parquet ? "of a folder with Parquet files levin reads these and lines of JSON" : "",
                 f.parquet && f.n[TRAIN] ? ", and " : "",
                 f.n[TRAIN] ? "of splits, which files and folders name, only those for training" : "");
@@ -146,8 +164,6 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
             "'%s': %lld file%s read, such as '%s', with the name of a validation or test split, because no file has "
             "the name train; to leave them out, give a folder without them",
             path, (long long)f.n[OTHER_SPLIT], f.n[OTHER_SPLIT] == 1 ? " is" : "s are", below(&f, f.example));
-    *names = list;
-    *n = kept;
     return LVN_OK;
 }
 

@@ -13,6 +13,9 @@
  * if some exist. Files that are left out are logged. */
 enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names,
                                int64_t *n) LVN_CHECKED;
+/* The same files, without a line in the log: for what is learned from them before they are read. */
+enum lvn_status lvn_text_files_quietly(struct lvn_arena *a, const char *path, const char *const **names,
+                                       int64_t *n) LVN_CHECKED;
 bool lvn_is_parquet(const char *name);
 
 /* The files of a data path (texts/source_files.h). */

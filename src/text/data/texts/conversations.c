@@ -657,7 +657,7 @@ static bool matches(const char *path)
     if (!lvn_path_is_dir(path) && !lvn_is_parquet(path) &&
         lvn_file_type(path, lvn_file_uncompressed_name(path)) != LVN_FILE_TYPE_LINES)
         return false;
-    if (lvn_archive_list(&a, path, &file, &n) == LVN_OK)
+    if (lvn_text_files_quietly(&a, path, &file, &n) == LVN_OK)
         for (int64_t i = 0; i < n && !l.text.n; i++)
             if ((lvn_is_parquet(file[i])
                      ? look_row(&l, file[i])

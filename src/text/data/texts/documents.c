@@ -274,7 +274,7 @@ static bool matches(const char *path)
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (has(&a, path, others[i])) return false;
-    if (lvn_archive_list(&a, path, &file, &n) != LVN_OK) lvn_error_clear();
+    if (lvn_text_files_quietly(&a, path, &file, &n) != LVN_OK) lvn_error_clear();
     for (int64_t i = 0; i < n && !texts; i++) {
         const enum lvn_file_type type = lvn_file_type(file[i], lvn_file_uncompressed_name(file[i]));
         texts = type == LVN_FILE_TYPE_TEXT || type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET;
