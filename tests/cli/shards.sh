@@ -170,4 +170,4 @@ refuses 1 "has token files of two data sets" cut
 cp -r many changed
 mv changed/$(printf train-%05d.bin $((n - 1))) changed/$(printf train-%05d.bin $n)
 code 2 "$LEVIN" train --run_dir=run-many --data.path=changed "${short[@]/max_steps=8/max_steps=10}" --resume
-says "was trained on other data" err
+says "was trained on other data than 'changed' contains now, or with another tokenizer or chat template, or by a levin that reads the files differently" err

@@ -289,11 +289,12 @@ static enum lvn_status check_run(struct lvn_trainer *trainer)
     LVN_TRY(lvn_snapshot_check(&trainer->opened.checkpoint, trainer->settings, trainer->opened.setup.config.model));
     LVN_TRY(lvn_snapshot_read(&trainer->opened.checkpoint, &trainer->opened.snapshot));
     const struct lvn_codec codec = lvn_model_setup_codec(&trainer->opened.setup);
-    LVN_CHECK(trainer->opened.snapshot.data == trainer->opened.fingerprint, ARG,
-              "'%s' was trained on other data than '%s' contains now%s, and continuing would mix them; set data.path "
-              "back, or start a new run",
-              trainer->opened.checkpoint.path, trainer->opened.setup.data->path,
-              codec.tokenizer ? ", or with another tokenizer or chat template" : "");
+    LVN_CHECK(
+        trainer->opened.snapshot.data == trainer->opened.fingerprint, ARG,
+        "'%s' was trained on other data than '%s' contains now%s, or by a levin that reads the files differently, and "
+        "continuing would mix them; set data.path back, use the levin that began the run, or start a new run",
+        trainer->opened.checkpoint.path, trainer->opened.setup.data->path,
+        codec.tokenizer ? ", or with another tokenizer or chat template" : "");
     int64_t micro = trainer->settings->values.trainer.micro_batch_size;
     LVN_CHECK(
         !trainer->settings->values.trainer.deterministic || trainer->opened.snapshot.micro_batch == micro, ARG,
