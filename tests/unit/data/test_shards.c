@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "data/sources/shard_list.h"
+#include "formats/json.h"
 
 enum { N = 1003, T = 10, B = 7, WIDE = 65000 };
 
@@ -279,12 +280,40 @@ static void refuses(void **state)
     lvn_shard_list_close(list);
 }
 
+/* A checkpoint names skipped shards in JSON, which has UTF-8 only. */
+static void shards_of_a_checkpoint_are_marked(void **state)
+{
+    (void)state;
+    static const char name[] = "g\xc3\xbc-\xff.bin";
+    const struct lvn_shard_file shard[3] = {{.path = "set/g\xc3\xbc-\xff.bin", .bytes = 80},
+                                            {.path = "set/g\xc3\xbc-.bin", .bytes = 80},
+                                            {.path = "set/other.bin", .bytes = 80}};
+    struct lvn_shard_list *list;
+    struct lvn_bad_shard bad;
+    assert_int_equal(lvn_shard_list_open(&list, shard, 3, 2), LVN_OK);
+    json_t *saved = lvn_json_text(name, INT64_MAX);
+    lvn_shard_list_mark(list, json_string_value(saved), "skipped before");
+    assert_true(lvn_shard_list_bad(list, 0, &bad));
+    assert_string_equal(bad.path, shard[0].path);
+    assert_false(lvn_shard_list_bad(list, 1, &bad));
+    lvn_shard_list_mark(list, "other.bin", "skipped before");
+    assert_true(lvn_shard_list_bad(list, 1, &bad));
+    assert_string_equal(bad.path, shard[2].path);
+    json_decref(saved);
+    lvn_shard_list_close(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_as_one_file), cmocka_unit_test(wide),    cmocka_unit_test(names),
-        cmocka_unit_test(fingerprints),     cmocka_unit_test(refuses), cmocka_unit_test(shard_by_shard),
+        cmocka_unit_test(same_as_one_file),
+        cmocka_unit_test(wide),
+        cmocka_unit_test(names),
+        cmocka_unit_test(fingerprints),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(shard_by_shard),
         cmocka_unit_test(hashes),
+        cmocka_unit_test(shards_of_a_checkpoint_are_marked),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }

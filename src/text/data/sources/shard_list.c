@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "formats/checksum.h"
+#include "formats/json.h"
 #include "stores/fetch_limit.h"
 #include "stores/streaming_file.h"
 
@@ -342,11 +343,22 @@ bool lvn_shard_list_bad(struct lvn_shard_list *s, int64_t k, struct lvn_bad_shar
     return has;
 }
 
+/* Is it the name of a shard in a checkpoint? Its bytes that are not UTF-8 were replaced there, as JSON requires. */
+static bool is_named(const char *name, const char *saved)
+{
+    if (!strcmp(name, saved)) return true;
+    if (lvn_utf8_check(name, (int64_t)strlen(name)) < 0) return false;
+    json_t *json = lvn_json_text(name, INT64_MAX);
+    const bool same = json && !strcmp(json_string_value(json), saved);
+    json_decref(json);
+    return same;
+}
+
 void lvn_shard_list_mark(struct lvn_shard_list *s, const char *name, const char *reason)
 {
     pthread_mutex_lock(&s->lock);
     for (int64_t i = 0; i < s->n; i++)
-        if (!strcmp(lvn_path_name(s->shard[i].path), name)) mark(s, i, reason);
+        if (is_named(lvn_path_name(s->shard[i].path), name)) mark(s, i, reason);
     pthread_mutex_unlock(&s->lock);
 }
 
