@@ -135,18 +135,24 @@ class Attached:
     """A run in another process: another kernel, a Slurm job, another host with the same folder. It is only read."""
 
     def __init__(self, run: str | os.PathLike[str], process: subprocess.Popen[bytes] | None = None,
-                 number: str | None = None, before: Mapping[str, Any] | None = None) -> None:
+                 number: str | None = None, before: Mapping[str, Any] | None = None, resume: bool = False) -> None:
         self.path = _folder(run)
         self._process = process  # the launcher, if this process started it
         self._number = number  # the Slurm job
-        self._before = before  # the status of a former run in this folder
+        self._before, self._resume = before, resume  # the status of a former run in this folder; it is continued
         self._asked, self._gone_since = -float("inf"), 0.0  # times when Slurm was asked, and no longer listed the job
 
     @property
     def status(self) -> dict[str, Any]:
         """status.json, which the run replaces about once a second: step, state, time, ranks; {}: not started."""
         status = _status(self.path)
-        return {} if status == self._before else status
+        return {} if status == self._before and not self._had_no_steps() else status
+
+    def _had_no_steps(self) -> bool:
+        """Has the job ended without writing a status, because the run that it resumed was complete?"""
+        if self._process:
+            return self._process.poll() == 0
+        return bool(self._resume and self._before and self._before.get("state") == "done" and self._is_gone())
 
     @property
     def state(self) -> str:
@@ -154,9 +160,12 @@ class Attached:
         for a minute."""
         if self._process and self._process.poll() is not None:
             return _outcome(self._process.returncode)
+        gone = self._is_gone()  # read before the status, which may depend on it
         status = self.status
         state = status.get("state", "waiting")
-        if state not in _ENDED and self._is_gone():
+        if self._process and state in _ENDED:
+            return "running"  # the launcher has not ended: the run may write its status again
+        if state not in _ENDED and gone:
             return "failed"
         return "silent" if state == "running" and time.time() - status.get("time", 0) > _SILENT else state
 
@@ -211,12 +220,12 @@ class Job:
     The output of the ranks is in the file `log`."""
 
     def __init__(self, command: list[str], run: str, process: subprocess.Popen[bytes] | None, number: str | None,
-                 log: Path, before: Mapping[str, Any] | None = None) -> None:
+                 log: Path, before: Mapping[str, Any] | None = None, resume: bool = False) -> None:
         self.command, self.path, self.process, self.number, self.log = command, run, process, number, log
-        self._before = before  # the status of a former run in this folder
+        self._before, self._resume = before, resume  # the status of a former run in this folder; it is continued
 
     def attach(self) -> Attached:
-        return Attached(self.path, self.process, self.number, self._before)
+        return Attached(self.path, self.process, self.number, self._before, self._resume)
 
     def stop(self) -> None:
         """Ask the run to finish its step, save and end. A Slurm job that has not started is cancelled."""
@@ -272,7 +281,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
         with open(log, "wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                        start_new_session=True)  # an interrupted cell does not stop it
-        return Job(command, run, process, None, log, before)
+        return Job(command, run, process, None, log, before, resume)
     if not shutil.which("sbatch"):
         raise FaultError("sbatch was not found: slurm=True needs a machine that can submit Slurm jobs")
     script = folder / "job.sbatch"
@@ -288,4 +297,4 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
         raise FaultError(f"sbatch refused the job: {submitted.stderr.strip() or submitted.stdout.strip()}")
     given = dict(re.findall(r"^#SBATCH --(job-name|output)=(.*)$", script.read_text(), re.M))
     log = Path(given["output"].replace("%x", given["job-name"]).replace("%j", number.group())).absolute()
-    return Job(command, run, None, number.group(), log, before)
+    return Job(command, run, None, number.group(), log, before, resume)

@@ -103,6 +103,22 @@ class Elsewhere(unittest.TestCase):
         steps = [r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r]
         self.assertEqual(steps, list(range(1, 6)), job.log.read_text())
         self.assertEqual(job.attach().wait(), "done")
+        job = levin.launch("runs/again", resume=True)  # all steps are done, so it writes no status
+        steps = [r["step"] for r in job.attach().rows(0.05, 120) if "loss" in r]
+        self.assertEqual(steps, list(range(1, 6)), job.log.read_text())
+        self.assertEqual((job.attach().state, job.attach().status["step"]), ("done", 5))
+
+    def test_jobs_of_a_complete_run(self):
+        with run("whole") as r:
+            r.fit()
+        launcher = mock.Mock(poll=lambda: None)
+        self.assertEqual(levin.Job([], "runs/whole", launcher, None, Path("log")).attach().state, "running")
+        before = json.loads(Path("runs/whole/status.json").read_text())
+        with mock.patch("levin.remote._slurm_state", lambda number: ""), mock.patch("levin.remote._SILENT", 0):
+            for resume, state, n in ((True, "done", 20), (False, "failed", 0)):
+                job = levin.Job([], "runs/whole", None, "7", Path("log"), before, resume)
+                self.assertEqual(job.wait(60), state)
+                self.assertEqual(len([r for r in job.attach().rows(0.05, 60) if "loss" in r]), n)
 
     def test_rows_of_a_restarted_run(self):
         def write(rows):
