@@ -120,6 +120,30 @@ HF_HUB_OFFLINE=1 code 0 "$LEVIN" train --data.path=$parts --data.kind=documents 
     --model.n_embd=16 --model.block_size=8 --trainer.max_steps=1 --trainer.limit_val_batches=1 --run_dir=of-parts
 HF_HUB_OFFLINE=1 code 1 "$LEVIN" prepare hf://datasets/org/none --tokenizer="$gpt2" --out=of-none
 says "HF_HUB_OFFLINE" err
+# nor if the hub does not respond; `levin cp` is refused, because the cache may have only a part
+without_hub() { code "$1" env HF_ENDPOINT=http://127.0.0.1:1 LEVIN_STORE_TRIES=1 "$LEVIN" "${@:2}"; }
+without_hub 0 prepare hf://datasets/org/texts --tokenizer="$gpt2" --out=of-cache2 --val-fraction=0
+says "the hub cannot be reached; using 'hf://datasets/org/texts' from the cache" err
+same_file of-here/train.bin of-cache2/train.bin
+without_hub 0 train --data.path=$parts --data.kind=documents --data.tokenizer="$gpt2" --model.n_layer=1 --model.n_head=2 \
+    --model.n_embd=16 --model.block_size=8 --trainer.max_steps=1 --trainer.limit_val_batches=1 --run_dir=of-parts2
+same_run of-parts of-parts2
+without_hub 0 ls hf://datasets/org/texts/data
+says "train-00001-of-00002.parquet" out
+says "the hub cannot be reached; using" err
+without_hub 0 ls hf://datasets/org/texts/data/test-00000-of-00001.parquet
+for missing in hf://datasets/org/none hf://datasets/org/texts/none.parquet; do
+    without_hub 1 ls $missing
+    one_error
+    says "the hub cannot be reached" err
+done
+without_hub 1 cp hf://org/tiny/model.safetensors got3
+one_error
+says "cannot read 'hf://org/tiny/model.safetensors'" err
+HF_HUB_OFFLINE=1 code 1 cp_ hf://org/tiny/model.safetensors got3
+one_error
+says "cannot be fetched: HF_HUB_OFFLINE is set" err
+check [ ! -e got3 ]
 # recipes/speedrun.sh with such a dataset; run again it changes nothing
 mkdir -p web/hub/org/long/data
 python3 - <<'P'

@@ -193,7 +193,9 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
     bool reached;
     size_t skip = strlen(location->key);
     if (lvn_hf_offline()) return lvn_hf_list_cached(location, deep, a, out);
-    LVN_TRY(lvn_hf_stat(location, http, &all, &reached));
+    enum lvn_status status = lvn_hf_stat(location, http, &all, &reached);
+    if (status == LVN_IO && !reached) return lvn_hf_list_cached(location, deep, a, out);
+    if (status != LVN_OK) return status;
     while (skip && location->key[skip - 1] == '/') skip--;
     for (int i = 0; i < all.n; i++) {
         const char *name = all.file[i].name;
@@ -212,7 +214,11 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
 
 static enum lvn_status stat_file(struct lvn_location *location, struct lvn_http *http, struct lvn_object *object)
 {
-    return lvn_hf_offline() ? lvn_hf_stat_cached(location, object) : lvn_store_request_stat(location, http, object);
+    if (lvn_hf_offline()) return lvn_hf_stat_cached(location, object);
+    enum lvn_status status = lvn_store_request_stat(location, http, object);
+    if (status != LVN_IO || !object->unreached) return status;
+    LVN_TRY(lvn_hf_stat_cached(location, object));
+    return object->kind == LVN_STORE_NOTHING ? status : LVN_OK; /* the error record is that of the request */
 }
 
 const struct lvn_store lvn_store_hf = {.url_format = "hf://ORG/NAME/PATH",

@@ -128,6 +128,17 @@ static enum lvn_status find_in_cache(struct hub_download *download, enum lvn_sto
     return *local ? warn_of_part(download, want, path) : LVN_MEMORY;
 }
 
+/* find_in_cache() after the hub did not respond, which the error record describes. */
+static enum lvn_status find_without_hub(struct hub_download *download, enum lvn_store_want want, struct lvn_arena *a,
+                                        const char **local)
+{
+    char *reason = lvn_arena_strdup(download->a, levin_error_text());
+    LVN_TRY_WHILE(find_in_cache(download, want, a, local), "querying the hub: %s", reason ? reason : "");
+    lvn_log_once(LVN_LOG_WARN, "the hub cannot be reached; using '%s' from the cache: %s", download->location->url,
+                 *local);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_hf_stat_cached(struct lvn_location *location, struct lvn_object *object)
 {
     const struct lvn_hf *hf = location->private_data;
@@ -152,7 +163,8 @@ enum lvn_status lvn_hf_list_cached(struct lvn_location *location, bool deep, str
     const char *local;
     download.folder = lvn_hub_cache_folder(download.a, download.hf->kind, download.hf->repo);
     if (!download.folder) return LVN_MEMORY;
-    LVN_TRY(find_in_cache(&download, LVN_WANT_MODEL, a, &local));
+    LVN_TRY(lvn_hf_offline() ? find_in_cache(&download, LVN_WANT_MODEL, a, &local)
+                             : find_without_hub(&download, LVN_WANT_MODEL, a, &local));
     return lvn_path_is_dir(local) ? lvn_store_list(a, local, deep, out) : LVN_OK;
 }
 
@@ -182,9 +194,5 @@ enum lvn_status lvn_hf_download(struct lvn_location *location, struct lvn_http *
     if (lvn_hf_offline()) return find_in_cache(&download, want, a, local);
     enum lvn_status status = lvn_hf_stat(location, http, &download.all, &reached);
     if (status == LVN_OK) return download_from_hub(&download, want, a, local);
-    if (status != LVN_IO || reached) return status;
-    char *reason = lvn_arena_strdup(download.a, levin_error_text());
-    LVN_TRY_WHILE(find_in_cache(&download, want, a, local), "querying the hub: %s", reason ? reason : "");
-    lvn_log(LVN_LOG_WARN, "the hub cannot be reached; using '%s' from the cache: %s", location->url, *local);
-    return LVN_OK;
+    return status == LVN_IO && !reached ? find_without_hub(&download, want, a, local) : status;
 }
