@@ -436,8 +436,8 @@ struct levin_evaluated_model {
     int64_t classes;                 /* of the confusion matrix; 0: none */
     double *confusion;               /* (true class, predicted class): counts; free with levin_free() */
 };
-/* limit: number of batches, evenly spaced; 0: all. gradients: safetensors file for the gradient of the mean loss, by
- * Hugging Face name; NULL: none. */
+/* limit: number of batches, evenly spaced; 0: trainer.limit_test_batches, by default all. gradients: safetensors file
+ * for the gradient of the mean loss, by Hugging Face name; NULL: none. With it, the limit of a run does not count. */
 int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gradients,
                          struct levin_evaluated_model *out);
 /* Scores of model.init in benchmark tasks; same values as `levin evaluate --tasks`. */

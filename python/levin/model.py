@@ -300,7 +300,8 @@ class Model(_library.NotCopied):
         return out
 
     def gradients(self, **keys: Any) -> dict[str, Any]:
-        """The gradient of the mean loss on data (keys: `data__path=...`, as in `evaluate()`), by Hugging Face name."""
+        """The gradient of the mean loss on data (keys: `data__path=...`, as in `evaluate()`), by Hugging Face name. The run's
+        own trainer.limit_test_batches does not count."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "gradients.safetensors")
             self._evaluate(keys, 0, path)
@@ -318,7 +319,8 @@ class Model(_library.NotCopied):
     def evaluate(self, *, tasks: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None, limit: int = 0,
                  num_fewshot: int | None = None, items: bool = False, **keys: Any) -> Evaluation | TaskScores:
         """Loss and metrics on data, like `levin evaluate`: by default the run's validation data; keys: `data__path=...`,
-        `data__split="test"`. limit: number of batches, evenly spaced; 0: all.
+        `data__split="test"`. limit: number of batches, evenly spaced; 0: trainer.limit_test_batches of the keys or, as in
+        the command, of the run: by default all.
 
         tasks: scores in benchmark tasks instead, like `levin evaluate --tasks`: .yaml files in the form of
         lm-evaluation-harness, or folders of CORE bundles. limit: the first items of each task; num_fewshot: examples before

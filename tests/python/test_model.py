@@ -6,6 +6,7 @@ from pathlib import Path
 import levin
 import numpy as np
 import scenes
+from levin.model import read_safetensors
 from scenes import program, run
 
 
@@ -98,6 +99,20 @@ class Language(unittest.TestCase):
             array = other.parameters()["transformer.ln_f.weight"]
             self.assertIsNot(array, bias)
         self.assertGreater(np.abs(g["transformer.ln_f.weight"]).max(), 0)
+
+    def test_limits_of_a_run(self):
+        run("few", model__block_size=32, trainer__max_steps=1, trainer__limit_test_batches=1).fit()
+        one, every = {"trainer__limit_test_batches": 1}, {"trainer__limit_test_batches": 1.0}
+        with levin.load("runs/few") as m:
+            said = json.loads(program("evaluate", "runs/few", "--json"))
+            self.assertEqual((m.evaluate().loss, m.evaluate().labels), (said["loss"], said["tokens"]))
+            self.assertLess(said["tokens"], m.evaluate(**every).labels)
+            name = "transformer.ln_f.weight"
+            g = m.gradients()[name]  # of all batches, unless the caller gives a limit
+            np.testing.assert_array_equal(g, m.gradients(**every)[name])
+            self.assertFalse(np.array_equal(g, m.gradients(**one)[name]))
+            program("evaluate", "runs/few", "--gradients=few.safetensors")
+            np.testing.assert_array_equal(g, read_safetensors("few.safetensors")[name])
 
     def test_wrong(self):
         for text, call in (("ids must be whole numbers, not float64", lambda: self.m.logits([[1.5]])),

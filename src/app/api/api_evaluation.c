@@ -75,7 +75,7 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_evaluation(&setup, s, NULL, NULL, NULL));
     if (status == LVN_OK) o.split = lvn_model_setup_split(&setup, s);
     if (status == LVN_OK && !limit) {
-        const struct lvn_amount part = lvn_model_setup_limit(s);
+        const struct lvn_amount part = lvn_model_setup_limit(s, gradients != NULL);
         o.limit = part.count;
         o.fraction = part.fraction;
     }

@@ -612,13 +612,15 @@ enum lvn_split_id lvn_model_setup_split(const struct lvn_model_setup *m, const s
     return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;
 }
 
-/* trainer.limit_test_batches is meant for evaluation. trainer.limit_val_batches of a run was meant for its validation,
- * so it counts only if a recipe that is evaluated, the command line or the program gives it. */
-struct lvn_amount lvn_model_setup_limit(const struct levin_settings *s)
+/* trainer.limit_test_batches is meant for evaluation: not for gradients, for which that of a run does not count.
+ * trainer.limit_val_batches of a run was meant for its validation, so it counts only if a recipe that is evaluated, the
+ * command line or the program gives it. */
+struct lvn_amount lvn_model_setup_limit(const struct levin_settings *s, bool gradients)
 {
     const struct lvn_amount *test = &s->values.trainer.limit_test_batches;
+    const bool counts = !gradients || s->origin[LVN_OPT_trainer_limit_test_batches].source >= LVN_SOURCE_RECIPE;
     if (s->values.trainer.fast_dev_run) return (struct lvn_amount){.count = s->values.trainer.fast_dev_run};
-    if (test->count || test->fraction < 1) return *test;
+    if (counts && (test->count || test->fraction < 1)) return *test;
     if (s->origin[LVN_OPT_trainer_limit_val_batches].source < LVN_SOURCE_RECIPE) return (struct lvn_amount){0};
     return s->values.trainer.limit_val_batches;
 }

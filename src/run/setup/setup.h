@@ -39,7 +39,7 @@ enum lvn_status lvn_model_setup_prediction(struct lvn_model_setup *m, struct lev
                                            const struct lvn_new_texts *texts) LVN_CHECKED;
 /* The split that is evaluated. */
 enum lvn_split_id lvn_model_setup_split(const struct lvn_model_setup *m, const struct levin_settings *s);
-/* The number, or fraction, of its batches that is evaluated; 0: all. */
-struct lvn_amount lvn_model_setup_limit(const struct levin_settings *s);
+/* The number, or fraction, of its batches that is evaluated, also for gradients; 0: all. */
+struct lvn_amount lvn_model_setup_limit(const struct levin_settings *s, bool gradients);
 
 #endif

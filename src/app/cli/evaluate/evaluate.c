@@ -173,7 +173,7 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     LVN_CHECK(c->json || (!logits && !losses), ARG, "--logits and --token-losses are lists of numbers: add --json");
     struct lists lists = {.predictions = logits, .losses = losses};
     json_t *predictions, *token_losses;
-    struct lvn_amount limit = lvn_model_setup_limit(&c->settings);
+    struct lvn_amount limit = lvn_model_setup_limit(&c->settings, *gradients);
     struct lvn_evaluate_options o = {.ranks = c->ranks,
                                      .limit = limit.count,
                                      .fraction = limit.fraction,
