@@ -52,7 +52,7 @@ mkdir folder
 cp rows.jsonl folder
 for name in info infos dict; do printf '{\n"default":\n{"splits": {}}\n}\n' >folder/dataset_$name.json; done # descriptions of data sets are no rows
 gzip -k rows.jsonl
-for data in rows.json folder rows.jsonl.gz; do
+for data in rows.json folder folder rows.jsonl.gz; do # the second time from the cache
     code 0 "$LEVIN" train $data "${short[@]}" --run_dir=same --overwrite --trainer.max_steps=4
     same_weights whole same
     [ $data != folder ] || says "'folder': 3 files are not read: conversations are in .jsonl, .json and .parquet files" err

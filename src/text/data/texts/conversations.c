@@ -39,9 +39,10 @@ enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100 };
 
 /* The head of a record. */
 struct record {
-    enum { SAMPLE, NAME, BAD } kind;
+    enum { SAMPLE, NAME, BAD, OTHER_FILES } kind;
     uint32_t row;    /* SAMPLE: the number of this sample of its row, from the last one to 0 */
-    int64_t line, n; /* SAMPLE: tokens, each two int32_t: id, label; else bytes of the text that follows */
+    int64_t line, n; /* OTHER_FILES: their number, 0; SAMPLE: tokens, each two int32_t: id, label; else bytes of the
+                        text that follows */
 };
 
 struct sample {
@@ -60,6 +61,7 @@ struct part {
     int64_t found, bad, cut, dropped, unlabeled, tokens, labels; /* rows; bad rows; samples: ... */
     struct lvn_text lost;                                        /* the first rows that are left out, and why */
     int64_t n_lost;
+    int64_t other_files; /* of the folder or archive, which are not read */
 };
 
 /* The samples of a split. */
@@ -183,17 +185,15 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
     }
     lvn_chat_rows_free(r->rows);
     lvn_text_release(&r->name);
-    if (status == LVN_OK && r->other_files)
-        lvn_log(LVN_LOG_INFO,
-                "'%s': %" PRId64 " file%s not read: conversations are in .jsonl, .json and .parquet files",
-                r->files.path, r->other_files, r->other_files == 1 ? " is" : "s are");
-    return status;
+    if (status != LVN_OK) return status;
+    add_record(out->text, (struct record){OTHER_FILES, 0, r->other_files, 0}, NULL, 0);
+    return lvn_encoded_flush(out);
 }
 
 /* A checksum of all that determines the records: the files, template and tokenizer, and what has labels. */
 static enum lvn_status records_key(const struct reading *r, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 4 }; /* raise it when records, or what is written into them, change */
+    enum { FORMAT_NUMBER = 5 }; /* raise it when records, or what is written into them, change */
     const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
@@ -303,6 +303,8 @@ static enum lvn_status find_samples(struct chat_data *c, struct part *p)
         text = at + sizeof head;
         if (head.kind == NAME) {
             snprintf(file, sizeof file, "%.*s", (int)head.n, text);
+        } else if (head.kind == OTHER_FILES) {
+            p->other_files = head.line;
         } else if (head.kind == BAD) {
             p->found++;
             p->bad++;
@@ -325,6 +327,10 @@ static enum lvn_status report(const struct chat_data *c, const struct lvn_data_o
     char rows[LVN_NUMBER_TEXT], tokens[LVN_NUMBER_TEXT], labels[LVN_NUMBER_TEXT], some[LVN_NUMBER_TEXT];
     const int64_t lost = p->found - p->n_rows;
     const int first = p->lost.n ? (int)strcspn(p->lost.p, "\n") : 0;
+    if (p->other_files)
+        lvn_log(LVN_LOG_INFO,
+                "'%s': %" PRId64 " file%s not read: conversations are in .jsonl, .json and .parquet files", path,
+                p->other_files, p->other_files == 1 ? " is" : "s are");
     LVN_CHECK(p->found, FORMAT, "'%s' has no conversations", path);
     LVN_CHECK(p->n_rows, FORMAT, "none of the %" PRId64 " conversations of '%s' can be used; the first: %.*s", p->found,
               path, first, p->lost.p);
