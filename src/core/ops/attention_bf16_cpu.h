@@ -34,8 +34,7 @@ static int64_t bf16_ceil(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* --- inputs: as rows, interleaved rows, transposed
- * -------------------------------------------------------------------- */
+/* --- inputs: as rows, interleaved rows, transposed --------------------------------------------------------------- */
 
 /* Copy rows of bf16, `stride` apart, to (64,width), padded with zeros. */
 static void bf16_rows(const uint16_t *from, int64_t stride, int64_t rows, int64_t D, int64_t width, uint16_t *to)

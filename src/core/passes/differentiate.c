@@ -7,9 +7,8 @@
  * Each value has one gradient; views of a value (the query, key and value heads of one projection) write disjoint
  * regions of it. If views overlap, or do not cover the value, the gradient is filled with zeros before the first of
  * them, and all add. An addition passes its gradient on: both inputs then share one gradient, until one of them gets a
- * contribution that does not belong to the other. An operation whose output is added to its input (x + f(x)) writes a
- * gradient of its own, which is then added; so does each input after the first of a tensor that is several inputs of
- * one operation.
+ * contribution that does not belong to the other. Two cases need a separate gradient, which is then added: an operation
+ * whose output is added to its input, x + f(x), and an operation with the same tensor as several inputs.
  *
  * Not supported: gradients of gradients, and views of parameters. */
 #include <stdlib.h>
@@ -242,8 +241,8 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
 }
 
 /* Does the current backward instruction read `gradient`, or write an overlapping region of it for an input before k, or
- * is it read by a sum after the instruction? Kernels read and write in any order and several at once, so the gradient
- * of input k must then be other memory. */
+ * does a sum after the instruction read it? Kernels read and write in any order, so the gradient of input k must then
+ * be in other memory. */
 static bool is_used_now(const struct tape *t, int k, int gradient, const struct lvn_desc *d)
 {
     const struct lvn_instr *b = &t->p->instrs[t->current];

@@ -9,6 +9,7 @@
  * layouts in files are Hugging Face's. (Gemma team: "Gemma 2", 2024; "Gemma 3 technical report", 2025.) */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 
 #include "models/rope.h"
 #include "models/transformer.h"
@@ -112,14 +113,6 @@ static void resolve_defaults(void *fields)
     if (!c->n_inner) c->n_inner = 4 * c->n_embd;
     if (!c->query_scalar) c->query_scalar = c->head_size;
     if (c->window < 0) c->window = c->n_positions; /* config.json must name a window */
-}
-
-static enum lvn_status shorten(void *fields, int64_t positions)
-{
-    struct gemma *c = fields;
-    (void)positions;
-    lvn_rope_keep_original(&c->rope, c->n_positions);
-    return LVN_OK;
 }
 
 static enum lvn_status check(const void *fields)
@@ -294,7 +287,7 @@ extern const struct lvn_model lvn_model_gemma2, lvn_model_gemma3;
 
 #define SHARED                                                                                                         \
     LVN_DECODER_DEFAULTS, .files = files, .tiny = tiny, .resolve_defaults = resolve_defaults, .check = check,          \
-                          .shorten = shorten, .build = build
+                          .rope = offsetof(struct gemma, rope), .build = build
 
 const struct lvn_model lvn_model_gemma2 = {
     .name = "gemma2",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "models/rope.h"
 
 static bool has_field(const struct lvn_key *k)
 {
@@ -161,6 +162,9 @@ void lvn_model_set(struct lvn_model_config *c, enum lvn_role role, int64_t value
 enum lvn_status lvn_model_shorten(struct lvn_model_config *c, int64_t positions)
 {
     if (c->model->shorten) LVN_TRY(c->model->shorten(c->fields, positions));
+    if (c->model->rope)
+        lvn_rope_keep_original((struct lvn_rope *)((char *)c->fields + c->model->rope),
+                               lvn_model_value(c, LVN_ROLE_POSITIONS));
     lvn_model_set(c, LVN_ROLE_POSITIONS, positions);
     return LVN_OK;
 }

@@ -16,6 +16,7 @@
  * (Touvron et al.: "Llama 2", 2023; Jiang et al.: "Mistral 7B", 2023; Qwen team: "Qwen3 technical report", 2025.) */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "models/rope.h"
@@ -116,14 +117,6 @@ static void resolve_defaults(void *fields)
     c->new_window = LVN_NO_WINDOW;
     if (!c->head_size && c->n_embd % c->n_head == 0) c->head_size = c->n_embd / c->n_head; /* else refused by check() */
     if (!c->n_inner) c->n_inner = (8 * c->n_embd / 3 + 255) / 256 * 256;
-}
-
-static enum lvn_status shorten(void *fields, int64_t positions)
-{
-    struct llama *c = fields;
-    (void)positions;
-    lvn_rope_keep_original(&c->rope, c->n_positions);
-    return LVN_OK;
 }
 
 static enum lvn_status check(const void *fields)
@@ -334,8 +327,8 @@ static const struct lvn_head qwen3_heads[] = LVN_DECODER_HEADS("Qwen3", "Qwen3")
 extern const struct lvn_model lvn_model_llama, lvn_model_mistral, lvn_model_qwen2, lvn_model_qwen3;
 
 #define SHARED                                                                                                         \
-    LVN_DECODER_DEFAULTS, .files = files, .resolve_defaults = resolve_defaults, .check = check, .shorten = shorten,    \
-                          .build = build
+    LVN_DECODER_DEFAULTS, .files = files, .resolve_defaults = resolve_defaults, .check = check,                        \
+                          .rope = offsetof(struct llama, rope), .build = build
 
 const struct lvn_model lvn_model_llama = {
     .name = "llama",

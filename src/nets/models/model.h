@@ -250,6 +250,7 @@ struct lvn_model {
     /* Replace each 0 that means a derived default by its value; NULL: there are none. The graph is built from,
      * and config.json written with, the resolved fields; the configuration itself keeps the zeros. */
     void (*resolve_defaults)(void *fields);
+    size_t rope; /* bytes from the fields to their struct lvn_rope, where that may depend on positions; 0: none */
     /* Prepare for fewer positions, with which the model computes the same: write down what follows from the present
      * number. ARG if that is impossible; NULL: nothing follows from it. */
     enum lvn_status (*shorten)(void *fields, int64_t positions);

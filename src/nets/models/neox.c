@@ -8,6 +8,7 @@
  * (Black et al.: "GPT-NeoX-20B", 2022; Biderman et al.: "Pythia", 2023.) */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 
 #include "models/rope.h"
 #include "models/transformer.h"
@@ -103,14 +104,6 @@ static void resolve_defaults(void *fields)
 {
     struct neox *c = fields;
     if (!c->n_inner) c->n_inner = 4 * c->n_embd;
-}
-
-static enum lvn_status shorten(void *fields, int64_t positions)
-{
-    struct neox *c = fields;
-    (void)positions;
-    lvn_rope_keep_original(&c->rope, c->n_positions);
-    return LVN_OK;
 }
 
 static enum lvn_status check(const void *fields)
@@ -261,7 +254,7 @@ const struct lvn_model lvn_model_neox = {
     .bounded = true,
     .resolve_defaults = resolve_defaults,
     .check = check,
-    .shorten = shorten,
+    .rope = offsetof(struct neox, rope),
     .build = build,
     .heads = heads,
     .inputs = lvn_language_inputs,

@@ -16,6 +16,7 @@
 #include "data/replace.h"
 #include "data/sources/mix.h"
 #include "data/table.h"
+#include "data/texts/text_files.h"
 #include "formats/json.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"

@@ -1,6 +1,5 @@
-/* parquet_texts.h - Parquet files among the files with texts: which files of a folder are read, and the texts of a
- * column. Called by everything that reads texts from files (corpus.h, texts/). See
- * formats/parquet/parquet.h for the format. */
+/* parquet_texts.h - Parquet files among the files with texts: the texts of a column, and the name of what is read.
+ * Called by everything that reads texts from files (corpus.h, texts/). See formats/parquet/parquet.h for the format. */
 #ifndef LVN_PARQUET_TEXTS_H
 #define LVN_PARQUET_TEXTS_H
 
@@ -8,14 +7,6 @@
 #include "base/text.h"
 #include "formats/parquet/parquet.h"
 
-/* Like lvn_archive_list(), for texts. Of a folder with Parquet files only these and lines of JSON are read: the folder
- * of a dataset also has a description. Of files that names assign to splits (docs/data.md) those for training are read,
- * if some exist. Files that are left out are logged. */
-enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char *const **names,
-                               int64_t *n) LVN_CHECKED;
-/* The same files, without a line in the log: for what is learned from them before they are read. */
-enum lvn_status lvn_text_files_quietly(struct lvn_arena *a, const char *path, const char *const **names,
-                                       int64_t *n) LVN_CHECKED;
 bool lvn_is_parquet(const char *name);
 
 /* The files of a data path (texts/source_files.h). */

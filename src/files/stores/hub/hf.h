@@ -30,8 +30,8 @@ LVN_CHECKED enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lv
 
 /* HF_HUB_OFFLINE is set: no requests are made. */
 bool lvn_hf_offline(void);
-/* What the cache has at the location, for HF_HUB_OFFLINE and after the hub did not respond; and in this folder, LVN_IO
- * if it is missing. */
+/* The same from the cache, for HF_HUB_OFFLINE and after the hub did not respond: the file or folder at the location,
+ * and the entries of a folder. LVN_IO if the cache does not have it. */
 LVN_CHECKED enum lvn_status lvn_hf_stat_cached(struct lvn_location *location, struct lvn_object *object);
 LVN_CHECKED enum lvn_status lvn_hf_list_cached(struct lvn_location *location, bool deep, struct lvn_arena *a,
                                                struct lvn_store_entries *out);

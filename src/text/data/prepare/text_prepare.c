@@ -14,6 +14,7 @@
 #include "data/prepare/text_write.h"
 #include "data/prepare/token_shards.h"
 #include "data/texts/corpus_pipeline.h"
+#include "data/texts/text_files.h"
 #include "tokenizers/encoders.h"
 #include "tokenizers/post_processor.h"
 

@@ -29,6 +29,7 @@
 #include "data/texts/chat_rows.h"
 #include "data/texts/encoded_cache.h"
 #include "data/texts/source_files.h"
+#include "data/texts/text_files.h"
 #include "data/texts/text_tokenizer.h"
 #include "formats/archive_reader.h"
 #include "formats/checksum.h"

@@ -19,6 +19,7 @@
 #include "data/texts/corpus_pipeline.h"
 #include "data/texts/encoded_cache.h"
 #include "data/texts/source_files.h"
+#include "data/texts/text_files.h"
 #include "data/texts/text_tokenizer.h"
 #include "host/machine.h"
 #include "tokenizers/post_processor.h"

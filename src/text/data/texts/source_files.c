@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "data/texts/text_files.h"
 #include "stores/store.h"
 
 enum lvn_status lvn_source_files_find(struct lvn_source_files *out, struct lvn_arena *a, const char *path)

@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "data/file_type.h"
 #include "data/parquet_texts.h"
+#include "data/texts/text_files.h"
 #include "formats/archive_reader.h"
 #include "host/machine.h"
 #include "stores/store.h"
