@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/cli_ranks.h"
@@ -140,6 +141,9 @@ enum lvn_status lvn_command_bench(struct lvn_cli *c)
     c->settings.values.sample.every_n_steps = 0;
     double *seconds = lvn_calloc((size_t)c->flag[LVN_FLAG_bench_steps].i, sizeof *seconds);
     enum lvn_status status = seconds ? lvn_model_setup_sizes(&m, &c->settings, NULL) : LVN_MEMORY;
+    if (status == LVN_OK && m.vocabulary_assumed)
+        lvn_log(LVN_LOG_WARN, "the data are not there: vocab_size %lld is assumed; --model.vocab_size=N sets it",
+                (long long)lvn_model_value(&m.config, LVN_ROLE_VOCABULARY));
     if (status == LVN_OK) status = bench(c, &programs, &m, seconds);
     free(seconds);
     lvn_train_programs_release(&programs);
