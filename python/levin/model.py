@@ -201,9 +201,10 @@ class Model(_library.NotCopied):
         """The model's answer to a conversation: a list of messages, as [{"role": "user", "content": "Hello"}], written with
         the model's chat template.
 
-        Options that are not given have the values of the model's generation_config.json. Without this file the most probable
-        token is chosen. The answer has at most `max_new_tokens` tokens, and fewer if the context is full. template: a built-in
-        template or a file instead of the model's. seed, number and stream are those of `generate()`.
+        Options that are not given have the values of the model's generation_config.json. Without this file, or
+        without do_sample in it, the most probable token is chosen. The answer has at most `max_new_tokens` tokens, and fewer if
+        the context is full. template: a built-in template or a file instead of the model's. seed, number and stream are those
+        of `generate()`.
         """
         handle, integer, real = self._require_open(), _library.integer, _library.real
         if isinstance(messages, (str, bytes, Mapping)):

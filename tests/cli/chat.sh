@@ -127,6 +127,11 @@ echo '{"do_sample": false, "temperature": 0.6, "min_p": 0.1, "num_beams": 1, "ty
 code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
 says "temperature 0), as generation_config.json says" err
 says "levin does not follow min_p, stop_strings, with which transformers chooses other tokens" err
+for config in '{"temperature": 0.6, "top_p": 0.9}' '{"do_sample": null, "top_k": 5}'; do # do_sample is false, as in transformers
+    echo "$config" >model/generation_config.json
+    code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
+    says "temperature 0); temperature, top_k and top_p in generation_config.json are not used, because it has no do_sample" err
+done
 echo '{"do_sample": true, "top_p": 7}' >model/generation_config.json
 code 2 "$LEVIN" chat model <lines
 says "top_p is 7" err

@@ -249,19 +249,22 @@ static void report_unread(const char *path, const json_t *root)
                      list);
 }
 
-enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, bool *found)
+enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, const char **greedy)
 {
     LVN_LOCAL_ARENA(a);
     const char *path = lvn_path_join(&a, g->setup.pretrained.path, "generation_config.json");
     bool samples = false;
     json_t *root;
+    *greedy = "; the model has no generation_config.json";
     *out = (struct lvn_choice){.temperature = 1, .top_k = 50, .top_p = 1, .repetition_penalty = 1};
     if (!path) return LVN_MEMORY;
-    *found = lvn_path_is_file(path);
-    if (*found) {
+    if (lvn_path_is_file(path)) {
         LVN_TRY(lvn_json_read(path, &root));
-        for (int i = 0; i < 3; i++)
-            samples |= json_is_number(json_object_get(root, ((const char *[]){"temperature", "top_p", "top_k"})[i]));
+        *greedy = ", as generation_config.json says";
+        for (int i = 0; i < 3 && !json_is_boolean(json_object_get(root, "do_sample")); i++)
+            if (json_is_number(json_object_get(root, ((const char *[]){"temperature", "top_p", "top_k"})[i])))
+                *greedy = "; temperature, top_k and top_p in generation_config.json are not used, because it has no "
+                          "do_sample";
         enum lvn_status status = lvn_json_bool(path, root, "do_sample", false, &samples);
         if (status == LVN_OK) status = lvn_json_real(path, root, "temperature", false, &out->temperature);
         if (status == LVN_OK) status = lvn_json_int(path, root, "top_k", false, 0, 1 << 30, &out->top_k);

@@ -38,9 +38,10 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
 enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
                                        struct lvn_sampling_options *o) LVN_CHECKED;
 /* The sampling options that the publisher of the model recommends: generation_config.json, with the defaults of
- * transformers: greedy unless it says do_sample, or leaves that out and gives a temperature, top_p or top_k; then
- * top_k is 50 by default. *found: the file exists. */
-enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, bool *found) LVN_CHECKED;
+ * transformers: greedy unless do_sample is true; then top_k is 50 by default. *greedy: why it is greedy, the end of a
+ * sentence. */
+enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out,
+                                     const char **greedy) LVN_CHECKED;
 /* Add a token that ends a sample; -1: none. */
 enum lvn_status lvn_generator_add_end(struct lvn_generator *g, int64_t id) LVN_CHECKED;
 /* Open a model of any family for lvn_generator_logits(), and for generation if it can generate. */
