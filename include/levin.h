@@ -320,7 +320,7 @@ int levin_run_open_with(struct levin_run **r, struct levin_settings *s, const st
  * and in any thread, also while another call still opens *r. Does nothing if r is NULL. */
 void levin_run_stop(struct levin_run *r);
 /* Run one step, and validation, checkpoint and logs if due. *over: the limits of the settings are reached, or a stop
- * was requested; no further step is allowed. */
+ * was requested; no further step is allowed. Of a resumed run that was complete, the call only sends a note. */
 int levin_run_step(struct levin_run *r, bool *over);
 /* completed steps, including those before a resume; -1: the run is closed */
 int64_t levin_run_steps(const struct levin_run *r);

@@ -123,10 +123,10 @@ class Notebook:
             where += f", {clock(e.eta_s)} left"
         data = (f"{facts['train_tokens']:,} tokens" if facts["train_tokens"] else f"{facts['train_samples']:,} samples")
         done = min(1.0, e.step / e.max_steps) if e.max_steps else 0.0
-        return (f'<p><b>{escape(facts["name"])}</b> <span>{self.ended and escape(self.ended) or where}</span></p>'
+        return (f'<p><b>{escape(facts["name"] or "")}</b> <span>{self.ended and escape(self.ended) or where}</span></p>'
                 f'<div class="bar{" over" if self.ended else ""}" role="progressbar" aria-valuenow="{100 * done:.0f}">'
                 f'<i style="width:{100 * done:.4g}%"></i></div>'
-                f'<p class="faint">{facts["parameters"]:,} parameters, {data} to train on; {escape(facts["run_dir"])}</p>')
+                f'<p class="faint">{facts["parameters"]:,} parameters, {data} to train on; {escape(facts["run_dir"] or "nothing is saved")}</p>')
 
     def _numbers(self) -> str:
         e = self.event

@@ -11,8 +11,9 @@ import signal
 import subprocess
 import threading
 import time
+import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,7 @@ class Run(_library.NotCopied):
                 self.end_reason = str(e)
                 if self._interrupted:
                     raise e
+            self.end_reason = self.end_reason or "all of its steps were done before"  # there was no event
             if self._exception:
                 raise self._take_exception()
 
@@ -361,11 +363,19 @@ class Run(_library.NotCopied):
         try:
             yield
         finally:
-            if self._display:
-                self._display.close()
-            self._display = None
             for number, handler in before.items():
                 signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            if self._display:
+                self._draw(self._display.close)
+            self._display = None
+
+    def _draw(self, call: Callable[[], None]) -> None:
+        """Call the display. If it fails, the run continues without it."""
+        try:
+            call()
+        except Exception as e:  # noqa: BLE001 - a closed terminal, for example
+            self._display = None
+            warnings.warn(f"the display of the run has failed ({type(e).__name__}: {e}); the run continues without it", stacklevel=2)
 
     # --- events ---
 
@@ -393,7 +403,7 @@ class Run(_library.NotCopied):
         if event.kind == "end":
             self.end_reason = event.text
         if self._display:
-            self._display.show(event)
+            self._draw(lambda: self._display.show(event))
         requests, self._requests = self._requests, 0
         self._in_callback = True
         try:

@@ -74,6 +74,17 @@ class Bits(unittest.TestCase):
         self.assertEqual(history["step"], list(range(7, 21)))
         self.same("cut")
 
+    def test_a_complete_run(self):
+        """Nothing is left to do, as on the command line: a script that starts again does not fail."""
+        run("complete", trainer__max_steps=2).fit()
+        before, seen = Path("runs/complete/metrics.jsonl").read_bytes(), Counts()
+        r = levin.Run("complete", resume=True, progress=False, callbacks=seen)
+        self.assertEqual((r.fit(), r.end_reason, r.step), ({}, "all of its steps were done before", 2))
+        self.assertEqual([e.text for e in seen.kinds], ["nothing to do after step 2: all of its steps were done before"])
+        self.assertIn("val_loss", r.validate())
+        r.close()
+        self.assertEqual(Path("runs/complete/metrics.jsonl").read_bytes(), before)
+
     def test_requests(self):
         class Asks(levin.Callback):
             def on_step(self, run, event):

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import unittest
+import warnings
 import xml.dom.minidom
 from pathlib import Path
 from unittest import mock
@@ -230,6 +231,28 @@ class Shown(unittest.TestCase):
         self.assertIn("loss from", html)
         self.assertNotIn("<note>", html)
         self.assertNotIn("//", html)  # nothing is fetched
+        r.close()
+
+    def test_notebook_without_a_folder(self):
+        """Without a run's folder, and with notes that come before its name is known."""
+        run("noted", trainer__max_steps=2, checkpoint__top_k=2, trainer__val_check_interval=1).fit()
+        Path("runs/noted/checkpoints/step-2/model.safetensors").write_text("damaged")
+        for r in run("dev", trainer__fast_dev_run=True), levin.Run("noted", resume=True, trainer__max_steps=4):
+            shown = notebook.Notebook()
+            shown.draw = shown.html
+            r._display = shown
+            with r, warnings.catch_warnings():
+                warnings.simplefilter("error")
+                self.assertTrue(list(r.steps()))
+            self.assertIn("nothing is saved" if r.settings["trainer.fast_dev_run"] != "false" else "runs/noted", shown.html())
+
+    def test_a_display_that_fails(self):
+        shown = live.Terminal(io.StringIO())
+        shown.out.close()
+        r = run("closed_display")
+        r._display = shown
+        with self.assertWarnsRegex(UserWarning, "the display of the run has failed .*; the run continues without it"):
+            self.assertEqual(len(list(r.steps())), 20)
         r.close()
 
     def test_curve(self):

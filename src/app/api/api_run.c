@@ -265,7 +265,9 @@ int levin_run_open_with(struct levin_run **out, struct levin_settings *s, const 
         r->status = lvn_trainer_open(&r->trainer, s, &r->options);
         if (r->status != LVN_OK) r->status = lvn_trainer_close(&r->trainer, r->status, NULL);
     }
-    if (r->status == LVN_OK && r->trainer.running.done) r->end_reason = "all of its steps were done before";
+    const char *reason = r->trainer.context.stop_reason;
+    if (r->status == LVN_OK && r->trainer.running.done)
+        r->end_reason = *reason ? reason : "all of its steps were done before";
     if (r->status == LVN_OK) {
         lvn_api_leave(&r->handle);
         return lvn_api_return(before, LVN_OK);
@@ -322,6 +324,12 @@ int levin_run_step(struct levin_run *r, bool *over)
     enum lvn_status status = enter(r, "step");
     *over = true;
     if (status != LVN_OK) return lvn_api_return(before, status);
+    if (r->trainer.running.done) {
+        snprintf(r->trainer.text, sizeof r->trainer.text, "nothing to do after step %lld: %s",
+                 (long long)r->trainer.running.step, r->end_reason);
+        lvn_callback_notify(&r->trainer.context, LVN_EVENT_NOTE, r->trainer.text);
+        return leave(r, before, LVN_OK);
+    }
     if (r->end_reason) return leave(r, before, lvn_fail(LVN_ARG, "the run is over: %s", r->end_reason));
     *r->evaluated_split = '\0';                /* the last evaluation is of older weights */
     if (stop && r->options.ranks->size == 1) { /* several ranks agree on it with a step */
