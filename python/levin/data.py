@@ -144,8 +144,8 @@ class Data(_library.NotCopied):
         return out
 
     def _build(self) -> None:
-        if len(self.fields) > 4:
-            raise InputError(f"a sample may have at most 4 fields, but these have {len(self.fields)}: {', '.join(self.fields)}")
+        if not 1 <= len(self.fields) <= 5:
+            raise InputError(f"a sample must have 1 to 5 fields, but these have {', '.join(self.fields) or 'none'}")
         rows = _library.sized(_library.RunField, len(self.fields))
         for row, (name, f) in zip(rows, self.fields.items()):
             row.name, row.dtype, row.rank, row.below = _library.encode(name, "a field's name"), _CODES[f.dtype.name], len(f.shape), f.below

@@ -8,7 +8,7 @@ import os
 import queue
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctypes import c_char_p, c_int64, c_void_p
 from typing import Any, NamedTuple, overload
 
@@ -27,6 +27,14 @@ def _positive(value: float, what: str) -> float:
         raise InputError(f"{what} is {value}: give a number of at least 0, or None for the value in the model's "
                          "generation_config.json")
     return value
+
+
+def _texts(given: str | Sequence[str], what: str) -> Any:
+    """Texts for the library: a text, or a sequence of them (a list, an array, a pandas.Series)."""
+    if not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping)) or hasattr(given, "columns"):  # a DataFrame
+        raise InputError(f"predict() needs texts in a list or a column, not {type(given).__name__}")
+    rows = [given] if isinstance(given, str) else list(given)
+    return (c_char_p * len(rows))(*(_library.encode(t, f"{what} {i}") for i, t in enumerate(rows)))
 
 
 class Evaluation(NamedTuple):
@@ -364,19 +372,18 @@ class Model(_library.NotCopied):
             lib.levin_free(out.metric)
         return Evaluation(out.loss, metrics, out.split.decode(), out.samples, out.labels, out.skipped, confusion)
 
-    def predict(self, texts: str | Sequence[str], pairs: Sequence[str] | None = None, **keys: Any) -> Prediction:
+    def predict(self, texts: str | Sequence[str], pairs: str | Sequence[str] | None = None, **keys: Any) -> Prediction:
         """The class or the number of each text, like `levin predict`. pairs: the second text of each, for a model trained on
         pairs."""
-        rows = [texts] if isinstance(texts, str) else list(texts)
-        if not rows:
+        first = _texts(texts, "text")
+        second = None if pairs is None else _texts(pairs, "pair")
+        if not len(first):
             raise InputError("predict() needs at least one text")
-        if pairs is not None and len(pairs) != len(rows):
-            raise InputError(f"predict() needs a second text for each text, but got {len(pairs)} for {len(rows)} texts")
-        first = (c_char_p * len(rows))(*(_library.encode(t, f"text {i}") for i, t in enumerate(rows)))
-        second = pairs and (c_char_p * len(rows))(*(_library.encode(t, f"pair {i}") for i, t in enumerate(pairs)))
+        if second is not None and len(second) != len(first):
+            raise InputError(f"predict() needs a second text for each text, but got {len(second)} for {len(first)} texts")
         s, out = self._settings(keys), _library.sized(_library.Classified)
         with Interrupts(asks=True):
-            _library.check(lib.levin_classify(s._p, first, second, len(rows), byref(out)))
+            _library.check(lib.levin_classify(s._p, first, second, len(first), byref(out)))
             p = np.array(from_memory(out.probability, (out.n, out.classes), np.float64))
             lib.levin_free(out.probability)
             names = _library.read_text(c_void_p(out.names)).split("\n")

@@ -230,6 +230,8 @@ class Wrong(unittest.TestCase):
         self.fails("a sample must be a dict of arrays, but data[0] is a int", lambda: run("w5", [1, 2]))
         self.fails("the field 'ids' of a sample must have numbers, not", lambda: run("w6", [{"ids": ["a"]}]))
         self.fails("data['train'] is empty", lambda: run("w7", []))
+        self.fails("must have 1 to 5 fields, but these have none", lambda: run("w7", [{}]))
+        self.fails("have a, b, c, d, e, f", lambda: run("w7", [dict.fromkeys("abcdef", 1)]))
         self.fails("data must be a sequence of dicts or an iterable of them, not int", lambda: run("w8", 3))
         self.fails("data given as an iterable also need fields=", lambda: run("w9", iter(rows())))
         self.fails("data.kind=program is for programs",

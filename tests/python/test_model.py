@@ -161,6 +161,11 @@ class Classes(unittest.TestCase):
                 m.predict([])
             with self.assertRaisesRegex(levin.InputError, "a second text for each text, but got 1 for 2 texts"):
                 m.predict(["a", "b"], ["c"])
+            with self.assertRaisesRegex(levin.InputError, "in a list or a column, not dict"):
+                m.predict({"text": ["a", "b"]})
+            for kind in (tuple, np.array):  # np.array as a pandas.Series: it has no truth value
+                self.assertEqual(m.predict(kind(texts)).name, got.name)
+                self.assertEqual(m.predict(kind(texts), kind(texts)).name, got.name)
             with self.assertRaisesRegex(levin.FaultError, "a bert does not generate text"):
                 m.generate([1, 2])
 
