@@ -144,7 +144,6 @@ static const struct lvn_key gpt2_keys[] = {
     {LVN_KEY_DTYPE, .json = "dtype"},
     {IS(bias), .json = "levin.bias", .default_value = true, .fixed = true, BIAS},
     {N(n_inner), .json = "n_inner", .read_only = true, .max = INT32_MAX},
-    {LVN_KEY_MUST, .json = "is_causal", .default_value = true},
     {LVN_KEY_MUST, .json = "scale_attn_weights", .default_value = true},
     {LVN_KEY_MUST, .json = "scale_attn_by_inverse_layer_idx", .default_value = false},
     {.kind = LVN_KEY_END},

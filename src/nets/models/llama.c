@@ -167,10 +167,6 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, LVN_KEY_NORM_EPS},                       \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
-    {LVN_KEY_MUST, .json = "is_causal", .default_value = true},                                                        \
-    {LVN_KEY_MUST, .json = "partial_rotary_factor", .default_value = 1},                                               \
-    {LVN_KEY_MUST, .json = "rope_scaling.partial_rotary_factor", .default_value = 1},                                  \
-    {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .default_value = 1},                               \
     {LVN_KEY_LIST_OF(struct llama, layers), .json = "layer_types", .words = lvn_layer_words, .read_only = true},       \
     {LVN_KEY_DTYPE, .json = "dtype"}
 #define BIAS .default_value = false, LVN_KEY_BIAS, .words = biases

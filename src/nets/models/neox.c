@@ -146,7 +146,6 @@ static const struct lvn_key keys[] = {
     {X(rotary_share), .json = "rope_scaling.partial_rotary_factor", .read_only = true, ROTARY_SHARE},
     LVN_ROPE_THETA(struct neox, "rotary_emb_base"),
     LVN_ROPE_KEYS(struct neox),
-    {LVN_KEY_MUST, .json = "is_causal", .default_value = true},
     {LVN_KEY_DTYPE, .json = "dtype"},
     {.kind = LVN_KEY_END},
 };

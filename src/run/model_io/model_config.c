@@ -89,6 +89,16 @@ static enum lvn_status read_word(const char *name, const struct lvn_key *k, cons
     return LVN_OK;
 }
 
+/* Of all models that generate text. A family with its own key for the factor reads only that one. */
+static const struct lvn_key decoder_keys[] = {
+    {LVN_KEY_MUST, .json = "is_causal", .default_value = true},
+    {LVN_KEY_MUST, .json = "partial_rotary_factor", .default_value = 1},
+    {LVN_KEY_MUST, .json = "rope_scaling.partial_rotary_factor", .default_value = 1},
+    {LVN_KEY_MUST, .json = "rope_parameters.partial_rotary_factor", .default_value = 1},
+    {LVN_KEY_MUST, .json = "rope_parameters.full_attention.partial_rotary_factor", .default_value = 1},
+    {.kind = LVN_KEY_END},
+};
+
 static enum lvn_status read_must(const char *name, const struct lvn_key *k, const json_t *json)
 {
     const bool number = json_is_number(json);
@@ -158,6 +168,35 @@ static enum lvn_status read_keys(struct lvn_model_config *c, const struct lvn_mo
                                  const json_t *root, const char *but)
 {
     for (const struct lvn_key *k = variant->keys; k->kind; k++) LVN_TRY(read_key(c, name, root, k, but));
+    return LVN_OK;
+}
+
+/* Does the variant read a key of this name, or one of an object of this name? */
+static bool reads(const struct lvn_model *variant, const char *name)
+{
+    char part[LVN_KEY_TEXT];
+    for (const struct lvn_key *k = variant->keys; k->kind; k++)
+        if (k->json && (strcmp(split(k->json, part), name) == 0 || strcmp(part, name) == 0)) return true;
+    return false;
+}
+
+/* Refuse what a decoder of this version does not compute, in members that its family's keys do not name. */
+static enum lvn_status check_decoder(struct lvn_model_config *c, const struct lvn_model *variant, const char *name,
+                                     const json_t *root)
+{
+    static const char *const ropes[] = {"rope_scaling", "rope_parameters"};
+    char text[LVN_KEY_TEXT];
+    const char *member;
+    json_t *value;
+    for (const struct lvn_key *k = decoder_keys; k->kind; k++)
+        if (!reads(variant, split(k->json, text))) LVN_TRY(read_key(c, name, root, k, NULL));
+    for (int i = 0; i < 2; i++) json_object_foreach(json_object_get(root, ropes[i]), member, value)
+        {
+            snprintf(text, sizeof text, "%s.%.40s", ropes[i], member);
+            LVN_CHECK(!json_is_object(value) || reads(variant, text), UNSUPPORTED,
+                      "%s: %s describes the rotary positions of some layers, which this version does not have in a %s",
+                      name, text, lvn_model_type(variant));
+        }
     return LVN_OK;
 }
 
@@ -392,6 +431,7 @@ enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_
         if (k->kind == LVN_KEY_TOKEN) LVN_TRY(read_end(c, name, root));
         LVN_TRY(agree(c, variant, name, root, k));
     }
+    if (variant->generates) LVN_TRY(check_decoder(c, variant, name, root));
     LVN_TRY(read_keys(c, variant, name, root, NULL));
     enum lvn_status status = lvn_model_check(c, false);
     if (status != LVN_OK) LVN_FAIL(FORMAT, "%s: %s", name, levin_error_text());

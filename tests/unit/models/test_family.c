@@ -580,6 +580,24 @@ static void other_dialects(void **state)
                  read_family(&one, "mistral", "\"sliding_window\": null, \"partial_rotary_factor\": 0.5"));
     ASSERT_FAILS(UNSUPPORTED, "rope_parameters.partial_rotary_factor is 0.25",
                  read_family(&one, "llama", "\"rope_parameters\": {\"partial_rotary_factor\": 0.25}"));
+    static const char *const decoders[] = {"llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "nanochat"};
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
+        ASSERT_FAILS(UNSUPPORTED, "c.json: is_causal is false; this version has true",
+                     read_family(&one, decoders[i], "\"is_causal\": false"));
+        ASSERT_FAILS(UNSUPPORTED, "rope_scaling.partial_rotary_factor is 0.5; this version has 1",
+                     read_family(&one, decoders[i],
+                                 "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2, "
+                                 "\"partial_rotary_factor\": 0.5}"));
+        ASSERT_FAILS(UNSUPPORTED, "_attention describes the rotary positions of some layers, which this version does",
+                     read_family(&one, decoders[i],
+                                 "\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 5e5}, "
+                                 "\"chunked_attention\": {\"rope_theta\": 5e5}}"));
+    }
+    ASSERT_FAILS(UNSUPPORTED, "is_causal is false", read_family(&one, "gpt_neox", "\"is_causal\": false"));
+    ASSERT_OK(read_family(&one, "gpt_neox", "\"rotary_pct\": 0.5, \"partial_rotary_factor\": 0.5"));
+    ASSERT_FAILS(UNSUPPORTED, "rope_parameters.full_attention.partial_rotary_factor is 0.5",
+                 read_family(&one, "gemma3_text",
+                             "\"rope_parameters\": {\"full_attention\": {\"partial_rotary_factor\": 0.5}}"));
     ASSERT_FAILS(UNSUPPORTED, "problem_type is 'ranking'", read_family(&one, "llama", "\"problem_type\": \"ranking\""));
     ASSERT_FAILS(FORMAT, "rotary embeddings rotate 3 channels", read_family(&one, "gpt_neox", "\"rotary_pct\": 0.4"));
     ASSERT_FAILS(UNSUPPORTED, "model_type is 'phi3'; this version loads nanogpt, gpt2,", read_family(&one, "phi3", ""));
