@@ -81,7 +81,10 @@ refuse "optimizer.momentum must be between 0 and 0.9999999, got 1" "${muon[@]}" 
 refuse "optimizer.adjust_lr_fn must be match_rms_adamw or original, got 'spectral'" "${muon[@]}" --optimizer.adjust_lr_fn=spectral
 refuse "optimizer.variant nanochat has kernels for CPUs only, and trainer.accelerator is opencl" "${muon[@]}" \
     --optimizer.variant=nanochat --trainer.accelerator=opencl
-refuse "give trainer.max_steps or schedule.decay_steps" "${muon[@]}" --optimizer.variant=nanochat --trainer.max_epochs=1 --trainer.max_steps=0
+for steps in 0 8; do
+    refuse "give trainer.max_steps without trainer.max_epochs, or schedule.decay_steps" "${muon[@]}" --optimizer.variant=nanochat \
+        --trainer.max_epochs=1 --trainer.max_steps=$steps
+done
 refuse "optimizer.variant nanochat has at most 5 iterations" "${muon[@]}" --optimizer.variant=nanochat --optimizer.ns_steps=6
 refuse "optimizer.variant (nanochat) is a key of optimizer.kind=muon, and optimizer.kind is adamw" --optimizer.variant=nanochat
 refuse "optimizer.ns_steps (3) is a key of optimizer.kind=muon, and optimizer.kind is adamw" --optimizer.ns_steps=3

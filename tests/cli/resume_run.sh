@@ -70,8 +70,8 @@ for kind in "constant" "linear" "cosine" "exponential --schedule.min_lr=1e-5" "w
             says "warning: $reported, because the schedule has changed: it is ${kind%% *} to step 16 and was ${kind%% *} to step 8" said
         fi
     done
-    # it follows trainer.max_epochs in the same way
-    code 0 "$LEVIN" train plain.yaml --run_dir=epochs "${schedule[@]}" --trainer.max_epochs=2 --quiet
+    # it follows trainer.max_epochs in the same way, also if trainer.max_steps is later
+    code 0 "$LEVIN" train plain.yaml --run_dir=epochs "${schedule[@]}" --trainer.max_epochs=2 --trainer.max_steps=1000 --quiet
     code 0 "$LEVIN" train epochs --resume --trainer.max_epochs=4 --quiet
     mv err said
     rates epochs "${schedule[@]}" --trainer.max_steps=16
@@ -106,6 +106,9 @@ says "warning: the learning rate is 0 from step 5 on, because schedule.decay_ste
 rm -r tail/checkpoints/*12 tail/checkpoints/last
 code 0 "$LEVIN" train tail --resume --quiet
 silent_about "learning rate" err
+# keys that a constant rate ignores
+code 0 "$LEVIN" train plain.yaml --run_dir=flat --schedule.kind=constant --schedule.min_lr=1e-5 --trainer.max_steps=2 --quiet
+says "warning: schedule.min_lr has no effect, because schedule.kind is constant" err
 # a warm-up that the run does not end
 code 0 "$LEVIN" train plain.yaml --run_dir=short --schedule.warmup_steps=4 --trainer.max_steps=4 --quiet
 says "warning: the learning rate rises for 4 steps (schedule.warmup_steps) and the run ends at step 4, so no step has optimizer.lr" err

@@ -348,19 +348,23 @@ static enum lvn_status check_optimizer(struct levin_settings *s)
               "optimizer.variant nanochat has kernels for CPUs only, and trainer.accelerator is %s: set "
               "optimizer.variant=torch, or trainer.accelerator=cpu",
               s->values.trainer.accelerator);
-    LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || o.end, ARG,
+    LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || s->values.schedule.decay_steps ||
+                  (o.end && s->values.trainer.max_epochs <= 0),
+              ARG,
               "optimizer.variant nanochat changes momentum and weight decay until the last step, which is not known: "
-              "give trainer.max_steps or schedule.decay_steps");
+              "give trainer.max_steps without trainer.max_epochs, or schedule.decay_steps");
     return lvn_optimizer_check(&o);
 }
 
-/* Derive the step at which a schedule that falls ends, and check all of it. */
+/* Derive the step at which a schedule that falls ends, and check all of it. With trainer.max_epochs that step is known
+ * once the data are open. */
 static enum lvn_status finish_schedule(struct levin_settings *s)
 {
     const bool falls = lvn_schedule_find(s->values.schedule.kind)->falls;
     if (falls &&
         (!s->values.schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED)) {
-        const int64_t max = s->values.trainer.max_steps, warmup = (int64_t)s->values.schedule.warmup_steps;
+        const int64_t max = s->values.trainer.max_epochs > 0 ? 0 : s->values.trainer.max_steps,
+                      warmup = (int64_t)s->values.schedule.warmup_steps;
         s->values.schedule.decay_steps = max <= 0 ? 0 : max > warmup ? max : warmup;
         if (s->values.schedule.decay_steps) derived(s, LVN_OPT_schedule_decay_steps, "trainer.max_steps");
     }

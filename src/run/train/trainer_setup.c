@@ -161,7 +161,8 @@ static enum lvn_status log_differences(const struct lvn_trainer *trainer)
     return status;
 }
 
-/* Warn of a warm-up that no step ends, and of steps after the schedule's end with a learning rate of 0. */
+/* Warn of a warm-up that no step ends, of keys that a constant rate ignores, and of steps after the schedule's end with
+ * a learning rate of 0. */
 static void warn_of_rates(const struct lvn_trainer *trainer)
 {
     const struct lvn_schedule *now = &trainer->opened.schedule;
@@ -172,6 +173,9 @@ static void warn_of_rates(const struct lvn_trainer *trainer)
                 " steps (schedule.warmup_steps) and the run ends at step %" PRId64
                 ", so no step has optimizer.lr (%g); give a shorter warm-up",
                 now->warmup, last, now->options.lr);
+    if (!now->kind->falls && (now->options.min_lr > 0 || now->options.decay_steps))
+        lvn_log(LVN_LOG_WARN, "schedule.%s has no effect, because schedule.kind is %s",
+                now->options.min_lr > 0 ? "min_lr" : "decay_steps", now->kind->name);
     if (!now->kind->falls || now->options.min_lr > 0 || now->options.lr == 0 || now->end >= last) return;
     lvn_log(LVN_LOG_WARN,
             "the learning rate is 0 from step %" PRId64 " on, because schedule.decay_steps is %" PRId64

@@ -68,7 +68,7 @@ static void words_are_found(void **state)
         {"learning-rate", "levin calls it --optimizer.lr"},
         {"trainer.Learning_Rate", "levin calls it --optimizer.lr"},
         {"fp16", "levin calls it --trainer.precision=16-mixed"},
-        {"warmup_ratio", "levin calls it --schedule.warmup_steps; a number below 1 is a share of trainer.max_steps"},
+        {"warmup_ratio", "levin calls it --schedule.warmup_steps; a number below 1 is a share of the run's steps"},
         {"machine_rank", "`levin launch` numbers the ranks"},
         {"output_dir", "levin calls it --run_dir"},
     };

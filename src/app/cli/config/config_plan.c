@@ -14,6 +14,7 @@
 #include "setup/setup.h"
 #include "stores/store.h"
 #include "train/callback.h"
+#include "train/limits.h"
 
 /* The recipe's settings, finished, in a copy that planning may change. */
 static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_settings *copy)
@@ -131,8 +132,8 @@ enum lvn_status lvn_config_plan(struct lvn_config *cf)
         if (status == LVN_OK) status = plan(cf, &s, &m);
         cf->planned = status == LVN_OK;
         if (status == LVN_OK) status = count_samples(cf, &s, &m);
-        const int64_t per_epoch = cf->samples / s.values.trainer.batch_size;
-        cf->steps = s.values.trainer.max_steps ? s.values.trainer.max_steps : s.values.trainer.max_epochs * per_epoch;
+        const int64_t steps = lvn_limits_steps(&s, cf->samples / s.values.trainer.batch_size);
+        cf->steps = steps == INT64_MAX ? 0 : steps;
     }
     lvn_model_setup_close(&m);
     lvn_settings_release(&s);
