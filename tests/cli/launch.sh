@@ -171,6 +171,35 @@ if LEVIN_RANK=1 LEVIN_TERMINAL=90 LEVIN_RENDEZVOUS=old LEVIN_RENDEZVOUS_TOKEN=ol
 else
     says "this machine has no route to the host" err
 fi
+# a Slurm that does not respond for a moment is asked again: its job must not run on its first node only
+cat >bin/squeue <<'END'
+#!/bin/bash
+# the first line of the file `answers`, which is then removed unless it is the last
+answer=$(head -n 1 answers)
+[ "$(wc -l <answers)" = 1 ] || sed -i 1d answers
+echo "$answer"
+[[ $answer != slurm_load_jobs* ]]
+END
+printf '#!/bin/sh\n' >bin/srun
+chmod +x bin/squeue bin/srun
+in_job() { # in_job CODE ANSWERS ARGUMENTS...: levin launch in a job of four nodes
+    local code=$1
+    printf "$2" >answers
+    shift 2
+    SLURM_JOB_ID=5 SLURM_JOB_NUM_NODES=4 SLURM_NTASKS=32 PATH=$PWD/bin:/usr/bin:/bin code "$code" "$LEVIN" launch --dry-run "$@"
+}
+down="slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+in_job 0 "$down\nRUNNING\n" -- doctor --trainer.transport=tcp
+says "bin/srun --ntasks=32 --mpi=none" out
+in_job 1 "$down\n" -n 2 -- doctor --trainer.start_timeout=1
+one_error
+says "squeue does not report whether job SLURM_JOB_ID=5 is running ($down): try again, or unset SLURM_JOB_ID" err
+for answer in "slurm_load_jobs error: Invalid job id specified" COMPLETING; do
+    in_job 0 "$answer\n" -n 2 -- doctor
+    says "SLURM_JOB_ID=5 is ignored: no such job is running" err
+    says "-u SLURM_NTASKS" out
+done
+rm bin/squeue bin/srun
 code 0 "$LEVIN" launch --json --dry-run -n 1 -- doctor
 json 'd["ranks"] == 1 and "doctor" in d["command"]'
 

@@ -30,6 +30,25 @@ for signal in HUP TERM; do
     kill -$signal $pid
     stopped_well launched-$signal
 done
+# in a job of Slurm, whose processes are below slurmstepd, USR1 requeues it; scontrol is called again if Slurm does not respond
+cp "$(readlink -f /bin/bash)" slurmstepd
+mkdir bin
+cat >bin/scontrol <<'END'
+#!/bin/sh
+echo "$@" >>asked
+[ "$(wc -l <asked)" = 1 ] || exit 0
+echo "slurm_requeue error: Unable to contact slurm controller (connect failure)"
+exit 1
+END
+chmod +x bin/scontrol
+arguments requeued "${endless[@]}"
+SLURM_JOB_ID=5 PATH=$PWD/bin:$PATH ./slurmstepd -c '"$@" & echo $! >job; wait $!' x "$LEVIN" "${all[@]}" >out 2>err &
+pid=$!
+wait_rows requeued 3
+kill -USR1 "$(cat job)"
+stopped_well requeued
+says "job 5 is back in the queue, and continues when Slurm starts it again" err
+check [ "$(uniq -c asked | xargs)" = "2 requeue 5" ]
 # nohup: it continues when the terminal is closed
 for how in alone launched; do
     arguments nohup-$how "${endless[@]}"

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "cli/process.h"
 #include "cluster/identity/environment.h"
 #include "cluster/identity/launcher_env.h"
@@ -27,6 +28,23 @@ int lvn_requeue_count(void)
 {
     const char *count = getenv("SLURM_RESTART_COUNT");
     return count && lvn_requeue_possible() ? (int)strtol(count, NULL, 10) : 0;
+}
+
+int lvn_slurm_run(char *const *words, double seconds, struct lvn_text *output)
+{
+    /* in messages of Slurm about the connection to the controller, not about its answer */
+    static const char *const no_response[] = {"Unable to contact", "timed out",   "standby mode",
+                                              "Zero Bytes",        "temporarily", NULL};
+    const struct timespec pause = {.tv_sec = 1};
+    const double end = lvn_seconds() + seconds;
+    for (;;) {
+        lvn_text_clear(output);
+        const int code = lvn_process_run(words, 20, output);
+        bool responds = code != -2;
+        for (int i = 0; no_response[i] && code && output->p; i++) responds &= !strstr(output->p, no_response[i]);
+        if (responds || lvn_seconds() >= end) return code;
+        nanosleep(&pause, NULL);
+    }
 }
 
 /* "12", or "10_3" for a task of an array. */
@@ -60,7 +78,7 @@ void lvn_requeue(struct lvn_cli *c, const char *excluded)
     const char *job = job_name(c);
     char *words[] = {lvn_process_find(&c->settings.arena, "scontrol"), "requeue", (char *)job, NULL};
     signal(SIGTERM, SIG_IGN); /* Slurm sends it to a requeued job; scontrol inherits that it is ignored */
-    int code = words[0] && job ? lvn_process_run(words, 60, &output) : -1;
+    int code = words[0] && job ? lvn_slurm_run(words, 60, &output) : -1;
     const char *reason = output.p ? output.p : words[0] ? "it gave no reason" : "there is no scontrol in PATH";
     int n = (int)strcspn(reason, "\n");
     if (code == 0) {

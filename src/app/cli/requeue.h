@@ -1,4 +1,4 @@
-/* requeue.h - requeues a Slurm job that runs out of time or loses nodes. */
+/* requeue.h - requeues a Slurm job that runs out of time or loses nodes; and runs programs of Slurm. */
 #ifndef LVN_REQUEUE_H
 #define LVN_REQUEUE_H
 
@@ -9,6 +9,9 @@
 bool lvn_requeue_possible(void);
 /* How often Slurm has requeued this job (SLURM_RESTART_COUNT). Above 0 the run resumes from its last checkpoint. */
 int lvn_requeue_count(void);
+/* lvn_process_run() for a program of Slurm, at most 20 s. It is run again, for `seconds` in all, while Slurm's
+ * controller does not respond, as when it is busy or restarts. `output` is that of the last time. */
+int lvn_slurm_run(char *const *words, double seconds, struct lvn_text *output);
 /* Requeue the job, which ends soon after, without the nodes `excluded` ("h1,h2"; "": none). Prints the result on
  * stderr. */
 void lvn_requeue(struct lvn_cli *c, const char *excluded);

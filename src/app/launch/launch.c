@@ -11,6 +11,7 @@
 #include "base/getenv.h"
 #include "base/random.h"
 #include "cli/args.h"
+#include "cli/requeue.h"
 #include "cluster/identity/identity.h"
 #include "comm/comm_kind.h"
 #include "formats/json.h"
@@ -151,18 +152,28 @@ static enum lvn_status check_command(struct lvn_launch *l)
     return status;
 }
 
-/* True if SLURM_JOB_ID is the id of a running job. A login shell may have a stale value. */
-static bool detect_slurm_job(struct lvn_launch *l)
+/* Is SLURM_JOB_ID the id of a running job? A login shell may have a stale value. */
+static enum lvn_status detect_slurm_job(struct lvn_launch *l)
 {
     const char *job = getenv("SLURM_JOB_ID");
     char *squeue = job ? lvn_process_find(l->arena, "squeue") : NULL;
-    if (!job) return false;
     LVN_LOCAL_TEXT(output);
+    if (job && !squeue) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: there is no squeue in PATH", job);
+    if (!squeue) return LVN_OK;
     char *words[] = {squeue, "-h", "-j", (char *)job, "-o", "%T", NULL};
-    int code = squeue ? lvn_process_run(words, 20, &output) : -1;
-    bool runs = code == 0 && output.p && strstr(output.p, "RUNNING");
-    if (!runs) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: no such job is running", job);
-    return runs;
+    const int code = lvn_slurm_run(words, l->request.start_timeout, &output);
+    const char *text = lvn_text_string(&output);
+    if (!text) return LVN_MEMORY;
+    LVN_CHECK(!code || strstr(text, "Invalid job id"), IO,
+              "squeue does not report whether job SLURM_JOB_ID=%s is running (%.*s): try again, or unset SLURM_JOB_ID "
+              "to start ranks outside of Slurm",
+              job, (int)strcspn(text, "\n"),
+              code == -2 ? "no answer within 20 s"
+              : *text    ? text
+                         : "no reason given");
+    l->resources.in_slurm = !code && strstr(text, "RUNNING");
+    if (!l->resources.in_slurm) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: no such job is running", job);
+    return LVN_OK;
 }
 
 /* Set the number of ranks, the slots of each host and the maximum number of ranks on a host. */
@@ -255,9 +266,9 @@ static void print_command(struct lvn_launch *l, struct lvn_text *t)
 /* A command that is not collective runs once, on this machine. */
 static enum lvn_status plan_single_process(struct lvn_launch *l)
 {
-    if (flag(l, LVN_FLAG_launch_n) > 1 || *l->c->flag[LVN_FLAG_launch_hostfile].t)
+    if (flag(l, LVN_FLAG_launch_n) > 1 || flag(l, LVN_FLAG_launch_nproc_per_node) > 1 ||
+        l->c->given[LVN_FLAG_launch_nodes] || *l->c->flag[LVN_FLAG_launch_hostfile].t)
         lvn_log(LVN_LOG_WARN, "'%s' does not use several ranks: it runs once, on this machine", l->c->rest[0]);
-    l->resources.in_slurm = false;
     l->launcher.title = "no launcher";
     l->attempt.ranks = l->resources.per_node = 1;
     divide_cores(l);
@@ -298,7 +309,7 @@ static enum lvn_status plan(struct lvn_launch *l)
     LVN_TRY(check_command(l));
     if (l->place.on && l->request.collective) return plan_nodes(l);
     l->place.on = false;
-    l->resources.in_slurm = detect_slurm_job(l);
+    if (l->request.collective) LVN_TRY(detect_slurm_job(l));
     struct lvn_identity identity;
     const bool identified = lvn_identity_find(&identity) == LVN_OK;
     if (identified) { /* else no launcher started this process */
