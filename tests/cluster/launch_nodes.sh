@@ -61,6 +61,18 @@ says "this job has already begun its run: continuing from its last checkpoint" e
 zero[3]=LEVIN_JOB_ID=another
 code 2 env "${zero[@]}" -- "${all[@]}" # another job does not
 
+# a Slurm job that was requeued resumes its run, which --overwrite must not remove. Its processes are below slurmstepd
+cp "$(readlink -f /bin/bash)" slurmstepd
+places
+zero=(SLURM_JOB_ID=5 SLURM_RESTART_COUNT=1 ./slurmstepd -c '"$@"; exit $?' x "${zero[@]}")
+pair 0 0 options "${keys[@]}" --trainer.max_steps=12 --overwrite
+says "this job was requeued: continuing" out.0
+says "continuing after step 8 from options/checkpoints/step-8" out.0
+cp -r alone longer
+arguments longer "${keys[@]}" --trainer.max_steps=12
+code 0 "$LEVIN" launch --launcher=levin -n 4 -- "${all[@]}" --resume
+same_run longer options
+
 # what does not fit
 short=(--trainer.start_timeout=4 --trainer.rank_timeout=2)
 places

@@ -189,7 +189,7 @@ bool lvn_launch_stop_requested(void);
 enum lvn_status lvn_launch_nodes_start(struct lvn_launch *l) LVN_CHECKED;
 /* Wait until all nodes have joined, at most trainer.start_timeout, and print the missing ones. Then acquire their
  * connections for an attempt; `down` is set for hosts without one. Returns early if a signal requests the end. */
-void lvn_launch_nodes_gather(struct lvn_launch *l);
+enum lvn_status lvn_launch_nodes_gather(struct lvn_launch *l) LVN_CHECKED;
 /* Close the acquired connections. */
 void lvn_launch_close_connections(struct lvn_launch *l);
 /* The launch ends with this code: notify all nodes, waiting for those that took part in the last attempt. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "cli/requeue.h"
 #include "host/library.h"
 #include "launch/launch.h"
 
@@ -369,9 +370,11 @@ static void set_variables(struct lvn_launch *l)
     }
     lvn_words_add(&l->attempt.set, "LEVIN_LAUNCH=%s", l->launcher.title);
     if (*l->history.id) lvn_words_add(&l->attempt.set, "LEVIN_LAUNCH_ID=%s", l->history.id);
-    const bool resumes = l->history.restarts || l->history.job; /* an earlier attempt may have begun the run */
+    /* With --nodes ranks do not have the variables of Slurm, and node 0 notifies those of all nodes. */
+    const bool requeued = l->place.on && !l->place.node && lvn_requeue_count();
+    const bool resumes = l->history.restarts || l->history.job || requeued; /* an earlier one may have begun the run */
     if (resumes) lvn_words_add(&l->attempt.set, "LEVIN_RESTART=%d", l->history.restarts);
-    if (resumes && l->history.run_begun) lvn_words_add(&l->attempt.set, "LEVIN_RUN_BEGUN=1");
+    if (resumes && (l->history.run_begun || requeued)) lvn_words_add(&l->attempt.set, "LEVIN_RUN_BEGUN=1");
     lvn_words_add(&l->attempt.set, "OMP_NUM_THREADS=%d", l->resources.threads);
     if (l->resources.oversubscribed && !getenv("OMP_WAIT_POLICY"))
         lvn_words_add(&l->attempt.set, "OMP_WAIT_POLICY=passive");

@@ -87,15 +87,16 @@ static void report_missing(const struct lvn_launch *l, const bool *missing, int 
             *refusal ? "; the last rejected launcher: " : "", refusal);
 }
 
-void lvn_launch_nodes_gather(struct lvn_launch *l)
+enum lvn_status lvn_launch_nodes_gather(struct lvn_launch *l)
 {
     const double begin = lvn_seconds(), end = begin + l->request.start_timeout;
     double next_report = begin + FIRST_REPORT_SECONDS;
-    bool *missing = calloc((size_t)l->place.nodes, sizeof *missing);
-    int *connection = calloc((size_t)l->place.nodes, sizeof *connection);
+    bool *missing = lvn_calloc((size_t)l->place.nodes, sizeof *missing);
+    int *connection = lvn_calloc((size_t)l->place.nodes, sizeof *connection);
+    const enum lvn_status status = missing && connection ? LVN_OK : LVN_MEMORY;
     bool acquired = false;
     lvn_nodes_release(l->nodes);
-    while (missing && connection && !acquired && !lvn_launch_stop_requested()) {
+    while (!status && !acquired && !lvn_launch_stop_requested()) {
         const int n = lvn_nodes_missing(l->nodes, missing);
         const double now = lvn_seconds();
         if (n && now >= end) report_missing(l, missing, n);
@@ -113,6 +114,7 @@ void lvn_launch_nodes_gather(struct lvn_launch *l)
     }
     free(missing);
     free(connection);
+    return status;
 }
 
 void lvn_launch_close_connections(struct lvn_launch *l)

@@ -182,9 +182,8 @@ enum lvn_status lvn_launch_check_hosts(struct lvn_launch *l)
 
 void lvn_launch_probe(struct lvn_launch *l)
 {
-    if (l->place.on) {
-        if (l->nodes) lvn_launch_nodes_gather(l);
-        return;
-    }
-    if (probe_all(l, true)) lvn_error_clear(); /* hosts that were not probed keep their state */
+    enum lvn_status status = LVN_OK;
+    if (!l->place.on) status = probe_all(l, true);
+    if (l->nodes) status = lvn_launch_nodes_gather(l);
+    if (status) lvn_error_clear(); /* hosts that were not probed keep their state */
 }

@@ -159,7 +159,7 @@ static void requeue(const struct restarts *restarts, const struct lvn_launch_res
     LVN_LOCAL_TEXT(out);
     bool fault = last->code == LVN_EXIT_FAULT && l->request.max_restarts && (!last->stopped || last->time_up);
     if (!lvn_requeue_possible() || !(fault || (last->code == LVN_EXIT_STOPPED && last->time_up))) return;
-    for (int i = 0; i < l->resources.n_hosts && fault; i++) {
+    for (int i = 0; i < l->resources.n_hosts && fault && !l->place.on; i++) { /* nodes may have other names in Slurm */
         const struct lvn_host *host = &l->resources.hosts[i];
         if (host->down || host->faults) lvn_text_printf(&out, "%s%s", out.n ? "," : "", host->name);
     }
@@ -169,27 +169,27 @@ static void requeue(const struct restarts *restarts, const struct lvn_launch_res
         lvn_requeue(l->c, out.p ? out.p : "");
 }
 
-/* Before the first attempt all nodes must have joined. Else *code is set, and false returned. */
-static bool gather_nodes(struct lvn_launch *l, int *code)
+/* Before the first attempt all nodes must have joined. Else *code is not LVN_EXIT_DONE. */
+static enum lvn_status gather_nodes(struct lvn_launch *l, int *code)
 {
-    if (!l->nodes) return true;
-    lvn_launch_nodes_gather(l);
-    *code = LVN_EXIT_FAULT;
+    *code = LVN_EXIT_DONE;
+    if (!l->nodes) return LVN_OK;
+    LVN_TRY(lvn_launch_nodes_gather(l));
+    for (int i = 0; i < l->resources.n_hosts; i++)
+        if (l->resources.hosts[i].down) *code = LVN_EXIT_FAULT;
     if (lvn_launch_stop_requested()) {
         fprintf(stderr, "stopped on request while this node waited for others\n");
         *code = LVN_EXIT_STOPPED;
-        return false;
     }
-    for (int i = 0; i < l->resources.n_hosts; i++)
-        if (l->resources.hosts[i].down) return false;
-    return true;
+    return LVN_OK;
 }
 
-/* An earlier launch of the job, whose node 0 is gone, may have begun the run. */
+/* An earlier launch of the job, whose node 0 is gone or which Slurm has requeued, may have begun the run. */
 static void find_begun_run(struct lvn_launch *l, const struct lvn_run_saved *saved)
 {
-    if (!l->history.job) return;
-    l->history.run_begun = lvn_launch_run_begun(l, true);
+    if (l->history.job) l->history.run_begun = lvn_launch_run_begun(l, true);
+    if (l->place.on && !l->history.run_begun && !l->request.resume && lvn_requeue_count()) /* else ranks print it */
+        fprintf(stderr, "this job was requeued: continuing\n");
     if (l->history.run_begun)
         fprintf(stderr, "this job has already begun its run: continuing from %s\n",
                 saved->step >= 0 ? "its last checkpoint" : "its beginning");
@@ -205,7 +205,8 @@ static enum lvn_status run_attempts(struct restarts *restarts, struct lvn_launch
     }
     find_begun_run(l, &restarts->saved);
     if (l->place.on && l->place.nodes > 1) LVN_TRY(lvn_launch_nodes_start(l));
-    if (!gather_nodes(l, &last->code)) return LVN_OK;
+    LVN_TRY(gather_nodes(l, &last->code));
+    if (last->code) return LVN_OK;
     if (l->place.on || l->history.run_begun) LVN_TRY(lvn_launch_build_command(l)); /* with the nodes' connections */
     LVN_TRY(lvn_launch_attempt(l, last));
     while (prepare_restart(restarts, last)) {
