@@ -32,6 +32,8 @@ says 'max_steps: 600000' workload.out
 says 'batch_size_per_device: 125' workload.out
 says 'start_timeout: 1800' workload.out
 says 'value: GPUDirectTCPX_v7' workload.out
+says 'name: "j-0"' transformer.out
+says 'run_dir: "gs://mine/a/0"' transformer.out
 for name in workload tcpxo rdma; do says 'nccl_library: libnccl.so.2' $name.out; done
 silent_about nccl_library small.out
 says 'restartPolicy: Always' workload.out
@@ -49,9 +51,9 @@ silent_about 'weight_decay: 0.1' volumes.out
 says 'net.ipv4.tcp_mtu_probing' volumes.out
 
 # Documents as Kubernetes reads them.
-python3 - ./*.out <<'END'
+python3 - "$LEVIN_SOURCE/recipes" ./*.out <<'END'
 import sys, yaml
-for path in sys.argv[1:]:
+for path in sys.argv[2:]:
     docs = {d["kind"]: d for d in yaml.safe_load_all(open(path)) if d}
     job = docs["Job"]["spec"] if "Job" in docs else docs["JobSet"]["spec"]["replicatedJobs"][0]["template"]["spec"]
     recipe = yaml.safe_load(docs["ConfigMap"]["data"]["recipe.yaml"])
@@ -65,6 +67,17 @@ for path in sys.argv[1:]:
     assert job["completionMode"] == "Indexed" and job["podReplacementPolicy"] == "Failed", path
     rules = job["podFailurePolicy"]["rules"]
     assert [r["action"] for r in rules] == ["Ignore", "Ignore", "FailJob"], path
+    separate = pod.get("affinity", {}).get("podAntiAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    several = job["completions"] > 1 and "transformer" not in path # which has a podAntiAffinity of its own
+    assert [term["topologyKey"] for term in separate] == ["kubernetes.io/hostname"] * several, path
+    labels = job["template"]["metadata"]["labels"].items()
+    assert all(term["labelSelector"]["matchLabels"].items() <= labels for term in separate), path
+    if path in ("./small.out", "./transformer.out"): # the published training
+        published = yaml.safe_load(open(f"{sys.argv[1]}/{recipe['model']['size']}.yaml"))
+        del published["name"], published["data"], published["schedule"]["decay_steps"]
+        for key in "num_nodes", "devices", "accelerator", "start_timeout": del recipe["trainer"][key]
+        differ = {part for part in published if published[part] != recipe[part]}
+        assert not differ, (path, differ)
     assert rules[1]["onExitCodes"]["values"] == [75, 76] and rules[2]["onExitCodes"]["values"] == [1, 2], path
     assert pod["restartPolicy"] == "Never" and pod["securityContext"]["runAsNonRoot"] is True, path
     assert all(c["restartPolicy"] == "Always" for c in pod.get("initContainers", []) if c["name"] == "receive-daemon"), path
@@ -103,6 +116,12 @@ refused 'recipe/schedule' <<<"{workload: {$W, $S}, recipe: {schedule: 3}}"
 refused 'trainer/precision' <<<"{workload: {$W, $S}, recipe: {trainer: {precision: fp8}}}"
 refused 'nNodes' <<<"{workload: {$W, $S}, cluster: {nNodes: two}}"
 refused 'nNodes' <<<"{workload: {$W, $S}, cluster: {nNodes: 0}}"
+for key in kind nNodes gpusPerNode gpuResource nodePoolLabel maxRestarts backoffLimitPerIndex terminationGracePeriodSeconds runAsUser imagePullPolicy; do
+    refused "$key" <<<"{workload: {$W, $S}, cluster: {$key: null}}"
+done
+refused profile <<<"{workload: {$W, $S}, network: {profile: null}}"
+refused trainer <<<"{workload: {$W, $S}, recipe: {trainer: null}}"
+refused logging <<<"{workload: {$W, $S}, logging: null}"
 refused 'cluster/kind' <<<"{workload: {$W, $S}, cluster: {kind: deployment}}"
 refused 'network/useTcpx' <<<"{workload: {$W, $S}, network: {useTcpx: maybe}}"
 refused 'workload/modelName' <<<'workload: {image: i, modelName: Llama-2-70b-hf}'

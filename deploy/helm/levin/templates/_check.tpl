@@ -23,19 +23,22 @@ schema refuses single values and unknown keys of the recipe; the pods refuse all
 {{- if and $w.gcsBucket (or $w.gcsDataBucket $w.gcsExperimentBucket $l.gcsExperimentBucket) }}
 {{- fail "workload.gcsBucket is the bucket of data and experiments: leave it out, or gcsDataBucket and gcsExperimentBucket" }}
 {{- end }}
-{{- if or (and $w.gcsExperimentBucket $l.gcsExperimentBucket) (and $w.experimentDir $l.experimentDir) (and $w.jobTimestamp $l.jobTimestamp) }}
+{{- if or (and $w.gcsExperimentBucket $l.gcsExperimentBucket) (and $w.experimentDir $l.experimentDir) (not (or (has $w.jobTimestamp (list nil "")) (has $l.jobTimestamp (list nil "")))) }}
 {{- fail "gcsExperimentBucket, experimentDir and jobTimestamp belong into workload or into logging, not into both: leave one of the two out" }}
 {{- end }}
-{{- if and $w.batchSize $w.microBatchSize }}
-{{- if gt (mod (int $w.batchSize) (int $w.microBatchSize)) 0 }}
-{{- fail "workload.batchSize is not a multiple of workload.microBatchSize: batchSize counts the sequences of an optimizer step on each device, microBatchSize those that it computes at once; are the two swapped?" }}
+{{- $t := .Values.recipe.trainer }}
+{{- $batch := int (or $w.batchSize $t.batch_size_per_device (ternary 125 0 (and (not (empty $w.modelName)) (not (hasKey $t "batch_size"))))) }}
+{{- $micro := int (or $w.microBatchSize $t.micro_batch_size) }}
+{{- if and (gt $batch 0) (gt $micro 0) }}
+{{- if gt (mod $batch $micro) 0 }}
+{{- fail (printf "workload.batchSize (%d) is not a multiple of workload.microBatchSize (%d): batchSize counts the sequences of an optimizer step on each device (125 for a published training), microBatchSize those that it computes at once; are the two swapped?" $batch $micro) }}
 {{- end }}
 {{- end }}
 {{- if or (and $w.numberOfEpochs (not $w.stepsPerEpoch)) (and $w.stepsPerEpoch (not $w.numberOfEpochs)) }}
 {{- fail "workload.numberOfEpochs times workload.stepsPerEpoch is the number of optimizer steps: give both, or recipe.trainer.max_steps instead" }}
 {{- end }}
-{{- if and $w.modelName (not (or $w.stepsPerEpoch .Values.recipe.trainer.max_steps .Values.recipe.trainer.max_epochs .Values.recipe.trainer.max_time)) }}
-{{- fail "it is not said how long to train: give workload.numberOfEpochs and workload.stepsPerEpoch (optimizer steps), or recipe.trainer.max_steps (the published trainings: 600000)" }}
+{{- if and $w.modelName (not (or $w.stepsPerEpoch $t.max_steps $t.max_epochs (and $t.max_time (or .Values.recipe.schedule.kind .Values.recipe.schedule.decay_steps)))) }}
+{{- fail "it is not said how long to train: give workload.numberOfEpochs and workload.stepsPerEpoch (optimizer steps), or recipe.trainer.max_steps (the published trainings: 600000); recipe.trainer.max_time also needs recipe.schedule.decay_steps" }}
 {{- end }}
 {{- $steps := int (default (include "levin.steps" .) .Values.recipe.trainer.max_steps) }}
 {{- if and (gt $steps 0) (gt (int (include "levin.warmup" .)) $steps) }}

@@ -11,8 +11,9 @@
 {{- end }}
 
 {{- define "levin.timestamp" -}}
-{{- $t := or .Values.workload.jobTimestamp .Values.logging.jobTimestamp "" -}}
-{{- if kindIs "string" $t }}{{ $t }}{{ else }}{{ int $t }}{{ end }}
+{{- $t := .Values.workload.jobTimestamp -}}
+{{- if has $t (list nil "") }}{{ $t = .Values.logging.jobTimestamp }}{{ end -}}
+{{- if not (has $t (list nil "")) }}{{ if kindIs "string" $t }}{{ $t }}{{ else }}{{ int $t }}{{ end }}{{ end }}
 {{- end }}
 
 {{- define "levin.name" -}}

@@ -1,5 +1,6 @@
-{{/* _network-rdma.tpl - InfiniBand or RoCE: NCCL's own verbs transport, or a plug-in of the site. Memory must be pinned,
-for which levin's container gets IPC_LOCK. */}}
+{{/* _network-rdma.tpl - InfiniBand or RoCE: NCCL's own verbs transport, or a plug-in of the site. NCCL pins memory,
+up to the memlock limit of the container runtime. (Kubernetes gives capabilities only to processes of root, so IPC_LOCK would
+have no effect.) */}}
 {{- define "levin.network.rdma.env" -}}
 {{- if or .Values.network.ncclPlugin .Values.network.pluginHostPath }}
 - name: LD_LIBRARY_PATH

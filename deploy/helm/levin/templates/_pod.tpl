@@ -79,7 +79,8 @@ nodeSelector:
   {{- toYaml $c.nodeSelector | nindent 2 }}
   {{- end }}
 {{- end }}
-{{- if or $c.affinity $c.compactPlacement }}
+{{- $apart := and (gt (int $c.nNodes) 1) (not (hasKey (default dict $c.affinity) "podAntiAffinity")) }}
+{{- if or $c.affinity $c.compactPlacement $apart }}
 affinity:
   {{- if $c.affinity }}
   {{- toYaml $c.affinity | nindent 2 }}
@@ -88,6 +89,14 @@ affinity:
   podAffinity:
     requiredDuringSchedulingIgnoredDuringExecution:
     - topologyKey: {{ $c.compactPlacement | quote }}
+      labelSelector:
+        matchLabels:
+          {{- include "levin.selector" . | nindent 10 }}
+  {{- end }}
+  {{- if $apart }}
+  podAntiAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+    - topologyKey: kubernetes.io/hostname
       labelSelector:
         matchLabels:
           {{- include "levin.selector" . | nindent 10 }}
@@ -184,9 +193,6 @@ securityContext:
   allowPrivilegeEscalation: false
   capabilities:
     drop: [ALL]
-    {{- if eq (include "levin.profile" .) "rdma" }}
-    add: [IPC_LOCK]
-    {{- end }}
 volumeMounts:
 - name: recipe
   mountPath: /etc/levin

@@ -137,7 +137,7 @@ checkpoint:
   recompute: blocks
 {{- end }}
 {{- if not (hasKey $t "strategy") }}
-  strategy: {{ if gt (mul (int .Values.cluster.nNodes) (int (include "levin.ranks" .))) 1 }}zero1{{ else }}single_device{{ end }}
+  strategy: {{ if hasPrefix "transformer-" $w.modelName }}auto{{ else if gt (mul (int .Values.cluster.nNodes) (int (include "levin.ranks" .))) 1 }}zero1{{ else }}single_device{{ end }}
 {{- end }}
 {{- if not (hasKey $t "gradient_clip_val") }}
   gradient_clip_val: 1.0
