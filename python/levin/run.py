@@ -65,6 +65,15 @@ class History(dict):
 
     _STEPS = {"step": "step", "validation": "val_step", "epoch": "epoch_step"}
 
+    def check_logged(self, names: Iterable[str]) -> None:
+        """Refuse names whose two columns would be mixed with others, as "val" with "val_step"."""
+        columns = {*self, *self._STEPS.values()}
+        for name in names:
+            if (name in columns) != (name + "_step" in columns):
+                raise InputError(f"'{name}' is reserved: the history has a column '{name}' or '{name}_step' of other values; "
+                                 "choose another name")
+            columns |= {name, name + "_step"}
+
     def add(self, event: Event) -> None:
         if event.kind == "log":
             for name, value in event.scalars.items():
@@ -433,11 +442,9 @@ class Run(_library.NotCopied):
         """Log a scalar, or several as a dict, at the finished step: metrics.csv and the other loggers get a row with it. All
         ranks must call it."""
         values = {name: value} if isinstance(name, str) else dict(name)
-        for key, v in values.items():
-            if not hasattr(v, "__float__"):
-                raise InputError(f"log() needs a number for '{key}', not {type(v).__name__}")
         names = (ctypes.c_char_p * len(values))(*(_library.encode(k, "a name") for k in values))
-        numbers = (ctypes.c_double * len(values))(*(float(v) for v in values.values()))  # type: ignore[arg-type]
+        numbers = (ctypes.c_double * len(values))(*(_library.real(v, f"the value of '{k}'") for k, v in values.items()))
+        self.history.check_logged(values)
         if self._within_callback():
             status = lib.levin_run_log(self._require_open(), len(values), names, numbers)
             self._in_callback = True  # levin_run_log() has called the callbacks, which reset it

@@ -69,12 +69,13 @@ class OwnScalars(unittest.TestCase):
     def test_wrong(self):
         with run("names") as r:
             next(r.steps())
-            for name, text in (("loss", "'loss' is reserved"), ("a b", "is not a valid name of a scalar"),
+            for name, text in (*((k, f"'{k}' is reserved") for k in ("loss", "step", "val", "val_step")),
+                               ({"x": 1, "x_step": 2}, "'x_step' is reserved"), ("a b", "is not a valid name of a scalar"),
                                ("", "is not a valid name of a scalar"), ("x" * 48, "is not a valid name of a scalar")):
                 with self.assertRaises(levin.InputError) as caught:
-                    r.log(name, 1)
+                    r.log(name, None if isinstance(name, dict) else 1)
                 self.assertIn(text, str(caught.exception))
-            with self.assertRaisesRegex(levin.InputError, "needs a number for 'x', not str"):
+            with self.assertRaisesRegex(levin.InputError, "the value of 'x' must be a number, not 'y'"):
                 r.log("x", "y")
             with self.assertRaisesRegex(levin.InputError, "is one scalar too many"):
                 for i in range(100):

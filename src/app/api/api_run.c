@@ -134,7 +134,7 @@ static enum lvn_status find_scalar(struct levin_run *r, const char *name, int *o
 {
     struct lvn_event *e = &r->trainer.context.event;
     *out = lvn_event_find(e, name);
-    LVN_CHECK(*out < 0 || e->scalar[*out].kind == LVN_EVENT_LOG, ARG,
+    LVN_CHECK(*out < 0 ? strcmp(name, "step") != 0 : e->scalar[*out].kind == LVN_EVENT_LOG, ARG,
               "'%s' is reserved: levin logs it itself; choose another name", name);
     if (*out >= 0) return LVN_OK;
     LVN_TRY(check_name(name));

@@ -285,12 +285,13 @@ static int disturb(void *context, const struct levin_run_event *e)
 {
     (void)context;
     pthread_t thread;
-    const char *const name = "mine", *const more = "more";
+    const char *const name = "mine", *const more = "more", *const step = "step";
     if (e->kind == LEVIN_ON_LOG)
         expect_refusal(levin_run_log(guarded, 1, &more, &(double){1}), "cannot log more of them on the event LOG");
     if (e->kind != LEVIN_ON_STEP || e->step != 3) return 0;
     refuse_all("within the program's function on_event()");
     assert_int_equal(levin_run_log(guarded, 1, &name, &(double){1}), 0);
+    expect_refusal(levin_run_log(guarded, 1, &step, &(double){1}), "'step' is reserved");
     assert_int_equal(pthread_create(&thread, NULL, from_a_thread, NULL), 0);
     pthread_join(thread, NULL);
     return 0;
@@ -303,7 +304,7 @@ static void one_call_at_a_time(void **state)
     const struct levin_run_options o = {.size = sizeof o, .on_event = disturb};
     if (levin_run_open_with(&guarded, s, &o)) fail_msg("%s", levin_error_text());
     make_steps(guarded, 20);
-    assert_int_equal(refused, 9 + 10 + 1);
+    assert_int_equal(refused, 9 + 10 + 2);
     assert_int_equal(levin_run_close(guarded), 0);
     struct levin_run *r = run_of(t, NULL, LEVIN_OPEN_NEW);
     make_steps(r, 20);
