@@ -32,18 +32,16 @@ class _Tensor(ctypes.Structure):
                 ("offset", ctypes.c_uint64)]
 
 
-class _Managed(ctypes.Structure):
-    pass
+_pointer = ctypes.PyDLL(None).PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
-_Managed._fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER)]
-_exported: dict[int, Any] = {}  # not yet released by consumers of DLPack
+class _Writable:
+    """The memory of an array, also of a read-only one, which numpy does not export."""
 
-
-@_DELETER
-def _delete(managed: Any) -> None:
-    _exported.pop(ctypes.addressof(managed.contents), None)
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
 
 
 class BFloat16Array:
@@ -65,15 +63,11 @@ class BFloat16Array:
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # the processor
 
-    def __dlpack__(self, **_: Any) -> Any:
-        n, bits = self.bits.ndim, self.bits
-        shape = (ctypes.c_int64 * n)(*bits.shape)
-        strides = (ctypes.c_int64 * n)(*(s // bits.itemsize for s in bits.strides))
-        managed = _Managed(_Tensor(bits.ctypes.data, _Device(1, 0), n, _Type(4, 16, 1), shape, strides, 0), None, _delete)
-        _exported[ctypes.addressof(managed)] = (managed, shape, strides, bits)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        return new(ctypes.addressof(managed), b"dltensor", None)
+    def __dlpack__(self, *, copy: bool | None = None, **_: Any) -> Any:
+        """The capsule that numpy makes of the bits, with the type bf16. numpy releases it, used or not."""
+        capsule = np.asarray(_Writable(self.bits.copy() if copy else self.bits)).__dlpack__()
+        _Tensor.from_address(_pointer(capsule, b"dltensor")).dtype = _Type(4, 16, 1)
+        return capsule
 
     def __repr__(self) -> str:
         return f"BFloat16Array({self.float32()!r})"
