@@ -116,10 +116,10 @@ for family in neox mistral qwen3 llama; do
     sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' tied/config.json
     [ $family = llama ] && want=0 || want=1
     code $want "$LEVIN" evaluate tied --data.kind=tokens --data.path=tied/tokens.bin
-    [ $family = llama ] || says "differs from the embedding that the config ties it to (tie_word_embeddings)" err
+    [ $family = llama ] || says "differs from the embedding that levin ties it to (tie_word_embeddings)" err
     rm -r tied
 done
-# BERT as published: the additional head of its pretraining is ignored
+# BERT as published: the additional head of its pretraining is ignored, and its decoder is always the embedding
 cp -r "$golden/bert/mlm" published
 chmod -R u+w published
 python3 - <<'P'
@@ -136,10 +136,13 @@ for name, shape in ("weight", [2, C]), ("bias", [2]):
 h = json.dumps(header).encode()
 open(path, "wb").write(struct.pack("<Q", len(h)) + h + data)
 P
+sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' published/config.json
+check grep -q '"tie_word_embeddings": false' published/config.json
 for head in BertForMaskedLM BertForPreTraining; do
     sed -i 's/BertFor[A-Za-z]*/'$head'/' published/config.json
     code 0 "$LEVIN" export published "again-$head"
     says BertForMaskedLM "again-$head/config.json"
+    check [ -z "$(grep tie_word_embeddings "again-$head/config.json")" ]
 done
 
 # results in JSON contain names that are not UTF-8, with U+FFFD for each such byte

@@ -148,15 +148,16 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
 #define N(field) LVN_KEY_INT_OF(struct llama, field)
 #define X(field) LVN_KEY_REAL_OF(struct llama, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct llama, field)
-/* Keys of all variants. head_dim: if config.json lacks it, as in transformers; 0: hidden_size / heads. */
-#define SHARED_KEYS(class_name, head_dim)                                                                              \
+/* Keys of all variants. If config.json lacks them, as in transformers: kv_heads (0: as many as heads) and head_dim (0:
+ * hidden_size / heads). */
+#define SHARED_KEYS(class_name, kv_heads, head_dim)                                                                    \
     {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
     {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},                  \
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 2},                                                       \
     {LVN_KEY_WORD_OF(struct llama, activation), .json = "hidden_act", .words = activations},                           \
     {N(n_layer), .json = "num_hidden_layers", .required = true, LVN_KEY_N_LAYER, .default_value = 6},                  \
     {N(n_head), .json = "num_attention_heads", .required = true, LVN_KEY_N_HEAD, .default_value = 6},                  \
-    {N(n_kv_head), .json = "num_key_value_heads", LVN_KEY_N_KV_HEAD},                                                  \
+    {N(n_kv_head), .json = "num_key_value_heads", LVN_KEY_N_KV_HEAD, .absent = kv_heads},                              \
     {N(n_embd), .json = "hidden_size", .required = true, LVN_KEY_N_EMBD, .default_value = 192},                        \
     {N(n_inner), .json = "intermediate_size", LVN_KEY_INTERMEDIATE_SIZE},                                              \
     {N(n_positions), .json = "max_position_embeddings", .required = true, LVN_KEY_BLOCK_SIZE},                         \
@@ -184,7 +185,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {N(new_window), .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX, .fixed = true}
 
 static const struct lvn_key llama_keys[] = {
-    SHARED_KEYS("LlamaForCausalLM", 0),
+    SHARED_KEYS("LlamaForCausalLM", 0, 0),
     {N(window), .json = "sliding_window", .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX,
      .null = true, .read_only = true},
     NO_NEW_WINDOW,
@@ -197,7 +198,7 @@ static const struct lvn_key llama_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key mistral_keys[] = {
-    SHARED_KEYS("MistralForCausalLM", 0),
+    SHARED_KEYS("MistralForCausalLM", 8, 0),
     WINDOW,
     NO_NEW_WINDOW,
     {N(full_layers), .default_value = ALL_WINDOWS, .min = ALL_WINDOWS, .max = ALL_WINDOWS, .fixed = true},
@@ -209,7 +210,7 @@ static const struct lvn_key mistral_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key qwen2_keys[] = {
-    SHARED_KEYS("Qwen2ForCausalLM", 0),
+    SHARED_KEYS("Qwen2ForCausalLM", 32, 0),
     QWEN_WINDOW,
     ALWAYS(bias_in, true),
     {IS(bias_out), .fixed = true, BIAS},
@@ -218,7 +219,7 @@ static const struct lvn_key qwen2_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key qwen3_keys[] = {
-    SHARED_KEYS("Qwen3ForCausalLM", 128),
+    SHARED_KEYS("Qwen3ForCausalLM", 32, 128),
     QWEN_WINDOW,
     {IS(bias_in), .json = "attention_bias", BIAS},
     {IS(bias_out), .json = "attention_bias", BIAS},

@@ -347,8 +347,9 @@ static enum lvn_status fill(struct reader *r, const struct lvn_pretrained *p)
     LVN_CHECK(table && table->desc.rank == 2, FORMAT, "'%s' has no tensor 'token_embd.weight' of two dimensions",
               r->file->path);
     json_object_set_new(r->root, "model_type", json_string(lvn_model_type(r->model)));
-    if (has_key(r->model, "head_dim")) /* absent from the file: n_embd / n_head, not the default of config.json */
-        json_object_set_new(r->root, "head_dim", json_null());
+    static const char *const by_heads[] = {"head_dim", "num_key_value_heads"};
+    for (int i = 0; i < 2; i++) /* absent from the file: by n_head, not the default of config.json */
+        if (has_key(r->model, by_heads[i])) json_object_set_new(r->root, by_heads[i], json_null());
     for (const struct lvn_gguf_key *k = r->model->gguf->keys; k->name; k++) LVN_TRY(put_key(r, p, k));
     json_object_set_new(r->root, "vocab_size", json_integer(table->desc.dim[0]));
     json_object_set_new(r->root, "tie_word_embeddings", json_boolean(is_tied(p)));

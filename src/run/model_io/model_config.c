@@ -262,8 +262,10 @@ static enum lvn_status text_part(const struct lvn_model *variant, const char *na
     *out = json_deep_copy(text);
     if (!*out) return LVN_MEMORY;
     json_object_del(*out, "architectures");
-    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
-        if (json_object_get(root, shared[i])) json_object_set(*out, shared[i], json_object_get(root, shared[i]));
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        json_t *value = json_object_get(root, shared[i]);
+        if (value && !json_is_null(value)) json_object_set(*out, shared[i], value);
+    }
     return LVN_OK;
 }
 
@@ -542,6 +544,8 @@ static void write_kept(json_t *root, const struct lvn_model_config *c, json_t *k
     if (json_is_integer(pad) && !is_token(pad, c)) json_object_set_new(kept, "pad_token_id", json_null());
     if (json_object_get(kept, "n_ctx")) /* an old copy of n_positions */
         json_object_set_new(kept, "n_ctx", json_integer(lvn_model_value(c, LVN_ROLE_POSITIONS)));
+    if (json_is_false(json_object_get(kept, "tie_word_embeddings"))) /* of a bert, whose head is always tied */
+        json_object_del(kept, "tie_word_embeddings");
     json_object_update_missing(root, kept);
 }
 

@@ -172,7 +172,7 @@ static enum lvn_status compare_duplicate(const struct lvn_pretrained *p, const s
     }
     if (found_same_shape && !same)
         found(f,
-              t->desc.rank == 2 ? "'%.120s' differs from the embedding that the config ties it to (tie_word_embeddings)"
+              t->desc.rank == 2 ? "'%.120s' differs from the embedding that levin ties it to (tie_word_embeddings)"
                                 : "'%.120s' differs from the bias that it should be a second time",
               t->name);
     return LVN_OK;

@@ -424,7 +424,8 @@ static void every_family_round_trip(void **state)
         }
 }
 
-/* Read `text` with `more` keys instead of the last brace, write it, and read it again. */
+/* Read a configuration with `more` keys, write it, and read it again. Few heads have as many KV heads, if `more` does
+ * not say how many: the defaults of some families are 8 and more. */
 static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, int heads, const char *more)
 {
     char text[2048];
@@ -432,8 +433,9 @@ static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, 
     const struct lvn_model *form;
     snprintf(text, sizeof text,
              "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"num_attention_heads\": %d, \"hidden_size\": 32, "
-             "\"max_position_embeddings\": 64, \"vocab_size\": 65, \"rms_norm_eps\": 1e-6%s%s}",
-             type, heads, *more ? ", " : "", more);
+             "\"max_position_embeddings\": 64, \"vocab_size\": 65, \"rms_norm_eps\": 1e-6%s%s%s}",
+             type, heads, heads > 5 || strstr(more, "num_key") || *type == 'g' ? "" : ", \"num_key_value_heads\": null",
+             *more ? ", " : "", more);
     ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &root));
     enum lvn_status status = lvn_config_read(c, &form, "c.json", root);
     json_decref(root);
@@ -443,7 +445,7 @@ static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, 
     ASSERT_OK(lvn_config_write(&t, form, c, LVN_F32));
     ASSERT_OK(lvn_json_parse("c.json", t.p, t.n, &root));
     ASSERT_OK(lvn_config_read(&back, &form, "c.json", root));
-    assert_string_equal(lvn_model_type(back.model), type);
+    assert_string_equal(lvn_model_type(back.model), lvn_model_type(c->model));
     assert_memory_equal(back.fields, resolved.fields, sizeof back.fields);
     json_decref(root);
     lvn_text_release(&t);
@@ -480,7 +482,7 @@ static void dialects_of_config(void **state)
          "\"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
          "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 8192}"},
         {"mistral", "\"sliding_window\": null, \"num_key_value_heads\": null, \"head_dim\": null",
-         "\"sliding_window\": null"},
+         "\"sliding_window\": null, \"num_key_value_heads\": null"},
         {"llama",
          "\"original_max_position_embeddings\": 16, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, "
          "\"original_max_position_embeddings\": 8}",
@@ -503,11 +505,35 @@ static void dialects_of_config(void **state)
         {"gemma3_text", "\"sliding_window_pattern\": 6, \"head_dim\": 256, \"num_key_value_heads\": 4", ""},
         {"gemma2", "\"attn_logit_softcapping\": 50.0, \"final_logit_softcapping\": 30, \"sliding_window\": 4096", ""},
         {"llama", "\"rope_theta\": 7", "\"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 7}"},
+        {"gemma3",
+         "\"eos_token_id\": null, \"text_config\": {\"hidden_size\": 32, \"bos_token_id\": 7, \"eos_token_id\": 9}",
+         "\"bos_token_id\": 7, \"text_config\": {\"hidden_size\": 32, \"bos_token_id\": null, \"eos_token_id\": 9}"},
     };
     struct lvn_model_config one, two;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ASSERT_OK(read_family(&one, rows[i].type, rows[i].older));
         ASSERT_OK(read_family(&two, rows[i].type, rows[i].newer));
+        assert_memory_equal(one.fields, two.fields, sizeof one.fields);
+        assert_int_equal(one.end_id, two.end_id);
+    }
+}
+
+/* Without the key, KV heads are as many as in transformers. */
+static void default_kv_heads(void **state)
+{
+    (void)state;
+    struct lvn_model_config one, two;
+    static const struct {
+        const char *type;
+        int heads;
+    } kv[] = {{"llama", 64}, {"mistral", 8}, {"qwen2", 32}, {"qwen3", 32}};
+    for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "\"head_dim\": 2, \"num_key_value_heads\": %d", kv[i].heads);
+        ASSERT_OK(read_heads(&one, kv[i].type, 64, "\"head_dim\": 2"));
+        ASSERT_OK(read_heads(&two, kv[i].type, 64, text));
+        one = lvn_model_resolved(&one);
+        two = lvn_model_resolved(&two);
         assert_memory_equal(one.fields, two.fields, sizeof one.fields);
     }
 }
@@ -693,6 +719,7 @@ int main(void)
         cmocka_unit_test(configs_are_refused_by_key),
         cmocka_unit_test(every_family_round_trip),
         cmocka_unit_test(dialects_of_config),
+        cmocka_unit_test(default_kv_heads),
         cmocka_unit_test(other_dialects),
         cmocka_unit_test(windows_of_config),
         cmocka_unit_test(tables_are_sound),
