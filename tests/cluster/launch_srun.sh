@@ -20,6 +20,16 @@ allocated 0 -n2 -- --dry-run -- doctor
 says "srun --ntasks=2 --mpi=" out
 allocated 0 -n2 -- --launcher=openmpi -- doctor --measure=no
 ranks 2
+for mpi in openmpi mpich; do # not all on the first node, which has four slots
+    command -v mpirun.$mpi >/dev/null || continue
+    allocated 0 -N2 --ntasks-per-node=4 -- --launcher="$mpi" --nproc-per-node=1 -- doctor --measure=no
+    says "[0] ranks              2 on 2 hosts" out
+done
+allocated 2 -N2 -n2 -- --launcher=levin -- doctor
+one_error
+says "--launcher=levin would start all ranks on the first of the 2 nodes of Slurm job" err
+allocated 0 -N1 -n2 -- --launcher=levin -- doctor --measure=no
+ranks 2
 allocated 2 -n2 -- -- doctor --nix
 one_error
 allocated 2 -n2 -- -- evaluate none

@@ -91,6 +91,12 @@ static void add_exports(struct lvn_launch *l)
     }
 }
 
+/* The ranks of each node if an mpirun finds the nodes of a Slurm job itself and --nproc-per-node is given; else 0. */
+static int ranks_each(const struct lvn_launch *l)
+{
+    return l->resources.in_slurm && !l->resources.n_hosts ? (int)l->c->flag[LVN_FLAG_launch_nproc_per_node].i : 0;
+}
+
 static enum lvn_status build_openmpi(struct lvn_launch *l)
 {
     char address[64], network[64];
@@ -109,15 +115,15 @@ static enum lvn_status build_openmpi(struct lvn_launch *l)
         /* mpirun may count fewer cores than levin, and would then refuse the requested number of ranks */
         lvn_words_add(&l->attempt.line, "--oversubscribe");
     }
-    if (!l->resources.bind) {
-        lvn_words_add(&l->attempt.line, "--bind-to");
-        lvn_words_add(&l->attempt.line, "none");
-    } else {
-        lvn_words_add(&l->attempt.line, "--map-by");
-        lvn_words_add(&l->attempt.line, "slot:PE=%d", l->resources.threads);
-        lvn_words_add(&l->attempt.line, "--bind-to");
-        lvn_words_add(&l->attempt.line, "core");
-    }
+    const int each = ranks_each(l);
+    LVN_LOCAL_TEXT(map);
+    if (each) lvn_text_printf(&map, "ppr:%d:node", each);
+    if (l->resources.bind) lvn_text_printf(&map, "%s:PE=%d", each ? "" : "slot", l->resources.threads);
+    LVN_TRY(lvn_text_status(&map));
+    if (map.n) lvn_words_add(&l->attempt.line, "--map-by");
+    if (map.n) lvn_words_add(&l->attempt.line, "%s", map.p);
+    lvn_words_add(&l->attempt.line, "--bind-to");
+    lvn_words_add(&l->attempt.line, l->resources.bind ? "core" : "none");
     if (*interface) {
         bool loopback = on_one_machine(l); /* version 5 refuses to listen on it */
         if (l->launcher.major < 5) add_mca(l, "--mca", "oob_tcp_if_include", interface);
@@ -143,19 +149,19 @@ static enum lvn_status build_hydra(struct lvn_launch *l)
     lvn_words_add(&l->attempt.line, "%d", l->attempt.ranks);
     lvn_words_add(&l->attempt.line, "-prepend-pattern"); /* -prepend-rank is "[%r] ", which texts may contain */
     lvn_words_add(&l->attempt.line, "[%%r]" LVN_HYDRA_PREFIX_END);
-    int slots = 0;
+    int slots = ranks_each(l);
     for (int i = 0; i < l->resources.n_hosts; i++) {
         const struct lvn_host *host = &l->resources.hosts[i];
         if (host->ranks && !slots) slots = host->slots;
         even &= !host->ranks || host->slots == slots;
     }
+    LVN_CHECK(even || !intel, ARG,
+              "Intel MPI requires the same number of ranks on each host: set it with --nproc-per-node");
+    if (even && slots) {
+        lvn_words_add(&l->attempt.line, "-ppn");
+        lvn_words_add(&l->attempt.line, "%d", slots);
+    }
     if (l->resources.n_hosts) {
-        LVN_CHECK(even || !intel, ARG,
-                  "Intel MPI requires the same number of ranks on each host: set it with --nproc-per-node");
-        if (even) {
-            lvn_words_add(&l->attempt.line, "-ppn");
-            lvn_words_add(&l->attempt.line, "%d", slots);
-        }
         LVN_LOCAL_TEXT(t);
         for (int i = 0; i < l->resources.n_hosts; i++) {
             if (!l->resources.hosts[i].ranks) continue;

@@ -117,6 +117,11 @@ const char *lvn_launch_daemon(const struct lvn_launch *l)
 
 enum lvn_status lvn_launch_use_levin_ranks(struct lvn_launch *l)
 {
+    const char *nodes = l->resources.in_slurm ? getenv("SLURM_JOB_NUM_NODES") : NULL;
+    LVN_CHECK(!nodes || strtol(nodes, NULL, 10) <= 1, ARG,
+              "--launcher=levin would start all ranks on the first of the %s nodes of Slurm job %s: omit it, so that "
+              "srun starts them; with --trainer.transport=tcp they need no MPI",
+              nodes, getenv("SLURM_JOB_ID"));
     LVN_CHECK(l->request.tcp || (!*l->request.mpi_library && !l->request.mpi), ARG,
               "--launcher=levin connects ranks with TCP, but %s requires an MPI: omit one of the two",
               l->request.mpi ? "trainer.transport" : "trainer.mpi_library");
