@@ -96,8 +96,10 @@ code 2 "$LEVIN" ranks --part <part
 says "cannot change to the folder '/none' on this host" err
 
 # commands that do not work on ranks run once
-code 0 "$LEVIN" launch -n 2 -- help
-says "'help' does not use several ranks: it runs once, on this machine" err
+for option in "-n 2" --nproc-per-node=2 "--nodes 2 --node-rank 0"; do
+    code 0 "$LEVIN" launch $option -- help
+    says "'help' does not use several ranks: it runs once, on this machine" err
+done
 check [ "$(grep -c "levin help COMMAND\` explains a command" out)" = 1 ]
 
 # hosts of a job: PBS and LSF name a host for each slot, Grid Engine says how many it has
@@ -191,6 +193,11 @@ in_job() { # in_job CODE ANSWERS ARGUMENTS...: levin launch in a job of four nod
 down="slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 in_job 0 "$down\nRUNNING\n" -- doctor --trainer.transport=tcp
 says "bin/srun --ntasks=32 --mpi=none" out
+in_job 2 "RUNNING\n" --launcher=levin -- doctor
+says "--launcher=levin would start all ranks on the first of the 4 nodes of Slurm job 5: omit it, so that srun starts them" err
+in_job 0 "RUNNING\n" --launcher="$PWD/bin/mpirun" --nproc-per-node=1 --bind=false -- doctor
+says "bin/mpirun -n 4 " out
+says "--map-by ppr:1:node --bind-to none" out
 in_job 1 "$down\n" -n 2 -- doctor --trainer.start_timeout=1
 one_error
 says "squeue does not report whether job SLURM_JOB_ID=5 is running ($down): try again, or unset SLURM_JOB_ID" err
@@ -250,6 +257,19 @@ refused "2 nodes with 2 ranks each are not 5 ranks" "${slurm[@]}" --nodes 2 --nt
 refused "--min-ranks 5 exceeds the 4 ranks of this job; give at most 4" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=5
 refused "--min-ranks requires restarts: give --max-restarts, too" "${slurm[@]}" --min-ranks=1 --max-restarts=0
 refused "a batch script is for \`train\`" --slurm -- doctor
+refused "--launcher=levin starts ranks on the first node of a Slurm job only" "${slurm[@]}" --launcher=levin
+code 0 "$LEVIN" launch "${slurm[@]}" --bind=false --prefix=false --log-dir=logs
+says "--log-dir=logs --bind=false --prefix=false -- train" out
+# an option without effect is refused
+for option in --hostfile=hosts --ssh=rsh --node-rank=1 --dry-run; do
+    refused "${option%=*} has no effect on the script that --slurm writes: omit it" "${slurm[@]}" $option
+done
+for option in --out=x --job-name=x --ntasks=2 --ntasks-per-node=2 --cpus-per-task=1 --mem=4G --partition=x --account=x --time=1 \
+    --signal=USR1@9 --requeue=no --array=1-2 --module=x; do
+    refused "${option%=*} is for the script that --slurm writes: add --slurm, or omit ${option%=*}" -n 2 $option -- doctor
+done
+check [ "$("$LEVIN" help launch | grep -c "with --slurm: ")" = 13 ]
+refused "--ssh is for hosts that this machine reaches with ssh, but with --nodes each node starts its own" --nodes 2 --node-rank 0 --ssh=rsh -- doctor
 
 # Whatever a value holds, it reaches the ranks as one argument: through a batch script, through the command line of each
 # launcher, through a remote shell, and in the command that is printed.

@@ -334,12 +334,32 @@ static enum lvn_status plan(struct lvn_launch *l)
     return lvn_launch_build_command(l);
 }
 
+/* Refuse options without effect: those of a batch script without --slurm, and with it those that no script has. */
+static enum lvn_status check_options(const struct lvn_cli *c, bool slurm)
+{
+    char name[LVN_FLAG_TEXT];
+    for (int i = 0; i < LVN_FLAG_COUNT; i++) {
+        const struct lvn_option *o = &lvn_flags[i].option;
+        const bool of_script = !strncmp(o->help, "with --slurm:", 13);
+        const bool of_launch = i == LVN_FLAG_launch_hostfile || i == LVN_FLAG_launch_node_rank ||
+                               i == LVN_FLAG_launch_ssh || i == LVN_FLAG_launch_dry_run;
+        if (!c->given[i]) continue;
+        lvn_flag_text(o, name);
+        LVN_CHECK(slurm || !of_script, ARG, "%s is for the script that --slurm writes: add --slurm, or omit %s", name,
+                  name);
+        LVN_CHECK(!slurm || !of_launch, ARG, "%s has no effect on the script that --slurm writes: omit it", name);
+    }
+    return LVN_OK;
+}
+
 enum lvn_status lvn_command_launch(struct lvn_cli *c)
 {
     struct lvn_launch l = {.c = c, .arena = &c->settings.arena};
     char self[PATH_MAX];
     LVN_LOCAL_TEXT(line);
-    if (lvn_cli_on(c, LVN_FLAG_launch_slurm)) return lvn_launch_slurm(c);
+    const bool slurm = lvn_cli_on(c, LVN_FLAG_launch_slurm);
+    LVN_TRY(check_options(c, slurm));
+    if (slurm) return lvn_launch_slurm(c);
     LVN_CHECK(!c->n_operands, ARG, "write -- before the command, as in: levin launch -n 4 -- train %s", c->operand[0]);
     LVN_CHECK(!c->n_keys, ARG, "keys of the recipe go after --, as in: levin launch -n 4 -- train --%s=%s",
               c->keys[0].key, c->keys[0].value);

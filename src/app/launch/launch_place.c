@@ -156,10 +156,11 @@ static bool is_requested_by_variables(const struct lvn_cli *c)
 static enum lvn_status check_options(const struct lvn_cli *c)
 {
     const char *launcher = c->flag[LVN_FLAG_launch_launcher].t;
-    LVN_CHECK(
-        !given(c, LVN_FLAG_launch_hostfile), ARG,
-        "--hostfile names hosts that this machine reaches with ssh, but with --nodes each node starts its own levin "
-        "launch: omit one of the two");
+    const bool file = given(c, LVN_FLAG_launch_hostfile);
+    LVN_CHECK(!file && !given(c, LVN_FLAG_launch_ssh), ARG,
+              "%s is for hosts that this machine reaches with ssh, but with --nodes each node starts its own levin "
+              "launch: omit one of the two",
+              file ? "--hostfile" : "--ssh");
     LVN_CHECK(!strcmp(launcher, "auto") || !strcmp(launcher, "levin"), ARG,
               "--launcher=%s starts ranks on all hosts, but with --nodes each node starts its own: omit it", launcher);
     return LVN_OK;

@@ -91,6 +91,9 @@ static enum lvn_status check_flags(const struct script *script)
     LVN_TRY(check_word(script, LVN_FLAG_launch_mem, ""));
     LVN_TRY(check_word(script, LVN_FLAG_launch_array, ",-%:"));
     LVN_TRY(check_word(script, LVN_FLAG_launch_module, "_-.,+/ "));
+    LVN_CHECK(strcmp(text_flag(script, LVN_FLAG_launch_launcher), "levin") != 0, ARG,
+              "--launcher=levin starts ranks on the first node of a Slurm job only: omit it, so that srun starts them; "
+              "with --trainer.transport=tcp they need no MPI");
     LVN_CHECK(is_time(text_flag(script, LVN_FLAG_launch_time)), ARG, "--time must be HH:MM:SS or D-HH:MM:SS, not '%s'",
               text_flag(script, LVN_FLAG_launch_time));
     const char *signal = text_flag(script, LVN_FLAG_launch_signal), *at = strchr(signal, '@');
@@ -299,6 +302,8 @@ static void add_launch(struct script *script)
     if (script->restarts) lvn_words_add(&line, "--max-restarts=%ld", script->restarts);
     if (script->min) lvn_words_add(&line, "--min-ranks=%ld", script->min);
     if (*logs) lvn_words_add(&line, "--log-dir=%s", logs);
+    if (!lvn_cli_on(script->c, LVN_FLAG_launch_bind)) lvn_words_add(&line, "--bind=false");
+    if (!lvn_cli_on(script->c, LVN_FLAG_launch_prefix)) lvn_words_add(&line, "--prefix=false");
     lvn_words_text(&line, t);
     lvn_text_add(t, " -- ");
     script->train.word++; /* without the program */
