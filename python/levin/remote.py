@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +21,7 @@ from .settings import Settings, find_run, flatten
 
 _ENDED = ("done", "stopped", "failed")
 _SILENT = 60  # seconds without a new status.json
+_LEFT_SLURM = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY")  # squeue may list them a while
 
 
 def _outcome(code: int) -> str:
@@ -35,14 +37,29 @@ def _status(path: Path) -> dict[str, Any]:
 
 
 def _slurm_state(number: str) -> str | None:
-    """PENDING, RUNNING, ...; "": Slurm no longer lists the job; None: squeue does not answer."""
+    """PENDING, RUNNING, ...; "": the job has left Slurm; None: squeue does not answer."""
     try:
         found = subprocess.run(["squeue", "-h", "-j", number, "-o", "%T"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if found.returncode:
         return "" if "Invalid job id" in found.stderr else None
-    return found.stdout.strip()
+    state = found.stdout.strip()
+    return "" if state in _LEFT_SLURM else state
+
+
+def _was_killed(status: Mapping[str, Any]) -> bool:
+    """Was the process of rank 0 on this host, and has it ended?"""
+    first = (status.get("ranks") or [{}])[0]
+    if first.get("host") != socket.gethostname() or not first.get("pid"):
+        return False
+    try:
+        os.kill(first["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 def _folder(run: str | os.PathLike[str]) -> Path:
@@ -141,6 +158,7 @@ class Attached:
         self._number = number  # the Slurm job
         self._before, self._resume = before, resume  # the status of a former run in this folder; it is continued
         self._asked, self._gone_since = -float("inf"), 0.0  # times when Slurm was asked, and no longer listed the job
+        self._slurm: str | None = None  # its answer
 
     @property
     def status(self) -> dict[str, Any]:
@@ -156,34 +174,44 @@ class Attached:
 
     @property
     def state(self) -> str:
-        """"waiting" (not started), "running", "done", "stopped", "failed", or "silent": "running", but nothing was written
-        for a minute."""
+        """"waiting" (not started, or in Slurm's queue again), "running", "done", "stopped", "failed", "fault" (a rank was lost;
+        the launcher may restart the run), or "silent": "running", but nothing was written for a minute.
+
+        Of a run that was attached by its folder nobody knows whether its launcher still runs or Slurm starts it again:
+        "stopped" is an end, and after a minute of silence a fault is "failed", as is a run whose process on this host is gone.
+        """
         if self._process and self._process.poll() is not None:
             return _outcome(self._process.returncode)
         gone = self._is_gone()  # read before the status, which may depend on it
         status = self.status
         state = status.get("state", "waiting")
-        if self._process and state in _ENDED:
-            return "running"  # the launcher has not ended: the run may write its status again
+        has_job = bool(self._number) and self._slurm != ""
+        if has_job and state != "done" and self._slurm == "PENDING":
+            return "waiting"
+        if self._process and state == "done" or (self._process or has_job) and state in ("stopped", "failed", "fault"):
+            state = "running"  # the launcher has not ended: the run may write its status again
         if state not in _ENDED and gone:
             return "failed"
-        return "silent" if state == "running" and time.time() - status.get("time", 0) > _SILENT else state
+        if state in ("running", "fault") and time.time() - status.get("time", 0) > _SILENT:
+            known = not self._process and not self._number and (state == "fault" or _was_killed(status))
+            return "failed" if known else "silent"
+        return state
 
     def _is_gone(self) -> bool:
         """Did the Slurm job end a minute ago? Its last status may come late through a network file system."""
         if self._number and time.monotonic() - self._asked > 10:
-            state = _slurm_state(self._number)
+            self._slurm = _slurm_state(self._number)
             self._asked = time.monotonic()
-            self._gone_since = 0.0 if state != "" else self._gone_since or self._asked
+            self._gone_since = 0.0 if self._slurm != "" else self._gone_since or self._asked
         return self._gone_since > 0 and time.monotonic() - self._gone_since > _SILENT
 
     def metrics(self) -> dict[str, np.ndarray]:
         return read_metrics(self.path)
 
     def rows(self, interval: float = 0.5, timeout: float | None = None) -> Iterator[dict[str, float]]:
-        """Follow the run: yields each row of metrics.jsonl, including existing ones, until the run ends. A row has the
-        values of its event: a validation has val_loss but no loss. If the run is restarted from a checkpoint, the steps
-        that it computes again are not yielded again.
+        """Follow the run: yields each row of metrics.jsonl, including existing ones, until the run ends, as `state` knows it
+        ("silent" is no end). A row has the values of its event: a validation has val_loss but no loss. If the run is restarted
+        from a checkpoint, the steps that it computes again are not yielded again.
 
         interval: seconds between two reads. timeout: seconds without a new row after which TimeoutError is raised.
         """
@@ -201,10 +229,13 @@ class Attached:
             time.sleep(interval)
 
     def wait(self, interval: float = 0.5, timeout: float | None = None) -> str:
-        """Wait for the run's end; returns its state."""
-        for _ in self.rows(interval, timeout):
-            pass
-        return self.state
+        """Wait for the run's end; returns its state. timeout: seconds after which TimeoutError is raised."""
+        begun = time.monotonic()
+        while (state := self.state) not in _ENDED:
+            if timeout is not None and time.monotonic() - begun > timeout:
+                raise TimeoutError(f"the run '{self.path}' has not ended within {timeout} s; its state: {state}")
+            time.sleep(interval)
+        return state
 
     def __repr__(self) -> str:
         return f"<levin.Attached {self.path}, {self.state}, step {self.status.get('step', 0)}>"
@@ -236,10 +267,14 @@ class Job:
             self.process.terminate()
 
     def wait(self, timeout: float | None = None) -> str:
-        """Wait for the end; returns the run's state, "done", "stopped" or "failed"."""
-        if self.process:
+        """Wait for the end; returns the run's state, "done", "stopped" or "failed". timeout: seconds after which TimeoutError
+        is raised."""
+        if not self.process:
+            return self.attach().wait(timeout=timeout)
+        try:
             return _outcome(self.process.wait(timeout))
-        return self.attach().wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"the run '{self.path}' has not ended within {timeout} s") from None
 
     def __repr__(self) -> str:
         return f"<levin.Job {self.number or (self.process and self.process.pid)}, run {self.path}, log {self.log}>"
@@ -258,6 +293,8 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
         raise InputError(f"launch() needs slurm=True for {nodes} nodes: without it all ranks are on this machine")
     if sbatch and not slurm:
         raise InputError("sbatch contains options of a Slurm job: also give slurm=True")
+    for name in {"array", "out"} & set(sbatch or ()):
+        raise InputError(f"launch() submits one job for one run, so sbatch has no '{name}': use `levin launch --slurm --{name}=...`")
     settings = Settings()
     settings.read(recipe, resume)
     settings.put(keys)
@@ -285,7 +322,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     if not shutil.which("sbatch"):
         raise FaultError("sbatch was not found: slurm=True needs a machine that can submit Slurm jobs")
     script = folder / "job.sbatch"
-    options = [f"--{k.replace('_', '-')}={v}" for k, v in (sbatch or {}).items()]
+    options = [f"--{k.replace('_', '-')}={v}" for k, v in (sbatch or {}).items() if v is not None]
     written = subprocess.run([program, "launch", "--slurm", f"--nodes={nodes}", f"--nproc-per-node={nproc_per_node}",
                               f"--out={script}", *options, "--", *train], capture_output=True, text=True)
     if written.returncode:

@@ -3,6 +3,9 @@
 import io
 import json
 import os
+import socket
+import subprocess
+import time
 import unittest
 import warnings
 import xml.dom.minidom
@@ -12,7 +15,7 @@ from unittest import mock
 import levin
 import numpy as np
 import scenes
-from levin import curve, live, notebook
+from levin import curve, live, notebook, remote
 from scenes import keys, losses, run, weights
 
 
@@ -122,6 +125,34 @@ class Elsewhere(unittest.TestCase):
                 self.assertEqual(job.wait(60), state)
                 self.assertEqual(len([r for r in job.attach().rows(0.05, 60) if "loss" in r]), n)
 
+    def test_states(self):
+        """What status.json says is no end while a launcher or Slurm may continue the run."""
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        launcher = mock.Mock(poll=lambda: None)
+        here, now = {"host": socket.gethostname(), "pid": ended.pid}, time.time()
+        Path("runs/states").mkdir(parents=True)
+        for state, age, ranks, process, slurm, expected in (
+                ("stopped", 0, [], None, "PENDING", "waiting"), ("stopped", 0, [], None, "COMPLETING", "running"),
+                ("stopped", 0, [], None, None, "running"), ("stopped", 0, [], None, "", "stopped"),
+                ("failed", 0, [], None, "RUNNING", "running"), ("done", 0, [], None, "PENDING", "done"),
+                ("running", 999, [], None, "PENDING", "waiting"), ("running", 999, [], None, "RUNNING", "silent"),
+                ("fault", 0, [], None, "RUNNING", "running"), ("fault", 999, [here], None, "RUNNING", "silent"),
+                ("fault", 0, [], launcher, "", "running"), ("fault", 999, [here], launcher, "", "silent"),
+                ("stopped", 0, [], None, "by folder", "stopped"), ("fault", 0, [here], None, "by folder", "fault"),
+                ("fault", 999, [], None, "by folder", "failed"), ("running", 999, [], None, "by folder", "silent"),
+                ("running", 999, [here], None, "by folder", "failed"), ("running", 0, [here], None, "by folder", "running"),
+                ("running", 999, [{**here, "pid": os.getpid()}], None, "by folder", "silent"),
+                ("running", 999, [{**here, "host": "another"}], None, "by folder", "silent")):
+            Path("runs/states/status.json").write_text(json.dumps({"state": state, "time": now - age, "ranks": ranks}))
+            number = None if process or slurm == "by folder" else "7"
+            with mock.patch("levin.remote._slurm_state", lambda number, slurm=slurm: slurm):
+                job = levin.Job([], "runs/states", process, number, Path("log"))
+                self.assertEqual(job.attach().state, expected, (state, age, ranks, slurm))
+        for call in (lambda: levin.attach("runs/states").wait(0.01, 0.05), lambda: list(levin.attach("runs/states").rows(0.01, 0.05))):
+            with self.assertRaisesRegex(TimeoutError, "its state: silent"):
+                call()
+
     def test_rows_of_a_restarted_run(self):
         def write(rows):
             Path("restarts/metrics.jsonl").write_text("".join(json.dumps({"step": s, "loss": x}) + "\n" for s, x in rows))
@@ -149,12 +180,28 @@ class Elsewhere(unittest.TestCase):
             Path("state").write_text("")
             with mock.patch("levin.remote._SILENT", 0):
                 self.assertEqual(job.wait(60), "failed")
+            Path("state").write_text("TIMEOUT\n")
+            self.assertEqual(remote._slurm_state("7"), "")
+
+    def test_submit(self):
+        Path("submit").mkdir()
+        Path("submit/sbatch").write_text("#!/bin/sh\necho Submitted batch job 12\n")
+        Path("submit/sbatch").chmod(0o755)
+        with mock.patch.dict(os.environ, PATH=f"{Path('submit').absolute()}:{os.environ['PATH']}"):
+            job = levin.launch(keys(), nodes=2, slurm=True, name="far", sbatch={"time": "01:00:00", "cpus_per_task": None})
+            self.assertEqual((job.number, job.log), ("12", Path("far-12.out").absolute()))
+            self.assertIn("#SBATCH --time=01:00:00", Path(job.command[1]).read_text())
+            for name in "array", "out":
+                with self.assertRaisesRegex(levin.InputError, f"sbatch has no '{name}'"):
+                    levin.launch(keys(), slurm=True, sbatch={name: "1-4"})
 
     def test_stop(self):
         job = levin.launch(keys(), name="endless", trainer__max_steps=10**6, trainer__threads=1)
         for row in job.attach().rows(0.05, 120):
             if row["step"] >= 3:
                 break
+        with self.assertRaisesRegex(TimeoutError, "has not ended within 0.01 s"):
+            job.wait(0.01)
         job.stop()
         self.assertEqual(job.wait(120), "stopped", job.log.read_text())
         self.assertEqual(job.attach().state, "stopped")
