@@ -145,6 +145,8 @@ code 2 "$LEVIN" generate RUN "a text"
 says "a text is given as --prompt=TEXT" err
 code 2 "$LEVIN" predict RUN "a text"
 says "a text is given as --text=TEXT" err
+code 2 "$LEVIN" tokenizer train reviews.txt
+says "texts are given as --input=FILE_OR_FOLDER" err
 code 2 "$LEVIN" list
 says "levin calls it \`levin runs\`" err
 code 2 "$LEVIN" train --wandb_project=mine

@@ -193,9 +193,10 @@ static enum lvn_status check_operand(const char *operand)
 /* The flag of the command that means a text which was given without it; "": none. */
 static const char *text_flag(const struct lvn_command *k)
 {
-    return find_flag(k, "prompt") ? "; a text is given as --prompt=TEXT"
-           : find_flag(k, "text") ? "; a text is given as --text=TEXT"
-                                  : "";
+    return find_flag(k, "prompt")  ? "; a text is given as --prompt=TEXT"
+           : find_flag(k, "text")  ? "; a text is given as --text=TEXT"
+           : find_flag(k, "input") ? "; texts are given as --input=FILE_OR_FOLDER"
+                                   : "";
 }
 
 static enum lvn_status count_operands(const struct lvn_cli *c)
