@@ -121,29 +121,31 @@ python3 - <<'P'
 import json, random
 rows = [json.loads(x) for x in open("choice.jsonl")]
 rows = [{**row, "q": " ".join(row["q"].split()[:4]), "a": [" ".join(a.split()[:2]) for a in row["a"]]} for row in rows]
+once, rows = rows, rows + rows[:6] * 3
 r, out = random.Random(1234), []
 for row in rows:
     drawn = [x for x in r.sample(rows, 3) if x != row][:2]
+    if len(drawn) < 2: drawn = r.sample([x for x in rows if x != row], 2)
     text = "".join(f"Q: {x['q']}\nA: {x['a'][x['gold']]}\n\n" for x in drawn)
     out.append({**row, "q": f"Answer.\n\n{text}Q: {row['q']}\nA:"})
-for name, all in ("shots", rows), ("written", out):
+for name, all in ("shots", once), ("copies", rows), ("written", out):
     open(name + ".jsonl", "w").writelines(json.dumps(row) + "\n" for row in all)
 P
-sed 's/choice.jsonl/shots.jsonl/; s/^task:.*/task: shots/; s/^doc_to_text.*/doc_to_text: "Q: {{q}}\\nA:"/' choice.yaml >shots.yaml
+sed 's/choice.jsonl/copies.jsonl/; s/^task:.*/task: shots/; s/^doc_to_text.*/doc_to_text: "Q: {{q}}\\nA:"/' choice.yaml >shots.yaml
 printf 'description: "Answer.\\n\\n"\nnum_fewshot: 2\nfewshot_split: test\n' >>shots.yaml
 sed 's/choice.jsonl/written.jsonl/; s/^task:.*/task: written/; s/^doc_to_text.*/doc_to_text: q/' choice.yaml >written.yaml
 code 0 "$LEVIN" evaluate llama --tasks=shots.yaml --tasks=written.yaml --items=items
 python3 - <<'P'
 import json, math
 items = [json.loads(x) for x in open("items")]
-assert len(items) == 42 and items[0]["task"] == "shots" and items[21]["task"] == "written"
-for a, b in zip(items[:21], items[21:]):
+assert len(items) == 78 and items[0]["task"] == "shots" and items[39]["task"] == "written"
+for a, b in zip(items[:39], items[39:]):
     assert all(math.isclose(x, y, rel_tol=1e-5) for x, y in zip(a["log_likelihoods"], b["log_likelihoods"], strict=True)), (a, b)
 P
 
 # --- a text before all items: it is run once for those of a row ---
 echo -n "$(head -c 150 text.txt | tr -c 'a-zA-Z' ' ' | tr -s ' ')" >before
-sed "s/^task:.*/task: shared/; s/^num_fewshot.*/num_fewshot: 0/; s/^description:.*/description: '$(cat before)'/" shots.yaml >shared.yaml
+sed "s/copies.jsonl/shots.jsonl/; s/^task:.*/task: shared/; s/^num_fewshot.*/num_fewshot: 0/; s/^description:.*/description: '$(cat before)'/" shots.yaml >shared.yaml
 for kind in gpt2 mistral nanochat llama; do
     code 0 "$LEVIN" evaluate $kind --tasks=shared.yaml --items=shared.items
     silent_about "do not fit" out
@@ -151,6 +153,10 @@ for kind in gpt2 mistral nanochat llama; do
     check [ $((run * 3)) -lt "$tokens" ]
     python3 losses.py $kind shared.items 14
 done
+
+code 0 "$LEVIN" evaluate llama --tasks=shared.yaml --num-fewshot=2 --limit=1 --json
+json 'd["tasks"][0]["num_fewshot"] == 0'
+says "shared.yaml: 'num_fewshot: 0' is kept, so items have no examples; remove this key to use 2" err
 
 # --- a quantized model: the values of its own logits, which are not those of the model ---
 for q in nf4 int8; do
@@ -164,6 +170,13 @@ printf 'fewshot_config: {sampler: first_n, samples: [{q: one, a: [x, y], gold: 1
 code 0 "$LEVIN" evaluate llama --tasks=first.yaml --num-fewshot=1
 code 2 "$LEVIN" evaluate llama --tasks=first.yaml
 says "too few items" err
+
+# process_docs makes columns of data files, not of samples
+echo '{"activity_label": "Owls", "ctx_a": "the owl", "ctx_b": "went", "endings": ["to sea", "home"], "label": "1"}' >hellaswag.jsonl
+{ data hellaswag.jsonl; printf 'task: hellaswag\noutput_type: multiple_choice\nprocess_docs: !function utils.process_docs\n'
+    printf 'doc_to_text: "{{query}}"\ndoc_to_choice: choices\ndoc_to_target: "{{gold}}"\nnum_fewshot: 1\n'
+    echo 'fewshot_config: {samples: [{query: one, choices: [x, y], gold: 1}]}'; } >owls.yaml
+code 0 "$LEVIN" evaluate llama --tasks=owls.yaml
 
 # --- a CORE bundle ---
 mkdir -p core/eval_data/reading

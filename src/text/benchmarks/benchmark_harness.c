@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "benchmarks/benchmark_private.h"
 #include "benchmarks/harness_fields.h"
 #include "benchmarks/python_random.h"
@@ -423,7 +424,23 @@ static enum lvn_status add_example(struct task *t, struct lvn_rows *rows, int64_
     return status;
 }
 
-/* The indices of the examples before item `at`. */
+/* n of the rows that differ from the item, if there are that many; otherwise *kept stays. */
+static enum lvn_status draw_different(struct task *t, const struct lvn_rows *pool, const json_t *item, int64_t n,
+                                      int64_t *out, int64_t *kept)
+{
+    int64_t left = 0, *list = lvn_malloc(sizeof *list * (size_t)pool->n);
+    if (!list) return LVN_MEMORY;
+    for (int64_t i = 0; i < pool->n; i++)
+        if (!json_equal(pool->row[i], item)) list[left++] = i;
+    enum lvn_status status = left < n ? LVN_OK : lvn_python_sample(&t->random, left, n, out);
+    for (int64_t i = 0; i < n && left >= n && status == LVN_OK; i++) out[i] = list[out[i]];
+    if (left >= n) *kept = n;
+    free(list);
+    return status;
+}
+
+/* The indices of the examples before item `at`. As in lm-evaluation-harness, one more than needed is drawn because the
+ * item may be among them; if it is repeatedly, because its row has copies, all are drawn again. */
 static enum lvn_status choose_examples(struct task *t, const struct lvn_rows *pool, int64_t at, int64_t *out)
 {
     const json_t *item = t->rows.row[at];
@@ -438,6 +455,7 @@ static enum lvn_status choose_examples(struct task *t, const struct lvn_rows *po
         const int64_t k = t->first_n ? i : out[i];
         if (!t->excludes_item || !json_equal(pool->row[k], item)) out[kept++] = k;
     }
+    if (kept < n && !t->first_n) LVN_TRY(draw_different(t, pool, item, n, out, &kept));
     LVN_CHECK(kept == n, ARG, "'%s' has too few items that differ from the item of line %lld for %lld examples",
               pool->path, (long long)t->rows.line[at], (long long)n);
     return LVN_OK;
@@ -598,6 +616,22 @@ static enum lvn_status read_items(struct task *t)
     return LVN_OK;
 }
 
+/* As in lm-evaluation-harness, the option does not change a 0 in the file. */
+static enum lvn_status read_fewshot(struct task *t)
+{
+    const int64_t given = t->p->o->n_fewshot;
+    LVN_TRY(number_of(t, get(t, "num_fewshot"), -1, &t->out->n_fewshot));
+    if (t->out->kind == LVN_BENCHMARK_ROLLING)
+        t->out->n_fewshot = 0;
+    else if (!t->out->n_fewshot && given > 0)
+        lvn_log_once(LVN_LOG_WARN,
+                     "%s: 'num_fewshot: 0' is kept, so items have no examples; remove this key to use %lld", t->path,
+                     (long long)given);
+    else
+        t->out->n_fewshot = given >= 0 ? given : t->out->n_fewshot < 0 ? 0 : t->out->n_fewshot;
+    return LVN_OK;
+}
+
 static enum lvn_status read_task(struct task *t)
 {
     const char *name, *stem = lvn_path_name(t->path);
@@ -608,9 +642,7 @@ static enum lvn_status read_task(struct task *t)
     if (!(t->out->name = lvn_arena_strdup(&t->b->arena, name))) return LVN_MEMORY;
     LVN_TRY(read_kind(t));
     LVN_TRY(read_metrics(t));
-    LVN_TRY(number_of(t, get(t, "num_fewshot"), 0, &t->out->n_fewshot));
-    if (t->p->o->n_fewshot >= 0) t->out->n_fewshot = t->p->o->n_fewshot;
-    if (t->out->kind == LVN_BENCHMARK_ROLLING) t->out->n_fewshot = 0;
+    LVN_TRY(read_fewshot(t));
     LVN_TRY(read_data(t));
     LVN_TRY(read_fields(t));
     return read_items(t);

@@ -187,7 +187,7 @@ enum lvn_status lvn_harness_document(struct lvn_harness_run *run, struct lvn_row
     run->rows = rows;
     run->line = rows->line[i];
     LVN_TRY(lvn_json_check(begun));
-    for (int k = 0; k < 3 && run->process; k++) {
+    for (int k = 0; k < 3 && run->process && rows->path != run->path; k++) { /* not for lvn_harness_samples() */
         json_t *value;
         if (!run->made[k].parsed) continue;
         LVN_TRY(lvn_harness_value(run, &run->made[k], run->process->made[k].use, &value));

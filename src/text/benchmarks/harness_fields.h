@@ -37,7 +37,8 @@ bool lvn_harness_is_null(const struct lvn_yaml *node);
 /* Read a field. UNSUPPORTED for a function in Python that levin does not know. */
 enum lvn_status lvn_harness_field(struct lvn_harness_run *run, const struct lvn_yaml *node,
                                   struct lvn_harness_field *out) LVN_CHECKED;
-/* Read process_docs (NULL: none); lvn_harness_document() then adds its columns to each document. */
+/* Read process_docs (NULL: none); lvn_harness_document() then adds its columns to each document of a data
+ * file. */
 enum lvn_status lvn_harness_process(struct lvn_harness_run *run, const struct lvn_yaml *node) LVN_CHECKED;
 /* The documents of a list in the task's file. */
 enum lvn_status lvn_harness_samples(struct lvn_harness_run *run, const struct lvn_yaml *list,
