@@ -138,7 +138,7 @@ struct levin_tensor *levin_layernorm(struct levin_graph *g, struct levin_tensor 
 struct levin_tensor *levin_gelu(struct levin_graph *g, struct levin_tensor *x);
 /* tanh approximation, as in GPT-2; any shape */
 struct levin_tensor *levin_gelu_tanh(struct levin_graph *g, struct levin_tensor *x);
-/* in training, set each element to zero with probability p and divide the others by 1 - p */
+/* in training, set each element of x (B,...,C) or (B*T,C) to zero with probability p; divide the others by 1 - p */
 struct levin_tensor *levin_dropout(struct levin_graph *g, struct levin_tensor *x, double p);
 /* x * factor; any shape */
 struct levin_tensor *levin_scale(struct levin_graph *g, struct levin_tensor *x, double factor);

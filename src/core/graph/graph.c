@@ -188,8 +188,8 @@ struct levin_tensor *levin_heads(struct levin_graph *g, struct levin_tensor *x, 
 {
     if (!x) return NULL;
     const struct lvn_desc *d = &x->desc;
-    if (d->rank != 3 || n_head < 1 || head_size < 1 || first_channel < 0 ||
-        first_channel + n_head * head_size > d->dim[2]) {
+    if (d->rank != 3 || n_head < 1 || head_size < 1 || first_channel < 0 || first_channel > d->dim[2] ||
+        n_head > (d->dim[2] - first_channel) / head_size) {
         char text[LVN_SHAPE_TEXT];
         return lvn_graph_fail(
             g,
@@ -208,7 +208,7 @@ struct levin_tensor *levin_slice(struct levin_graph *g, struct levin_tensor *x, 
 {
     if (!x) return NULL;
     struct lvn_desc view = x->desc;
-    if (dim < 0 || dim >= view.rank || first < 0 || count < 1 || first + count > view.dim[dim]) {
+    if (dim < 0 || dim >= view.rank || first < 0 || count < 1 || first > view.dim[dim] - count) {
         char text[LVN_SHAPE_TEXT];
         return lvn_graph_fail(
             g, lvn_fail(LVN_SHAPE, "slice of '%s': %lld elements from %lld along dimension %d exceed shape %s", x->name,

@@ -226,11 +226,19 @@ struct levin_tensor *levin_attention(struct levin_graph *g, struct levin_tensor 
                                      struct levin_tensor *v, const struct levin_attention_options *options)
 {
     const struct levin_attention_options *o = options;
+    char text[LVN_SHAPE_TEXT];
     if (o->size != (int64_t)sizeof *o)
         return lvn_graph_fail(g, lvn_fail(LVN_ARG,
                                           "levin_attention_options.size is %lld, and this library (ABI %d) expects "
                                           "%lld: set it to sizeof(struct levin_attention_options)",
                                           (long long)o->size, LEVIN_ABI_VERSION, (long long)sizeof *o));
+    if (o->dropout > 0 && q && g->n_inputs && q->desc.dim[0] != g->inputs[0]->desc.dim[0])
+        return lvn_graph_fail(
+            g,
+            lvn_fail(LVN_SHAPE,
+                     "attention: dropout of queries with shape %s in a micro-batch of %lld samples: with dropout the "
+                     "first dimension must be the samples",
+                     lvn_shape_text(&q->desc, text), (long long)g->inputs[0]->desc.dim[0]));
     union lvn_attr attr = {
         .attention = {
             .causal = o->causal, .scale = o->scale, .p = o->dropout, .window = o->window, .softcap = o->softcap}};

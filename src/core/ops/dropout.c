@@ -32,10 +32,17 @@ static void backward(const struct lvn_call *call)
 }
 
 #ifndef LVN_REAL_DOUBLE
+/* The mask numbers rows by sample. So a tensor with another first dimension, such as (B*T,C), is viewed as (B,T,C). */
 struct levin_tensor *levin_dropout(struct levin_graph *g, struct levin_tensor *x, double p)
 {
     if (p == 0) return x;
-    return lvn_node_append(g, LVN_OP_dropout, &(union lvn_attr){.dropout = {.p = p}}, (struct levin_tensor *[]){x}, 1);
+    const struct lvn_desc *d = x ? &x->desc : NULL;
+    const int64_t B = g->n_inputs ? g->inputs[0]->desc.dim[0] : 1;
+    const bool other = d && d->rank > 1 && d->dim[0] != B && lvn_desc_rows(d) % B == 0 && lvn_desc_contiguous(d);
+    struct levin_tensor *in = x;
+    if (other) in = levin_reshape(g, x, 3, (const int64_t[]){B, lvn_desc_rows(d) / B, d->dim[d->rank - 1]});
+    struct levin_tensor *y = lvn_node_append(g, LVN_OP_dropout, &(union lvn_attr){.dropout = {.p = p}}, &in, 1);
+    return other ? levin_reshape(g, y, d->rank, d->dim) : y;
 }
 #endif
 

@@ -127,7 +127,8 @@ static bool fuse_norm(struct fusing *f, struct lvn_instr *norm)
     const enum lvn_op_id fused = norm->id == LVN_OP_layernorm ? LVN_OP_residual_layernorm : LVN_OP_residual_rmsnorm;
     if (lvn_op(fused, f->p->real)->n_in <= norm->op->n_in) return false; /* has no place for all its inputs */
     struct lvn_instr *dropout = made_by(f, &add->in[1], LVN_OP_dropout);
-    if (dropout && !read_once(f, &dropout->out[0])) dropout = NULL;
+    if (dropout && (!read_once(f, &dropout->out[0]) || !lvn_desc_same_shape(&add->in[1].desc, &dropout->out[0].desc)))
+        dropout = NULL;
     const struct lvn_instr before = *norm;
     const double p = dropout ? dropout->attr.dropout.p : 0.0;
     become(f, norm, fused);
@@ -170,12 +171,18 @@ static double softcap_of(struct fusing *f, const struct lvn_operand *o, struct s
     return c > 0 && d == 1 / c ? c : 0;
 }
 
+static int64_t last_dim(const struct lvn_operand *o)
+{
+    return o->desc.dim[o->desc.rank - 1];
+}
+
 static bool fuse_cross_entropy(struct fusing *f, struct lvn_instr *loss)
 {
     struct softcap cap;
     const double c = softcap_of(f, &loss->in[0], &cap);
     struct lvn_instr *linear = made_by(f, c > 0 ? &cap.divide->in[0] : &loss->in[0], LVN_OP_linear);
     if (!linear || !read_once(f, &linear->out[0])) return false;
+    if (last_dim(&linear->out[0]) != last_dim(&loss->in[0])) return false; /* logits of several labels in a row */
     struct lvn_operand labels = loss->in[1], sum = loss->out[0], rows = loss->out[1];
     int64_t ignore = loss->attr.cross_entropy.ignore;
     become(f, loss, LVN_OP_linear_cross_entropy);

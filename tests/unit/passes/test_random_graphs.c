@@ -1,8 +1,8 @@
 /* test_random_graphs.c - covers: src/core/passes/differentiate.c src/core/passes/fuse_chains.c src/core/passes/fuse.c
  *
  * Networks of random operations, whose tensors are used several times, whole and in parts: gradients in double against
- * finite differences, and loss and gradients of the CPU's kernels in fp32 (with recomputation and without) and
- * bf16-mixed against those in double. LEVIN_SEEDS=N checks N networks. */
+ * finite differences, and loss and gradients of the CPU's kernels in fp32 (with recomputation and without, and with one
+ * sample per micro-batch) and bf16-mixed against those in double. LEVIN_SEEDS=N checks N networks. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,12 +18,13 @@
 #include "levin.h"
 #include "models/keys.h"
 
-enum { B = 2, C = 12, V = 7, MAX_TENSORS = 24, PROBES = 24 };
+enum { B = 2, C = 12, V = 8, MAX_TENSORS = 24, PROBES = 24 };
 
 /* --- the network --- */
 
 static uint64_t seed;
-static int T; /* as few queries as when decoding, or one block of attention, or more */
+static int T;            /* as few queries as when decoding, or one block of attention, or more */
+static bool mixes_batch; /* a sample's values depend on other samples */
 
 struct network {
     struct levin_graph *g;
@@ -61,12 +62,33 @@ static const char *name(struct network *w)
 
 static struct levin_tensor *linear(struct network *w, struct levin_tensor *x, int64_t out)
 {
-    const int64_t in = x->desc.dim[2];
+    const int64_t in = x->desc.dim[x->desc.rank - 1];
     struct levin_tensor *bias = any(w, 2) ? levin_vector(w->g, name(w), out, 0.1) : NULL;
     const bool in_out = any(w, 2);
     return levin_linear(w->g, x,
                         in_out ? levin_weight(w->g, name(w), in, out, 0.4) : levin_table(w->g, name(w), out, in, 0.4),
                         bias, in_out);
+}
+
+/* The same elements in rows of n. */
+static struct levin_tensor *rows_of(struct network *w, struct levin_tensor *x, int64_t n)
+{
+    return levin_reshape(w->g, x, 2, (const int64_t[]){lvn_desc_count(&x->desc) / n, n});
+}
+
+static struct levin_tensor *reshape(struct network *w, struct levin_tensor *x, int64_t n)
+{
+    return x ? levin_reshape(w->g, x, 3, (const int64_t[]){lvn_desc_count(&x->desc) / (T * n), T, n}) : NULL;
+}
+
+/* Dropout or a linear layer, of x or its elements in other rows. */
+static struct levin_tensor *reshaped(struct network *w, struct levin_tensor *x)
+{
+    static const int widths[] = {C, C / 2, C / 3};
+    const int n = widths[any(w, 3)];
+    if (any(w, 3)) x = rows_of(w, x, n);
+    x = any(w, 3) ? levin_dropout(w->g, x, 0.3) : linear(w, x, x->desc.dim[x->desc.rank - 1]);
+    return any(w, 3) ? reshape(w, x, C) : levin_scale(w->g, reshape(w, x, C), 0.9);
 }
 
 /* Channels of a tensor, from which a linear layer makes C ones. */
@@ -89,8 +111,9 @@ static struct levin_tensor *attention(struct network *w)
     struct levin_tensor *x = pick_small(w), *y = any(w, 2) ? x : pick_small(w), *z = any(w, 2) ? y : pick(w);
     struct levin_tensor *angles = any(w, 2) ? levin_rotary_angles(w->g, w->ids, 4, 1e4) : NULL;
     const int kv = 1 + any(w, 2);
-    const struct levin_attention_options how = {
-        .size = sizeof how, .scale = 0.5, .softcap = any(w, 3) ? 0 : 2, .causal = any(w, 3) != 0};
+    struct levin_attention_options how = {.size = sizeof how, .scale = 0.5, .causal = any(w, 3) != 0};
+    how.softcap = any(w, 3) ? 0 : 2;
+    how.dropout = any(w, 3) ? 0 : 0.2;
     struct levin_tensor *q = heads(w, x, 2, angles), *k = heads(w, y, kv, angles), *v = heads(w, z, kv, NULL);
     if (kv == 2 && !any(w, 3)) k = q;
     if (!any(w, 4)) v = k;
@@ -123,7 +146,14 @@ static struct levin_tensor *operation(struct network *w)
 {
     struct levin_graph *g = w->g;
     struct levin_tensor *x = pick(w), *gamma = any(w, 2) ? levin_vector(g, name(w), C, 0.9) : NULL;
-    switch (any(w, 16)) {
+    switch (any(w, 18)) {
+    case 16: {
+        struct levin_tensor *sum = levin_add(g, pick(w), reshaped(w, x));
+        return any(w, 2) ? levin_rmsnorm(g, sum, gamma, 1e-3, 0)
+                         : levin_layernorm(g, sum, levin_vector(g, name(w), C, 1.1), gamma, 1e-3);
+    }
+    case 17:
+        return reshaped(w, x);
     case 0:
     case 1:
         return linear(w, x, C);
@@ -152,6 +182,7 @@ static struct levin_tensor *operation(struct network *w)
                             levin_pack(g, levin_slice(g, pick(w), 2, first, C - count)), 2);
     }
     case 12:
+        mixes_batch = true;
         return levin_mul(g, levin_mean(g, levin_mean(g, pick_small(w), 0), 0), x);
     case 13: {
         struct levin_tensor *a = any(w, 2) ? levin_vector(g, name(w), 1, 0.8) : NULL, *z = pick(w);
@@ -174,6 +205,7 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
 {
     struct network w = {.g = g, .ids = in[0], .random = seed * 0x9e3779b97f4a7c15ULL + 1};
     (void)c;
+    mixes_batch = false;
     w.x[w.n++] = levin_embedding(g, in[0], levin_table(g, "table", V, C, 1), NULL);
     const int operations = 3 + any(&w, 12), blocks = any(&w, 3);
     for (int i = 0; i < operations; i++) {
@@ -184,7 +216,15 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
     }
     levin_block_end(g);
     struct levin_tensor *y = levin_rmsnorm(g, levin_add(g, w.x[w.n - 1], pick(&w)), NULL, 1e-2, 0);
-    return levin_linear(g, y, levin_weight(g, "out", C, V, 0.5), NULL, true);
+    switch (any(&w, 4)) {
+    case 0: /* two rows for each label */
+        y = levin_reshape(g, y, 3, (const int64_t[]){y->desc.dim[0], 2 * T, C / 2});
+        return reshape(&w, levin_linear(g, y, levin_weight(g, "out", C / 2, V / 2, 0.5), NULL, true), V);
+    case 1:
+        return reshape(&w, levin_linear(g, rows_of(&w, y, C), levin_weight(g, "out", C, V, 0.5), NULL, true), V);
+    default:
+        return levin_linear(g, y, levin_weight(g, "out", C, V, 0.5), NULL, true);
+    }
 }
 
 /* --- running it --- */
@@ -204,7 +244,7 @@ struct rig {
 };
 
 static void open_rig(struct rig *r, const char *backend, enum lvn_dtype real, enum lvn_precision precision,
-                     enum lvn_recompute recompute, bool train)
+                     enum lvn_recompute recompute, bool train, int micro_batches)
 {
     int32_t *ids = calloc((size_t)(B * T), sizeof *ids), *labels = calloc((size_t)(B * T), sizeof *labels);
     struct network random = {.random = seed};
@@ -212,8 +252,12 @@ static void open_rig(struct rig *r, const char *backend, enum lvn_dtype real, en
     reads[0].dim[0] = T;
     *r = (struct rig){.fields = lvn_stream_fields(T, V), .config = {.model = &model}, .real = real};
     struct lvn_samples b = {.fields = r->fields, .rows = B, .n_valid = B, .p = {ids, labels}};
-    const struct lvn_session_options o = {
-        .fields = &r->fields, .B = B, .task = lvn_task_find("lm"), .train = train, .recompute = recompute};
+    const struct lvn_session_options o = {.fields = &r->fields,
+                                          .B = B / micro_batches,
+                                          .n_micro_batches = micro_batches,
+                                          .task = lvn_task_find("lm"),
+                                          .train = train,
+                                          .recompute = recompute};
     const struct lvn_model_state_options how = {
         .backend = lvn_backend_find(backend), .real = real, .precision = precision, .threads = 2};
     if (lvn_model_state_new(&r->state, &r->config, &how) != LVN_OK ||
@@ -244,11 +288,12 @@ static void transfer(struct rig *r, enum lvn_buffer buffer, double *x, bool writ
     free(narrow);
 }
 
-static double loss_of(struct rig *r, double *weights)
+/* training: with dropout */
+static double loss_of(struct rig *r, double *weights, bool training)
 {
     transfer(r, LVN_BUFFER_PARAM, weights, true);
-    r->session->step_args = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = r->session->program->training};
-    return lvn_session_run(r->session, 1) / (B * T);
+    r->session->step_args = (struct lvn_step){.grad_scale = 1.0 / (B * T), .training = training};
+    return lvn_session_run(r->session, B / r->session->options.B) / (B * T);
 }
 
 static double norm_of(const double *x, const double *y, int64_t n)
@@ -260,20 +305,21 @@ static double norm_of(const double *x, const double *y, int64_t n)
 
 /* Loss and gradients of the CPU's kernels, or only the loss of a program without backward; a single gradient may pass
  * or stop at the kink of a relu. */
-static void check_kernels(enum lvn_precision precision, enum lvn_recompute recompute, bool train, double *weights,
-                          double loss, const double *expected)
+static void check_kernels(enum lvn_precision precision, enum lvn_recompute recompute, bool train, int micro_batches,
+                          double *weights, double loss, const double *expected)
 {
     const double bound = precision == LVN_PRECISION_TRUE ? 1 : 100;
     struct rig r;
-    open_rig(&r, "cpu", LVN_F32, precision, recompute, train);
+    open_rig(&r, "cpu", LVN_F32, precision, recompute, train, micro_batches);
     double *gradients = calloc((size_t)r.count, sizeof *gradients);
-    const double got = loss_of(&r, weights);
+    const double got = loss_of(&r, weights, train);
     if (train) transfer(&r, LVN_BUFFER_GRAD, gradients, false);
     const double error = train ? norm_of(gradients, expected, r.count) / (norm_of(expected, NULL, r.count) + 1e-6) : 0;
     if (!(fabs(got - loss) <= bound * 1e-4 * fabs(loss)) || !(error <= fmin(bound * 2e-2, 0.5)))
-        fail_msg("seed %d, precision %d, recompute %d, train %d: loss %.9g instead of %.9g, gradients differ by %.3g "
-                 "of their norm",
-                 (int)seed, (int)precision, (int)recompute, train, got, loss, error);
+        fail_msg(
+            "seed %d, precision %d, recompute %d, train %d, %d micro-batches: loss %.9g instead of %.9g, gradients "
+            "differ by %.3g of their norm",
+            (int)seed, (int)precision, (int)recompute, train, micro_batches, got, loss, error);
     free(gradients);
     close_rig(&r);
 }
@@ -284,9 +330,9 @@ static bool agrees(struct rig *r, double *weights, int64_t j, double gradient, d
 {
     const double old = weights[j];
     weights[j] = old + h;
-    const double up = loss_of(r, weights);
+    const double up = loss_of(r, weights, true);
     weights[j] = old - h;
-    const double down = loss_of(r, weights);
+    const double down = loss_of(r, weights, true);
     weights[j] = old;
     return fabs((up - down) / (2 * h) - gradient) <= 1e-6 * (1 + norm);
 }
@@ -294,12 +340,12 @@ static bool agrees(struct rig *r, double *weights, int64_t j, double gradient, d
 static void check_network(void)
 {
     struct rig r;
-    open_rig(&r, "reference", LVN_F64, LVN_PRECISION_TRUE, LVN_RECOMPUTE_NONE, true);
+    open_rig(&r, "reference", LVN_F64, LVN_PRECISION_TRUE, LVN_RECOMPUTE_NONE, true, 1);
     float *initial = calloc((size_t)r.count, sizeof *initial);
     double *weights = calloc((size_t)r.count, sizeof *weights), *gradients = calloc((size_t)r.count, sizeof *gradients);
     initial_values(r.state->params, (int)seed + 1, initial);
     for (int64_t i = 0; i < r.count; i++) weights[i] = (double)initial[i];
-    const double loss = loss_of(&r, weights);
+    const double evaluated = loss_of(&r, weights, false), loss = loss_of(&r, weights, true);
     transfer(&r, LVN_BUFFER_GRAD, gradients, false);
     const double norm = norm_of(gradients, NULL, r.count);
     struct network random = {.random = seed};
@@ -310,11 +356,12 @@ static void check_network(void)
             fail_msg("seed %d, weight %d: gradient %.10g differs from the finite difference", (int)seed, (int)j,
                      gradients[j]);
     }
-    check_kernels(LVN_PRECISION_TRUE, LVN_RECOMPUTE_CHEAP, true, weights, loss, gradients);
-    check_kernels(LVN_PRECISION_TRUE, LVN_RECOMPUTE_BLOCKS, true, weights, loss, gradients);
-    check_kernels(LVN_PRECISION_TRUE, LVN_RECOMPUTE_NONE, false, weights, loss, gradients);
-    check_kernels(LVN_PRECISION_BF16_MIXED, LVN_RECOMPUTE_NONE, true, weights, loss, gradients);
-    check_kernels(LVN_PRECISION_BF16_MIXED, LVN_RECOMPUTE_NONE, false, weights, loss, gradients);
+    check_kernels(LVN_PRECISION_TRUE, LVN_RECOMPUTE_CHEAP, true, 1, weights, loss, gradients);
+    check_kernels(LVN_PRECISION_TRUE, LVN_RECOMPUTE_BLOCKS, true, 1, weights, loss, gradients);
+    check_kernels(LVN_PRECISION_TRUE, LVN_RECOMPUTE_NONE, false, 1, weights, evaluated, gradients);
+    check_kernels(LVN_PRECISION_BF16_MIXED, LVN_RECOMPUTE_NONE, true, 1, weights, loss, gradients);
+    check_kernels(LVN_PRECISION_BF16_MIXED, LVN_RECOMPUTE_NONE, false, 1, weights, evaluated, gradients);
+    if (!mixes_batch) check_kernels(LVN_PRECISION_TRUE, LVN_RECOMPUTE_NONE, true, B, weights, loss, gradients);
     free(initial);
     free(weights);
     free(gradients);
