@@ -46,6 +46,13 @@ says "attends to the last 6 positions alone (sliding_window), which llama.cpp do
 code 0 "$LEVIN" export "$golden/mistral-window" m.gguf --block-size=6
 code 1 "$LEVIN" export "$golden/gemma2" n.gguf
 says "query_pre_attn_scalar is 9, and llama.cpp uses 6" err
+for key in attn final; do
+    cp -r "$golden/gemma2" model
+    edit model "c['query_pre_attn_scalar'], c['${key}_logit_softcapping'] = c['head_dim'], None"
+    code 1 "$LEVIN" export model n.gguf
+    says "${key}_logit_softcapping is null, and llama.cpp caps these logits in every gemma2" err
+    rm -r model
+done
 code 1 "$LEVIN" export "$golden/bert/mlm" n.gguf
 says "a bert cannot be written as GGUF" err
 check [ ! -e n.gguf ]

@@ -259,6 +259,9 @@ static enum lvn_status check_gguf(const void *fields)
     LVN_CHECK(theirs.query_scalar == c->query_scalar, UNSUPPORTED,
               "query_pre_attn_scalar is %" PRId64 ", and llama.cpp uses %" PRId64 " for a model of these sizes",
               c->query_scalar, theirs.query_scalar);
+    LVN_CHECK(c->head_norms || (cap_of(c->cap_scores) > 0 && cap_of(c->cap_logits) > 0), UNSUPPORTED,
+              "%s_logit_softcapping is null, and llama.cpp caps these logits in every gemma2",
+              cap_of(c->cap_scores) > 0 ? "final" : "attn");
     for (int64_t l = 0; l < c->n_layer; l++)
         LVN_CHECK(slides(c, l) == ((l + 1) % (c->head_norms ? 6 : 2) != 0), UNSUPPORTED,
                   "layer %" PRId64 " has %s window, unlike that of llama.cpp, where each %s layer has none", l,
