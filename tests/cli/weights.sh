@@ -63,15 +63,20 @@ of() { # of MODEL FAMILY: its loss on windows of 8 tokens of the family's
     value loss
 }
 for scaling in '"yarn", "factor": 4.0, "beta_fast": 0.5, "beta_slow": 0.1' '"llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0'; do
-    rm -rf scaled cut
-    cp -r "$golden/llama-yarn" scaled
-    python3 - "$scaling" <<'P'
+    for members in rope_scaling rope_parameters 'rope_scaling rope_parameters'; do
+        rm -rf scaled cut
+        cp -r "$golden/llama-yarn" scaled
+        python3 - "$scaling" $members <<'P'
 import json, sys
-c = json.load(open("scaled/config.json")) | {"rope_scaling": json.loads('{"rope_type": %s}' % sys.argv[1])}
+c = json.load(open("scaled/config.json"))
+del c["rope_scaling"]
+c |= {member: json.loads('{"rope_theta": %g, "rope_type": %s}' % (c["rope_theta"], sys.argv[1])) for member in sys.argv[2:]}
 json.dump(c, open("scaled/config.json", "w"))
 P
-    code 0 "$LEVIN" export scaled cut --block-size=8
-    near "$(of scaled llama-yarn)" "$(of cut llama-yarn)" 0
+        code 0 "$LEVIN" export scaled cut --block-size=8
+        near "$(of scaled llama-yarn)" "$(of cut llama-yarn)" 0
+        check grep -q "\"original_max_position_embeddings\": $(size scaled max_position_embeddings)[,}]*$" cut/config.json
+    done
 done
 rm -rf cut
 code 0 "$LEVIN" export "$golden/nanochat" cut --block-size=64 # within the windows of 129 positions

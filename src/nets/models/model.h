@@ -129,6 +129,7 @@ struct lvn_key {
     bool by_data;       /* 0 in a recipe: set from the data */
     bool any_time;      /* a recipe may set it for a loaded model, too */
     bool fixed;         /* always the default; distinguishes this variant from others of the family */
+    bool count;         /* REAL: written as an integer if it is one */
     bool in_positions;  /* INT: a recipe's value may not exceed the number of positions */
 };
 /* {LVN_KEY_INT_OF(struct gpt2, n_layer), .json = ...}: the field must have the kind's type. */

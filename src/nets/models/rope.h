@@ -64,7 +64,7 @@ extern const struct lvn_key_word lvn_rope_words[];
         {LVN_KEY_BOOL_OF(type, rope.truncate), .json = "rope_parameters.truncate", .default_value = true,              \
          .read_only = true},                                                                                           \
         LVN_ROPE_REAL(type, factor, "factor", 0, .default_value = 0),                                                  \
-        LVN_ROPE_REAL(type, original, "original_max_position_embeddings", 0, .default_value = 0),                      \
+        LVN_ROPE_REAL(type, original, "original_max_position_embeddings", 0, .default_value = 0, .count = true),       \
         {LVN_KEY_REAL_OF(type, rope.original), .json = "original_max_position_embeddings", .max = 1e9,                 \
          .read_only = true},                                                                                           \
         LVN_ROPE_REAL(type, attention, "attention_factor", 0, .default_value = 0),                                     \

@@ -1,6 +1,7 @@
 /* model_config.c - see model_config.h. */
 #include "model_io/model_config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -481,7 +482,7 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
     case LVN_KEY_INT:
         return json_integer((json_int_t)value);
     case LVN_KEY_REAL:
-        return json_real(value);
+        return k->count && value == floor(value) ? json_integer((json_int_t)value) : json_real(value);
     case LVN_KEY_BOOL:
         return json_boolean(value != 0.0);
     case LVN_KEY_WORD:
@@ -581,6 +582,8 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *var
         bool null = (k->null && value == k->default_value) || (k->null_value != 0.0 && value == k->null_value);
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type, kept));
     }
+    if (json_is_object(json_object_get(root, "rope_scaling"))) /* has all of it, and what has changed */
+        json_object_del(kept, "rope_parameters");
     if (lvn_model_predicts_samples(&c)) write_classes(root, &c);
     if (lvn_model_predicts_samples(&c)) write_padding(root, &c, kept);
     if (kept) write_kept(root, &c, kept, type);
