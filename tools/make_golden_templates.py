@@ -60,6 +60,7 @@ BLOCKS = [
     "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "{% for c in 'añb' %}[{{ c }}]{% endfor %}", "{% for k in d %}{{ k }}{% endfor %}",
     "{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i > 4 %}{% break %}{% endif %}{{ i }}{% endfor %}",
     "{% for i in l %}{% for j in l %}{{ loop.index }}{{ loop.first }}{{ i }}{{ j }} {% endfor %}{{ loop.revindex }}|{% endfor %}",
+    "{% for i in l %}{{ loop.depth }}{% for j in l %}{{ loop.depth }}{{ loop.depth0 }} {% endfor %}{% endfor %}",
     "{% for i in l %}{{ loop.previtem }}<{{ i }}<{{ loop.nextitem is defined }} {% endfor %}",
     "{% macro f(a, b='x') %}({{ a }}{{ b }}){% endmacro %}{{ f(1) }}{{ f(1, 2) }}{{ f(b=3, a=4) }}{{ f() }}",
     "{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}", "{% macro f() %}{{ n }}{{ z }}{% endmacro %}{% set z = 5 %}{{ f() }}",

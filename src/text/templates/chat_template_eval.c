@@ -75,10 +75,15 @@ static enum lvn_status loop_attribute(struct lvn_tpl_run *r, const struct lvn_tp
     const struct {
         const char *name;
         struct lvn_tpl_value v;
-    } all[] = {
-        {"index", lvn_tpl_int(i + 1)},         {"index0", lvn_tpl_int(i)},       {"first", lvn_tpl_bool(i == 0)},
-        {"last", lvn_tpl_bool(i + 1 == n)},    {"length", lvn_tpl_int(n)},       {"revindex", lvn_tpl_int(n - i)},
-        {"revindex0", lvn_tpl_int(n - i - 1)}, {"depth", lvn_tpl_int(l->depth)}, {"depth0", lvn_tpl_int(l->depth - 1)}};
+    } all[] = {{"index", lvn_tpl_int(i + 1)},
+               {"index0", lvn_tpl_int(i)},
+               {"first", lvn_tpl_bool(i == 0)},
+               {"last", lvn_tpl_bool(i + 1 == n)},
+               {"length", lvn_tpl_int(n)},
+               {"revindex", lvn_tpl_int(n - i)},
+               {"revindex0", lvn_tpl_int(n - i - 1)},
+               {"depth", lvn_tpl_int(1)},
+               {"depth0", lvn_tpl_int(0)}}; /* of recursive loops */
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (lvn_tpl_is(name, all[k].name)) {
             *out = all[k].v;
@@ -282,7 +287,7 @@ static enum lvn_status call_macro(struct lvn_tpl_run *r, const struct lvn_tpl_ma
 {
     struct lvn_tpl_scope *s = lvn_tpl_alloc(r, (int64_t)sizeof *s);
     const struct lvn_tpl_node *parameters = m->node->a;
-    int i = 0, used = 0, loops = r->loops;
+    int i = 0, used = 0;
     if (!s) return LVN_MEMORY;
     s->parent = m->scope;
     if (++r->macros > MAX_MACROS) LVN_TPL_FAIL(r, UNSUPPORTED, "calls of macros nest more than %d levels", MAX_MACROS);
@@ -301,9 +306,7 @@ static enum lvn_status call_macro(struct lvn_tpl_run *r, const struct lvn_tpl_ma
     }
     if (used != args->n)
         LVN_TPL_FAIL(r, FORMAT, "the macro '%s' has no parameter for an argument", r->t->names[m->node->name]);
-    r->loops = 0;
     LVN_TRY(capture(r, m->node->b, s, out));
-    r->loops = loops;
     r->macros--;
     return LVN_OK;
 }
@@ -518,7 +521,7 @@ static enum lvn_status run_for(struct lvn_tpl_run *r, const struct lvn_tpl_node 
     struct lvn_tpl_loop *loop = lvn_tpl_alloc(r, (int64_t)sizeof *loop);
     struct lvn_tpl_scope *inner = lvn_tpl_alloc(r, (int64_t)sizeof *inner); /* macros in the body refer to it */
     if (!loop || !inner) return LVN_MEMORY;
-    *loop = (struct lvn_tpl_loop){.list = list, .depth = ++r->loops};
+    *loop = (struct lvn_tpl_loop){.list = list};
     inner->parent = s;
     int32_t name = r->t->loop_name;
     int64_t turn = r->turn;
@@ -537,7 +540,6 @@ static enum lvn_status run_for(struct lvn_tpl_run *r, const struct lvn_tpl_node 
         LVN_TRY(assign(r, e->a, one, inner));
         LVN_TRY(run_body(r, e->c, inner, &flow));
     }
-    r->loops--;
     r->turn = turn;
     r->excluded = excluded;
     return LVN_OK;

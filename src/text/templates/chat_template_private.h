@@ -150,7 +150,6 @@ struct lvn_tpl_macro {
 struct lvn_tpl_loop {
     struct lvn_tpl_value list;
     int64_t i;
-    int depth;
 };
 struct lvn_tpl_output {
     char *p;
@@ -170,7 +169,7 @@ struct lvn_tpl_run {
     bool excludes;      /* some message is */
     size_t used_before; /* of the arena */
     int32_t line;
-    int depth, loops, macros;
+    int depth, macros;
 };
 
 enum { LVN_TPL_ARGUMENTS = 16 };
