@@ -10,10 +10,11 @@ if ! grep -q '"cuda"' doctor.json; then
     echo "skipped: the double of CUDA has nothing to compute with (tools/setup.sh --dev installs it)"
     exit 77
 fi
-code 0 first --only doctor,train-32 --out good --scale 10
+code 0 first --only doctor,train-32,kernels-bf16-once --out good --scale 10
 says "pass  doctor: Double 0, CUDA 13.2" out
 says "pass  train-32: losses within" out
-says "2 passed, 0 failed, 0 skipped" out
+says "pass  kernels-bf16-once" out
+says "3 passed, 0 failed, 0 skipped" out
 check [ -s good/01-doctor.log ]
 
 # the first fails, the second does not end in time, the third still runs
@@ -28,10 +29,22 @@ code 1 first --only everything
 says "is no check; they are: smi doctor" out
 
 # everything in one command: a step that fails does not end it, and a table comes last; variants still apply
-LEVIN_ONCE_SMALL=1 code 0 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$LEVIN_SOURCE/bench/gpu_once" once
+mkdir bin # a sanitizer that finds an error in one of the tools
+printf '#!/bin/sh\nshift 4\n"$@"\n[ "$LEVIN_WGMMA" = on ]\n' >bin/compute-sanitizer
+chmod +x bin/compute-sanitizer
+once() { LEVIN_ONCE_SMALL=1 code 0 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$LEVIN_SOURCE/bench/gpu_once" "$@"; }
+PATH=$PWD/bin:$PATH once once
 check grep -Eq "^smi +status 127" out
-for step in doctor first gpt2 gpt2-parts nanogpt llama-parts large gpt2-wgmma gpt2-dropout; do check grep -Eq "^$step +done" out; done
-check grep -Eq "^gpt2-drift .* tokens/s" out
+check grep -Eq "^racecheck +status 1 " out
+for step in doctor first wgmma-kernels memcheck-wgmma gpt2 gpt2-parts nanogpt llama-parts large gpt2-wgmma gpt2-dropout; do
+    check grep -Eq "^$step +done" out
+done
+check grep -q "once/first.log" <(tar -tzf once.tar.gz)
+# steps without time are left out; kernels that compute without wgmma are no evidence for it
+LEVIN_ONCE_SECONDS=0 once none
+check grep -Eq "^gpt2-dropout +left out" out
+LEVIN_DOUBLE_CAPABILITY=80 once older
+check grep -Eq "^wgmma-kernels +no attention by wgmma" out
 LEVIN_ONCE_SMALL=1 code 0 "$LEVIN_SOURCE/bench/gpu_once" --variants variants
 says "groups1: src/core/ops/attention_tiles_gpu.h" out
 

@@ -257,6 +257,7 @@ static inline void compare_all(struct lvn_device *d, enum numbers in, enum lvn_d
         if (missing[id]) print_message("%-22s has no kernel\n", name), without++;
     }
     if (without) print_message("%d operations without a kernel\n", without);
+    if (!variants.n) fail_msg("no kernel was compared (LEVIN_DEVICE_TEST)");
     print_message("%d kernels ran, %d cases were left out (device_variants.h)\n", variants.n, variants.left_out);
 }
 

@@ -21,15 +21,24 @@ static inline bool device_is_for_late(const struct lvn_backend *backend)
     return order && !strcmp(order, "early") && strcmp(backend->name, "cuda");
 }
 
-/* The backend's first device, in fp32; if it has none, the test is skipped. */
+/* The backend's first device, in fp32; if it has none, the test is skipped. LEVIN_DEVICE_BACKEND names the only backend
+ * that is tested, on a machine with a real device. */
 static inline struct lvn_device *device_or_skip(const struct lvn_backend *backend)
 {
     struct lvn_device *d;
+    const char *only = getenv("LEVIN_DEVICE_BACKEND");
     if (device_is_for_late(backend)) {
         print_message("skipped: the run with LEVIN_DOUBLE_ORDER=late has %s\n", backend->name);
         skip();
     }
-    if (backend->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) == LVN_OK) return d;
+    if (only && strcmp(only, backend->name)) {
+        print_message("skipped: only %s is tested (LEVIN_DEVICE_BACKEND)\n", only);
+        skip();
+    }
+    if (backend->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) == LVN_OK) {
+        if (*d->note) print_message("%s\n", d->note);
+        return d;
+    }
     print_message("skipped: %s\n", levin_error_text());
     lvn_error_clear();
     skip();
