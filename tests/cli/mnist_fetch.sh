@@ -25,7 +25,12 @@ check [ ! -e no ]
 code 0 mlp --data.path=in --run_dir=run --data.sha256="$sums"
 check [ "$(ls -A in | wc -l)" = 2 ]
 for name in train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz; do same_file www/$name in/$name; done
-code 0 "$LEVIN" evaluate run --data.split=test --json
+code 0 "$LEVIN" evaluate run --json
+json 'd["samples"] == 100'
+check [ "$(ls -A in | wc -l)" = 2 ]
+code 1 "$LEVIN" evaluate run --data.split=test --data.url=
+says "neither 'in/t10k-images-idx3-ubyte' nor 'in/t10k-images-idx3-ubyte.gz' exists" err
+code 0 "$LEVIN" evaluate run --data.split=test --data.url="$url/" --json
 json 'd["samples"] == 200'
 check [ "$(ls -A in | wc -l)" = 4 ]
 # existing files are not downloaded again; files that the server lacks are named

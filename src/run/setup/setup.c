@@ -275,6 +275,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
     o.seed = (uint64_t)s->values.trainer.seed;
     o.label = m->task ? m->task->label.label : LVN_LABEL_NONE;
     o.for_evaluation = evaluates;
+    o.needs_test = s->values.data.split == LVN_DATA_SPLIT_TEST || s->values.data.split == LVN_DATA_SPLIT_ALL;
     o.block_size = m->block_size;
     o.vocab_size = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
     const struct lvn_model_config *known = model_of_classes(m, s);

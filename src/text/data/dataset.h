@@ -30,6 +30,7 @@ struct lvn_data_options {
     enum lvn_label_kind label; /* that the task learns from; NONE: not known yet, or the task has no label field */
     bool trains_tokenizer;     /* for texts without a tokenizer: the model is new */
     bool for_evaluation;       /* nothing is trained: splits may be short, and splits unused in training are opened */
+    bool needs_test;           /* for_evaluation of the test split, alone or with all others */
     int64_t block_size;        /* tokens of a window; 0: unknown, lengths are not checked */
     int64_t vocab_size;        /* of an existing model or a requested one; 0: set from the data */
     int64_t classes;           /* of an existing model; 0: the number in the data */

@@ -6,8 +6,8 @@
  * The files are in one folder, plain or compressed (NAME.gz). Validation is the last twelfth, at most 5,000, of a
  * permutation by the seed, the same on every rank. Missing files are downloaded from data.url, a folder of the
  * compressed ones; they must have the checksums of the published files, or those of data.sha256 (for other images in
- * the same format). Only evaluation opens the test files. (LeCun, Cortes, Burges: "The MNIST database of handwritten
- * digits".) */
+ * the same format). Only evaluation opens the test files, if they exist or data.split needs them. (LeCun, Cortes,
+ * Burges: "The MNIST database of handwritten digits".) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,22 +53,28 @@ static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_optio
     return *sha256 ? LVN_OK : LVN_MEMORY;
 }
 
+/* *out: the path of NAME, or of NAME.gz, which may be missing. False: neither exists, or out of memory (NULL). */
+static bool exists(struct lvn_arena *a, const struct lvn_data_options *o, const char *name, const char **out)
+{
+    *out = lvn_path_join(a, o->path, name);
+    if (*out && !lvn_path_exists(*out)) *out = lvn_arena_printf(a, "%s.gz", *out);
+    return *out && lvn_path_exists(*out);
+}
+
 /* The path of file number i: NAME, or NAME.gz, which is downloaded if neither exists. */
 static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char *name,
                             const char *sha256, const char **out)
 {
-    const char *plain = lvn_path_join(a, o->path, name), *compressed = lvn_arena_printf(a, "%s/%s.gz", o->path, name);
-    if (!plain || !compressed) return LVN_MEMORY;
-    *out = lvn_path_exists(plain) ? plain : compressed;
-    if (lvn_path_exists(*out)) return LVN_OK;
+    if (exists(a, o, name, out)) return LVN_OK;
+    if (!*out) return LVN_MEMORY;
     LVN_CHECK(o->url && *o->url, IO,
-              "neither '%s' nor '%s' exists: put the files of MNIST into data.path, or give data.url, the folder of "
+              "neither '%.*s' nor '%s' exists: put the files of MNIST into data.path, or give data.url, the folder of "
               "a web server or store that has them",
-              plain, compressed);
+              (int)strlen(*out) - 3, *out, *out);
     LVN_TRY(checksum(a, o, i, &sha256));
-    const char *url = lvn_arena_printf(a, "%s/%s.gz", o->url, name);
+    const char *file = lvn_arena_printf(a, "%s.gz", name), *url = file ? lvn_store_join(a, o->url, file) : NULL;
     if (!url) return LVN_MEMORY;
-    LVN_TRY_WHILE(lvn_download(url, sha256, compressed, NULL, NULL), "fetching '%s' from data.url", compressed);
+    LVN_TRY_WHILE(lvn_download(url, sha256, *out, NULL, NULL), "fetching '%s' from data.url", *out);
     return LVN_OK;
 }
 
@@ -127,7 +133,8 @@ static enum lvn_status open_splits(struct lvn_arena *a, struct lvn_dataset *d, c
     if (held_out > VALIDATION) held_out = VALIDATION;
     LVN_TRY(set_split(&d->split[LVN_SPLIT_TRAIN], path, n - held_out));
     if (held_out) LVN_TRY(set_split(&d->split[LVN_SPLIT_VAL], path, held_out));
-    if (!o->for_evaluation) return LVN_OK;
+    const bool there = exists(a, o, published[TEST].images, &path) && exists(a, o, published[TEST].labels, &path);
+    if (!o->for_evaluation || (!there && !o->needs_test)) return LVN_OK;
     LVN_TRY(open_files(a, m, o, TEST, &path));
     return set_split(&d->split[LVN_SPLIT_TEST], path, m->images[TEST].dim[0]);
 }
