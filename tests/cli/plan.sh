@@ -56,6 +56,16 @@ code 0 "$LEVIN" plan --data.kind=mnist --trainer.batch_size=8
 says "batch of 8 samples" out
 says " samples/s" out
 silent_about "token" out
+# ten classes, no blocks, and convolutions in fp32
+edit 'd.update(flops_per_s=1e9, bf16_flops_per_s=1e30, bytes_per_s=1e30, others=0)'
+cnn=(--data.kind=mnist --model.kind=mnist-cnn --trainer.batch_size=1 --trainer.precision=bf16-mixed --trainer.recompute=blocks)
+code 0 "$LEVIN" plan "${cnn[@]}"
+says "10 classes" out
+says "batch of 1 sample, as 1 micro-batch of 1" out
+says "All activations are kept for the backward pass" out
+code 0 "$LEVIN" plan "${cnn[@]}" --json
+json 'd["time"]["kept"] and len(d["classes"]) == 10 and d["recompute"] == "none"'
+json '0.5 * d["flops_per_step"] < d["time"]["step_s"] * 1e9 < d["flops_per_step"]'
 
 # the memory of a device that this machine lacks
 code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g

@@ -10,6 +10,13 @@ predict() { code 0 "$LEVIN" plan "${keys[@]}" --json "$@"; }
 predict --ranks=8
 json 'd["predicted"]["ranks"] == 8 and d["predicted"]["nproc_per_node"] == 1 and d["predicted"]["beside"] and d["micro_batch_size"] == 3'
 json '0 < d["predicted"]["efficiency"] <= 1.5 and d["predicted"]["step_s"] > 0'
+flops=$(python3 -c 'import json; d = json.load(open("out")); print(d["flops_per_step"], d["flops_per_token"])')
+code 0 "$LEVIN" plan "${keys[@]}" --json # the FLOPs of a step are those of all ranks
+python3 - $flops <<'P' || fail "FLOPs of eight ranks: $flops"
+import json, sys
+d = json.load(open("out"))
+assert all(abs(float(have) / d[key] - 1) < 1e-9 for have, key in zip(sys.argv[1:], ("flops_per_step", "flops_per_token")))
+P
 # a network so slow that it dominates: one byte a second in each direction
 predict --ranks=2 --bandwidth=1
 json 'd["predicted"]["reduce_s"] >= 4 * d["parameters"] and d["predicted"]["efficiency"] < 0.01'

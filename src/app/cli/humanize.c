@@ -78,9 +78,10 @@ char *lvn_batch_text(const char *unit, int64_t samples, int64_t length, double f
 {
     char count[LVN_NUMBER_TEXT];
     if (length > 1)
-        snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " sequences of %" PRId64 " %s", samples, length, unit);
+        snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " sequence%s of %" PRId64 " %s", samples, lvn_plural(samples), length,
+                 unit);
     else
-        snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " %s", samples, unit);
+        snprintf(text, LVN_BATCH_TEXT, "%" PRId64 " %.*s", samples, (int)strlen(unit) - (samples == 1), unit);
     if (fill > 0 && fill < 1)
         lvn_print_append(text, LVN_BATCH_TEXT, " (%s %s without padding)",
                          lvn_count_text((int64_t)((double)(samples * length) * fill), count), unit);

@@ -148,6 +148,7 @@ static enum lvn_status recompute(struct blocks *b, int v)
     struct lvn_instr *last = lvn_program_add_instr(b->p, i.id, i.phase);
     if (!last) return LVN_MEMORY;
     *last = i;
+    b->p->recompute = LVN_RECOMPUTE_BLOCKS;
     return LVN_OK;
 }
 
@@ -183,7 +184,7 @@ enum lvn_status lvn_pass_blocks(struct lvn_program *p)
                        .retained = lvn_arena_alloc(&p->arena, sizeof *b.retained * n),
                        .copy = lvn_arena_alloc(&p->arena, sizeof *b.copy * n)};
     if (!b.old || !b.maker || !b.retained || !b.copy) return LVN_MEMORY;
-    p->recompute = LVN_RECOMPUTE_BLOCKS;
+    p->recompute = LVN_RECOMPUTE_NONE; /* unless there is a block to recompute */
     memcpy(b.old, p->instrs, sizeof *b.old * (size_t)p->n_instrs);
     find_makers(&b);
     retain_crossing(&b);

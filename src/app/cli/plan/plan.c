@@ -229,17 +229,17 @@ static void add_sizes(struct lvn_cli *c, const struct lvn_model_config *m)
         if (is_size(m, k)) lvn_cli_add(c, k->recipe, json_integer((json_int_t)lvn_key_get(k, m)));
 }
 
-static void show_classes(struct lvn_cli *c, const struct lvn_model_config *m)
+static void show_classes(struct lvn_cli *c, const struct lvn_model_config *m, int64_t classes)
 {
     json_t *names = c->json ? json_array() : NULL;
     char text[LVN_CLASS_NAME];
-    lvn_cli_print(c, "%" PRId64 " classes", m->classes);
-    for (int64_t k = 0; k < m->classes && (names || (m->class_names && k < SHOWN_CLASSES)); k++) {
+    lvn_cli_print(c, "%" PRId64 " classes", classes);
+    for (int64_t k = 0; k < classes && (names || (m->class_names && k < SHOWN_CLASSES)); k++) {
         const char *name = lvn_class_name(m, k, text);
         lvn_cli_print(c, "%s%s", k ? ", " : ": ", name);
         if (names) json_array_append_new(names, json_string(name));
     }
-    lvn_cli_print(c, "%s\n", m->class_names && m->classes > SHOWN_CLASSES ? ", ..." : "");
+    lvn_cli_print(c, "%s\n", m->class_names && classes > SHOWN_CLASSES ? ", ..." : "");
     lvn_cli_add(c, "classes", names);
 }
 
@@ -253,7 +253,7 @@ static void show_model(struct plan *p)
     sizes_text(m, sizes, sizeof sizes);
     lvn_cli_print(c, "%s: %s%s%s\n%s parameters\n", p->s->values.name, m->model->name, sizes,
                   p->setup.vocabulary_assumed ? " (assumed: the data are not there)" : "", lvn_count_text(total, a));
-    if (p->setup.task->label.label == LVN_LABEL_CLASS) show_classes(c, m);
+    if (p->setup.task->label.label == LVN_LABEL_CLASS) show_classes(c, m, m->head ? m->classes : m->model->classes);
     lvn_cli_print(c, "batch of %s, as %" PRId64 " micro-batch%s of %" PRId64 "\n",
                   lvn_batch_text(lvn_task_unit(p->setup.task), p->s->values.trainer.batch_size, programs->block_size,
                                  programs->fill, batch),
@@ -278,7 +278,9 @@ static void show_model(struct plan *p)
 
 static void show_flops(struct plan *p)
 {
-    double step = lvn_program_flops(p->training.step_session->program, p->training.accumulation);
+    const double rank = lvn_program_flops(p->training.step_session->program, p->training.accumulation),
+                 rows = (double)(p->training.micro_batch * p->training.accumulation),
+                 step = rank * (double)p->s->values.trainer.batch_size / rows;
     double tokens = (double)(p->s->values.trainer.batch_size * p->training.block_size) * p->training.fill;
     char count[LVN_NUMBER_TEXT];
     const char *unit = lvn_task_unit(p->setup.task);

@@ -128,8 +128,10 @@ enum lvn_status lvn_plan_rates(struct lvn_cli *c, struct lvn_device *d, struct l
 
 /* --- the step --- */
 
-static double instr_seconds(const struct lvn_instr *i, const struct lvn_rates *r, bool bf16)
+static double instr_seconds(const struct lvn_instr *i, const struct lvn_rates *r)
 {
+    /* Convolutions of mixed precision compute in fp32; the update orthogonalizes fp32 matrices in bf16. */
+    const bool bf16 = i->matmul_dtype != LVN_F32 && (i->op->low_precision_ok || i->when == LVN_AFTER_BACKWARD);
     return lvn_instr_flops(i) / r->per_s[bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS] +
            (double)lvn_instr_bytes(i) / r->per_s[LVN_RATE_READING];
 }
@@ -137,12 +139,11 @@ static double instr_seconds(const struct lvn_instr *i, const struct lvn_rates *r
 void lvn_plan_parts(const struct lvn_train_programs *programs, const struct lvn_rates *r, struct lvn_parts *parts)
 {
     const struct lvn_program *p = programs->step_session->program;
-    bool bf16 = programs->model_state->precision != LVN_PRECISION_TRUE;
     *parts = (struct lvn_parts){.accumulation = programs->accumulation};
     for (int n = 0; n < p->n_instrs; n++) {
         const struct lvn_instr *i = &p->instrs[n];
         if (i->op->collective) continue;
-        double seconds = instr_seconds(i, r, bf16);
+        double seconds = instr_seconds(i, r);
         if (i->when == LVN_AFTER_BACKWARD)
             parts->update += seconds;
         else if (i->when != LVN_EVERY_MICRO_BATCH)
