@@ -216,9 +216,14 @@ changed 'rope.dimension_count\x04\x00\x00\x00\x10' 'rope.dimension_count\x04\x00
 refused bad.gguf "'llama.rope.dimension_count' is 8, and a head has 16 channels"
 changed 'rope.dimension_count\x04\x00\x00\x00\x10\x00\x00\x00' 'rope.scaling.attnfac\x06\x00\x00\x00\x00\x00\x00\x40'
 code 0 "$LEVIN" generate bad.gguf --prompt-ids=1 --max-new-tokens=1
-says "warning: 'bad.gguf' has metadata that levin does not know, and that have no effect: llama.rope.scaling.attnfac" err
+says "warning: 'bad.gguf' has metadata that levin does not know and ignores: llama.rope.scaling.attnfac" err
 changed 'rope.freq_base' 'residual_scale'
-refused bad.gguf "'llama.residual_scale' is 10000, a factor that levin does not have; it supports 1"
+refused bad.gguf "'llama.residual_scale' is 10000, and levin supports only 1"
+changed 'feed_forward_length' 'attention.clamp_kqv'
+refused bad.gguf "'llama.attention.clamp_kqv' is 64, and levin supports only 0"
+causal='\x16\x00\x00\x00\x00\x00\x00\x00llama.attention.causal\x0a\x00\x00\x00' # a number of 64 bits
+changed '\x1a\x00\x00\x00\x00\x00\x00\x00llama.rope.dimension_count\x04\x00\x00\x00\x10' "$causal\x00\x00\x00\x00\x00"
+refused bad.gguf "'llama.attention.causal' is 0, and levin supports only 1"
 changed 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00model' 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00mmxxx'
 refused bad.gguf "holds no whole model, but: mmxxx (general.type)"
 changed 'gpt-2' 'gpt-9'

@@ -251,11 +251,14 @@ static bool is_in(const struct lvn_gguf_key *k, const char *name)
     return k->name != NULL;
 }
 
-/* Metadata of the architecture that nothing above reads: factors must be 1, and others are reported. */
+/* Metadata of the architecture that nothing above reads: some must have no effect, and others are reported. */
 static enum lvn_status check_rest(const struct reader *r)
 {
-    static const char *const factors = " rope.scale_linear rope.scaling.attn_factor logit_scale embedding_scale "
-                                       "residual_scale ";
+    static const char *const factors = " rope.scale_linear rope.scaling.attn_factor rope.scaling.yarn_attn_factor "
+                                       "rope.scaling.yarn_ext_factor logit_scale embedding_scale residual_scale "
+                                       "attention.causal ";
+    static const char *const zeros = " rope.scaling.yarn_log_multiplier attention.scale attention.clamp_kqv "
+                                     "attention.max_alibi_bias ";
     /* read elsewhere, equal to shapes of tensors, or without an effect on the model */
     static const char *const known = " vocab_size tensor_data_layout attention.value_length rope.dimension_count "
                                      "expert_count expert_used_count rope.scaling.type rope.scaling.finetuned ";
@@ -271,14 +274,14 @@ static enum lvn_status check_rest(const struct reader *r)
         if ((fits && strstr(known, word)) || is_in(r->model->gguf->keys, name) || is_in(lvn_gguf_scaling, name))
             continue;
         const double x = v->list ? NAN : lvn_gguf_number(v, 0);
-        LVN_CHECK(!fits || !strstr(factors, word) || x == 1, UNSUPPORTED,
-                  "'%s': '%s' is %g, a factor that levin does not have; it supports 1", r->file->path, v->key, x);
-        if (x != 1 || !fits || !strstr(factors, word)) lvn_text_printf(&rest, "%s%.60s", n++ ? ", " : "", v->key);
+        const bool is_factor = fits && strstr(factors, word), is_zero = fits && strstr(zeros, word);
+        LVN_CHECK((!is_factor && !is_zero) || x == is_factor, UNSUPPORTED,
+                  "'%s': '%s' is %g, and levin supports only %d", r->file->path, v->key, x, is_factor);
+        if (!is_factor && !is_zero) lvn_text_printf(&rest, "%s%.60s", n++ ? ", " : "", v->key);
     }
     LVN_TRY(lvn_text_status(&rest));
     if (n)
-        lvn_log_once(LVN_LOG_WARN, "'%s' has metadata that levin does not know, and that have no effect: %s",
-                     r->file->path, rest.p);
+        lvn_log_once(LVN_LOG_WARN, "'%s' has metadata that levin does not know and ignores: %s", r->file->path, rest.p);
     return LVN_OK;
 }
 
