@@ -191,18 +191,20 @@ static void curves_in_time(void **state)
     }
 }
 
-/* train_loss of a run that continues after a step with this sum of losses, over 8 labels. */
-static double continued_loss(double sum)
+/* train_loss of a run that continues after steps with these sums of losses, over 8 labels each. */
+static double continued_loss(double first, double second)
 {
     const struct lvn_callback *is = &lvn_callback_train_metrics;
     const struct lvn_task_graph task = {0};
-    struct lvn_callback_context m = {.task = &task, .loss_sum = sum, .labels = 8};
+    struct lvn_callback_context m = {.task = &task, .loss_sum = first, .labels = 8};
     void *before = calloc(1, (size_t)is->bytes), *after = calloc(1, (size_t)is->bytes);
     json_t *json = json_object();
     assert_true(before && after && json);
     m.event.scalar[0].kind = LVN_EVENT_VALIDATION;
     m.event.kind = LVN_EVENT_STEP;
     assert_int_equal(is->open(before, &m) | is->open(after, &m), LVN_OK);
+    assert_int_equal(is->call(before, &m), LVN_OK);
+    m.loss_sum = second;
     assert_int_equal(is->call(before, &m), LVN_OK);
     is->save(before, json);
     assert_int_equal(is->load(after, &m, json), LVN_OK);
@@ -217,8 +219,9 @@ static double continued_loss(double sum)
 static void sums_that_continue(void **state)
 {
     (void)state;
-    assert_true(continued_loss(24) == 3);
-    assert_true(isnan(continued_loss(NAN)) && isnan(continued_loss(INFINITY)));
+    assert_true(continued_loss(24, 8) == 2);
+    assert_true(continued_loss(NAN, 24) == 3 && continued_loss(24, INFINITY) == 3); /* skipped by 16-mixed */
+    assert_true(isnan(continued_loss(NAN, INFINITY)));
 }
 
 static int set_up(void **state)

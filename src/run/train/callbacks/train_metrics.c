@@ -27,8 +27,10 @@ static enum lvn_status open_it(void *state, struct lvn_callback_context *context
     return o->counts ? LVN_OK : LVN_MEMORY;
 }
 
+/* A step that 16-mixed skips because the forward pass overflows changes nothing, and is not counted. */
 static void add(struct state *o, const struct lvn_callback_context *context)
 {
+    if (!isfinite(context->loss_sum)) return;
     o->loss += context->loss_sum;
     o->labels += context->labels;
     for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] += context->counts[i];
@@ -54,13 +56,23 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
     return LVN_OK;
 }
 
+static json_t *number_json(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static double number_of(const json_t *x)
+{
+    return json_is_null(x) ? (double)NAN : json_number_value(x);
+}
+
 static void save(const void *state, json_t *json)
 {
     const struct state *o = state;
     json_t *counts = json_array();
     for (int64_t i = 0; i < o->n_counts && o->n_counts <= MAX_SAVED_COUNTS; i++)
-        json_array_append_new(counts, json_integer((json_int_t)o->counts[i]));
-    json_object_set_new(json, "loss", isfinite(o->loss) ? json_real(o->loss) : json_null());
+        json_array_append_new(counts, number_json(o->counts[i]));
+    json_object_set_new(json, "loss", number_json(o->loss));
     json_object_set_new(json, "labels", json_integer(o->labels));
     json_object_set_new(json, "counts", counts);
 }
@@ -71,10 +83,9 @@ static enum lvn_status load(void *state, struct lvn_callback_context *context, c
     const json_t *counts = json_object_get(json, "counts");
     (void)context;
     if ((int64_t)json_array_size(counts) != o->n_counts) return LVN_OK;
-    o->loss =
-        json_is_null(json_object_get(json, "loss")) ? (double)NAN : json_number_value(json_object_get(json, "loss"));
+    o->loss = number_of(json_object_get(json, "loss"));
     o->labels = json_integer_value(json_object_get(json, "labels"));
-    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] = json_number_value(json_array_get(counts, (size_t)i));
+    for (int64_t i = 0; i < o->n_counts; i++) o->counts[i] = number_of(json_array_get(counts, (size_t)i));
     return LVN_OK;
 }
 
