@@ -42,6 +42,8 @@ one_error
 says "checkpoint.monitor is val_acc, which this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, val_loss, val_perplexity, val_bpb, train_loss and train_perplexity" err
 code 2 train none --checkpoint.monitor=val_perplexity --trainer.limit_val_batches=0
 says "this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, train_loss and train_perplexity" err
+code 2 train none --checkpoint.monitor=time # in metrics.csv
+says "checkpoint.monitor is time, which this run cannot monitor; it computes loss, " err
 code 2 train none --checkpoint.monitor=lr
 says "set checkpoint.mode to min or max" err
 code 2 train none --checkpoint.mode=most

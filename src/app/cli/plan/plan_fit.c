@@ -351,8 +351,11 @@ static enum lvn_status find_ranks(struct search *s, struct candidate *k, int *ra
         n *= 2;
         if (to->values.trainer.batch_size_per_device) to->values.trainer.batch_size *= 2;
         LVN_TRY(plan(s, k, n));
-        if (k->refused || (double)(before - k->bytes) < MIN_GAIN * (double)before) return LVN_OK;
-        if (k->fits) *ranks = n;
+        if (k->refused) return LVN_OK;
+        if (k->fits)
+            *ranks = n;
+        else if ((double)(before - k->bytes) < MIN_GAIN * (double)before)
+            return LVN_OK;
     }
     return LVN_OK;
 }

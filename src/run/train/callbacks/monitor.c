@@ -16,15 +16,17 @@ static void list_names(const struct lvn_event *e, struct lvn_text *t)
     }
 }
 
-static enum lvn_status refuse(const char *part, const char *name, bool exists, const struct lvn_event *e)
+static enum lvn_status refuse(const char *part, const char *name, const struct lvn_scalar *scalar,
+                              const struct lvn_event *e)
 {
     LVN_LOCAL_TEXT(names);
+    const char *why = !scalar                                ? "this run does not compute"
+                      : scalar->kind == LVN_EVENT_VALIDATION ? "comes from validation, which this run does not do"
+                                                             : "this run cannot monitor";
     list_names(e, &names);
     enum lvn_status status = lvn_text_status(&names);
     if (status == LVN_OK)
-        status = lvn_fail(LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name,
-                          exists ? "comes from validation, which this run does not do" : "this run does not compute",
-                          names.p);
+        status = lvn_fail(LVN_ARG, "%s.monitor is %.60s, which %s; it computes %s", part, name, why, names.p);
     return status;
 }
 
@@ -41,7 +43,8 @@ enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const 
 {
     int i = lvn_event_find(e, name);
     *w = (struct lvn_monitor){.name = name, .scalar = -1, .best = NAN};
-    if (i < 0 || !e->scalar[i].computed) return is_default ? LVN_OK : refuse(part, name, i >= 0, e);
+    if (i < 0 || !e->scalar[i].computed)
+        return is_default ? LVN_OK : refuse(part, name, i < 0 ? NULL : &e->scalar[i], e);
     LVN_CHECK(mode != LVN_MONITOR_AUTO || e->scalar[i].better != LVN_BETTER_UNKNOWN, ARG,
               "%s.monitor is %s, and levin does not know whether lower or higher is better; set %s.mode to min or max",
               part, name, part);
