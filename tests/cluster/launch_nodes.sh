@@ -72,6 +72,21 @@ cp -r alone longer
 arguments longer "${keys[@]}" --trainer.max_steps=12
 code 0 "$LEVIN" launch --launcher=levin -n 4 -- "${all[@]}" --resume
 same_run longer options
+# Slurm sends a signal to all processes of a step, here a session: all ranks save
+places
+arguments signal "${keys[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0
+setsid "${zero[@]}" -- "${all[@]}" >out.0 2>&1 &
+pid=$!
+setsid "${one[@]}" -- "${all[@]}" >out.1 2>&1 &
+pids=($pid $!)
+wait_rows signal 3
+pkill -USR1 -x levin -s "${pids[0]},${pids[1]}"
+for i in 0 1; do
+    got=0
+    wait ${pids[i]} || got=$?
+    [ $got = 75 ] || { cat out.0 out.1 && fail "node $i: exit $got, wanted 75"; }
+done
+check [ -s signal/checkpoints/last/model.safetensors ]
 
 # what does not fit
 short=(--trainer.start_timeout=4 --trainer.rank_timeout=2)

@@ -112,7 +112,9 @@ int lvn_ranks_relay(int connection)
 {
     struct relay relay = {.connection = connection, .input_open = true, .code = -1};
     bool open = true;
-    signal(SIGPIPE, SIG_IGN);
+    /* Slurm sends a signal to all processes of a step. The relay must carry those of ranks, and ends with its input. */
+    static const int ignored[] = {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
     while (open && relay.code < 0) {
         struct pollfd p[2] = {
             {.fd = relay.input_open && relay.out.n < LVN_FRAME_DATA ? STDIN_FILENO : -1, .events = POLLIN},
