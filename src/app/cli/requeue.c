@@ -36,14 +36,12 @@ int lvn_slurm_run(char *const *words, double seconds, struct lvn_text *output)
     static const char *const no_response[] = {"Unable to contact", "timed out",   "standby mode",
                                               "Zero Bytes",        "temporarily", NULL};
     const struct timespec pause = {.tv_sec = 1};
-    const double end = lvn_seconds() + seconds;
-    for (;;) {
+    for (const double end = lvn_seconds() + seconds;; nanosleep(&pause, NULL)) {
         lvn_text_clear(output);
-        const int code = lvn_process_run(words, 20, output);
-        bool responds = code != -2;
+        const int code = lvn_process_run(words, end - lvn_seconds(), output);
+        bool responds = true;
         for (int i = 0; no_response[i] && code && output->p; i++) responds &= !strstr(output->p, no_response[i]);
-        if (responds || lvn_seconds() >= end) return code;
-        nanosleep(&pause, NULL);
+        if (responds || lvn_seconds() + (double)pause.tv_sec >= end) return code;
     }
 }
 

@@ -9,8 +9,8 @@
 bool lvn_requeue_possible(void);
 /* How often Slurm has requeued this job (SLURM_RESTART_COUNT). Above 0 the run resumes from its last checkpoint. */
 int lvn_requeue_count(void);
-/* lvn_process_run() for a program of Slurm, at most 20 s. It is run again, for `seconds` in all, while Slurm's
- * controller does not respond, as when it is busy or restarts. `output` is that of the last time. */
+/* lvn_process_run() for a program of Slurm. It is run again, at most `seconds` in all, while it reports that Slurm's
+ * controller does not respond, as when that is busy or restarts. `output` is that of the last time. */
 int lvn_slurm_run(char *const *words, double seconds, struct lvn_text *output);
 /* Requeue the job, which ends soon after, without the nodes `excluded` ("h1,h2"; "": none). Prints the result on
  * stderr. */

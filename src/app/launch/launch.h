@@ -100,6 +100,7 @@ struct lvn_launch {
         bool is_script;      /* the program is a script; the launcher is its descendant */
         const char *title;   /* "Open MPI 4.1.4" */
         int major;           /* of its version */
+        const char *plugin;  /* of srun: the value of --mpi */
     } launcher;
 
     /* One attempt. */

@@ -239,7 +239,7 @@ static enum lvn_status build_levin_ranks(struct lvn_launch *l)
 
 /* The srun plugin through which tasks connect: Open MPI's library needs PMIx, libraries with MPICH's ABI need PMI-2.
  * With the wrong one every task believes that it is the only rank. */
-static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
+static enum lvn_status choose_plugin(const struct lvn_launch *l, const char **plugin)
 {
     enum { LIST_TIMEOUT = 20 }; /* seconds */
     const char *library = lvn_path_name(l->request.mpi_library);
@@ -254,6 +254,8 @@ static enum lvn_status choose_plugin(struct lvn_launch *l, const char **plugin)
               LIST_TIMEOUT);
     const char *list = lvn_text_string(&output);
     if (!list) return LVN_MEMORY;
+    LVN_CHECK(!code, IO, "`srun --mpi=list` failed, so the MPIs of this Slurm are unknown (%.*s); try it in a shell",
+              (int)strcspn(list, "\n"), list);
     bool pmix = strstr(list, "pmix"), pmi2 = strstr(list, "pmi2"), cray = strstr(list, "cray_shasta");
     bool open = strstr(library, ".so.40") || (!*library && pmix && lvn_library_exists("libmpi.so.40"));
     bool other = !open && (*library || lvn_library_exists("libmpi.so.12") || lvn_library_exists("libmpich.so.12"));
@@ -292,13 +294,13 @@ static enum lvn_status add_nodes(struct lvn_launch *l)
 
 static enum lvn_status build_srun(struct lvn_launch *l)
 {
-    const char *tasks = getenv("SLURM_NTASKS"), *plugin;
+    const char *tasks = getenv("SLURM_NTASKS");
     lvn_words_add(&l->attempt.line, "--ntasks=%d", l->attempt.ranks);
     if (l->c->given[LVN_FLAG_launch_nproc_per_node])
         lvn_words_add(&l->attempt.line, "--ntasks-per-node=%d", (int)l->c->flag[LVN_FLAG_launch_nproc_per_node].i);
     LVN_TRY(add_nodes(l));
-    LVN_TRY(choose_plugin(l, &plugin));
-    lvn_words_add(&l->attempt.line, "--mpi=%s", plugin);
+    if (!l->launcher.plugin) LVN_TRY(choose_plugin(l, &l->launcher.plugin)); /* the same in a restart */
+    lvn_words_add(&l->attempt.line, "--mpi=%s", l->launcher.plugin);
     lvn_words_add(&l->attempt.line, "--label");
     lvn_words_add(&l->attempt.line, "--kill-on-bad-exit=1");
     lvn_words_add(&l->attempt.line, "--export=ALL");

@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/threads.h"
+#include "cli/requeue.h"
 #include "cluster/rendezvous/endpoints.h"
 #include "launch/launch.h"
 
@@ -69,7 +70,9 @@ static void *run_probe(void *argument)
                  : probe->l->request.rank_timeout > MAX ? MAX
                  : probe->l->request.rank_timeout < MIN ? MIN
                                                         : probe->l->request.rank_timeout;
-    probe->code = words.failed ? -1 : lvn_process_run(words.word, max, &probe->output);
+    probe->code = words.failed                   ? -1
+                  : probe->l->resources.in_slurm ? lvn_slurm_run(words.word, max, &probe->output)
+                                                 : lvn_process_run(words.word, max, &probe->output);
     return NULL;
 }
 
