@@ -27,6 +27,7 @@ refused "--min-ranks requires restarts: give --max-restarts, too" -n 2 --min-ran
 refused "--min-ranks 3 exceeds the 2 ranks of this launch; give at most 2" -n 2 --max-restarts=1 --min-ranks=3 -- "${all[@]}"
 refused "but trainer.num_nodes requires a fixed number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.num_nodes=1
 refused "but trainer.shares requires a fixed number of ranks" -n 2 --max-restarts=1 --min-ranks=1 -- "${all[@]}" --trainer.shares=2,2
+refused "--threads is 2, but ranks use trainer.threads, which is 1: omit one of the two" -n 2 --threads=2 -- "${all[@]}" --trainer.threads=1
 code 0 "$LEVIN" launch --dry-run -n 1 --max-restarts=1 --min-ranks=1 -- "${all[@]}"
 says "warning: --min-ranks is ignored: it applies when a host is lost, and all ranks are on this one" err
 code 1 bash -c 'ulimit -n 250; exec "$@"' x "$LEVIN" ranks --hosts=127.0.0.1:20 -- "${all[@]}"
@@ -201,6 +202,9 @@ says "--map-by ppr:1:node --bind-to none" out
 in_job 1 "$down\n" -n 2 -- doctor --trainer.start_timeout=1
 one_error
 says "squeue does not report whether job SLURM_JOB_ID=5 is running ($down): try again, or unset SLURM_JOB_ID" err
+printf '#!/bin/sh\necho "srun: fatal: no configuration"\nexit 1\n' >bin/srun
+in_job 1 "RUNNING\n" -- doctor
+says "\`srun --mpi=list\` failed, so the MPIs of this Slurm are unknown (srun: fatal: no configuration)" err
 for answer in "slurm_load_jobs error: Invalid job id specified" COMPLETING; do
     in_job 0 "$answer\n" -n 2 -- doctor
     says "SLURM_JOB_ID=5 is ignored: no such job is running" err
@@ -254,6 +258,7 @@ refused "--signal must be USR1@SECONDS" "${slurm[@]}" --signal TERM@30
 refused "--partition: 'a b' has a character" "${slurm[@]}" --partition "a b"
 refused "--ntasks and -n have the same meaning but differ" "${slurm[@]}" --ntasks 2 -n 3
 refused "2 nodes with 2 ranks each are not 5 ranks" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --ntasks 5
+refused "2 nodes with 2 ranks each are not 5 ranks" "${slurm[@]}" --trainer.num_nodes=2 --ntasks-per-node 2 --ntasks 5
 refused "--min-ranks 5 exceeds the 4 ranks of this job; give at most 4" "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=5
 refused "--min-ranks requires restarts: give --max-restarts, too" "${slurm[@]}" --min-ranks=1 --max-restarts=0
 refused "a batch script is for \`train\`" --slurm -- doctor

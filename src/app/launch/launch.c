@@ -68,7 +68,11 @@ static enum lvn_status check_recipe(struct lvn_launch *l, struct lvn_cli *launch
     if (flag(l, LVN_FLAG_launch_n)) launched->settings.values.ranks = (int)flag(l, LVN_FLAG_launch_n);
     LVN_TRY(lvn_cli_settings(launched, launched->n_operands ? launched->operand[0] : NULL, LVN_USES_ALL));
     LVN_TRY(check_min_ranks(l, s));
-    if (s->values.trainer.threads > 0) l->resources.threads = (int)s->values.trainer.threads;
+    const int64_t threads = s->values.trainer.threads, given = flag(l, LVN_FLAG_launch_threads);
+    LVN_CHECK(threads <= 0 || !given || threads == given, ARG,
+              "--threads is %lld, but ranks use trainer.threads, which is %lld: omit one of the two", (long long)given,
+              (long long)threads);
+    if (threads > 0) l->resources.threads = (int)threads;
     l->request.run = lvn_arena_strdup(l->arena, s->values.trainer.fast_dev_run ? "" : s->values.run_dir);
     if (!l->request.run) return LVN_MEMORY;
     l->request.resume = lvn_cli_on(launched, LVN_FLAG_train_resume);
@@ -161,14 +165,15 @@ static enum lvn_status detect_slurm_job(struct lvn_launch *l)
     if (job && !squeue) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: there is no squeue in PATH", job);
     if (!squeue) return LVN_OK;
     char *words[] = {squeue, "-h", "-j", (char *)job, "-o", "%T", NULL};
-    const int code = lvn_slurm_run(words, l->request.start_timeout, &output);
+    const double seconds = l->request.start_timeout > 0 ? l->request.start_timeout : 20; /* 0: only --help */
+    const int code = lvn_slurm_run(words, seconds, &output);
     const char *text = lvn_text_string(&output);
     if (!text) return LVN_MEMORY;
     LVN_CHECK(!code || strstr(text, "Invalid job id"), IO,
               "squeue does not report whether job SLURM_JOB_ID=%s is running (%.*s): try again, or unset SLURM_JOB_ID "
               "to start ranks outside of Slurm",
               job, (int)strcspn(text, "\n"),
-              code == -2 ? "no answer within 20 s"
+              code == -2 ? "it does not respond"
               : *text    ? text
                          : "no reason given");
     l->resources.in_slurm = !code && strstr(text, "RUNNING");

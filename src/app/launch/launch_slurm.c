@@ -366,8 +366,8 @@ enum lvn_status lvn_launch_slurm(struct lvn_cli *c)
     LVN_TRY(read_count(&script, LVN_FLAG_launch_ntasks, LVN_FLAG_launch_n, &script.tasks));
     LVN_TRY(read_count(&script, LVN_FLAG_launch_ntasks_per_node, LVN_FLAG_launch_nproc_per_node, &script.per_node));
     LVN_TRY(read_count(&script, LVN_FLAG_launch_cpus_per_task, LVN_FLAG_launch_threads, &script.cpus));
+    LVN_TRY(read_command(&script)); /* may set the number of nodes, and of ranks on each */
     LVN_TRY(check_flags(&script));
-    LVN_TRY(read_command(&script));
     add_head(&script);
     add_resources(&script);
     add_limits(&script);
