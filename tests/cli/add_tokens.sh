@@ -122,6 +122,17 @@ for folder in words vocab; do
     check grep -q '\[E1\]' class-$folder/checkpoints/last/{tokenizer.json,tokenizer_config.json} -s
     code 0 "$LEVIN" evaluate class-$folder --json
 done
+# a loaded model with a new head
+code 0 "$LEVIN" train rows.tsv --model.init=base --data.add_tokens="'[E1]'" --data.allow_special --trainer.batch_size=6 --trainer.max_steps=1 --run_dir=headed \
+    --optimizer.kind=sgd --optimizer.lr=1e-30
+python3 - <<'P'
+from look import *
+old, new = rows("base/checkpoints/last"), rows("headed/checkpoints/last")
+assert new[:-1] == old and all(abs(new[-1][c] - sum(r[c] for r in old) / len(old)) < 1e-7 for c in range(len(old[0])))
+P
+code 0 "$LEVIN" train rows.tsv --model.init=class-words --task.fresh_head=true --model.vocab_size=300 --trainer.max_steps=1 --run_dir=wide
+check grep -q '"vocab_size": 300' wide/checkpoints/last/config.json
+code 0 "$LEVIN" evaluate wide --json
 
 # --- bad values ---
 refused() { # SENTENCE [keys]

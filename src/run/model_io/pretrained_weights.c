@@ -102,10 +102,12 @@ static bool is_real(enum lvn_dtype t)
     return t == LVN_F32 || t == LVN_F16 || t == LVN_BF16 || t == LVN_F64;
 }
 
-/* Does the file's tensor have the parameter's shape, without rows that pad a vocabulary? */
-static bool fits(const struct lvn_layout *l, const struct lvn_desc *file)
+/* Does the file's tensor have the parameter's shape, without rows that pad a vocabulary? With a new head, the rows of
+ * the vocabulary were compared before, and may have changed since (lvn_pretrained_set_vocab()). */
+static bool fits(const struct lvn_pretrained *p, const struct lvn_layout *l, const struct lvn_desc *file)
 {
     struct lvn_desc cut = *file;
+    if ((l->flags & LVN_FILE_ROWS) && p->fresh_head && file->rank > 0) cut.dim[0] = l->desc.dim[0];
     if ((l->flags & LVN_FILE_PADDED) && file->rank == 2 && file->dim[0] == (l->desc.dim[0] + 63) / 64 * 64)
         cut.dim[0] = l->desc.dim[0];
     return lvn_desc_same_shape(&l->desc, &cut);
@@ -122,7 +124,7 @@ static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct 
     if (is_fresh(p, q->name)) return LVN_OK;
     *seen += t != NULL;
     if (!t && !(l.flags & LVN_FILE_ZEROS_IF_MISSING)) found(f, "'%s' is missing", l.name);
-    if (!t || (fits(&l, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
+    if (!t || (fits(p, &l, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
     snprintf(line, sizeof line, "'%.120s' has shape %s and type %s, expected %s", t->name,
              lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l.desc, want));
     found(f, "%s", line);
