@@ -89,6 +89,12 @@ close_to one chosen 1e-5
 LEVIN_DOUBLE_MEMORY=5000000 LEVIN_DOUBLE_NCCL_MEMORY=1000000 code 0 ranks 2 --run_dir=rest
 says "trainer.strategy auto chose zero1" err
 same_weights chosen rest
+# and where the second plan is the first one that needs groups of ranks
+frozen=(--trainer.fsdp_size=2 --trainer.batch_size=4 --model.n_layer=12 --model.freeze=h)
+code 0 ranks 4 --run_dir=frozen "${frozen[@]}" --trainer.strategy=fsdp
+LEVIN_DOUBLE_MEMORY=6800000 LEVIN_DOUBLE_NCCL_MEMORY=300000 code 0 ranks 4 --run_dir=frozen-rest "${frozen[@]}"
+says "trainer.strategy auto chose fsdp" err
+same_weights frozen frozen-rest
 code 0 ranks 2 --run_dir=half --trainer.reduce_dtype=bf16
 says "$by_nccl" err
 close_to one half 1e-2

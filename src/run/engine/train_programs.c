@@ -386,11 +386,17 @@ static enum lvn_status plan_within_rest(struct lvn_train_programs *programs, con
 {
     struct lvn_ranks *r = programs->ranks;
     struct lvn_device *d = programs->model_state->device;
+    const int group = programs->collectives.sharding.group;
     if (!r->device_comm) return LVN_OK;
     LVN_TRY(lvn_ranks_agree(r, d->backend->queues->update_memory(d)));
     int64_t too_large = !lvn_model_state_fits(programs->model_state);
     LVN_TRY(lvn_comm_all_reduce_now(r->comm, &too_large, 1, LVN_I64, LVN_MAX));
-    return too_large ? replan(programs, o) : LVN_OK;
+    if (!too_large) return LVN_OK;
+    LVN_TRY(replan(programs, o));
+    if (programs->collectives.sharding.group == group) return LVN_OK;
+    /* Only this plan shards in groups, whose communicators allocate memory too. */
+    LVN_TRY(lvn_ranks_divide(r, programs->collectives.sharding.group));
+    return lvn_ranks_agree(r, d->backend->queues->update_memory(d));
 }
 
 enum lvn_status lvn_train_programs_plan(struct lvn_train_programs *programs, const struct lvn_values *v,
