@@ -126,6 +126,8 @@ says "$staged: trainer.transport" err
 close_to one tcp 1e-5
 code 0 ranks 2 --run_dir=shared --trainer.devices=1,1 --trainer.share_devices=true
 says "$staged: several ranks compute on one device" err
+LEVIN_DOUBLE_MEMORY=6000000 code 1 ranks 2 --run_dir=no --trainer.devices=1,1 --trainer.share_devices=true --trainer.strategy=ddp
+says "free on the device for each of its ranks" err
 code 0 ranks 2 --run_dir=fixed --trainer.deterministic=true
 says "$staged: trainer.deterministic" err
 LEVIN_DOUBLE_MIG=2 code 0 ranks 2 --run_dir=mig

@@ -21,8 +21,8 @@ struct lvn_device {
     const struct lvn_backend *backend;
     enum lvn_dtype real;  /* the real type: fp32 or fp64 */
     int threads;          /* CPU threads for computing */
-    int64_t memory_bytes; /* available to a run: free memory when the device was opened, minus the reserve; 0: host
-                             memory */
+    int64_t memory_bytes; /* available to a run: free memory when the device was opened (OpenCL: all of it, since it has
+                             no query for free memory), minus the reserve; 0: host memory */
     bool tf32;            /* fp32 matrix multiplications round their operands to TF32 */
     char note[320];       /* logged when a run starts; "": none */
     char title[128];      /* "device 0 (NVIDIA H100)", for messages; "": the backend has no queues */

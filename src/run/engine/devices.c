@@ -107,7 +107,11 @@ static enum lvn_status check_devices(struct lvn_ranks *r, const struct lvn_value
     r->shared_cards = find_shared(device_ids + r->size, r->size, pair);
     const bool shared = find_shared(device_ids, r->size, pair);
     r->exclusive_devices = !shared;
-    for (int i = 0; i < r->size; i++) r->exclusive_devices = r->exclusive_devices && device_ids[i];
+    r->device_sharers = 0;
+    for (int i = 0; i < r->size; i++) {
+        r->exclusive_devices = r->exclusive_devices && device_ids[i];
+        r->device_sharers += device_ids[r->rank] && device_ids[i] == device_ids[r->rank];
+    }
     LVN_CHECK(!shared || v->trainer.share_devices, ARG,
               "ranks %d and %d run on %s, and %s has one device for both: start as many on each node as there are "
               "devices (trainer.devices), or set trainer.share_devices to true, so that several use one",

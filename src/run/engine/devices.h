@@ -1,11 +1,11 @@
 /* devices.h - assigns a device to each rank, and decides how devices exchange data.
  *
  * `levin train` and `bench` call it once ranks have joined. Ranks of a host use its devices (those of trainer.devices
- * if it lists some) in turn, by local rank. Two ranks on one device are refused unless trainer.share_devices allows it.
- * A device is identified by its id instead of its index, because launchers may present a different device as index 0 to
- * each rank. If each rank has its own device and a library supports its memory (for cuda NCCL; a row of
- * comm/comm_kinds.def), the gradient sums of a step run between devices; all other collectives are small and use the
- * CPUs. */
+ * if it lists some) in turn, by local rank. Two ranks on one device are refused unless trainer.share_devices allows it;
+ * each then plans for an equal part of its memory. A device is identified by its id instead of its index, because
+ * launchers may present a different device as index 0 to each rank. If each rank has its own device and a library
+ * supports its memory (for cuda NCCL; a row of comm/comm_kinds.def), the gradient sums of a step run between devices;
+ * all other collectives are small and use the CPUs. */
 #ifndef LVN_DEVICES_H
 #define LVN_DEVICES_H
 

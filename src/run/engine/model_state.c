@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "engine/parameter_sums.h"
 #include "engine/parameters.h"
+#include "engine/ranks.h"
 #include "graph/names.h"
 #include "host/machine.h"
 #include "models/keys.h"
@@ -251,16 +252,22 @@ enum lvn_status lvn_model_state_rate(const struct lvn_model_state *n, double *fl
     return lvn_device_rate(n->device, bf16 ? LVN_RATE_PRODUCTS_BF16 : LVN_RATE_PRODUCTS, flops_per_s);
 }
 
+static int device_sharers(const struct lvn_model_state *n)
+{
+    return n->ranks && n->ranks->device_sharers > 1 ? n->ranks->device_sharers : 1;
+}
+
 int64_t lvn_model_state_available(const struct lvn_model_state *n)
 {
-    if (n->device->memory_bytes) return n->device->memory_bytes;
+    if (n->device->memory_bytes) return n->device->memory_bytes / device_sharers(n);
     return (n->machine_bytes ? n->machine_bytes : lvn_memory_available()) / n->processes;
 }
 
 bool lvn_model_state_fits(const struct lvn_model_state *n)
 {
-    int64_t have = lvn_model_state_available(n);
-    return have <= 0 || lvn_model_state_bytes(n) - lvn_model_state_allocated_bytes(n) <= have;
+    int64_t have = lvn_model_state_available(n), needed = lvn_model_state_bytes(n);
+    if (!n->device->memory_bytes) needed -= lvn_model_state_allocated_bytes(n); /* a device's was free when it opened */
+    return have <= 0 || needed <= have;
 }
 
 enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const char *advice)
@@ -274,9 +281,9 @@ enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const ch
              lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
              lvn_bytes_text(lvn_parameters_bytes(n, LVN_PARAMETER_MOMENTS), text[3]),
              lvn_bytes_text(b[LVN_BUFFER_ARENA], text[4]), lvn_bytes_text(lvn_model_state_available(n), text[5]),
-             n->device->memory_bytes ? " on the device"
-             : n->processes > 1      ? " for each rank of this host"
-                                     : "",
+             !n->device->memory_bytes ? n->processes > 1 ? " for each rank of this host" : ""
+             : device_sharers(n) > 1  ? " on the device for each of its ranks"
+                                      : " on the device",
              advice);
 }
 

@@ -77,9 +77,10 @@ int64_t lvn_model_state_allocated_bytes(const struct lvn_model_state *n);
 int64_t lvn_model_state_bytes(const struct lvn_model_state *n);
 /* Of these, the bytes for batches that are written while a step runs (double buffers), on a device of this backend. */
 int64_t lvn_model_state_async_bytes(const struct lvn_model_state *n, const struct lvn_backend *backend);
-/* Free bytes of the device's memory, or this process's part of the machine's memory; 0: unknown. */
+/* This rank's part of the device's memory that was free before anything was allocated, or this process's part of the
+ * machine's free memory; 0: unknown. */
 int64_t lvn_model_state_available(const struct lvn_model_state *n);
-/* Does the free memory, as far as it is known, suffice for the buffers that are not allocated yet? */
+/* Does this memory, as far as it is known, suffice? On the machine: for the buffers that are not allocated yet. */
 bool lvn_model_state_fits(const struct lvn_model_state *n);
 /* Always returns MEMORY: the message lists the model's memory by buffer and the free memory, and ends with `advice`. */
 enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const char *advice) LVN_CHECKED;

@@ -36,6 +36,7 @@ struct lvn_ranks {
     bool lost;                      /* this process exits while other ranks may not know it */
     bool external;                  /* the caller owns and closes comm and member */
     bool exclusive_devices;         /* each rank has its own device */
+    int device_sharers;             /* number of ranks, including this one, that use its device; 0: not compared */
     bool shared_cards;              /* two of these devices are parts of one card (MIG) */
     struct lvn_comm *device_comm;   /* between the ranks' devices; NULL: staged through host memory */
     struct lvn_rank_groups *groups; /* if groups of ranks shard the model; NULL: one group */
