@@ -31,9 +31,11 @@ def json_row(row: Any, what: str) -> str:
         raise InputError(f"{what} cannot be written as JSON: {e}") from None
 
 
-def _rows(data: Any) -> Any:
-    """The rows of a pandas DataFrame as dicts; other data unchanged."""
-    return data.to_dict("records") if hasattr(data, "to_dict") and hasattr(data, "iloc") else data
+def plain_rows(data: Any) -> Any:
+    """The rows of a pandas DataFrame as dicts, the elements of a Series as a list; other data unchanged."""
+    if not hasattr(data, "iloc"):
+        return data
+    return data.to_dict("records") if hasattr(data, "columns") else list(data)
 
 
 def _peek(data: Any) -> tuple[Any, Any]:
@@ -100,7 +102,7 @@ class Conversations:
 def conversations(data: Any) -> tuple[Conversations | None, Any]:
     """If the rows of `data` are conversations (_REQUIRED_KEYS): their files, and None. Otherwise: None, and the data
     unchanged."""
-    splits = {_SPLIT_ALIASES.get(k, k): _rows(v) for k, v in data.items()} if isinstance(data, Mapping) else {"train": _rows(data)}
+    splits = {_SPLIT_ALIASES.get(k, k): plain_rows(v) for k, v in data.items()} if isinstance(data, Mapping) else {"train": plain_rows(data)}
     if "train" not in splits or not set(splits) <= set(_KEYS):
         return None, data
     first, splits["train"] = _peek(splits["train"])
@@ -109,4 +111,4 @@ def conversations(data: Any) -> tuple[Conversations | None, Any]:
     return Conversations({k: v for k, v in splits.items() if v is not None}), None
 
 
-__all__ = ["Conversations", "conversations", "json_row"]
+__all__ = ["Conversations", "conversations", "json_row", "plain_rows"]

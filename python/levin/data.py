@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _library
+from .conversations import plain_rows
 from .errors import InputError
 
 _SPLITS = ("train", "val", "test")
@@ -24,9 +25,10 @@ class Field:
     """A named array of every sample: shape of one sample; int32, float32 or uint8; integers are in [0, below), 0:
     unknown."""
 
-    def __init__(self, shape: Sequence[int] = (), dtype: Any = np.int32, below: int = 0) -> None:
+    def __init__(self, shape: int | Sequence[int] = (), dtype: Any = np.int32, below: int = 0) -> None:
         kind = _KINDS.get(np.dtype(dtype).kind)
-        if kind is None or len(tuple(shape)) > 3:
+        shape = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+        if kind is None or len(shape) > 3:
             raise InputError(f"a field must have at most 3 dimensions of whole numbers or floats, not {dtype} of {shape}")
         self.shape, self.dtype = tuple(_library.integer(n, "a size of a field", 1) for n in shape), np.dtype(kind)
         self.below = _library.integer(below, "below", 0)
@@ -64,7 +66,7 @@ class Data(_library.NotCopied):
         for name, split in zip(_SPLITS[1:], self.splits[1:]):
             if split is not None and not (hasattr(split, "__getitem__") and hasattr(split, "__len__")):
                 raise InputError(f"data['{name}'] must be a sequence of dicts, not {type(split).__name__}")
-        self.splits = [self._rows(s) for s in self.splits]
+        self.splits = [plain_rows(s) for s in self.splits]
         self.classes = self._classes(classes)
         self._class_of = {name: k for k, name in enumerate(self.classes)}
         self.fields = self._fields(fields)
@@ -76,11 +78,6 @@ class Data(_library.NotCopied):
         self._iterator: Iterator[Any] | None = None
         self._position = 0
         self._build()
-
-    @staticmethod
-    def _rows(split: Any) -> Any:
-        """pandas: its rows, by position."""
-        return split.to_dict("records") if hasattr(split, "to_dict") and hasattr(split, "iloc") else split
 
     def _classes(self, given: Sequence[str] | None) -> list[str]:
         """The names of the classes: the given ones, or the strings of the training samples; []: labels are numbers."""
@@ -117,6 +114,10 @@ class Data(_library.NotCopied):
 
     def _value(self, where: str, name: str, sample: Mapping[str, Any]) -> Any:
         """The value of a field; for a label given as a name, its index."""
+        if not isinstance(sample, Mapping):
+            raise InputError(f"{where} is a {type(sample).__name__}, but a sample must be a dict of arrays")
+        if name not in sample:
+            raise InputError(f"{where} has no field '{name}'; it has {', '.join(map(str, sample))}")
         value = sample[name]
         if name != "label" or not isinstance(value, str):
             return value
@@ -127,6 +128,8 @@ class Data(_library.NotCopied):
 
     def _fields(self, given: Mapping[str, Any] | None) -> dict[str, Field]:
         if given:
+            if not isinstance(given, Mapping):
+                raise InputError(f"fields must be a dict, as {{'ids': levin.Field((16,))}}, not {type(given).__name__}")
             return {k: f if isinstance(f, Field) else Field(*f) if isinstance(f, tuple) else Field(**f)
                     for k, f in given.items()}
         rows = self.splits[0]
@@ -138,8 +141,9 @@ class Data(_library.NotCopied):
         for name in rows[0]:
             below, value = 0, self._value("sample 0 of train", name, rows[0])
             if np.asarray(value).dtype.kind in "iub" and name in _COUNTED:  # the largest number of all samples
-                below = 1 + max((int(np.asarray(self._value("a sample", name, r)).max())
-                                 for s in self.splits if s is not None for r in s), default=0)
+                values = (np.asarray(self._value(f"sample {i} of {split}", name, r))
+                          for split, s in zip(_SPLITS, self.splits) if s is not None for i, r in enumerate(s))
+                below = max(0, 1 + max(int(v.max()) if v.size else -1 for v in values))
             out[name] = _field_of(name, value, below)
         return out
 
@@ -151,10 +155,10 @@ class Data(_library.NotCopied):
             row.name, row.dtype, row.rank, row.below = _library.encode(name, "a field's name"), _CODES[f.dtype.name], len(f.shape), f.below
             for k, n in enumerate(f.shape):
                 row.dim[k] = n
-        ids = self.fields.get("ids")
+        vocab = [self.fields[k].below for k in ("ids", "labels") if k in self.fields and "ids" in self.fields]
         self._sample = _library.ON_SAMPLE(self._read)
         self.c = _library.sized(_library.RunData, n_fields=len(rows), field=rows,
-                               vocab_size=ids.below if ids else 0, is_stream=self.is_stream, sample=self._sample,
+                               vocab_size=max(vocab, default=0), is_stream=self.is_stream, sample=self._sample,
                                n_classes=len(self.classes))
         self.c.classes = (ctypes.c_char_p * len(self.classes))(*(k.encode() for k in self.classes))
         for i, split in enumerate(self.splits):
@@ -166,8 +170,6 @@ class Data(_library.NotCopied):
         try:
             sample = self._next(i) if self.is_stream and split == 0 else self.splits[split][i]
             where = f"sample {i} of {_SPLITS[split]}"
-            if not isinstance(sample, Mapping):
-                raise InputError(f"{where} is a {type(sample).__name__}, but a sample must be a dict of arrays")
             for k, (name, f) in enumerate(self.fields.items()):
                 self._write(where, name, f, sample, out[k])
             return 0
@@ -183,8 +185,6 @@ class Data(_library.NotCopied):
             return 1
 
     def _write(self, where: str, name: str, f: Field, sample: Mapping[str, Any], to: int) -> None:
-        if name not in sample:
-            raise InputError(f"{where} has no field '{name}'; it has {', '.join(map(str, sample))}")
         array = np.asarray(self._value(where, name, sample))
         if array.shape != f.shape:
             raise InputError(f"{where}: the field '{name}' has the shape {array.shape}, expected {f.shape}")

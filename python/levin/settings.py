@@ -55,7 +55,7 @@ def write_value(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
-    if isinstance(value, (int, float)) or hasattr(value, "__index__") or hasattr(value, "__float__"):
+    if not getattr(value, "ndim", 0) and (hasattr(value, "__index__") or hasattr(value, "__float__")):
         return repr(value.item() if hasattr(value, "item") else value)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(json.dumps(v, ensure_ascii=False) if isinstance(v, str) and re.search(r"[][(){}]", v)
@@ -117,7 +117,7 @@ class Settings(_library.NotCopied, Mapping):
             return
         recipe = find_recipe(recipe)
         if not os.path.exists(recipe):
-            raise InputError(f"there is no recipe '{os.fspath(recipe)}'")
+            raise InputError(f"there is no {'run or ' if resume else ''}recipe '{os.fspath(recipe)}'")
         if os.path.isdir(recipe):
             raise InputError(f"'{os.fspath(recipe)}' is a folder, not a recipe; resume=True continues a run's folder")
         self.recipe(recipe)

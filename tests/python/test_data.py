@@ -220,6 +220,15 @@ class Wrong(unittest.TestCase):
                    lambda: run("w3", iter(changed(ids=np.full(8, 10))), FIELDS).fit())
         self.fails("sample 7 of train has no field 'labels'; it has ids",
                    lambda: run("w4", [{"ids": r["ids"]} if i == 7 else r for i, r in enumerate(rows())], FIELDS).fit())
+        self.fails("sample 7 of train has no field 'labels'; it has ids",
+                   lambda: run("w4", [{"ids": r["ids"]} if i == 7 else r for i, r in enumerate(rows())]))
+        self.fails("sample 7 of val is a NoneType, but a sample must be a dict of arrays",
+                   lambda: run("w4", {"train": rows(), "val": rows(7) + [None]}))
+        self.fails("data must be a list of samples, each a dict as {'ids': ..., 'labels': ...}, not a dict of arrays",
+                   lambda: run("w4", {"ids": np.zeros((4, 8)), "labels": np.ones((4, 8))}))
+        self.fails("fields must be a dict, as {'ids': levin.Field((16,))}, not list", lambda: run("w4", rows(), ["ids"]))
+        self.fails("'labels' holds -100, and it may hold 0 to 9, or -1 for no label",
+                   lambda: run("w13", [{**r, "labels": np.full(8, -100)} for r in rows()]).fit())
         self.fails("sample 7 of train: the field 'ids' has values from 4294967297 to 4294967297, expected int32",
                    lambda: run("w11", iter(changed(ids=np.full(8, 2**32 + 1))), FIELDS).fit())
         self.fails("and may have 'val' (or 'validation') and 'test'; these have 'train', 'dev'",
@@ -284,6 +293,7 @@ class Wrong(unittest.TestCase):
                        lambda: run("f3", iter([]), {"ids": levin.Field(shape), "labels": levin.Field(shape)}).fit())
         self.fails("the vocabulary below 2147483648", lambda: run("f4", iter([]), {"ids": levin.Field((8,), np.int32, 2**40)}).fit())
         self.fails("below is -1: give a whole number from 0", lambda: levin.Field((8,), np.int32, -1))
+        self.assertEqual(levin.Field(8).shape, (8,))
         self.fails("a size of a field is 0: give a whole number from 1", lambda: levin.Field((0,)))
         self.fails("the name of a field must be a text, not 3", lambda: run("f5", [{3: np.zeros(8, int)}]))
 
@@ -309,8 +319,37 @@ class Wrong(unittest.TestCase):
             with self.assertRaises(type(e)):
                 run(f"textless-{type(e).__name__}", data(e), FIELDS).fit()
 
+    def test_a_token_that_is_only_a_label(self):
+        """The vocabulary also has the largest label, which may be no id of any sample."""
+        last = [{"ids": np.arange(8), "labels": np.arange(1, 9)}] * 40
+        r = run("last", last)
+        self.assertEqual(len(r.fit()["loss"]), 12)
+        r.close()
+        self.assertEqual(levin.load("last").vocab_size, 9)
+
+    def test_pandas(self):
+        """The rows of a frame and the elements of a column, whatever their index."""
+        class Column(list):  # as a pandas.Series, which has an index
+            iloc = property(lambda self: self)
+
+            def to_dict(self):
+                return dict(enumerate(self, 100))
+
+        class Frame(Column):
+            columns = ("ids", "labels")
+
+            def to_dict(self, form):
+                return list(self) if form == "records" else {}
+
+        for kind in Column, Frame:
+            run(f"pandas-{kind.__name__}", kind(rows())).fit()
+        self.assertEqual(weights("pandas-Column"), weights("pandas-Frame"))
+
     def test_ends_early(self):
-        self.fails("the iterable ended after 10 samples", lambda: run("early", iter(rows(10)), FIELDS).fit())
+        with self.assertRaisesRegex(levin.InputError, "the iterable ended after 10 samples") as caught:
+            with run("early", iter(rows(10)), FIELDS) as r:
+                r.fit()
+        self.assertEqual(getattr(caught.exception, "__notes__", []), [])  # closing it has reported nothing new
         self.assertTrue(Path("runs/early/checkpoints/step-2").is_dir())
 
     def test_raises(self):
