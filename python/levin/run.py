@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import gc
 import json
 import math
 import os
@@ -122,21 +123,24 @@ class Run(_library.NotCopied):
     """
 
     def __init__(self, recipe: str | os.PathLike[str] | Mapping[str, Any] | None = None, *, resume: bool = False,
-                 overwrite: bool = False, callbacks: Callback | Iterable[Callback] = (), progress: bool = True,
+                 overwrite: bool = False, callbacks: Callback | Iterable[Callback] | None = (), progress: bool = True,
                  data: Any = None, fields: Mapping[str, Any] | None = None, classes: Sequence[str] | None = None,
                  **keys: Any) -> None:
         if resume and overwrite:
             raise InputError("resume continues a run and overwrite replaces it; give only one of them")
         self._mode = _RESUME if resume else _OVERWRITE if overwrite else _NEW
-        self.callbacks = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+        given = () if callbacks is None else callbacks
+        self.callbacks = list(given) if isinstance(given, Iterable) and not isinstance(given, Callback) else [given]
         for c in self.callbacks:
             if not isinstance(c, Callback):
-                raise InputError(f"callbacks must be objects of levin.Callback, not {type(c).__name__}")
+                raise InputError(f"callbacks must be objects of levin.Callback, not {c if isinstance(c, type) else type(c).__name__}")
         self.progress = progress
         self.settings = Settings()
         self.settings.read(recipe, resume)
         if isinstance(data, (str, os.PathLike)):
             data = {"path": os.fspath(data)}
+        if isinstance(data, Mapping) and set(data) & {"ids", "input_ids", "pixels", "label", "labels"}:
+            raise InputError("data must be a list of samples, each a dict as {'ids': ..., 'labels': ...}, not a dict of arrays")
         if isinstance(data, Mapping) and not set(data) & {"train", "val", "test"}:  # the part `data` of the settings
             keys["data"], data = data, None
         self._conversations = None
@@ -163,6 +167,7 @@ class Run(_library.NotCopied):
         self._exception: BaseException | None = None  # of a callback
         self._over = self._ended = self._in_callback = self._interrupted = self._stopping = self._opening = False
         self._unfinished = ""  # why the run ended early
+        self._reported = False  # a call has raised the failure that ended the run
         self._requests = 0
         self._lock = threading.Lock()  # protects _owner
         self._owner: tuple[int, str] | None = None  # the thread in a call, and the call
@@ -212,6 +217,9 @@ class Run(_library.NotCopied):
             if other is not None and other._ended:
                 with contextlib.suppress(Error):  # its failure was already reported
                     other.close()
+            elif other is not None:
+                del other
+                gc.collect()  # closes it if the program has no reference to it, as after a cell that ran twice
             options = _library.sized(_library.RunOptions, mode=self._mode,
                                           on_event=self._on_event)
             if self._data:
@@ -240,8 +248,9 @@ class Run(_library.NotCopied):
             if failure and lib.levin_run_steps(self._pointer) >= 0:  # the call was refused
                 raise failure
             self._pointer = ctypes.c_void_p()
-            self._over = self._ended = True
-            if failure and not isinstance(failure, StoppedError):
+            self._finished("it was closed")
+            is_known = self._reported and self._process == os.getpid()  # in a fork the call was refused
+            if failure and not is_known and not isinstance(failure, StoppedError):
                 raise failure from self._take_exception()
             if self._exception:
                 raise self._take_exception()
@@ -303,11 +312,12 @@ class Run(_library.NotCopied):
             return
         with self._calling("end"):
             status = lib.levin_run_end(self._require_open())
-            self._over = self._ended = True
+            self._finished("its program has ended it")
             if status:
                 e = _library.error(status)
                 self._unfinished = str(e)
                 if not isinstance(e, StoppedError):
+                    self._reported = True
                     raise e from self._take_exception()
                 self.end_reason = str(e)
                 if self._interrupted:
@@ -316,9 +326,16 @@ class Run(_library.NotCopied):
             if self._exception:
                 raise self._take_exception()
 
+    def _finished(self, reason: str) -> None:
+        """No step follows. reason: of the end, if steps were left."""
+        if not self._over:
+            self._unfinished = reason
+        self._over = self._ended = True
+
     def _require_open(self) -> ctypes.c_void_p:
         if not self._pointer:
-            raise InputError("the run is closed: create a new levin.Run, with resume=True to continue it")
+            raise InputError("the run is closed: create a new levin.Run, with resume=True to continue it" if self._ended else
+                             "the run is not open: call open() first")
         return self._pointer
 
     def _take_exception(self) -> BaseException | None:
@@ -329,7 +346,7 @@ class Run(_library.NotCopied):
         """A call failed: raise the exception of the data if that was the cause."""
         failure = _library.error(status)
         if ends:  # closed by the next run
-            self._over = self._ended = True
+            self._over = self._ended = self._reported = True
             self._unfinished = str(failure)
         if self._data and self._data.exception:
             e, self._data.exception = self._data.exception, None
@@ -348,6 +365,7 @@ class Run(_library.NotCopied):
             status = lib.levin_run_end(self._pointer)
             failure = _library.error(status) if status else None
             if failure and not isinstance(failure, StoppedError):
+                self._reported = True
                 _show_with(e, failure)
         raise e
 

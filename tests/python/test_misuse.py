@@ -207,6 +207,27 @@ class Runs(unittest.TestCase):
         r.stop()
         self.assertEqual(r.step, 2)
 
+    def test_steps_after_an_early_end(self):
+        """They are refused, so that a run that was cut does not look complete."""
+        for name, reason in (("close", "it was closed"), ("end", "its program has ended it")):
+            r = run("early-" + name)
+            with self.assertRaisesRegex(levin.InputError, "the run is not open"):
+                r.end()
+            next(r.steps())
+            self.call(r, name)
+            with self.assertRaisesRegex(levin.InputError, f"the run has ended: {reason}; create a new levin.Run, with resume=True"):
+                r.fit()
+            r.close()
+
+    def test_a_run_without_references(self):
+        """It does not keep another run from opening, as when a notebook's cell runs twice."""
+        r = run("forgotten")
+        next(r.steps())
+        r = run("second")
+        self.assertEqual(next(r.steps()).step, 1)
+        r.close()
+        self.assertEqual(levin.Run("forgotten", resume=True, progress=False).fit()["step"][0], 2)
+
 
 class Processes(unittest.TestCase):
     def test_forked(self):

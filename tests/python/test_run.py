@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import levin
+import numpy as np
 import scenes
 from scenes import losses, run, weights
 
@@ -157,12 +158,16 @@ class Failures(unittest.TestCase):
         self.fails(ValueError, "optimizer.lr", lambda: run("x", optimizer__lr="ten"))
         self.fails(levin.InputError, "optimizer.lr must be a number, a text, a bool or a list of these, not object",
                    lambda: run("x", optimizer__lr=object()))
+        self.fails(levin.InputError, "a list of these, not ndarray", lambda: run("x", optimizer__lr=np.zeros(2)))
         self.fails(levin.InputError, "optimizer.groups, entry 2 (ln_f): give lr, weight_decay, betas or kind",
                    lambda: run("x", optimizer={"groups": [{"match": ["wte", "wpe"], "lr": 0.0}, {"match": "ln_f"}]}))
         self.fails(levin.InputError, "there is no recipe 'none.yaml'", lambda: levin.Run("none.yaml"))
         self.fails(levin.InputError, "give only one of them", lambda: run("x", resume=True, overwrite=True))
         self.fails(levin.InputError, "callbacks must be objects of levin.Callback, not int",
                    lambda: run("x", callbacks=[1]))
+        self.fails(levin.InputError, "must be objects of levin.Callback, not <class", lambda: run("x", callbacks=Counts))
+        self.assertEqual(run("x", callbacks=None).callbacks, [])
+        self.fails(levin.InputError, "there is no run or recipe 'gone'", lambda: levin.Run("gone", resume=True))
         with self.assertRaises(levin.InputError) as both:
             run("x", optimizer__lr="ten", trainer__max_steps="many")
         self.assertEqual(len(str(both.exception).splitlines()), 2)

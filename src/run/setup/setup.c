@@ -340,8 +340,8 @@ static enum lvn_status check_predicts(const struct lvn_model_setup *m)
 {
     const struct lvn_head *head = m->config.head;
     LVN_CHECK(!head || lvn_model_predicts_samples(&m->config), ARG,
-              "the model '%s' has no classes to predict: it is a %s; train it on labelled texts first (levin train "
-              "TABLE.tsv --model.init=%s)",
+              "the model '%s' has no classes to predict: it is a %s; train it on labelled texts first: `levin train "
+              "TABLE.tsv --model.init=%s`",
               m->pretrained.path, head->architecture, m->pretrained.path);
     return LVN_OK;
 }
