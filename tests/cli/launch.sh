@@ -211,6 +211,13 @@ for answer in "slurm_load_jobs error: Invalid job id specified" COMPLETING; do
     says "-u SLURM_NTASKS" out
 done
 rm bin/squeue bin/srun
+# in a container, which has no squeue, a requeued job resumes, too; its processes are below slurmstepd
+cp "$(readlink -f /bin/bash)" slurmstepd
+arguments one --trainer.max_steps=12
+SLURM_JOB_ID=5 SLURM_RESTART_COUNT=1 PATH=$PWD/bin code 0 ./slurmstepd -c '"$@"; exit $?' x "$LEVIN" launch --launcher=levin -n 2 -- "${all[@]}" --overwrite
+says "SLURM_JOB_ID=5 is ignored: there is no squeue in PATH" err
+says "this job was requeued: continuing" err
+says "continuing after step 8 from one/checkpoints/step-8" err
 code 0 "$LEVIN" launch --json --dry-run -n 1 -- doctor
 json 'd["ranks"] == 1 and "doctor" in d["command"]'
 

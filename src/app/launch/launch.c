@@ -162,7 +162,10 @@ static enum lvn_status detect_slurm_job(struct lvn_launch *l)
     const char *job = getenv("SLURM_JOB_ID");
     char *squeue = job ? lvn_process_find(l->arena, "squeue") : NULL;
     LVN_LOCAL_TEXT(output);
-    if (job && !squeue) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: there is no squeue in PATH", job);
+    if (job && !squeue) { /* as in a container */
+        lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: there is no squeue in PATH", job);
+        l->request.requeued = lvn_requeue_count() > 0;
+    }
     if (!squeue) return LVN_OK;
     char *words[] = {squeue, "-h", "-j", (char *)job, "-o", "%T", NULL};
     const double seconds = l->request.start_timeout > 0 ? l->request.start_timeout : 20; /* 0: only --help */
@@ -288,6 +291,7 @@ static enum lvn_status plan_nodes(struct lvn_launch *l)
               "--min-ranks %d exceeds the %d ranks of this launch; give at most %d", l->request.min_ranks,
               l->attempt.ranks, l->attempt.ranks);
     l->resources.ssh = "ssh";
+    l->request.requeued = !l->place.node && lvn_requeue_count(); /* node 0 notifies the ranks of all nodes */
     LVN_TRY(lvn_launch_use_levin_ranks(l));
     divide_cores(l);
     return lvn_launch_build_command(l);

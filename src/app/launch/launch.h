@@ -64,6 +64,7 @@ struct lvn_launch {
         bool tcp;                /* trainer.transport is one that levin connects itself, such as tcp */
         bool mpi;                /* trainer.transport is one that the launcher connects, such as mpi */
         bool resume;             /* the launched command has --resume */
+        bool requeued;           /* Slurm has requeued the job, but ranks do not get its variables */
         const char *mpi_library; /* trainer.mpi_library; "": not set */
         const char *run;         /* run_dir of a training that saves: a folder or a URL in a store; "": none */
         const char *run_dir;     /* the folder of `run` on this machine; "": none */

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "cli/requeue.h"
 #include "host/library.h"
 #include "launch/launch.h"
 
@@ -378,8 +377,7 @@ static void set_variables(struct lvn_launch *l)
     }
     lvn_words_add(&l->attempt.set, "LEVIN_LAUNCH=%s", l->launcher.title);
     if (*l->history.id) lvn_words_add(&l->attempt.set, "LEVIN_LAUNCH_ID=%s", l->history.id);
-    /* With --nodes ranks do not have the variables of Slurm, and node 0 notifies those of all nodes. */
-    const bool requeued = l->place.on && !l->place.node && lvn_requeue_count();
+    const bool requeued = l->request.requeued;
     const bool resumes = l->history.restarts || l->history.job || requeued; /* an earlier one may have begun the run */
     if (resumes) lvn_words_add(&l->attempt.set, "LEVIN_RESTART=%d", l->history.restarts);
     if (resumes && (l->history.run_begun || requeued)) lvn_words_add(&l->attempt.set, "LEVIN_RUN_BEGUN=1");
