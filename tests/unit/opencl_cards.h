@@ -1,5 +1,6 @@
-/* opencl_cards.h - a fake OpenCL library: a platform with a CPU, and one with two GPUs of two tiles each. Some drivers
- * list the tiles as devices. It allocates buffers and programs, and computes nothing. */
+/* opencl_cards.h - a fake OpenCL library: a platform with a CPU, one with a GPU of another vendor (if there is one),
+ * and one with two GPUs of two tiles each. Some drivers list the tiles as devices. It allocates buffers and programs,
+ * and computes nothing. */
 #ifndef LVN_OPENCL_CARDS_H
 #define LVN_OPENCL_CARDS_H
 
@@ -13,8 +14,8 @@
 
 #include "backend/opencl/opencl_device.h"
 
-/* Devices are numbers: 1 a processor, 10 and 20 cards, 11 and 12 the tiles of 10. */
-static bool cuttable, has_gpus;
+/* Devices are numbers: 1 a processor, 10 and 20 cards, 11 and 12 the tiles of 10, 30 the other vendor's. */
+static bool cuttable, has_gpus, has_other_gpu;
 static bool not_intel, has_units; /* of all devices */
 static bool takes_large;          /* does their compiler have the option for 256 registers? */
 static const char *cl_version = "";
@@ -30,9 +31,10 @@ static inline void *device(uintptr_t number)
 static inline int platforms(uint32_t n, void **out, uint32_t *found)
 {
     (void)n;
-    out[0] = device(100);
-    out[1] = device(200);
-    *found = has_gpus ? 2 : 1;
+    *found = 0;
+    out[(*found)++] = device(100);
+    if (has_other_gpu) out[(*found)++] = device(300);
+    if (has_gpus) out[(*found)++] = device(200);
     return CL_SUCCESS;
 }
 
@@ -46,8 +48,8 @@ static inline int platform_info(void *p, uint32_t what, size_t capacity, void *t
 static inline int devices(void *p, uint64_t type, uint32_t capacity, void **out, uint32_t *n)
 {
     (void)type, (void)capacity;
-    *n = p == device(100) ? 1 : 2;
-    out[0] = p == device(100) ? device(1) : device(10);
+    *n = p == device(200) ? 2 : 1;
+    out[0] = p == device(100) ? device(1) : p == device(300) ? device(30) : device(10);
     out[1] = device(20);
     return CL_SUCCESS;
 }
@@ -60,8 +62,8 @@ static inline int device_info(void *id, uint32_t what, size_t capacity, void *ou
     if (what == CL_DEVICE_TYPE) *(uint64_t *)out = id == device(1) ? CL_DEVICE_TYPE_CPU : 4;
     if (what == CL_DEVICE_MAX_COMPUTE_UNITS) *(uint32_t *)out = 6;
     if (what == CL_DEVICE_PARTITION_MAX_SUB_DEVICES)
-        *(uint32_t *)out = id == device(1) ? 6 : is_card && cuttable ? 2 : 0;
-    if (what == CL_DEVICE_VENDOR_ID) *(uint32_t *)out = not_intel ? 0x1002 : LVN_OPENCL_INTEL;
+        *(uint32_t *)out = id == device(1) ? 6 : is_card && cuttable && id != device(30) ? 2 : 0;
+    if (what == CL_DEVICE_VENDOR_ID) *(uint32_t *)out = not_intel || id == device(30) ? 0x1002 : LVN_OPENCL_INTEL;
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE) *(uint64_t *)out = 48ull << 30;
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) *(uint64_t *)out = 4ull << 30;
     if (what == CL_DEVICE_NAME) snprintf(out, capacity, "device %d", (int)(uintptr_t)id);
@@ -214,7 +216,7 @@ static inline int begin(void **state)
     lvn_cl.release_context = lvn_cl.release_queue = lvn_cl.finish = done;
     lvn_library_opencl.state = LVN_LIBRARY_LOADED;
     cuttable = has_gpus = takes_large = true;
-    has_units = not_intel = false;
+    has_units = not_intel = has_other_gpu = false;
     unsetenv("ZE_FLAT_DEVICE_HIERARCHY");
     unsetenv("LEVIN_OPENCL_PLATFORM");
     unsetenv("LEVIN_OPENCL_PARTS");

@@ -49,7 +49,7 @@ void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capaci
     struct lvn_device *d = NULL;
     *text = '\0';
     if (b->describe(0, &f))
-        snprintf(text, capacity, "its device %s is not a GPU", f.name);
+        snprintf(text, capacity, "its device %s is not %s", f.name, f.gpu ? "an Intel GPU" : "a GPU");
     else if (b->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}) != LVN_OK)
         snprintf(text, capacity, "%s", levin_error_text());
     if (d) b->close(d);

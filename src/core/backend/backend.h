@@ -192,7 +192,7 @@ const struct lvn_backend *lvn_backend_at(int i);
 int64_t lvn_backend_reserve(const struct lvn_backend *b, int64_t memory);
 /* Number of devices that the backend can open; 0 for the CPU. */
 int lvn_backend_devices(const struct lvn_backend *b);
-/* The reason why the backend has no GPU. Only for backends with describe(). */
+/* The reason why the backend has no GPU or, if it has one, no Intel GPU. Only for backends with describe(). */
 void lvn_backend_why_none(const struct lvn_backend *b, char *text, size_t capacity);
 
 /* What computes: the device with the library of its matrix multiplications, or the backend's name. */

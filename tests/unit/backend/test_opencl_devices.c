@@ -41,6 +41,18 @@ static void cards_stay_whole_if_requested(void **state)
     EXPECT(11, 12, 21, 22);
 }
 
+static void intel_gpus_are_preferred(void **state)
+{
+    char why[200];
+    (void)state;
+    has_other_gpu = true;
+    EXPECT(11, 12, 21, 22);
+    has_gpus = false;
+    EXPECT(30);
+    lvn_backend_why_none(lvn_backend_find("opencl"), why, sizeof why);
+    assert_string_equal(why, "its device device 30 is not an Intel GPU");
+}
+
 static void a_processor_is_one_device_or_parts(void **state)
 {
     (void)state;
@@ -183,6 +195,7 @@ int main(void)
         cmocka_unit_test_setup(a_tile_is_a_device, begin),
         cmocka_unit_test_setup(cards_stay_whole_if_requested, begin),
         cmocka_unit_test_setup(a_processor_is_one_device_or_parts, begin),
+        cmocka_unit_test_setup(intel_gpus_are_preferred, begin),
         cmocka_unit_test_setup(a_platform_is_picked_by_name, begin),
         cmocka_unit_test_setup(a_gpu_allocates_large_buffers, begin),
         cmocka_unit_test_setup(memory_that_is_gone_is_reported, begin),

@@ -1,5 +1,5 @@
-/* opencl_device_find.c - finds OpenCL devices: the GPUs of the first platform that has one, otherwise the first device
- * of all. Called by opencl.c to list and to open devices.
+/* opencl_device_find.c - finds OpenCL devices: the GPUs of the first platform that has Intel GPUs, otherwise those of
+ * the first that has any, otherwise the first device of all. Called by opencl.c to list and to open devices.
  *
  * A tile of an Intel GPU is a device. Drivers present tiles as separate devices, or as cards that can be partitioned
  * into them. Such cards are partitioned here, unless ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, which requests whole cards.
@@ -32,6 +32,11 @@ static int64_t device_number(void *id, uint32_t info, size_t bytes)
 {
     uint64_t x = 0;
     return lvn_cl.device_info(id, info, bytes, &x, NULL) == CL_SUCCESS ? (int64_t)x : 0;
+}
+
+static bool is_intel(void *id)
+{
+    return device_number(id, CL_DEVICE_VENDOR_ID, 4) == LVN_OPENCL_INTEL;
 }
 
 static bool has_extension(void *id, const char *name)
@@ -68,7 +73,7 @@ static void query(struct lvn_opencl_device *d, void *platform, void *id)
     d->memory = device_number(id, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
     d->largest = device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
     d->cpu = device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU;
-    d->intel = device_number(id, CL_DEVICE_VENDOR_ID, 4) == LVN_OPENCL_INTEL;
+    d->intel = is_intel(id);
     d->has_double = has_extension(id, "cl_khr_fp64");
     d->matrix = matrix_of(id);
     d->shares_memory = d->cpu || device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, 4);
@@ -165,8 +170,8 @@ static uint32_t list(void *platform, void *ids[MAX], uint32_t *gpus)
 int lvn_opencl_find(struct lvn_opencl_device *d, int number)
 {
     void *platforms[MAX], *ids[MAX], *best[MAX], *platform = NULL;
-    uint32_t n = 0, devices = 0, max_gpus = 0, gpus;
-    int taken = 0;
+    uint32_t n = 0, devices = 0, gpus;
+    int taken = 0, best_kind = 0;
     const char *name_part = lvn_getenv("LEVIN_OPENCL_PLATFORM");
     *d = (struct lvn_opencl_device){0};
     if (lvn_cl.platforms(MAX, platforms, &n) != CL_SUCCESS) n = 0;
@@ -176,9 +181,10 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
         if (name_part && !strstr(name, name_part)) continue;
         taken++;
         uint32_t n_devices = list(platforms[p], ids, &gpus);
-        if (!n_devices || (platform && (max_gpus || !gpus))) continue;
+        const int kind = !n_devices ? 0 : !gpus ? 1 : is_intel(ids[0]) ? 3 : 2;
+        if (kind <= best_kind) continue;
         platform = platforms[p];
-        max_gpus = gpus;
+        best_kind = kind;
         devices = gpus ? gpus : 1;
         memcpy(best, ids, sizeof *ids * devices);
     }
