@@ -1,9 +1,9 @@
-/* test_backend.c - covers: src/core/passes/launch_order.c src/core/backend/backend.c src/run/engine/model_state.c
+/* test_backend.c - covers: src/core/passes/launch_order.c src/core/backend/backend.c
  *
  * label: slow
  * One small training program on every backend: those that compute agree with the reference, the trace backend
- * reports the launches that the others make, asynchronous copies during a step change nothing, what a backend lacks is
- * refused when the program is planned, and a device's free memory is compared with all that a run allocates there. */
+ * reports the launches that the others make, asynchronous copies during a step change nothing, and what a backend
+ * lacks is refused when the program is planned. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,6 @@
 #include "base/random.h"
 #include "data/dataset.h"
 #include "device_skip.h"
-#include "engine/ranks.h"
 #include "engine/session.h"
 #include "initial_values.h"
 #include "models/keys.h"
@@ -436,34 +435,9 @@ static void fp16_trains_with_a_scaled_loss(void **state)
     outcome_free(&expected);
 }
 
-/* What a plan may use of a device with this much free memory before anything was allocated: the same before and after
- * allocation, and an equal part for each rank of the device. */
-static void free_memory_is_that_of_an_empty_device(void **state)
-{
-    struct fixture f;
-    struct lvn_ranks ranks = {.device_sharers = 2};
-    (void)state;
-    must(set_up(&f, "cpu", LVN_PRECISION_TRUE, true));
-    must(lvn_model_state_allocate(f.network));
-    const int64_t needed = lvn_model_state_bytes(f.network);
-    f.network->device->memory_bytes = needed;
-    assert_true(lvn_model_state_fits(f.network));
-    f.network->device->memory_bytes = needed - 1;
-    assert_false(lvn_model_state_fits(f.network));
-    f.network->ranks = &ranks;
-    f.network->device->memory_bytes = 2 * needed;
-    assert_true(lvn_model_state_fits(f.network));
-    f.network->device->memory_bytes = 2 * needed - 1;
-    assert_false(lvn_model_state_fits(f.network));
-    f.network->device->memory_bytes = 0;
-    f.network->ranks = NULL;
-    lvn_model_state_free(f.network);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(free_memory_is_that_of_an_empty_device),
         cmocka_unit_test(all_agree_with_the_reference),
         cmocka_unit_test(captured_runs_have_the_bits_of_launches),
         cmocka_unit_test(the_trace_reports_the_launches),

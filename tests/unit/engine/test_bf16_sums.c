@@ -1,7 +1,8 @@
 /* test_bf16_sums.c - covers: src/run/engine/model_state.c src/run/engine/session.c
  *
  * Gradients of bf16-true over many micro-batches: they lose no more than one piece does, summed one after the other
- * and as a tree; and who sums in fp32 does not depend on what ranks may differ in. */
+ * and as a tree; and who sums in fp32 does not depend on what ranks may differ in. What a device's free memory is
+ * compared with. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include "base/bf16.h"
 #include "base/random.h"
 #include "data/dataset.h"
+#include "engine/ranks.h"
 #include "engine/session.h"
 #include "initial_values.h"
 #include "models/keys.h"
@@ -147,9 +149,35 @@ static void test_ranks_decide_alike(void **state)
     expect(LVN_BF16, 1, 0, 33, 500 / T, false);
 }
 
+/* What a plan may use of a device with this much free memory before anything was allocated: the same before and after
+ * allocation, and an equal part for each rank of the device. */
+static void test_free_memory_of_a_device(void **state)
+{
+    const struct lvn_session_options how = {.B = 1, .n_micro_batches = 1};
+    struct lvn_ranks ranks = {.device_sharers = 2};
+    struct world w;
+    (void)state;
+    set_up(&w, LVN_PRECISION_TRUE, &how, NULL);
+    must(lvn_model_state_allocate(w.network));
+    int64_t *free_bytes = &w.network->device->memory_bytes;
+    const int64_t needed = lvn_model_state_bytes(w.network);
+    *free_bytes = needed;
+    assert_true(lvn_model_state_fits(w.network));
+    *free_bytes = needed - 1;
+    assert_false(lvn_model_state_fits(w.network));
+    w.network->ranks = &ranks;
+    *free_bytes = 2 * needed;
+    assert_true(lvn_model_state_fits(w.network));
+    *free_bytes = 2 * needed - 1;
+    assert_false(lvn_model_state_fits(w.network));
+    *free_bytes = 0;
+    lvn_model_state_free(w.network);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_many_pieces_lose_no_more_than_one),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_free_memory_of_a_device),
+                                       cmocka_unit_test(test_many_pieces_lose_no_more_than_one),
                                        cmocka_unit_test(test_ranks_decide_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

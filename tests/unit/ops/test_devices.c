@@ -56,6 +56,33 @@ static void sums_without_fp64_are_precise(void **state)
     d->backend->close(d);
 }
 
+/* A device has at least 32 KiB, and attention with heads of more than 128 channels uses up to 48. */
+static void kernels_that_need_more_local_memory_are_refused(void **state)
+{
+    static const struct op_case c = {LVN_OP_rmsnorm, .attr.rmsnorm.eps = 1e-5, .in = {REAL(3, 64), REAL(64)}};
+    static struct device_run described;
+    struct run r;
+    struct lvn_binding b = {.step = &r.step, .micro_batch_rows = 1};
+    struct lvn_bound *bound;
+    int64_t scratch = 0;
+    (void)state;
+    struct lvn_device *d = device_or_skip(lvn_backend_find("opencl"));
+    ((struct lvn_opencl_device *)d)->local = 4;
+    run_init(&r, &c, LVN_F32, &lvn_cpu_plain_ops(LVN_F32)[c.op]);
+    device_describe(&described, &r, LVN_FORWARD, 0, 0);
+    described.program.device = d;
+    device_must(d->backend->choose(d, &described.instr, &scratch));
+    device_scratch(&described, scratch);
+    device_must(lvn_memory_new(&b.buffer[LVN_BUFFER_ARENA], d, described.arena));
+    device_must(lvn_memory_new(&b.buffer[LVN_BUFFER_RESULT], d, sizeof r.result));
+    assert_int_equal(d->backend->bind(&bound, &described.program, &b), LVN_UNSUPPORTED);
+    if (!strstr(levin_error_text(), "bytes of local memory, but ")) fail_msg("%s", levin_error_text());
+    lvn_error_clear();
+    for (int k = 0; k < LVN_BUFFER_COUNT; k++) lvn_memory_free(b.buffer[k]);
+    run_release(&r);
+    d->backend->close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -64,6 +91,7 @@ int main(void)
         cmocka_unit_test_prestate(kernels_agree_in_fp16, (void *)(uintptr_t)lvn_backend_find("opencl")),
         cmocka_unit_test_prestate(kernels_agree_in_fp16, (void *)(uintptr_t)lvn_backend_find("cuda")),
         cmocka_unit_test(sums_without_fp64_are_precise),
+        cmocka_unit_test(kernels_that_need_more_local_memory_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,7 @@ enum {
     CL_PROGRAM_BINARY_SIZES = 0x1165,
     CL_PROGRAM_BINARIES = 0x1166,
     CL_PROGRAM_BUILD_LOG = 0x1183,
+    CL_KERNEL_LOCAL_MEM_SIZE = 0x11B2,
     CL_MEM_READ_WRITE = 1,
     CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL = 1 << 23,
     CL_DEVICE_TYPE_CPU = 2,
@@ -77,6 +78,7 @@ enum {
     F(int, program_info, (void *, uint32_t, size_t, void *, size_t *), "clGetProgramInfo")                             \
     F(int, release_program, (void *), "clReleaseProgram")                                                              \
     F(void *, kernel, (void *, const char *, int *), "clCreateKernel")                                                 \
+    F(int, kernel_info, (void *, void *, uint32_t, size_t, void *, size_t *), "clGetKernelWorkGroupInfo")              \
     F(int, release_kernel, (void *), "clReleaseKernel")                                                                \
     F(int, argument, (void *, uint32_t, size_t, const void *), "clSetKernelArg")                                       \
     F(int, launch,                                                                                                     \

@@ -29,6 +29,7 @@ struct lvn_opencl_device {
     char version[64];
     int64_t memory;       /* bytes */
     int64_t largest;      /* bytes: CL_DEVICE_MAX_MEM_ALLOC_SIZE */
+    int64_t local;        /* bytes of local memory of a group */
     bool cpu;             /* it is a CPU */
     bool intel;           /* its vendor is Intel */
     bool has_double;      /* cl_khr_fp64 */

@@ -72,6 +72,7 @@ static void query(struct lvn_opencl_device *d, void *platform, void *id)
         *d->platform = 0;
     d->memory = device_number(id, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
     d->largest = device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
+    d->local = device_number(id, CL_DEVICE_LOCAL_MEM_SIZE, 8);
     d->cpu = device_number(id, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU;
     d->intel = is_intel(id);
     d->has_double = has_extension(id, "cl_khr_fp64");
@@ -209,10 +210,9 @@ enum lvn_status lvn_opencl_check(const struct lvn_opencl_device *d, int taken)
               "trainer.accelerator to cpu",
               d->name, major, minor, d->platform, d->driver);
     int64_t items = device_number(d->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
-    int64_t local = device_number(d->id, CL_DEVICE_LOCAL_MEM_SIZE, 8);
-    LVN_CHECK(items >= LVN_ITEMS && local >= 32 << 10, UNSUPPORTED,
+    LVN_CHECK(items >= LVN_ITEMS && d->local >= 32 << 10, UNSUPPORTED,
               "%s has groups of %lld items and %lld bytes of local memory, but kernels require %d and %d; set "
               "trainer.accelerator to cpu",
-              d->name, (long long)items, (long long)local, LVN_ITEMS, 32 << 10);
+              d->name, (long long)items, (long long)d->local, LVN_ITEMS, 32 << 10);
     return LVN_OK;
 }
