@@ -104,9 +104,10 @@ code 0 "$LEVIN" evaluate merged --data.path=rows.jsonl --json
 head -400 text.txt | sed 's/^/[CALL] /' >calls.txt
 code 0 "$LEVIN" train --data.kind=documents --data.path=calls.txt --model.init=base --data.add_tokens="['[CALL]']" --data.allow_special \
     --trainer.max_steps=1 --run_dir=documents
+sed -i 's/}$/, "added_tokens_decoder": {}}/' t/tokenizer_config.json # from which some classes of transformers add tokens
 code 0 "$LEVIN" train --data.kind=documents --data.path=calls.txt --data.tokenizer=t --model.kind=gpt2 "${small[@]}" --data.add_tokens="['[CALL]']" \
     --data.allow_special --trainer.max_steps=1 --run_dir=fresh
-check grep -q '\[CALL\]' fresh/checkpoints/last/tokenizer.json
+for file in tokenizer.json tokenizer_config.json; do check grep -q '\[CALL\]' fresh/checkpoints/last/$file; done
 code 0 "$LEVIN" evaluate fresh --json
 awk 'BEGIN { print "text\tlabel" } NR <= 40 { print $1 " [E1]", (NR % 2 ? "loss" : "step") "\t" NR % 2 }' text.txt >rows.tsv
 code 0 "$LEVIN" tokenizer train --kind=wordpiece --input=text.txt --vocab-size=200 --out=words

@@ -83,7 +83,7 @@ same_file holes out
 
 # --- tokenizer_config.json, special_tokens_map.json and added_tokens.json: the ids of transformers 5.24 ---
 golden=$LEVIN_SOURCE/tests/golden/tokenizers
-changed() { # changed BASE CONFIG [ADDED [MAP]]: a copy in `changed`, with these JSON texts merged in or as further files
+changed() { # changed BASE CONFIG [ADDED [MAP [CONFIG.JSON]]]: a copy in `changed`, with these JSON texts merged in or as further files
     rm -rf changed
     cp -r "$golden/$1" changed
     python3 - "$@" <<'P'
@@ -92,7 +92,18 @@ path = "changed/tokenizer_config.json"
 config = json.load(open(path)) if os.path.exists(path) else {}
 config.update(json.loads(sys.argv[2]))
 json.dump(config, open(path, "w"))
-for name, text in zip(("added_tokens.json", "special_tokens_map.json"), sys.argv[3:]): open("changed/" + name, "w").write(text)
+for name, text in zip(("added_tokens.json", "special_tokens_map.json", "config.json"), sys.argv[3:]):
+    if text: open("changed/" + name, "w").write(text)
+P
+}
+added() { # added STATEMENT: change the list `a` of changed/tokenizer.json
+    python3 - "$1" <<'P'
+import json, sys
+t = json.load(open("changed/tokenizer.json"))
+a = t["added_tokens"]
+def new(id, text): return dict(a[0], id=id, content=text)
+exec(sys.argv[1])
+json.dump(t, open("changed/tokenizer.json", "w"))
 P
 }
 gives() { # gives TEXT IDS...
@@ -145,11 +156,49 @@ says "add_eos_token is true" err
 changed tiny-llama2 '{"add_bos_token": true, "add_eos_token": false, "add_prefix_space": true, "split_special_tokens": false, "model_max_length": 5, "bos_token": "<s>"}'
 gives 'a man' '360 381 425'
 [ ! -s err ] || fail "$(cat err)"
-changed tiny-llama2 '{"tokenizer_class": "LlamaTokenizer", "add_prefix_space": false, "split_special_tokens": true, "truncation_side": "left", "no_such_key": 1}'
+changed tiny-llama2 '{"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": false, "split_special_tokens": true, "truncation_side": "left", "no_such_key": 1}'
 gives 'a man' '360 381 425'
 for key in "add_prefix_space is false" "split_special_tokens is true" 'truncation_side is "left"' "levin does not know, without effect: no_such_key"; do
     says "$key" err
 done
+# LlamaTokenizer makes its own tokenizer, except in folders of some models; copies do not depend on the model
+llama() { # llama CONFIG IDS IDS [MODEL]: of two texts, also of a copy beside another model
+    changed tiny-llama2 "{\"tokenizer_class\": \"LlamaTokenizerFast\", \"model_max_length\": 1000000000000000019884624838656$1}" '' '' "{\"model_type\": \"${4-llama}\"}"
+    gives 'a man</s>a man' "$2"
+    gives ' a' "$3"
+    rm -rf copy
+    printf 'a man' >man.txt
+    code 0 "$LEVIN" prepare text --input=man.txt --tokenizer=changed --val-fraction=0 --out=copy
+    for model in llama mistral; do
+        rm -rf changed && cp -r copy changed
+        echo "{\"model_type\": \"$model\"}" >changed/config.json
+        gives 'a man</s>a man' "$2"
+        gives ' a' "$3"
+        silent_about "LlamaTokenizer ignores" err
+    done
+}
+llama '' '360 381 425 2 315 381 425' 360
+llama ', "legacy": null, "add_prefix_space": null' '360 381 425 2 315 381 425' 360
+llama ', "legacy": true' '360 381 425 2 360 381 425' 360
+llama ', "add_prefix_space": false' '315 381 425 2 315 381 425' 360
+llama '' '360 381 425 2 360 381 425' '350 360' mistral
+# tokens of added_tokens_decoder replace those of tokenizer.json
+changed tiny-llama2 '{"added_tokens_decoder": {"2": {"content": "</s>", "rstrip": true, "special": true}}}'
+gives 'a</s> a' '360 2 360'
+changed tiny-llama2 '{"added_tokens_decoder": {"2": {"content": "</s>", "special": true}}}'
+added 'for one in a: one["normalized"] = True'
+gives 'a</s>a<s>a' '360 2 360 284 333 286 315'
+changed tiny-llama2 '{"extra_special_tokens": ["▁new▁"]}'
+gives 'a▁new▁<s>a' '360 600 1 360'
+code 0 "$LEVIN" tokenize --tokenizer=changed --decode=360,600,1,360
+[ "$(cat out)" = "a new <s> a" ] || fail "decoded: $(cat out)"
+changed tiny-llama2 '{}'
+added 'a += [new(700, ""), new(600, "<g1>")]' # an empty one has no effect
+gives 'a<g1>' '360 600'
+[ ! -s err ] || fail "$(cat err)"
+added 'a.append(new(702, "<g2>"))' # the ids of the file, which differ
+gives 'a<g1><g2>' '360 600 702'
+says "the added token '<g2>' has the id 702, and 601 in transformers" err
 changed tiny-gpt2 '{"tokenizer_class": "Qwen2Tokenizer"}'
 gives hello '303 76 340'
 says "tokenizer_class is Qwen2Tokenizer" err

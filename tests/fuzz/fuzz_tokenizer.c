@@ -128,6 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                              : data[0] == 1 ? lvn_load_merges(&t, "vocab", vocab, n_vocab, "the input", text, n)
                              : data[0] == 2 ? lvn_load_merges(&t, "the input", text, n, "merges", merges, n_merges)
                                             : lvn_load_wordpiece(&t, "the input", text, n, NULL, NULL, 0);
+    if (status == LVN_OK) status = lvn_decoder_run(&t);
     if (status == LVN_OK) use(&t, data, (int64_t)size < 200 ? (int64_t)size : 200);
     lvn_bpe_release(&t.bpe);
     if (t.unigram) lvn_bpe_release(&t.unigram->trie);

@@ -88,7 +88,7 @@ static bool is_wanted(enum lvn_store_want want, const char *name, bool safetenso
     if (is_one_of(name, lvn_store_tokenizer_files) || is_one_of(name, lvn_store_tokenizer_companions) ||
         lvn_store_is_chat_template(name))
         return true;
-    if (want == LVN_WANT_TOKENIZER) return false;
+    if (want == LVN_WANT_TOKENIZER) return strcmp(name, "config.json") == 0; /* its model_type is read, too */
     if (want == LVN_WANT_TOKENS)
         return !strchr(name, '/') && (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".json") ||
                                       lvn_ends_with(name, ".txt") || strcmp(name, "meta.pkl") == 0);

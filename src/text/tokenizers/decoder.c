@@ -21,26 +21,29 @@ struct decoder {
     bool clean;       /* WORDPIECE: cleanup */
 };
 
-struct decoders {
+struct lvn_decoders {
     struct decoder step[MAX];
     int n;
     bool fused; /* later decoders see one text instead of tokens */
 };
 
-static enum lvn_status add(struct decoders *d, const char *name, struct decoder step)
+static enum lvn_status add(struct lvn_tokenizer *t, const char *name, struct decoder step)
 {
+    struct lvn_decoders *d = t->decoder;
     LVN_CHECK(d->n < MAX, UNSUPPORTED, "'%s' has more than %d decoders", name, MAX);
+    if (step.from && !(step.from = lvn_arena_strdup(&t->arena, step.from))) return LVN_MEMORY;
+    if (step.to && !(step.to = lvn_arena_strdup(&t->arena, step.to))) return LVN_MEMORY;
     d->step[d->n++] = step;
     return LVN_OK;
 }
 
-static enum lvn_status read_strip(struct lvn_tokenizer *t, struct decoders *d, const char *name, const json_t *object)
+static enum lvn_status read_strip(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
     struct decoder s = {.kind = STRIP, .from = " "};
     LVN_TRY(lvn_json_string(name, object, "content", false, &s.from));
     LVN_TRY(lvn_json_int(name, object, "start", false, 0, INT32_MAX, &s.start));
     LVN_TRY(lvn_json_int(name, object, "stop", false, 0, INT32_MAX, &s.stop));
-    if (!d->fused) return add(d, name, s);
+    if (!t->decoder->fused) return add(t, name, s);
     LVN_CHECK(
         !s.stop && t->strip_first + s.start <= 1 && (!s.start || !strcmp(s.from, " ")), UNSUPPORTED,
         "'%s': the decoder Strip may remove only one space at the beginning of a text; anything else is not supported",
@@ -49,8 +52,7 @@ static enum lvn_status read_strip(struct lvn_tokenizer *t, struct decoders *d, c
     return LVN_OK;
 }
 
-static enum lvn_status read_metaspace(struct lvn_tokenizer *t, struct decoders *d, const char *name,
-                                      const json_t *object)
+static enum lvn_status read_metaspace(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
     struct decoder s = {.kind = REPLACE, .from = "\xe2\x96\x81", .to = " "};
     const char *scheme = NULL;
@@ -60,10 +62,10 @@ static enum lvn_status read_metaspace(struct lvn_tokenizer *t, struct decoders *
     LVN_TRY(lvn_json_bool(name, object, "add_prefix_space", false, &front));
     const bool stripped = scheme ? strcmp(scheme, "never") != 0 : front;
     if (stripped && !(t->metaspace = lvn_arena_strdup(&t->arena, s.from))) return LVN_MEMORY;
-    return add(d, name, s);
+    return add(t, name, s);
 }
 
-static enum lvn_status read_replace(struct decoders *d, const char *name, const json_t *object)
+static enum lvn_status read_replace(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
     struct decoder s = {.kind = REPLACE, .to = ""};
     const json_t *pattern = json_object_get(object, "pattern");
@@ -72,20 +74,19 @@ static enum lvn_status read_replace(struct decoders *d, const char *name, const 
               name);
     LVN_TRY(lvn_json_string(name, pattern, "String", true, &s.from));
     LVN_TRY(lvn_json_string(name, object, "content", true, &s.to));
-    return add(d, name, s);
+    return add(t, name, s);
 }
 
-static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, struct decoders *d, const char *name,
-                                      const json_t *object)
+static enum lvn_status read_wordpiece(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
     struct decoder s = {.kind = WORDPIECE, .from = "##", .clean = true};
     LVN_TRY(lvn_json_string(name, object, "prefix", false, &s.from));
     LVN_TRY(lvn_json_bool(name, object, "cleanup", false, &s.clean));
     t->keep_first = true;
-    return add(d, name, s);
+    return add(t, name, s);
 }
 
-static enum lvn_status read_one(struct lvn_tokenizer *t, struct decoders *d, const char *name, const json_t *object)
+static enum lvn_status read_one(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
     const char *type = lvn_json_type(object);
     size_t i;
@@ -93,18 +94,18 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, struct decoders *d, con
     if (!strcmp(type, "Sequence")) {
         const json_t *list = NULL;
         LVN_TRY(lvn_json_list(name, object, "decoders", true, &list));
-        json_array_foreach(list, i, part) LVN_TRY(read_one(t, d, name, part));
+        json_array_foreach(list, i, part) LVN_TRY(read_one(t, name, part));
         return LVN_OK;
     }
     if (!strcmp(type, "Fuse")) {
-        d->fused = true;
+        t->decoder->fused = true;
         return LVN_OK;
     }
-    if (!strcmp(type, "ByteFallback")) return add(d, name, (struct decoder){.kind = BYTES});
-    if (!strcmp(type, "Strip")) return read_strip(t, d, name, object);
-    if (!strcmp(type, "Metaspace")) return read_metaspace(t, d, name, object);
-    if (!strcmp(type, "Replace")) return read_replace(d, name, object);
-    if (!strcmp(type, "WordPiece")) return read_wordpiece(t, d, name, object);
+    if (!strcmp(type, "ByteFallback")) return add(t, name, (struct decoder){.kind = BYTES});
+    if (!strcmp(type, "Strip")) return read_strip(t, name, object);
+    if (!strcmp(type, "Metaspace")) return read_metaspace(t, name, object);
+    if (!strcmp(type, "Replace")) return read_replace(t, name, object);
+    if (!strcmp(type, "WordPiece")) return read_wordpiece(t, name, object);
     LVN_FAIL(UNSUPPORTED,
              "'%s': the decoder '%.40s' is not supported for this model; supported are ByteLevel for byte-level BPE, "
              "and ByteFallback, Fuse, Strip, Metaspace, Replace, WordPiece and Sequence",
@@ -178,7 +179,7 @@ static void decode_word(struct lvn_text *t, struct lvn_text *other, const struct
 }
 
 /* Stop if memory is exhausted: a buffer may then be NULL. */
-static void run(const struct decoders *d, struct lvn_text *text, struct lvn_text *other)
+static void run(const struct lvn_decoders *d, struct lvn_text *text, struct lvn_text *other)
 {
     for (int i = 0; i < d->n && !text->failed && !other->failed; i++) {
         const struct decoder *s = &d->step[i];
@@ -189,10 +190,14 @@ static void run(const struct decoders *d, struct lvn_text *text, struct lvn_text
     }
 }
 
-/* Decode all tokens, concatenated. An added token that is searched in normalized text is decoded in normalized form.
- */
-static enum lvn_status decode_tokens(struct lvn_tokenizer *t, const struct decoders *d)
+enum lvn_status lvn_decoder_run(struct lvn_tokenizer *t)
 {
+    const struct lvn_decoders *d = t->decoder;
+    if (!d) { /* its tokens are their bytes */
+        t->decoded = t->byte;
+        t->decoded_start = t->start;
+        return LVN_OK;
+    }
     struct lvn_text all = {0}, text = {0}, other = {0};
     t->decoded_start = lvn_arena_alloc(&t->arena, sizeof *t->decoded_start * (size_t)(t->n + 1));
     const struct lvn_added_token **added = lvn_calloc((size_t)t->n, sizeof *added);
@@ -227,25 +232,36 @@ static enum lvn_status decode_tokens(struct lvn_tokenizer *t, const struct decod
     return status;
 }
 
+static bool begin(struct lvn_tokenizer *t)
+{
+    t->strip_first = 0;
+    t->metaspace = NULL;
+    t->keep_first = false;
+    return (t->decoder = lvn_arena_alloc(&t->arena, sizeof *t->decoder));
+}
+
 enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object)
 {
-    struct decoders d = {.n = 0};
-    bool none = !object || json_is_null(object);
     if (t->model == LVN_TOKENIZER_BYTES) return LVN_OK; /* its tokens are their bytes */
-    if (none) {                                         /* tokens separated by spaces */
-        t->keep_first = true;
-        LVN_TRY(add(&d, name, (struct decoder){.kind = WORDPIECE}));
-    } else {
-        LVN_TRY(read_one(t, &d, name, object));
-    }
-    return decode_tokens(t, &d);
+    if (!begin(t)) return LVN_MEMORY;
+    if (object && !json_is_null(object)) return read_one(t, name, object);
+    t->keep_first = true; /* tokens separated by spaces */
+    return add(t, name, (struct decoder){.kind = WORDPIECE});
 }
 
 enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t)
 {
-    struct decoders d = {.step = {{.kind = WORDPIECE, .from = "##"}}, .n = 1};
+    if (!begin(t)) return LVN_MEMORY;
     t->keep_first = true;
-    return decode_tokens(t, &d);
+    return add(t, t->path, (struct decoder){.kind = WORDPIECE, .from = "##"});
+}
+
+enum lvn_status lvn_decoder_sentencepiece(struct lvn_tokenizer *t, bool strips)
+{
+    if (!begin(t)) return LVN_MEMORY;
+    t->strip_first = strips;
+    LVN_TRY(add(t, t->path, (struct decoder){.kind = REPLACE, .from = "\xe2\x96\x81", .to = " "}));
+    return add(t, t->path, (struct decoder){.kind = BYTES});
 }
 
 /* --- using it --- */

@@ -15,8 +15,13 @@ enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, in
 
 /* --- for the readers of tokenizer files --- */
 
-/* Read "decoder", and set t->decoded; the same for a WordPiece without tokenizer.json. */
+/* Read "decoder"; set the decoders of a WordPiece without tokenizer.json; those of SentencePiece's BPE, which may strip
+ * the first space of a text. lvn_decoder_run() must follow. */
 enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
 enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t) LVN_CHECKED;
+enum lvn_status lvn_decoder_sentencepiece(struct lvn_tokenizer *t, bool strips) LVN_CHECKED;
+/* Set t->decoded: all tokens, decoded. An added token that is searched in normalized text is decoded in normalized
+ * form. */
+enum lvn_status lvn_decoder_run(struct lvn_tokenizer *t) LVN_CHECKED;
 
 #endif

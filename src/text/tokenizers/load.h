@@ -21,6 +21,9 @@ enum lvn_status lvn_load_list(struct lvn_tokenizer *t, const char *name, const s
                               int64_t n) LVN_CHECKED;
 /* Set t->sum from t->byte and t->start. */
 void lvn_load_sum(struct lvn_tokenizer *t);
+/* Encode a text that the pre-tokenizers leave whole, as SentencePiece's files do, word by word if its ids stay the
+ * same. */
+void lvn_load_split_words(struct lvn_tokenizer *t);
 /* Set t->index to the model's tokens, and t->fallback. */
 enum lvn_status lvn_load_index(struct lvn_tokenizer *t) LVN_CHECKED;
 /* The id of the model's token with this text; -1: none. */

@@ -111,7 +111,7 @@ static enum lvn_status added_token(struct lvn_tokenizer *t, const char *name, co
     struct lvn_added_token *a = &t->added[t->n_added];
     LVN_TRY(lvn_json_string(name, object, "content", true, &content));
     LVN_TRY(lvn_json_int(name, object, "id", true, 0, (1 << 24) - 1, &id));
-    LVN_CHECK(*content, FORMAT, "'%s': the added token %lld is empty", name, (long long)id);
+    if (!*content) return LVN_OK; /* the tokenizers library ignores it, too */
     a->text = lvn_arena_strdup(&t->arena, content);
     if (!a->text) return LVN_MEMORY;
     a->bytes = (int64_t)strlen(content);
@@ -216,9 +216,8 @@ static enum lvn_status find_unknown(struct lvn_tokenizer *t, const json_t *model
     return LVN_OK;
 }
 
-/* Can text be split before each run of metaspaces without changing its ids? Then a text that is one piece by its file
- * (SentencePiece's files have no pre-tokenizer) is encoded word by word. No token may contain a metaspace after another
- * character, and the metaspace must be a token. */
+/* Can text be split before each run of metaspaces without changing its ids? No token may contain a metaspace after
+ * another character, and the metaspace must be a token. */
 static bool can_split_at_metaspace(const struct lvn_tokenizer *t)
 {
     static const uint8_t metaspace[3] = {0xe2, 0x96, 0x81};
@@ -230,6 +229,14 @@ static bool can_split_at_metaspace(const struct lvn_tokenizer *t)
         if (t->in_model[id] && memmem(p + prefix, (size_t)(n - prefix), metaspace, 3)) return false;
     }
     return true;
+}
+
+void lvn_load_split_words(struct lvn_tokenizer *t)
+{
+    struct lvn_pre_tokenizer *pre = &t->pre_tokenizer;
+    bool splits = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
+    if (!splits && pre->n < LVN_PRE_TOKENIZER_MAX && can_split_at_metaspace(t))
+        pre->step[pre->n++] = lvn_pre_tokenizer_split(LVN_SPLIT_METASPACE);
 }
 
 /* The vocabulary and the merges. */
@@ -260,9 +267,7 @@ static enum lvn_status read_bpe(struct lvn_tokenizer *t, const char *name, struc
     LVN_TRY(bpe_lists(t, name, j));
     if (t->model == LVN_TOKENIZER_BYTES) return t->ignore_merges || t->missing_bytes ? lvn_load_index(t) : LVN_OK;
     LVN_TRY(lvn_load_index(t));
-    bool splits = pre->n && pre->step[pre->n - 1].kind != LVN_PRE_NOTHING;
-    if (!splits && pre->n < LVN_PRE_TOKENIZER_MAX && can_split_at_metaspace(t))
-        pre->step[pre->n++] = lvn_pre_tokenizer_split(LVN_SPLIT_METASPACE);
+    lvn_load_split_words(t);
     return LVN_OK;
 }
 

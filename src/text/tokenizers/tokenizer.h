@@ -101,6 +101,7 @@ struct lvn_tokenizer {
     unsigned char *byte;          /* of all tokens, with some bytes of slack at the end */
     uint32_t *start;              /* [n + 1] token id is byte[start[id], start[id + 1]); empty: no such token */
     bool *in_model;               /* [n] false: only an added token */
+    struct lvn_decoders *decoder; /* NULL: the tokens of byte-level BPE are their bytes */
     unsigned char *decoded;       /* the decoder's output for each token; may be the same memory as `byte` */
     uint32_t *decoded_start;      /* [n + 1] offsets in `decoded` */
     int64_t strip_first;          /* spaces that are removed from the beginning of a text's first token */

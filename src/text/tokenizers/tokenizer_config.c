@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "formats/json.h"
+#include "formats/json_scan.h"
+#include "tokenizers/decoder.h"
 #include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
 #include "tokenizers/post_processor.h"
@@ -57,7 +59,7 @@ static const struct {
     {"init_inputs", NONE, NULL},
     {"is_local", NONE, NULL},
     {"keep_accents", NONE, NULL},
-    {"legacy", NONE, NULL},
+    {"legacy", READ, NULL}, /* of LlamaTokenizer */
     {"legacy_behaviour", NONE, NULL},
     {"local_files_only", NONE, NULL},
     {"max_len", NONE, NULL}, /* data.max_length, or the model's context length */
@@ -91,6 +93,8 @@ static const struct {
     {"vocab_size", NONE, NULL},
     {"wordpieces_prefix", COMPARED, "\"##\""},
 };
+static const char config_json[] = "tokenizer_config.json", decoder_key[] = "added_tokens_decoder";
+enum { CONFIG_BYTES = 16 << 20 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
 /* The tokens that classes of transformers name, in the order in which transformers adds those that are missing. */
@@ -115,12 +119,13 @@ bool lvn_tokenizer_config_knows(const char *key)
 struct config {
     struct lvn_tokenizer *t;
     const char *name;             /* path of tokenizer_config.json, for messages */
-    json_t *config;               /* its object */
-    json_t *map;                  /* of special_tokens_map.json */
+    json_t *config;               /* its object, with the members of special_tokens_map.json that count */
+    json_t *map;                  /* of special_tokens_map.json; NULL: none, or it does not count */
     json_t *added;                /* of added_tokens.json: ids by text */
     const char *class;            /* tokenizer_class without "Fast"; "" */
     bool is_json;                 /* the vocabulary is a tokenizer.json */
     bool is_pair;                 /* ... vocab.json and merges.txt */
+    bool is_llama;                /* transformers' LlamaTokenizer, made of the vocabulary and the merges */
     struct lvn_added_token *list; /* (n) added tokens, those of the vocabulary's files first */
     int n;
     int64_t capacity;
@@ -144,9 +149,9 @@ enum lvn_status lvn_tokenizer_config_parse(const char *name, const char *text, i
     return LVN_OK;
 }
 
-static enum lvn_status read_object(struct config *c, const char *name, json_t **out)
+static enum lvn_status read_object(const struct lvn_tokenizer *t, const char *name, json_t **out)
 {
-    const struct lvn_tokenizer_file *f = file_of(c->t, name);
+    const struct lvn_tokenizer_file *f = file_of(t, name);
     if (!f) return LVN_OK;
     LVN_TRY(lvn_tokenizer_config_parse(name, f->text, f->bytes, out));
     LVN_CHECK(json_is_object(*out), FORMAT, "'%s' must be a JSON object", name);
@@ -171,11 +176,41 @@ static const char *content_of(const json_t *token)
     return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
 }
 
-/* The value of a named token: transformers reads special_tokens_map.json only without added_tokens_decoder. */
-static const json_t *value_of(const struct config *c, const char *key)
+/* Read both files. transformers reads special_tokens_map.json only without added_tokens_decoder; its values count. */
+static enum lvn_status read_config(const struct lvn_tokenizer *t, json_t **config, json_t **map)
 {
-    const json_t *value = json_object_get(c->config, "added_tokens_decoder") ? NULL : json_object_get(c->map, key);
-    return value ? value : json_object_get(c->config, key);
+    LVN_TRY(read_object(t, config_json, config));
+    LVN_TRY(read_object(t, "special_tokens_map.json", map));
+    if (!*config && !(*config = json_object())) return LVN_MEMORY;
+    if (!json_object_get(*config, decoder_key)) return *map && json_object_update(*config, *map) ? LVN_MEMORY : LVN_OK;
+    json_decref(*map);
+    *map = NULL;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_tokenizer_named(const struct lvn_tokenizer *t, json_t **out)
+{
+    json_t *map = NULL, *value;
+    const char *key;
+    void *next;
+    *out = NULL;
+    enum lvn_status status = read_config(t, out, &map);
+    json_object_foreach_safe(*out, next, key, value)
+    {
+        const char *text = lvn_ends_with(key, "_token") ? content_of(value) : NULL;
+        if (!text)
+            json_object_del(*out, key);
+        else if (json_is_object(value) && json_object_set_new(*out, key, json_string(text)))
+            status = LVN_MEMORY;
+    }
+    json_decref(map);
+    return status;
+}
+
+int32_t lvn_tokenizer_named_id(const struct lvn_tokenizer *t, const json_t *tokens, const char *key)
+{
+    const char *text = json_string_value(json_object_get(tokens, key));
+    return text ? lvn_tokenizer_find(t, text, (int64_t)strlen(text)) : -1;
 }
 
 /* --- added tokens --- */
@@ -185,6 +220,15 @@ static struct lvn_added_token *find_added(struct config *c, const char *text)
     for (int i = 0; i < c->n; i++)
         if (!strcmp(c->list[i].text, text)) return &c->list[i];
     return NULL;
+}
+
+static enum lvn_status read_flags(const struct config *c, const json_t *flags, struct lvn_added_token *a)
+{
+    LVN_TRY(lvn_json_bool(c->name, flags, "special", false, &a->special));
+    LVN_TRY(lvn_json_bool(c->name, flags, "single_word", false, &a->single_word));
+    LVN_TRY(lvn_json_bool(c->name, flags, "lstrip", false, &a->lstrip));
+    LVN_TRY(lvn_json_bool(c->name, flags, "rstrip", false, &a->rstrip));
+    return lvn_json_bool(c->name, flags, "normalized", false, &a->normalized);
 }
 
 /* Add a token, unless there is one with its text. A text that is not a token of the vocabulary gets the next free id.
@@ -197,13 +241,7 @@ static enum lvn_status add(struct config *c, const char *text, const json_t *fla
     struct lvn_added_token a = {.bytes = (int64_t)strlen(text), .special = special, .normalized = normalized};
     a.text = lvn_arena_strdup(&c->t->arena, text);
     if (!a.text) return LVN_MEMORY;
-    if (json_is_object(flags)) {
-        LVN_TRY(lvn_json_bool(c->name, flags, "special", false, &a.special));
-        LVN_TRY(lvn_json_bool(c->name, flags, "single_word", false, &a.single_word));
-        LVN_TRY(lvn_json_bool(c->name, flags, "lstrip", false, &a.lstrip));
-        LVN_TRY(lvn_json_bool(c->name, flags, "rstrip", false, &a.rstrip));
-        LVN_TRY(lvn_json_bool(c->name, flags, "normalized", false, &a.normalized));
-    }
+    if (json_is_object(flags)) LVN_TRY(read_flags(c, flags, &a));
     a.id = lvn_tokenizer_find(c->t, text, a.bytes);
     if (a.id < 0) a.id = (int32_t)c->t->n;
     for (int i = 0; i < c->n && a.id >= c->t->n; i++)
@@ -225,15 +263,20 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
+static const char *const lists[] = {"extra_special_tokens", "additional_special_tokens"};
+
 static bool is_special(const struct config *c, const char *text)
 {
-    const json_t *more = value_of(c, "additional_special_tokens"), *one;
+    const json_t *one;
     size_t i;
     for (int k = 0; k < N_NAMED; k++) {
-        const char *name = content_of(value_of(c, named[k]));
+        const char *name = content_of(json_object_get(c->config, named[k]));
         if (name && !strcmp(name, text)) return true;
     }
-    json_array_foreach(more, i, one) if (content_of(one) && !strcmp(content_of(one), text)) return true;
+    for (int k = 0; k < 2; k++) json_array_foreach(json_object_get(c->config, lists[k]), i, one)
+        {
+            if (content_of(one) && !strcmp(content_of(one), text)) return true;
+        }
     return false;
 }
 
@@ -242,9 +285,15 @@ static enum lvn_status add_numbered(struct config *c, struct numbered *list, siz
 {
     qsort(list, n, sizeof *list, by_id);
     for (size_t i = 0; i < n; i++) {
-        const bool special = !list[i].flags && is_special(c, list[i].text);
-        LVN_TRY(add(c, list[i].text, list[i].flags, special, !special));
-        const struct lvn_added_token *a = find_added(c, list[i].text);
+        const json_t *flags = list[i].flags;
+        const bool special = flags ? json_is_true(json_object_get(flags, "special")) : is_special(c, list[i].text);
+        struct lvn_added_token *a = find_added(c, list[i].text);
+        if (a && flags) { /* transformers adds it again, with these flags */
+            *a = (struct lvn_added_token){.text = a->text, .bytes = a->bytes, .id = a->id, .normalized = !special};
+            LVN_TRY(read_flags(c, flags, a));
+        }
+        LVN_TRY(add(c, list[i].text, flags, special, !special));
+        a = find_added(c, list[i].text);
         if (a && a->id != list[i].id)
             lvn_log_once(
                 LVN_LOG_WARN,
@@ -258,9 +307,9 @@ static enum lvn_status add_numbered(struct config *c, struct numbered *list, siz
 static enum lvn_status read_numbered(struct config *c)
 {
     const char *key;
-    json_t *value, *decoder = json_object_get(c->config, "added_tokens_decoder");
+    json_t *value, *decoder = json_object_get(c->config, decoder_key);
     json_t *from = decoder ? decoder : c->added;
-    const char *file = decoder ? "added_tokens_decoder" : "added_tokens.json";
+    const char *file = decoder ? decoder_key : "added_tokens.json";
     size_t n = 0;
     struct numbered *list = lvn_calloc(json_object_size(from) + 1, sizeof *list);
     if (!list) return LVN_MEMORY;
@@ -280,27 +329,39 @@ static enum lvn_status read_numbered(struct config *c)
     return status;
 }
 
+/* A token that has a name is special, unless it is one of tokenizer.json that added_tokens_decoder lacks: transformers
+ * does not add these again. */
+static enum lvn_status add_named(struct config *c, const char *text, const json_t *flags)
+{
+    const char *key;
+    json_t *one, *decoder = json_object_get(c->config, decoder_key);
+    if (!text || !*text) return LVN_OK;
+    bool again = !decoder || !find_added(c, text);
+    LVN_TRY(add(c, text, flags, true, false));
+    json_object_foreach(decoder, key, one) again |= content_of(one) && !strcmp(content_of(one), text);
+    if (again) find_added(c, text)->special = true;
+    return LVN_OK;
+}
+
 /* Tokens that have a name, and the lists of further special tokens. */
 static enum lvn_status read_named(struct config *c)
 {
-    static const char *const lists[] = {"extra_special_tokens", "additional_special_tokens"};
     const char *key;
     json_t *value;
     size_t i;
     for (int k = 0; k < N_NAMED; k++) {
-        const json_t *token = value_of(c, named[k]);
-        LVN_TRY(add(c, content_of(token), token, true, false));
+        const json_t *token = json_object_get(c->config, named[k]);
+        LVN_TRY(add_named(c, content_of(token), token));
     }
     json_object_foreach(c->config, key, value)
     {
-        if (key_index(key) < 0 && lvn_ends_with(key, "_token")) LVN_TRY(add(c, content_of(value), value, true, false));
+        if (key_index(key) < 0 && lvn_ends_with(key, "_token")) LVN_TRY(add_named(c, content_of(value), value));
     }
     for (int k = 0; k < 2; k++) {
-        const json_t *list = value_of(c, lists[k]);
+        const json_t *list = json_object_get(c->config, lists[k]);
         json_array_foreach(list, i, value) LVN_TRY(add(c, content_of(value), value, true, false));
         if (!json_is_object(list)) continue;
-        json_object_foreach((json_t *)(uintptr_t)list, key, value)
-            LVN_TRY(add(c, content_of(value), value, true, false));
+        json_object_foreach((json_t *)(uintptr_t)list, key, value) LVN_TRY(add_named(c, content_of(value), value));
     }
     return LVN_OK;
 }
@@ -310,50 +371,46 @@ static enum lvn_status read_defaults(struct config *c)
 {
     static const char *const words[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", NULL};
     static const char *const pair[] = {"<|endoftext|>", NULL};
+    static const char *const llama[] = {"<s>", "</s>", "<unk>"}; /* in the order of their names */
+    for (int k = 0; k < 3 && c->is_llama; k++)
+        if (!json_object_get(c->config, named[k]) && lvn_tokenizer_find(c->t, llama[k], (int64_t)strlen(llama[k])) >= 0)
+            LVN_TRY(add_named(c, llama[k], NULL));
     if (c->is_json) return LVN_OK;
     for (const char *const *w = c->is_pair ? pair : words; *w; w++)
         if (lvn_tokenizer_find(c->t, *w, (int64_t)strlen(*w)) >= 0) LVN_TRY(add(c, *w, NULL, true, false));
     return LVN_OK;
 }
 
-/* Give the tokens that the vocabulary lacks their ids and texts. t->sum stays that of the vocabulary. */
+/* Give the tokens that the vocabulary lacks their ids and texts. */
 static enum lvn_status extend(struct config *c)
 {
     struct lvn_tokenizer *t = c->t;
-    const bool space = t->wordpiece; /* WordPiece decodes words with spaces between them */
     int64_t n = t->n, more = 0;
     for (int i = 0; i < c->n; i++) {
         if (c->list[i].id >= n) n = c->list[i].id + 1;
-        if (c->list[i].id >= t->n) more += c->list[i].bytes + 1;
+        if (c->list[i].id >= t->n) more += c->list[i].bytes;
     }
     t->added = c->list;
     t->n_added = c->n;
     if (n == t->n) return LVN_OK;
-    unsigned char **bytes[] = {&t->byte, &t->decoded};
-    uint32_t **starts[] = {&t->start, &t->decoded_start};
-    const bool same = t->decoded == t->byte;
-    for (int k = 0; k < (same ? 1 : 2); k++) {
-        const uint32_t used = (*starts[k])[t->n];
-        LVN_CHECK(used + more < UINT32_MAX, UNSUPPORTED, "'%s': the texts of all tokens exceed 4 GiB", t->path);
-        unsigned char *byte = lvn_arena_alloc(&t->arena, (size_t)(used + more) + 16);
-        uint32_t *start = lvn_arena_alloc(&t->arena, sizeof *start * (size_t)(n + 1));
-        if (!byte || !start) return LVN_MEMORY;
-        memcpy(byte, *bytes[k], used);
-        memcpy(start, *starts[k], sizeof *start * (size_t)(t->n + 1));
-        uint32_t at = used;
-        for (int64_t id = t->n; id < n; id++) {
-            for (int i = 0; i < c->n; i++) {
-                if (c->list[i].id != id) continue;
-                if (k && space) byte[at++] = ' ';
-                memcpy(byte + at, c->list[i].text, (size_t)c->list[i].bytes);
-                at += (uint32_t)c->list[i].bytes;
-            }
-            start[id + 1] = at;
+    const uint32_t used = t->start[t->n];
+    LVN_CHECK(used + more < UINT32_MAX, UNSUPPORTED, "'%s': the texts of all tokens exceed 4 GiB", t->path);
+    unsigned char *byte = lvn_arena_alloc(&t->arena, (size_t)(used + more) + 16);
+    uint32_t *start = lvn_arena_alloc(&t->arena, sizeof *start * (size_t)(n + 1));
+    if (!byte || !start) return LVN_MEMORY;
+    memcpy(byte, t->byte, used);
+    memcpy(start, t->start, sizeof *start * (size_t)(t->n + 1));
+    uint32_t at = used;
+    for (int64_t id = t->n; id < n; id++) {
+        for (int i = 0; i < c->n; i++) {
+            if (c->list[i].id != id) continue;
+            memcpy(byte + at, c->list[i].text, (size_t)c->list[i].bytes);
+            at += (uint32_t)c->list[i].bytes;
         }
-        *bytes[k] = byte;
-        *starts[k] = start;
+        start[id + 1] = at;
     }
-    if (same) t->decoded = t->byte, t->decoded_start = t->start;
+    t->byte = byte;
+    t->start = start;
     bool *in_model = lvn_arena_alloc(&t->arena, (size_t)n);
     if (!in_model) return LVN_MEMORY;
     memcpy(in_model, t->in_model, (size_t)t->n);
@@ -362,11 +419,19 @@ static enum lvn_status extend(struct config *c)
     return LVN_OK;
 }
 
+/* t->sum stays that of the vocabulary. */
+static enum lvn_status finish(struct config *c)
+{
+    LVN_TRY(extend(c));
+    LVN_TRY(lvn_added_sets(c->t));
+    return lvn_decoder_run(c->t);
+}
+
 /* --- what a tokenizer adds to a text --- */
 
 static int32_t id_of(struct config *c, const char *key)
 {
-    const char *text = content_of(value_of(c, key));
+    const char *text = content_of(json_object_get(c->config, key));
     const struct lvn_added_token *a = find_added(c, text ? text : c->is_pair ? "<|endoftext|>" : "");
     return a ? a->id : -1;
 }
@@ -436,6 +501,111 @@ static void set_prefix_space(struct config *c)
             "'%s': add_prefix_space is %s, and tokenizer.json, which counts, puts %s space before a text; some "
             "classes of transformers follow add_prefix_space",
             c->name, prepends ? "true" : "false", found ? "a" : "no");
+}
+
+/* --- LlamaTokenizer --- */
+
+/* Types of models in a config.json with whose folders transformers reads tokenizer.json as it is, whatever the class.
+ */
+static enum lvn_status keeps_chain(const char *dir, bool *keeps)
+{
+    static const char *const types[] = {"mistral",   "mistral3",  "ministral", "ministral3", "mixtral",  "pixtral",
+                                        "voxtral",   "phi3",      "phi3_v",    "phimoe",     "llava",    "llava_next",
+                                        "vipllava",  "internlm2", "internlm3", "minicpm3",   "minicpmv", "jamba",
+                                        "persimmon", "fuyu",      "aria",      "qwen2"};
+    LVN_LOCAL_ARENA(a);
+    const char *path = lvn_path_join(&a, dir, "config.json");
+    char *text;
+    int64_t bytes;
+    json_t *root;
+    *keeps = false;
+    if (!path) return LVN_MEMORY;
+    if (!lvn_path_is_file(path) || !lvn_path_is_inside(dir, path)) return LVN_OK;
+    LVN_TRY(lvn_file_read(path, CONFIG_BYTES, &text, &bytes));
+    enum lvn_status status = lvn_tokenizer_config_parse(path, text, bytes, &root);
+    free(text);
+    if (status == LVN_MEMORY) return status;
+    lvn_error_clear(); /* the reader of the model reports a damaged file */
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    for (size_t i = 0; type && i < sizeof types / sizeof types[0]; i++) *keeps |= !strcmp(type, types[i]);
+    json_decref(root);
+    return LVN_OK;
+}
+
+/* Set a member of one of the tokenizer's files, for copies. */
+static enum lvn_status put_member(struct config *c, const char *file, const char *member, const char *value)
+{
+    LVN_LOCAL_ARENA(a);
+    LVN_LOCAL_TEXT(text);
+    const struct lvn_tokenizer_file *f = file_of(c->t, file);
+    struct lvn_json_scan s = lvn_json_scan_begin(file, f->text, f->bytes, &a);
+    const char *key, *done = f->text;
+    int64_t bytes;
+    bool more, found = false;
+    LVN_TRY(lvn_json_scan_enter(&s, '{'));
+    const char *first = s.at;
+    for (int64_t i = 0;; i++) {
+        LVN_TRY(lvn_json_scan_next(&s, '}', i, &more));
+        if (!more) break;
+        LVN_TRY(lvn_json_scan_key(&s, &key, &bytes));
+        (void)lvn_json_scan_peek(&s);
+        const bool is = bytes == (int64_t)strlen(member) && !memcmp(key, member, (size_t)bytes);
+        if (is) lvn_text_add_bytes(&text, done, s.at - done);
+        if (is) lvn_text_add(&text, value);
+        LVN_TRY(lvn_json_scan_skip(&s, NULL));
+        if (is) done = s.at;
+        found |= is;
+    }
+    if (!found) lvn_text_printf(&text, "{\"%s\": %s,", member, value), done = first;
+    lvn_text_add_bytes(&text, done, s.end - done);
+    LVN_TRY(lvn_text_status(&text));
+    return lvn_tokenizer_put_file(c->t, file, lvn_text_string(&text));
+}
+
+/* transformers' LlamaTokenizer makes its own tokenizer of the vocabulary and the merges of a tokenizer.json, except in
+ * folders of some models. Copies say what holds here, so that it does not depend on the model that they belong to. */
+static enum lvn_status set_llama(struct config *c, const char *dir)
+{
+    static const char *const schemes[] = {"never", "first", "always"}, *const llama[] = {"LlamaTokenizer", NULL};
+    struct lvn_tokenizer *t = c->t;
+    struct lvn_pre_tokenizer *pre = &t->pre_tokenizer;
+    if (!c->is_json || t->model != LVN_TOKENIZER_CHARACTERS || !is_class(c, llama)) return LVN_OK;
+    const bool never = json_is_false(json_object_get(c->config, "add_prefix_space"));
+    const enum lvn_prepend_scheme prepend = never                  ? LVN_PREPEND_NEVER
+                                            : is_true(c, "legacy") ? LVN_PREPEND_ALWAYS
+                                                                   : LVN_PREPEND_FIRST;
+    const struct lvn_pre_tokenizer_step *s = pre->step;
+    const bool same = !t->normalizer.n && pre->n && s->replace_spaces && s->prepend == prepend &&
+                      s->kind == LVN_PRE_NOTHING && !strcmp(s->replacement, "\xe2\x96\x81");
+    bool keeps;
+    LVN_TRY(keeps_chain(dir, &keeps));
+    if (keeps) return same ? LVN_OK : put_member(c, config_json, "tokenizer_class", "\"PreTrainedTokenizerFast\"");
+    c->is_llama = true;
+    t->ignore_merges = false;
+    t->byte_fallback = t->fuse_unknown = true;
+    for (int b = 0; b < 256; b++)
+        if (t->fallback[b] < 0) t->unknown = -1;
+    t->normalizer.n = 0;
+    pre->n = 1;
+    pre->step[0] = (struct lvn_pre_tokenizer_step){
+        .prepend = prepend, .replacement = "\xe2\x96\x81", .n_replacement = 3, .replace_spaces = true};
+    lvn_load_split_words(t);
+    LVN_TRY(lvn_decoder_sentencepiece(t, !never));
+    if (same) return LVN_OK;
+    lvn_log_once(
+        LVN_LOG_INFO,
+        "'%s': as in transformers 5, LlamaTokenizer ignores the normalizer and the pre_tokenizer of tokenizer.json: a "
+        "space is put before %s",
+        c->name,
+        never                           ? "no text"
+        : prepend == LVN_PREPEND_ALWAYS ? "a text and after each added token"
+                                        : "a text, and not after added tokens");
+    LVN_TRY(put_member(c, "tokenizer.json", "normalizer", "null"));
+    return put_member(c, "tokenizer.json", "pre_tokenizer",
+                      lvn_arena_printf(&t->arena,
+                                       "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", "
+                                       "\"prepend_scheme\": \"%s\", \"split\": false}",
+                                       schemes[prepend]));
 }
 
 static const char *const berts[] = {"BertTokenizer",
@@ -511,12 +681,11 @@ static enum lvn_status warn_keys(const struct config *c)
     return LVN_OK;
 }
 
-static enum lvn_status apply(struct config *c)
+static enum lvn_status apply(struct config *c, const char *dir)
 {
     struct lvn_tokenizer *t = c->t;
-    LVN_TRY(read_object(c, "tokenizer_config.json", &c->config));
-    LVN_TRY(read_object(c, "special_tokens_map.json", &c->map));
-    LVN_TRY(read_object(c, "added_tokens.json", &c->added));
+    LVN_TRY(read_config(t, &c->config, &c->map));
+    LVN_TRY(read_object(t, "added_tokens.json", &c->added));
     const char *class = json_string_value(json_object_get(c->config, "tokenizer_class"));
     if (class && lvn_ends_with(class, "Fast"))
         class = lvn_arena_printf(&t->arena, "%.*s", (int)strlen(class) - 4, class);
@@ -524,14 +693,14 @@ static enum lvn_status apply(struct config *c)
         class = lvn_arena_strdup(&t->arena, class);
     c->class = class ? class : "";
     LVN_TRY(set_bert(c));
+    LVN_TRY(set_llama(c, dir));
     LVN_TRY(read_numbered(c));
     LVN_TRY(read_named(c));
     LVN_TRY(read_defaults(c));
-    LVN_TRY(extend(c));
-    LVN_TRY(lvn_added_sets(t));
+    LVN_TRY(finish(c));
     set_bos_eos(c);
     set_prefix_space(c);
-    if (content_of(value_of(c, named[EOS]))) t->end_id = id_of(c, named[EOS]);
+    if (content_of(json_object_get(c->config, named[EOS]))) t->end_id = id_of(c, named[EOS]);
     LVN_TRY(warn_class(c));
     return warn_keys(c);
 }
@@ -540,42 +709,51 @@ static enum lvn_status apply(struct config *c)
 
 static const char further[] = "additional_special_tokens";
 
-/* Append the tokens from `first` on to a list of the object, as the members of tokenizer.json or as texts. */
-static enum lvn_status put_added(struct config *c, int first, const char *file, json_t *root, const char *key)
+/* Put the tokens from `first` on into a member of one of the tokenizer's files: into a list, as those of tokenizer.json
+ * or as texts, or into added_tokens_decoder. */
+static enum lvn_status put_added(struct config *c, int first, const char *file, const char *key)
 {
     LVN_LOCAL_TEXT(text);
     const long begun = lvn_json_begin();
-    json_t *list = json_object_get(root, key);
-    if (!json_is_array(list)) json_object_set_new(root, key, list = json_array());
-    for (int i = first; i < c->n; i++)
-        json_array_append_new(list, c->is_json
-                                        ? json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)c->list[i].id,
-                                                    "content", c->list[i].text, "single_word", 0, "lstrip", 0, "rstrip",
-                                                    0, "normalized", 0, "special", 1)
-                                        : json_string(c->list[i].text));
+    json_t *root = NULL;
+    LVN_TRY(read_object(c->t, file, &root));
+    if (!root) root = json_object();
+    json_t *to = json_object_get(root, key);
+    if (!json_is_array(to) && key != decoder_key) json_object_set_new(root, key, to = json_array());
+    for (int i = first; i < c->n; i++) {
+        const struct lvn_added_token *a = &c->list[i];
+        char id[16];
+        snprintf(id, sizeof id, "%d", a->id);
+        json_t *one = json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (int)a->id, "content", a->text,
+                                "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
+        if (key == decoder_key) {
+            json_object_del(one, "id");
+            json_object_set_new(to, id, one);
+        } else {
+            json_array_append_new(to, c->is_json ? one : json_string(a->text));
+            if (!c->is_json) json_decref(one);
+        }
+    }
     lvn_json_add(&text, begun, root, 2);
+    json_decref(root);
     LVN_TRY(lvn_text_status(&text));
     return lvn_tokenizer_put_file(c->t, file, lvn_text_string(&text));
 }
 
 static enum lvn_status write_added(struct config *c, int first)
 {
-    const bool in_map = !json_object_get(c->config, "added_tokens_decoder") && json_object_get(c->map, further);
-    const char *file = c->is_json ? "tokenizer.json" : in_map ? "special_tokens_map.json" : "tokenizer_config.json";
-    json_t *root = NULL;
-    LVN_TRY(read_object(c, file, &root));
-    if (!root) root = json_object();
-    const enum lvn_status status = put_added(c, first, file, root, c->is_json ? "added_tokens" : further);
-    json_decref(root);
-    return status;
+    if (!c->is_json)
+        return put_added(c, first, json_object_get(c->map, further) ? "special_tokens_map.json" : config_json, further);
+    LVN_TRY(put_added(c, first, "tokenizer.json", "added_tokens"));
+    /* classes of transformers that make their own tokenizer know no others */
+    return json_object_get(c->config, decoder_key) ? put_added(c, first, config_json, decoder_key) : LVN_OK;
 }
 
 static enum lvn_status add_list(struct config *c, const char *list)
 {
     struct lvn_tokenizer *t = c->t;
     const int first = c->n;
-    LVN_TRY(read_object(c, "tokenizer_config.json", &c->config));
-    LVN_TRY(read_object(c, "special_tokens_map.json", &c->map));
+    LVN_TRY(read_config(t, &c->config, &c->map));
     for (size_t n; *list; list += n, list += strspn(list, ", ")) {
         n = strcspn(list, ",");
         const char *text = lvn_arena_printf(&t->arena, "%.*s", (int)n, list);
@@ -590,8 +768,7 @@ static enum lvn_status add_list(struct config *c, const char *list)
     }
     if (first == c->n) return LVN_OK;
     LVN_TRY(write_added(c, first));
-    LVN_TRY(extend(c));
-    LVN_TRY(lvn_added_sets(t));
+    LVN_TRY(finish(c));
     lvn_log_once(LVN_LOG_INFO, "data.add_tokens: new special tokens of the tokenizer '%s': %d, from the id %d on",
                  t->path, c->n - first, c->list[first].id);
     if (!c->is_json) return LVN_OK;
@@ -600,14 +777,14 @@ static enum lvn_status add_list(struct config *c, const char *list)
     return LVN_OK;
 }
 
-/* Add the tokens of a list; NULL: apply the files. */
-static enum lvn_status change(struct lvn_tokenizer *t, const char *name, const char *list)
+/* Add the tokens of a list; NULL: apply the files of a folder. */
+static enum lvn_status change(struct lvn_tokenizer *t, const char *name, const char *list, const char *dir)
 {
     struct config c = {.t = t, .name = name, .list = t->added, .n = t->n_added, .capacity = t->n_added};
     if (!name) return LVN_MEMORY;
     c.is_json = file_of(t, "tokenizer.json");
     c.is_pair = !c.is_json && file_of(t, "vocab.json");
-    const enum lvn_status status = list ? add_list(&c, list) : apply(&c);
+    const enum lvn_status status = list ? add_list(&c, list) : apply(&c, dir);
     json_decref(c.config);
     json_decref(c.map);
     json_decref(c.added);
@@ -616,10 +793,10 @@ static enum lvn_status change(struct lvn_tokenizer *t, const char *name, const c
 
 enum lvn_status lvn_tokenizer_config_apply(struct lvn_tokenizer *t, const char *dir)
 {
-    return change(t, lvn_arena_printf(&t->arena, "%s/tokenizer_config.json", dir), NULL);
+    return change(t, lvn_arena_printf(&t->arena, "%s/tokenizer_config.json", dir), NULL, dir);
 }
 
 enum lvn_status lvn_tokenizer_config_add(struct lvn_tokenizer *t, const char *list)
 {
-    return change(t, t->path, list);
+    return change(t, t->path, list, NULL);
 }

@@ -16,6 +16,11 @@ enum lvn_status lvn_tokenizer_config_apply(struct lvn_tokenizer *t, const char *
 /* Add special tokens, `list` as "a, b", with the next free ids, also to the files for copies: to the added tokens of
  * tokenizer.json, else to additional_special_tokens. Call it before encoders are made. ARG: a token exists already. */
 enum lvn_status lvn_tokenizer_config_add(struct lvn_tokenizer *t, const char *list) LVN_CHECKED;
+/* The tokens that the files name, {"eos_token": "</s>", ...}, as in transformers. Free *out with json_decref(), also
+ * after a failure. */
+enum lvn_status lvn_tokenizer_named(const struct lvn_tokenizer *t, json_t **out) LVN_CHECKED;
+/* The id of one of them; -1: none. */
+int32_t lvn_tokenizer_named_id(const struct lvn_tokenizer *t, const json_t *tokens, const char *key);
 /* lvn_json_parse() for tokenizer_config.json, whose model_max_length may exceed 64 bits: whole numbers are reals then.
  */
 enum lvn_status lvn_tokenizer_config_parse(const char *name, const char *text, int64_t bytes, json_t **out) LVN_CHECKED;

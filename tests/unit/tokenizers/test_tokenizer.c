@@ -256,14 +256,14 @@ static void special_tokens_as_the_files_say(void **state)
     lvn_tokenizer_close(t);
 }
 
-/* Tokens of the vocabulary that only tokenizer_config.json declares special are not recognized in ordinary text. */
+/* Tokens that only tokenizer_config.json declares special are not recognized in ordinary text. */
 static void special_tokens_of_config(void **state)
 {
     (void)state;
     static const char json[] =
-        "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"<m>\",-1],"
-        "[\"<\",-9],[\"m\",-9],[\">\",-9]]}}";
-    static const char config[] = "{\"mask_token\":\"<m>\"}";
+        "{\"added_tokens\":[{\"id\":6,\"content\":\"m>\"}],\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":"
+        "[[\"<unk>\",0],[\"a\",-1],[\"<m>\",-1],[\"<\",-9],[\"m\",-9],[\">\",-9]]}}";
+    static const char config[] = "{\"mask_token\":\"<m>\",\"eos_token\":\"m>\"}";
     static const int32_t ordinary[] = {1, 3, 4, 5}, special[] = {1, 2};
     struct lvn_ids ids = {0};
     test_put("tokenizer.json", json, sizeof json - 1);
