@@ -145,6 +145,8 @@ pad 2 '{"pad_token_id": 700000}'
 echo '{"pad_token": {"content": "<unk>"}}' >base/special_tokens_map.json
 pad 0
 echo '{"pad_token": "<s>"}' >base/tokenizer_config.json
+pad 0
+echo '{"pad_token": "<s>", "added_tokens_decoder": {}}' >base/tokenizer_config.json # without it, the other file counts
 pad 1
 pad 7 '{"pad_token_id": 7}'
 echo '{}' >base/tokenizer_config.json

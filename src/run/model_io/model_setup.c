@@ -4,34 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/json.h"
-
-/* The id of the tokenizer's pad_token; -1: it has none. */
-static enum lvn_status find_pad(const struct lvn_tokenizer *t, int64_t *id)
-{
-    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json"};
-    *id = -1;
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < t->n_files && *id < 0; k++) {
-            const struct lvn_tokenizer_file *f = &t->file[k];
-            json_error_t error;
-            json_t *root = NULL;
-            if (strcmp(f->name, names[i]) != 0) continue;
-            LVN_TRY(lvn_json_load(f->text, f->bytes, 0, &root, &error));
-            const json_t *pad = json_object_get(root, "pad_token");
-            if (json_is_object(pad)) pad = json_object_get(pad, "content");
-            const char *text = json_string_value(pad);
-            if (text) *id = lvn_tokenizer_find(t, text, (int64_t)strlen(text));
-            json_decref(root);
-        }
-    return LVN_OK;
-}
+#include "tokenizers/tokenizer_config.h"
 
 enum lvn_status lvn_model_padding(struct lvn_model_config *c, const struct lvn_codec *codec)
 {
-    int64_t pad;
+    json_t *named;
     if (!codec->tokenizer) return LVN_OK;
-    LVN_TRY(find_pad(codec->tokenizer, &pad));
+    const enum lvn_status status = lvn_tokenizer_named(codec->tokenizer, &named);
+    const int64_t pad = lvn_tokenizer_named_id(codec->tokenizer, named, "pad_token");
+    json_decref(named);
+    LVN_TRY(status);
     const struct lvn_template *f = &codec->tokenizer->single;
     const struct lvn_template_piece *last = f->n ? &f->piece[f->n - 1] : NULL;
     const bool ends = last && last->kind == LVN_TEMPLATE_TOKEN && last->id == c->end_id;

@@ -10,38 +10,23 @@
 
 /* --- the token that begins a text --- */
 
-/* The text of a member such as "bos_token"; NULL: the files do not name it. */
-static enum lvn_status named_token(struct lvn_arena *a, const struct lvn_tokenizer *t, const char *key,
-                                   const char **out)
-{
-    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json"};
-    *out = NULL;
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < t->n_files && !*out; k++) {
-            json_t *object;
-            if (strcmp(t->file[k].name, names[i]) != 0) continue;
-            LVN_TRY(lvn_tokenizer_config_parse(names[i], t->file[k].text, t->file[k].bytes, &object));
-            const json_t *value = json_object_get(object, key);
-            if (json_is_object(value)) value = json_object_get(value, "content");
-            if (json_is_string(value)) *out = lvn_arena_strdup(a, json_string_value(value));
-            const bool failed = json_is_string(value) && !*out;
-            json_decref(object);
-            if (failed) return LVN_MEMORY;
-        }
-    return LVN_OK;
-}
-
 /* As transformers, with GPT-2's name where no file gives one; else the token that ends a document. */
 static enum lvn_status find_start(struct lvn_prompts *p)
 {
     static const char *const others[] = {"<|bos|>", "<|endoftext|>"};
     const struct lvn_tokenizer *t = p->o->codec->tokenizer;
     static const char *const keys[] = {"bos_token", "eos_token"};
+    json_t *named;
+    enum lvn_status status = lvn_tokenizer_named(t, &named);
     p->start = -1;
-    for (int i = 0; i < 2 && p->start < 0; i++) {
-        LVN_TRY(named_token(&p->arena, t, keys[i], &p->start_text));
-        if (p->start_text) p->start = lvn_tokenizer_find(t, p->start_text, (int64_t)strlen(p->start_text));
+    for (int i = 0; i < 2 && p->start < 0 && status == LVN_OK; i++) {
+        const char *text = json_string_value(json_object_get(named, keys[i]));
+        p->start_text = text ? lvn_arena_strdup(&p->arena, text) : NULL;
+        if (text && !p->start_text) status = LVN_MEMORY;
+        p->start = lvn_tokenizer_named_id(t, named, keys[i]);
     }
+    json_decref(named);
+    LVN_TRY(status);
     for (int i = 0; i < 2 && p->start < 0; i++) {
         p->start_text = others[i];
         p->start = lvn_tokenizer_find(t, others[i], (int64_t)strlen(others[i]));

@@ -90,17 +90,12 @@ static enum lvn_status parse_config(struct lvn_chat *c, const json_t *value, con
     return LVN_OK;
 }
 
-/* bos_token, eos_token, ...: texts, or objects with the text as `content`. */
-static enum lvn_status read_tokens(struct lvn_chat *c, const json_t *object)
+static enum lvn_status read_tokens(struct lvn_chat *c, json_t *tokens)
 {
     const char *key;
-    json_t *value, *members = (json_t *)object;
-    json_object_foreach(members, key, value)
+    json_t *text;
+    json_object_foreach(tokens, key, text)
     {
-        const json_t *text = json_is_object(value) ? json_object_get(value, "content") : value;
-        bool skip = !lvn_ends_with(key, "_token") || !json_is_string(text);
-        for (int i = 0; i < c->n_tokens && !skip; i++) skip = strcmp(c->token[i].name, key) == 0;
-        if (skip) continue;
         LVN_CHECK(
             c->n_tokens < LVN_CHAT_TOKENS, UNSUPPORTED,
             "the tokenizer '%s' names more than %d special tokens (bos_token, eos_token, ...) for its chat template",
@@ -118,7 +113,8 @@ static enum lvn_status read_tokens(struct lvn_chat *c, const json_t *object)
 
 static enum lvn_status read_files(struct lvn_chat *c, const char *given)
 {
-    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json"};
+    static const char name[] = "tokenizer_config.json";
+    const struct lvn_tokenizer_file *config = find_file(c->tokenizer, name);
     const struct lvn_tokenizer_file *jinja = find_file(c->tokenizer, "chat_template.jinja");
     const struct lvn_tokenizer_file *tools = find_file(c->tokenizer, "additional_chat_templates/tool_use.jinja");
     char *where = lvn_arena_printf(&c->arena, "chat_template of %s", c->tokenizer->path);
@@ -126,14 +122,15 @@ static enum lvn_status read_files(struct lvn_chat *c, const char *given)
     if (given && *given) LVN_TRY(parse_given(c, given));
     if (!c->chat_template && tools) LVN_TRY(parse(c, where, tools->text, tools->bytes, &c->with_tools));
     if (!c->chat_template && jinja) LVN_TRY(parse(c, where, jinja->text, jinja->bytes, &c->chat_template));
-    for (int i = 0; i < 2; i++) {
-        const struct lvn_tokenizer_file *file = find_file(c->tokenizer, names[i]);
-        json_t *object;
-        if (!file) continue;
-        LVN_TRY(lvn_tokenizer_config_parse(names[i], file->text, file->bytes, &object));
-        enum lvn_status status = read_tokens(c, object);
-        const json_t *value = i == 0 ? json_object_get(object, "chat_template") : NULL;
-        if (status == LVN_OK && value && !c->chat_template) status = parse_config(c, value, where);
+    json_t *object;
+    enum lvn_status status = lvn_tokenizer_named(c->tokenizer, &object);
+    if (status == LVN_OK) status = read_tokens(c, object);
+    json_decref(object);
+    LVN_TRY(status);
+    if (config) {
+        LVN_TRY(lvn_tokenizer_config_parse(name, config->text, config->bytes, &object));
+        const json_t *value = json_object_get(object, "chat_template");
+        if (value && !c->chat_template) status = parse_config(c, value, where);
         json_decref(object);
         LVN_TRY(status);
     }

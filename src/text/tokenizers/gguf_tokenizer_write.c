@@ -14,6 +14,7 @@ struct target {
     struct lvn_gguf_writer *w;
     int64_t rows;
     json_t *json, *config; /* tokenizer.json, tokenizer_config.json; NULL: none */
+    json_t *named;         /* see lvn_tokenizer_named() */
     bool sentencepiece;
     int *type; /* [rows] enum lvn_gguf_token */
 };
@@ -222,12 +223,9 @@ static enum lvn_status put_tokens(struct target *x)
 
 /* --- named tokens, and those around a text --- */
 
-/* The id of a token that tokenizer_config.json names, as text or as an object; -1: none. */
 static int64_t named_id(const struct target *x, const char *name)
 {
-    const json_t *value = json_object_get(x->config, name);
-    const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-    return text && x->t ? lvn_tokenizer_find(x->t, text, (int64_t)strlen(text)) : -1;
+    return x->t ? lvn_tokenizer_named_id(x->t, x->named, name) : -1;
 }
 
 static void put_id(struct target *x, const char *key, int64_t id)
@@ -331,8 +329,10 @@ enum lvn_status lvn_gguf_tokenizer_write(const struct lvn_tokenizer *t, int64_t 
     if (!x.type) return LVN_MEMORY;
     enum lvn_status status = parse_file(t, "tokenizer.json", &x.json);
     if (status == LVN_OK) status = parse_file(t, "tokenizer_config.json", &x.config);
+    if (status == LVN_OK) status = lvn_tokenizer_named(t, &x.named);
     if (status == LVN_OK) status = write_all(&x, named);
     json_decref(x.json);
     json_decref(x.config);
+    json_decref(x.named);
     return status;
 }
