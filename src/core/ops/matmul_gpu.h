@@ -34,11 +34,18 @@ static inline void matmul_launch(struct lvn_gpu *g, const struct lvn_gpu_product
     if (!lvn_gpu_product(g, p)) matmul_launch_tiles(g, p, large ? TILE_LARGE : TILE_SMALL);
 }
 
-/* Rows per partial sum. Sums over R rows are computed in parts, so that there is work for a whole device. */
-enum { COLUMN_ROWS = 256 };
+/* Rows per partial sum. Sums over R rows are computed in parts, so that there is work for a whole device, but in no
+ * more than CUDA has groups in the second dimension of a grid. */
+static inline int64_t column_rows(int64_t R)
+{
+    enum { ROWS = 256, MAX_PARTS = 65535 };
+    const int64_t min = (R + MAX_PARTS - 1) / MAX_PARTS;
+    return min > ROWS ? min : ROWS;
+}
+
 static inline int64_t column_parts(int64_t R)
 {
-    return (R + COLUMN_ROWS - 1) / COLUMN_ROWS;
+    return (R + column_rows(R) - 1) / column_rows(R);
 }
 
 /* Scratch for the partial sums of N sums over R rows. Returns its offset. */
@@ -60,8 +67,8 @@ static inline void column_parts_launch(struct lvn_gpu *g, int64_t parts, struct 
     g->source = source;
 }
 
-/* Launch a kernel that sums the columns of (R,N), with x_row elements between rows, COLUMN_ROWS at a time; the
- * arguments end with LVN_GPU_END. */
+/* Launch a kernel that sums the columns of (R,N), with x_row elements between rows, column_rows(R) at a time;
+ * the arguments end with LVN_GPU_END. */
 static inline void columns_launch(struct lvn_gpu *g, const char *kernel, int64_t R, int64_t N, int64_t x_row,
                                   const struct lvn_gpu_arg *args)
 {
@@ -81,8 +88,8 @@ static inline void column_sums_launch(struct lvn_gpu *g, int64_t parts, struct l
 {
     const char *source = g->source;
     g->source = "linear";
-    LVN_LAUNCH_COLUMNS(g, "column_sums", R, N, x_row, x, LVN_SCRATCH(parts, parts), LVN_LONG(COLUMN_ROWS), LVN_LONG(R),
-                       LVN_LONG(N), LVN_LONG(x_row));
+    LVN_LAUNCH_COLUMNS(g, "column_sums", R, N, x_row, x, LVN_SCRATCH(parts, parts), LVN_LONG(column_rows(R)),
+                       LVN_LONG(R), LVN_LONG(N), LVN_LONG(x_row));
     g->source = source;
     column_parts_launch(g, parts, sums, add, R, N);
 }

@@ -147,7 +147,7 @@ static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, const c
     LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
                NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
                NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
-               LVN_LONG(COLUMN_ROWS), LVN_LONG(R));
+               LVN_LONG(column_rows(R)), LVN_LONG(R));
     g->constants = constants;
     if (has_gamma)
         column_parts_launch(g, gammas, (struct lvn_gpu_arg)LVN_DIN(gamma, sums), (struct lvn_gpu_arg)LVN_ADDS(gamma), R,

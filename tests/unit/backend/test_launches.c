@@ -77,6 +77,25 @@ static void the_bias_of_a_gelu_is_summed_where_its_gradient_is_made(void **state
     assert_int_equal(number_of(&g, "column_parts"), 1);
 }
 
+/* Rows are divided among at most the 65,535 groups that CUDA has in the second dimension of a grid. */
+static void sums_over_many_rows_fit_a_grid(void **state)
+{
+    const int64_t rows = 20000000;
+    const struct op_case many[] = {
+        {LVN_OP_rmsnorm, .attr.rmsnorm.eps = 1e-5, .in = {REAL(rows, 64), REAL(64)}},
+        {LVN_OP_linear, .attr.linear = {true}, .in = {REAL(rows, 8), REAL(8, 8), REAL(8)}},
+        {LVN_OP_mul_rows, .in = {REAL(rows, 8), REAL(8)}},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof many / sizeof *many; k++) {
+        const struct lvn_gpu g = launches_of(&many[k], LVN_BACKWARD);
+        int64_t parts = 1;
+        for (int n = 0; n < g.n_launches; n++)
+            if (strcmp(g.launches[n].kernel, "product") && g.launches[n].grid[1] > parts) parts = g.launches[n].grid[1];
+        assert_in_range(parts, 60000, 65535);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +103,7 @@ int main(void)
         cmocka_unit_test(tokens_are_sorted_in_few_passes),
         cmocka_unit_test(sums_of_a_norm_are_added_by_many_groups),
         cmocka_unit_test(the_bias_of_a_gelu_is_summed_where_its_gradient_is_made),
+        cmocka_unit_test(sums_over_many_rows_fit_a_grid),
     };
     lvn_arena_init(&arena);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
