@@ -53,7 +53,7 @@ def metadata():
             (description.read_text() if description.is_file() else ""))
 
 
-def moment():
+def archive_time():
     """The time of files in archives in seconds since 1970: SOURCE_DATE_EPOCH, else 1980, the first year of zip files."""
     return max(int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")), 315532800)
 
@@ -91,7 +91,7 @@ def pack(folder, tag, program, library, parts=None):
     wheel = Path(folder) / f"{base}-py3-none-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
         for name, data, mode in entries:
-            entry = zipfile.ZipInfo(name, time.gmtime(moment())[:6])
+            entry = zipfile.ZipInfo(name, time.gmtime(archive_time())[:6])
             entry.external_attr = (0o100000 | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             out.writestr(entry, data)
@@ -103,7 +103,8 @@ def digest(data):
 
 
 def build_here(folder):
-    """Build program and library with this machine's compiler; returns both and the folder of parts."""
+    """Build program and library with this machine's compiler; returns the paths of both, and of the folder with the dependencies
+    that setup.sh built."""
     source, build, parts = source_folder(), Path(folder) / "build", Path(folder) / "parts"
     # Installs only into `parts`, and nothing if jansson and libyaml are available.
     run("tools/setup.sh", ["bash", source / "tools/setup.sh", "--prefix", parts], LEVIN_NO_APT="1")
@@ -163,12 +164,12 @@ def build_sdist(sdist_directory, config_settings=None):
         for name, path in [("PKG-INFO", None), *files]:
             data = path.read_bytes() if path else metadata().encode()
             entry = tarfile.TarInfo(f"{base}/{name}")
-            entry.size, entry.mtime = len(data), moment()
+            entry.size, entry.mtime = len(data), archive_time()
             entry.mode = 0o755 if path and os.access(path, os.X_OK) else 0o644
             tar.addfile(entry, io.BytesIO(data))
     with open(Path(sdist_directory) / f"{base}.tar.gz", "wb") as out:
         import gzip
-        with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=moment()) as packed:
+        with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=archive_time()) as packed:
             packed.write(buffer.getvalue())
     return f"{base}.tar.gz"
 
@@ -180,6 +181,8 @@ def main():
     p.add_argument("--parts", type=Path, help="the folder with licenses/ of the linked libraries")
     p.add_argument("--out", default="dist")
     o = p.parse_args()
+    if o.tag and not o.build:
+        p.error("--tag also needs --build FOLDER, the folder with levin and liblevin.so")
     print(Path(o.out) / (pack(o.out, o.tag, o.build / "levin", o.build / "liblevin.so", o.parts) if o.tag
                          else build_sdist(o.out)))
 

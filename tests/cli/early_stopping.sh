@@ -55,7 +55,7 @@ code 2 train none --early_stopping.monitor=accuracy
 one_error
 says "early_stopping.monitor is accuracy, which this run does not compute; it computes loss, grad_norm, lr, tokens_per_s, val_loss, val_perplexity, val_bpb, train_loss and train_perplexity" err
 code 2 train none --early_stopping.monitor=val_loss --trainer.limit_val_batches=0
-says "early_stopping.monitor is val_loss, which comes from validation, which this run does not do; it computes loss, " err
+says "early_stopping.monitor is val_loss, which validation computes, and this run does not validate; it computes loss, " err
 code 2 train none --early_stopping.patience=5
 says "early_stopping.patience is 5, but early_stopping.monitor is not set; set it, for example to val_loss, or omit this key" err
 check [ ! -e none ]

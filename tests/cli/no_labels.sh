@@ -9,7 +9,7 @@ sizes=(--model.kind=bert --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --
     --task.kind=mlm --task.mask_fraction=0.1 --trainer.max_steps=12 --checkpoint.every_n_steps=1 --checkpoint.top_k=99)
 one=("${sizes[@]}" --trainer.batch_size=1 --trainer.val_check_interval=0)
 
-unchanged() { # unchanged RUN: steps with the loss null keep all bits of the step before, and no other one does
+unchanged() { # unchanged RUN: parameters and moments are unchanged exactly in the steps whose loss is null
     python3 - "$1" <<'P'
 import csv, json, sys
 run = sys.argv[1]
@@ -38,7 +38,7 @@ check [ "$(grep -c "counts, so it has no loss and changes nothing" err)" = 1 ]
 says "$none of 12 steps had no label that counts, and changed nothing" err
 says "loss -" err
 
-# The first step with labels is Adam's first: it moves parameters by the learning rate, however many steps had none before.
+# The first step with labels is Adam's first: it changes parameters by the learning rate, also after steps without labels.
 python3 - <<'P'
 import json, struct, array
 rows = [json.loads(line) for line in open("adamw/metrics.jsonl")]
@@ -91,7 +91,7 @@ if "$LEVIN" launch -n 2 -- doctor >out 2>err; then
     done
 fi
 
-# --- validation without labels: empty, said once, never the best ---
+# --- validation without labels: no loss, reported once, never the best ---
 code 0 "$LEVIN" train "${sizes[@]}" --task.mask_fraction=0.001 --trainer.batch_size=1 --trainer.val_check_interval=4 \
     --trainer.limit_val_batches=2 --run_dir=empty --json
 json "d['val_loss'] is None and d['best_val_loss'] is None"

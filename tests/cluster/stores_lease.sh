@@ -1,6 +1,7 @@
 # One job per run: of two jobs that begin in the same run of a store, or of a folder that two machines share, one trains and the
-# other is refused with the first one's name. A killed owner is followed after the time of its lease, at once by the same job and on
-# the same machine. An owner that was away for too long ends, and overwrites nothing.
+# other is refused with the first one's name. After an owner is killed, another job waits until its
+# lease expires; the same job, or one on the same machine, starts immediately. An owner that was stopped for longer than its lease
+# ends, and overwrites nothing.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 export USER=tester
 make_text
@@ -11,7 +12,7 @@ forever=(--trainer.max_steps=100000000 --trainer.val_check_interval=0 --logger.c
 often=--checkpoint.every_n_steps=300 never=--checkpoint.every_n_steps=1000000000
 alive="--trainer.rank_timeout=5 $often" dying="--trainer.rank_timeout=1.5 $often" # leases of 10 and 3 seconds
 refused="another job is training in '%s', which belongs to %s of user tester on host $(hostname) (pid %s), since 20"
-# begin NAME RUN [keys]: a job on a separate machine, which is its cache; its output is in NAME.err, its process number in NAME.pid
+# begin NAME RUN [keys]: a job with its own cache folder, which simulates a separate machine; its output is in NAME.err, its process number in NAME.pid
 begin() {
     local name=$1
     shift
@@ -26,19 +27,19 @@ over() { # over NAME: its exit code, in $got
     pid=$(cat "$1.pid")
     ended
 }
-trains() { has "saved " "$1.err"; } # trains NAME: it has made a checkpoint, so it has the lease
+trains() { has "saved " "$1.err"; } # trains NAME: it has saved a checkpoint, so it has the lease
 named() { printf "$refused" "$@"; }  # named RUN JOB PID
-both_ended_or_one() { # a winner of the two has saved, and the other one is gone
+one_won() { # one of the two jobs has saved a checkpoint, and the other one has ended; sets w (winner) and l (loser)
     for w in one two; do
         [ $w = one ] && l=two || l=one
         if has "saved " $w.err && ! kill -0 "$(cat $l.pid)" 2>/dev/null; then return; fi
     done
     return 1
 }
-race() { # race RUN: two jobs at the same instant
+race() { # race RUN: two jobs that start at the same time
     LEVIN_JOB_ID=first begin one "$1" $alive
     LEVIN_JOB_ID=second begin two "$1" $alive
-    soon both_ended_or_one
+    soon one_won
     [ $w = one ] && job=first || job=second
     over $l
     check [ $got = 1 ]
@@ -51,7 +52,7 @@ stop() { # stop NAME: as a scheduler does
     over "$1"
     check [ $got = 75 ]
 }
-away() { # away RUN: a job is stopped for longer than its lease; the next one has trained when it continues
+away() { # away RUN: job `one` is stopped for longer than its lease, and job `two` takes over the run
     begin one "$1" --trainer.rank_timeout=1.5 $never --trainer.log_every_n_steps=300
     soon has "step  " one.err
     signal one STOP
@@ -60,7 +61,7 @@ away() { # away RUN: a job is stopped for longer than its lease; the next one ha
     says "waiting 3 s to see whether it is alive" two.err
     says "the job did not renew its lease of '$1' for 3 s: this job takes over the lease" two.err
 }
-back() { # back RUN: the first one continues; the second one has the lease
+back() { # back RUN: job `one` continues while job `two` has the lease
     signal one CONT
     over one
     check [ $got = 1 ]
@@ -75,16 +76,16 @@ there=s3root/bucket/runs
 race s3://bucket/runs/race
 silent_about "ignores the conditions" $w.err
 check [ -s $there/race/.lease ]
-# a third one, on the first one's machine: the lock is enough
+# a third job, on the winner's machine: the lock of the cache folder refuses it
 LEVIN_CACHE=$PWD/cache.$w code 1 "$LEVIN" "${all[@]}"
 one_error
 says "another process is training in 's3://bucket/runs/race' (job $job of user tester" err
 stop $w
 check [ ! -e $there/race/.lease ]
-# two creations, of which one is refused, what finds out whether conditions hold, and three renewals in ten seconds: no more is written
+# Expected PUTs: two creations (one refused), the probe for conditional writes, and three renewals per ten seconds.
 check [ "$(grep -cE 'PUT .*/\.lease' s3.log)" -le $((8 + SECONDS / 3)) ]
 
-# killed: the same machine and the same job wait for nothing
+# killed: a restart on the same machine, or of the same job, does not wait
 begin one s3://bucket/runs/killed $alive
 soon trains one
 soon test -s $there/killed/checkpoints/last
@@ -106,7 +107,7 @@ silent_about waiting again.err
 silent_about waiting pod.err
 stop pod
 
-# away for too long: nothing of the second one's is overwritten
+# stopped for longer than its lease: the first job overwrites nothing of the second
 away s3://bucket/runs/away
 stop two
 (cd $there/away && find . -type f -exec cksum {} + | sort) >before
@@ -136,7 +137,7 @@ no_bucket local "NoSuchBucket" --data.path=s3://nobucket/text.txt
 denied local "SignatureDoesNotMatch" --data.path=s3://bucket/text.txt
 check [ ! -e local ] && check [ ! -e $there/a ]
 
-# --- an address without a server, and keys of Google that cannot be used ---
+# --- an address without a server, and unusable key files of Google ---
 web_server
 AWS_ENDPOINT_URL=http://127.0.0.1:9 no_bucket s3://bucket/runs/a "check the address, and this machine's network"
 key() { NO_GCE_CHECK=true GOOGLE_APPLICATION_CREDENTIALS=key.json no_bucket local "$1" --data.path=gs://bucket/text.txt; }
@@ -145,7 +146,7 @@ echo '{"type": "service_account"' >key.json
 key "key.json:2: invalid JSON"
 echo '{"type": "service_account", "client_email": "a@b"}' >key.json
 key "key.json: 'private_key' is missing"
-if command -v openssl >/dev/null; then # of an account that was removed
+if command -v openssl >/dev/null; then # a key that the server rejects
     : >web/token
     openssl genrsa 2048 2>/dev/null | python3 -c 'import json, sys
 print(json.dumps({"type": "service_account", "client_email": "a@b", "private_key": sys.stdin.read(), "token_uri": sys.argv[1]}))' \
@@ -175,7 +176,7 @@ for server in fake-gcs-server gcp-storage-emulator; do
     no_bucket local "'gs://nobucket/text.txt'" --data.path=gs://nobucket/text.txt
 done
 
-# --- servers of S3's protocol that ignore conditions, or refuse them; and one that is down for a while ---
+# --- servers of S3's protocol that ignore conditions, or refuse them; and a server that is unreachable for some time ---
 export AWS_ENDPOINT_URL=$web/s3 AWS_ACCESS_KEY_ID=new AWS_SECRET_ACCESS_KEY=s
 for how in off 501; do
     ask control/conditions/$how >/dev/null
@@ -194,7 +195,7 @@ renewed() { ask log >>requests && grep -q 'PUT /s3/bucket/down/checkpoints' requ
 soon renewed
 stop one
 
-# --- a folder that two machines share, whose locks hold on each alone ---
+# --- a folder that two machines share, whose file locks are not shared between machines ---
 command -v cc >/dev/null && ! grep -q __asan_init "$LEVIN" || { echo "without a shared folder: no compiler, or a sanitizer" && exit; }
 cat >shared.c <<'EOF'
 /* Every file system is NFS, without locks. */

@@ -18,9 +18,9 @@ struct device_run {
     int64_t arena;
 };
 
-static inline struct lvn_operand device_operand(struct device_run *d, struct buffer *b, bool there)
+static inline struct lvn_operand device_operand(struct device_run *d, struct buffer *b, bool present)
 {
-    if (!there || !b->p) return LVN_NO_OPERAND;
+    if (!present || !b->p) return LVN_NO_OPERAND;
     int v = d->program.n_values++;
     d->values[v] = (struct lvn_value){.buffer = LVN_BUFFER_ARENA, .dtype = b->desc.dtype, .offset = d->arena};
     d->values[v].bytes = (int64_t)b->bytes;
@@ -77,7 +77,8 @@ static inline void device_must(enum lvn_status status)
     if (status != LVN_OK) fail_msg("%s\n%s", levin_error_text(), levin_error_trace());
 }
 
-/* UNSUPPORTED if the device has no kernel for it; any other failure fails the test. */
+/* Returns the status of choose(), such as UNSUPPORTED if the device has no kernel for it. A later failure fails the
+ * test. */
 static inline enum lvn_status device_phase(struct lvn_device *device, struct run *r, enum lvn_phase phase,
                                            unsigned expected, unsigned add)
 {
@@ -96,7 +97,8 @@ static inline enum lvn_status device_phase(struct lvn_device *device, struct run
     struct lvn_memory **m = b.buffer;
     device_must(lvn_memory_new(&m[LVN_BUFFER_ARENA], device, d.arena));
     device_must(lvn_memory_new(&m[LVN_BUFFER_RESULT], device, sizeof r->result));
-    device_must(device->backend->bind(&bound, &d.program, &b)); /* a device that measures variants writes results */
+    /* bind() may overwrite the result: a backend that times kernel variants runs them */
+    device_must(device->backend->bind(&bound, &d.program, &b));
     device_must(lvn_memory_write(m[LVN_BUFFER_ARENA], 0, arena, d.arena));
     device_must(lvn_memory_write(m[LVN_BUFFER_RESULT], 0, &r->result, sizeof r->result));
     device_must(device->backend->run(bound, &(struct lvn_execution){.n_micro_batches = 1}));
@@ -105,9 +107,9 @@ static inline enum lvn_status device_phase(struct lvn_device *device, struct run
     device_must(lvn_memory_read(m[LVN_BUFFER_RESULT], 0, &r->result, sizeof r->result));
     for (int v = 0; v < DEVICE_VALUES; v++) {
         if (!d.buffer[v]) continue;
-        const unsigned char *behind = (unsigned char *)arena + d.values[v].offset + d.buffer[v]->bytes;
+        const unsigned char *after = (unsigned char *)arena + d.values[v].offset + d.buffer[v]->bytes;
         for (int k = 0; k < 64; k++)
-            if (behind[k] != 0xff) fail_msg("%s, phase %d: wrote past an operand", case_text(r->c), (int)phase);
+            if (after[k] != 0xff) fail_msg("%s, phase %d: wrote past an operand", case_text(r->c), (int)phase);
         memcpy(d.buffer[v]->p, arena + d.values[v].offset, d.buffer[v]->bytes);
     }
     device->backend->unbind(bound);

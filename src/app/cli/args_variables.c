@@ -1,4 +1,4 @@
-/* args_variables.c - warns of unknown variables LEVIN_... in the environment, most likely misspelt keys; called by
+/* args_variables.c - warns of unknown variables LEVIN_... in the environment, most likely misspelled keys; called by
  * main.c.
  *
  * A wrong key of a recipe or of the command line is refused. A variable may be meant for another version of levin or
@@ -39,7 +39,7 @@ static void warn(const char *name, const char *const *names, int n)
     const char *near = lvn_nearest(name, names, n);
     snprintf(text, sizeof text, "the variable %.80s is set, but levin has no such variable%s%s%s", name,
              near ? "; did you mean "
-                  : ": `levin help options` lists the keys, whose variables are as LEVIN_OPTIMIZER_LR",
+                  : ": `levin help options` lists the keys; the variable of optimizer.lr is LEVIN_OPTIMIZER_LR",
              near ? near : "", near ? "?" : "");
     lvn_log(LVN_LOG_WARN, "%s", text);
 }

@@ -88,9 +88,9 @@ static void note_crlf(const struct chars *c)
         int64_t n = t->path ? lvn_count_crlf(t->map.data, t->map.bytes) : 0;
         if (n)
             lvn_log_once(LVN_LOG_INFO,
-                         "'%s': %s lines end in CR LF, and '\\r' is learned as a character; `sed -i 's/\\r$//' FILE` "
+                         "'%s': %s %s in CR LF, and '\\r' is learned as a character; `sed -i 's/\\r$//' FILE` "
                          "converts a file",
-                         t->path, lvn_count_text(n, lines));
+                         t->path, lvn_count_text(n, lines), n == 1 ? "line ends" : "lines end");
     }
 }
 

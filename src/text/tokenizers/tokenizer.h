@@ -10,9 +10,9 @@
  * Files: NAME.gguf (gguf_tokenizer.h); tokenizer.json; vocab.json + merges.txt; encoder.json + vocab.bpe; vocab.txt;
  * and beside these tokenizer_config.json, special_tokens_map.json and added_tokens.json (tokenizer_config.h). Added
  * tokens (<|endoftext|>, runs of spaces) are recognized in text; lvn_tokenizer_allow() adds further ones. Supported
- * members of tokenizer.json: see normalizer.h, pre_tokenizer.h, decoder.c and post_processor.c. Left out, and refused
- * by name: all others. Text is encoded by encoder.h, with added tokens by post_processor.h, and decoded by decoder.h.
- */
+ * members of tokenizer.json: see normalizer.h, pre_tokenizer.h, decoder.c and post_processor.c. All other members
+ * are refused with an error that names them. Text is encoded by encoder.h, with added tokens by post_processor.h, and
+ * decoded by decoder.h. */
 #ifndef LVN_TOKENIZER_H
 #define LVN_TOKENIZER_H
 
@@ -31,8 +31,8 @@ struct lvn_added_token {
     int32_t id;
     bool special;        /* ignored by LVN_ENCODE_ORDINARY */
     bool single_word;    /* recognized only if no word character precedes or follows */
-    bool lstrip;         /* takes white space before it */
-    bool rstrip;         /* takes white space after it */
+    bool lstrip;         /* also matches white space before it */
+    bool rstrip;         /* also matches white space after it */
     bool normalized;     /* searched in the text after normalization, not before */
     const char *pattern; /* the text to search; empty: none */
     int64_t n_pattern;
@@ -97,7 +97,7 @@ struct lvn_tokenizer {
     bool byte_fallback;           /* unknown characters become byte tokens, if all of their bytes have one */
     int32_t fallback[256];        /* byte tokens <0x00>, ...; -1: none */
     int64_t n;                    /* ids are 0..n-1 */
-    int64_t n_vocabulary;         /* the first of them are of the vocabulary's files; tokenizer_config.h adds others */
+    int64_t n_vocabulary;         /* ids below this are from the vocabulary files; tokenizer_config.h may add higher ones */
     unsigned char *byte;          /* of all tokens, with some bytes of slack at the end */
     uint32_t *start;              /* [n + 1] token id is byte[start[id], start[id + 1]); empty: no such token */
     bool *in_model;               /* [n] false: only an added token */
@@ -105,7 +105,7 @@ struct lvn_tokenizer {
     unsigned char *decoded;       /* the decoder's output for each token; may be the same memory as `byte` */
     uint32_t *decoded_start;      /* [n + 1] offsets in `decoded` */
     int64_t strip_first;          /* spaces that are removed from the beginning of a text's first token */
-    const char *metaspace;        /* not NULL: remove instead one for each of these that the token begins with */
+    const char *metaspace;        /* not NULL: instead of strip_first, remove one space for each leading occurrence of this */
     bool keep_first;              /* a text's first token is written as in the vocabulary, without the decoder */
     struct lvn_template single;   /* the post-processor's template for one text */
     struct lvn_template pair;     /* the post-processor's template for two texts */
@@ -118,15 +118,15 @@ struct lvn_tokenizer {
     int n_files;
     char *text[LVN_TOKENIZER_FILES]; /* contents of files that the tokenizer owns */
     int n_texts;
-    uint64_t sum; /* checksum of the tokens of the vocabulary's files */
+    uint64_t sum; /* checksum of the tokens of the vocabulary files */
 };
 
 /* Open a directory or one of the files (the other one of a pair must be in the same directory), local or in a store.
  * LVN_FORMAT for files that are damaged, do not belong together or are of another kind, LVN_UNSUPPORTED for members
- * that are left out here, LVN_ARG if there is no tokenizer. */
+ * that levin does not support, LVN_ARG if there is no tokenizer. */
 enum lvn_status lvn_tokenizer_open(struct lvn_tokenizer **out, const char *path) LVN_CHECKED;
 void lvn_tokenizer_close(struct lvn_tokenizer *t); /* NULL: nothing */
-/* Does the directory, or the GGUF file, have a tokenizer, be it one that cannot be opened? */
+/* Does the directory, or the GGUF file, contain tokenizer files, even if they cannot be opened? */
 bool lvn_tokenizer_exists(const char *dir);
 /* Make encoders recognize this token of the vocabulary in text, as a special one. Call it before encoders are made.
  * LVN_ARG if there is no such token. */
@@ -135,7 +135,7 @@ enum lvn_status lvn_tokenizer_allow(struct lvn_tokenizer *t, const char *name) L
 int32_t lvn_tokenizer_find(const struct lvn_tokenizer *t, const char *text, int64_t bytes);
 /* Add a file, or replace its contents, for copies of the tokenizer. `text` is copied; the tokens stay the same. */
 enum lvn_status lvn_tokenizer_put_file(struct lvn_tokenizer *t, const char *name, const char *text) LVN_CHECKED;
-/* The same of the chat template, also of the one for conversations with tools if the tokenizer has it. */
+/* Replace the chat template, and the template for conversations with tools if the tokenizer has one. */
 enum lvn_status lvn_tokenizer_put_template(struct lvn_tokenizer *t, const char *text) LVN_CHECKED;
 /* Write the files into a directory, which is created. */
 enum lvn_status lvn_tokenizer_save(const struct lvn_tokenizer *t, const char *dir) LVN_CHECKED;

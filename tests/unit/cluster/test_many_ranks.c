@@ -2,8 +2,8 @@
  * src/ranks/cluster/rendezvous/endpoints.c src/ranks/cluster/rendezvous/member_thread.c
  * src/ranks/cluster/rendezvous/membership.c
  *
- * Many ranks join: what the server sends to each, and whether it accepts all while strangers connect, are silent,
- * send invalid lines or too much.
+ * Many ranks join: what the server sends to each, and whether it accepts all of them while unidentified connections
+ * send nothing, invalid lines or too much.
  *
  *     test_many_ranks N     seconds until N simulated ranks have joined; then the server's memory, CPU time, traffic */
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static int port_of(const struct lvn_server *s)
     return (int)strtol(lvn_server_address(s), NULL, 10);
 }
 
-/* --- figures, for people --- */
+/* --- measurement, not a test --- */
 
 static double cpu_seconds(pid_t pid)
 {
@@ -89,7 +89,7 @@ static int measure(int n)
     for (int i = 0; i < n; i++) at_start += c.client[i].bytes;
     start = lvn_seconds();
     const double gap = lvn_member_heartbeat_interval(30, n);
-    for (int round = 0; lvn_seconds() < start + SECONDS; round++) { /* spread out, as theirs are */
+    for (int round = 0; lvn_seconds() < start + SECONDS; round++) { /* spread over the interval, as by real ranks */
         for (int slice = 0; slice < 10; slice++) {
             for (int i = slice; i < n; i += 10) client_heartbeat(&c.client[i], 1 + round);
             for (double end = start + gap * (round + 0.1 * (slice + 1)), left; (left = end - lvn_seconds()) > 0;)
@@ -99,9 +99,9 @@ static int measure(int n)
     }
     cpu = (cpu_seconds(pid) - cpu) / (lvn_seconds() - start);
     for (int i = 0; i < n; i++) later += c.client[i].bytes, rows += c.client[i].rows;
-    printf("%d ranks: %s in %.2f s, %.0f kB said at the start; then %.2f %% of a core, %.1f kB/s and %.0f rows/s said; "
+    printf("%d ranks: %s in %.2f s, %.0f kB sent at the start; then %.2f %% of a core, %.1f kB/s and %.0f rows/s sent; "
            "%.0f MB at most\n",
-           n, met ? "all met" : "NOT all met", joined, (double)at_start / 1e3, 100 * cpu,
+           n, met ? "all joined" : "NOT all joined", joined, (double)at_start / 1e3, 100 * cpu,
            (double)(later - at_start) / SECONDS / 1e3, (double)rows / SECONDS, peak_mb(pid));
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -137,7 +137,7 @@ static void until_rows(struct clients *c, int reader, int64_t rows)
 
 /* A rank receives the rows of its host and changes of state; the whole table goes to a few ranks, and only rows that
  * changed. */
-static void test_words(void **state)
+static void test_messages(void **state)
 {
     (void)state;
     enum { N = 400, EACH = 8, READERS = 4 };
@@ -150,7 +150,7 @@ static void test_words(void **state)
         assert_int_equal(c.client[i].groups, 2);
         assert_int_equal(c.client[i].peers, EACH + 2 + (reads ? N : 0));
     }
-    const int64_t said = c.client[N - 1].bytes;
+    const int64_t sent = c.client[N - 1].bytes;
     for (int i = 0; i < 10; i++) client_heartbeat(&c.client[i], 7);
     until_rows(&c, 1, 10);
     for (int i = 0; i < N; i++) client_heartbeat(&c.client[i], 8);
@@ -161,7 +161,7 @@ static void test_words(void **state)
         assert_int_equal(c.client[i].highest, reads ? N - 1 : 0);
         assert_true(reads || c.client[i].rows <= 4); /* of rank 0 */
     }
-    assert_true(c.client[N - 1].bytes < said + 400);
+    assert_true(c.client[N - 1].bytes < sent + 400);
     /* Rank 5 is gone: all ranks are notified. */
     lvn_wire_close(&c.client[5].wire);
     c.client[5].wire = (struct lvn_wire){.fd = -1};
@@ -184,7 +184,7 @@ static void test_new_reader(void **state)
     for (int i = 0; i < N; i++) client_heartbeat(&c.client[i], 7);
     until_rows(&c, 1, N);
     assert_int_equal(c.client[5].highest, 0);
-    for (int i = 0; i < 5; i++) { /* all that read */
+    for (int i = 0; i < 5; i++) { /* the ranks that receive the whole table */
         lvn_wire_close(&c.client[i].wire);
         c.client[i].wire = (struct lvn_wire){.fd = -1};
         c.client[i].welcomed = true;
@@ -195,23 +195,24 @@ static void test_new_reader(void **state)
         clients_move(&c, 20);
     assert_true(c.client[5].lost);
     assert_int_equal(c.client[5].highest, N - 1);
-    assert_int_equal(c.client[6].highest, 4); /* what has become of those */
+    assert_int_equal(c.client[6].highest, 4); /* only the state of ranks 0 to 4 */
     lvn_server_stop(s, 0);
     clients_free(&c);
 }
 
-/* --- strangers --- */
+/* --- unidentified connections --- */
 
-enum { STRANGERS = 150 };
+enum { UNIDENTIFIED = 150 };
 
-/* Silent ones, half a hello, junk, a line without an end, the wrong token, and those that hang up. They come again. */
-static void attack(int port, int fd[STRANGERS], unsigned turn)
+/* Connections that send nothing, half a HELLO, invalid bytes, a line without an end, or a wrong token. Some are closed in
+ * between, and then opened again. */
+static void attack(int port, int fd[UNIDENTIFIED], unsigned turn)
 {
     static const char *const says[] = {"", "HELLO 123 4", "\x01\xff\x80\n\n\n", NULL, "HELLO wrong 3 200 17 there\n"};
     static char endless[20000];
     char drain[4096];
     memset(endless, 'x', sizeof endless);
-    for (int i = 0; i < STRANGERS; i++) {
+    for (int i = 0; i < UNIDENTIFIED; i++) {
         if (fd[i] < 0) {
             fd[i] = knock(port);
             continue;
@@ -231,23 +232,23 @@ static void test_attack(void **state)
 {
     (void)state;
     enum { N = 200 };
-    int fd[STRANGERS];
+    int fd[UNIDENTIFIED];
     struct lvn_server *s = serve(N);
     struct clients c;
     unsigned turn = 0;
-    for (int i = 0; i < STRANGERS; i++) fd[i] = -1;
+    for (int i = 0; i < UNIDENTIFIED; i++) fd[i] = -1;
     clients_init(&c, N, 8, port_of(s), lvn_server_token(s));
-    for (; turn < 20; turn++) attack(c.port, fd, turn); /* they are there first */
+    for (; turn < 20; turn++) attack(c.port, fd, turn); /* connected before the ranks */
     for (double end = lvn_seconds() + LIMIT; clients_started(&c) < N && lvn_seconds() < end; turn++) {
         attack(c.port, fd, turn);
         clients_move(&c, 5);
         pthread_mutex_lock(&s->lock);
-        const int strangers = s->n_unidentified, callers = s->n_clients;
+        const int unidentified = s->n_unidentified, clients = s->n_clients;
         pthread_mutex_unlock(&s->lock);
-        assert_true(strangers <= LVN_UNIDENTIFIED && callers <= N + LVN_UNIDENTIFIED);
+        assert_true(unidentified <= LVN_UNIDENTIFIED && clients <= N + LVN_UNIDENTIFIED);
     }
     assert_int_equal(clients_started(&c), N);
-    for (int more = 0; more < 20; more++, turn++) { /* nor do they disturb what runs */
+    for (int more = 0; more < 20; more++, turn++) { /* they do not disturb a running job either */
         attack(c.port, fd, turn);
         for (int i = 0; i < N; i++) client_heartbeat(&c.client[i], (int64_t)more);
         clients_move(&c, 5);
@@ -263,7 +264,7 @@ static void test_attack(void **state)
     }
     assert_true(c.client[0].ended);
     lvn_server_stop(s, 0);
-    for (int i = 0; i < STRANGERS; i++)
+    for (int i = 0; i < UNIDENTIFIED; i++)
         if (fd[i] >= 0) close(fd[i]);
     clients_free(&c);
 }
@@ -323,7 +324,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1) return measure((int)strtol(argv[1], NULL, 10));
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_files),      cmocka_unit_test(test_status_size),
-                                       cmocka_unit_test(test_nobody),     cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_nobody),     cmocka_unit_test(test_messages),
                                        cmocka_unit_test(test_new_reader), cmocka_unit_test(test_attack)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ struct listing {
     const struct lvn_program *program;
     json_t *list; /* NULL: no JSON */
     int64_t n;
-    const struct lvn_operand *scratch; /* has bytes and no shape */
+    const struct lvn_operand *scratch; /* of the current launch; it has a size, but no shape */
     struct lvn_text reads;             /* operands of the current launch */
     struct lvn_text writes;
 };
@@ -69,11 +69,13 @@ enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_prog
     const struct lvn_execution execution = {
         .n_micro_batches = programs->accumulation, .context = &l, .launched = launched};
     struct lvn_bound *bound;
-    lvn_cli_print(c, "\nlaunches of a step on %s\n%6s %5s  %-8s %-22s %-34s %s\n", backend->name, "", "batch", "phase",
+    lvn_cli_print(c, "\nlaunches of a step on %s\n%6s %5s  %-8s %-22s %-34s %s\n", backend->name, "", "micro", "phase",
                   "operation", "name", "reads -> writes, each with its buffer and byte offset");
-    LVN_TRY(backend->bind(&bound, programs->step_session->program, &nothing));
-    enum lvn_status status = backend->run(bound, &execution);
-    backend->unbind(bound);
+    enum lvn_status status = backend->bind(&bound, programs->step_session->program, &nothing);
+    if (status == LVN_OK) {
+        status = backend->run(bound, &execution);
+        backend->unbind(bound);
+    }
     lvn_text_release(&l.reads);
     lvn_text_release(&l.writes);
     lvn_cli_add(c, "launches", l.list);

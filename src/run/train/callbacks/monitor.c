@@ -21,7 +21,7 @@ static enum lvn_status refuse(const char *part, const char *name, const struct l
 {
     LVN_LOCAL_TEXT(names);
     const char *why = !scalar                                ? "this run does not compute"
-                      : scalar->kind == LVN_EVENT_VALIDATION ? "comes from validation, which this run does not do"
+                      : scalar->kind == LVN_EVENT_VALIDATION ? "validation computes, and this run does not validate"
                                                              : "this run cannot monitor";
     list_names(e, &names);
     enum lvn_status status = lvn_text_status(&names);
@@ -38,51 +38,53 @@ static bool validates(const struct lvn_event *e)
     return false;
 }
 
-enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const char *name, enum lvn_monitor_mode mode,
-                                 bool is_default, const struct lvn_event *e)
+enum lvn_status lvn_monitor_open(struct lvn_monitor *monitor, const char *part, const char *name,
+                                 enum lvn_monitor_mode mode, bool is_default, const struct lvn_event *e)
 {
     int i = lvn_event_find(e, name);
-    *w = (struct lvn_monitor){.name = name, .scalar = -1, .best = NAN};
+    *monitor = (struct lvn_monitor){.name = name, .scalar = -1, .best = NAN};
     if (i < 0 || !e->scalar[i].computed)
         return is_default ? LVN_OK : refuse(part, name, i < 0 ? NULL : &e->scalar[i], e);
     LVN_CHECK(mode != LVN_MONITOR_AUTO || e->scalar[i].better != LVN_BETTER_UNKNOWN, ARG,
               "%s.monitor is %s, and levin does not know whether lower or higher is better; set %s.mode to min or max",
               part, name, part);
-    w->scalar = i;
-    w->higher = mode == LVN_MONITOR_MAX || (mode == LVN_MONITOR_AUTO && e->scalar[i].better == LVN_BETTER_HIGHER);
-    w->event = validates(e) ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
+    monitor->scalar = i;
+    monitor->higher = mode == LVN_MONITOR_MAX || (mode == LVN_MONITOR_AUTO && e->scalar[i].better == LVN_BETTER_HIGHER);
+    monitor->event = validates(e) ? LVN_EVENT_VALIDATION : LVN_EVENT_EPOCH;
     return LVN_OK;
 }
 
-bool lvn_monitor_is_due(const struct lvn_monitor *w, const struct lvn_event *e)
+bool lvn_monitor_is_due(const struct lvn_monitor *monitor, const struct lvn_event *e)
 {
-    return w->scalar >= 0 && e->kind == w->event && e->step > 0;
+    return monitor->scalar >= 0 && e->kind == monitor->event && e->step > 0;
 }
 
-bool lvn_monitor_improves(struct lvn_monitor *w, const struct lvn_event *e, double min_delta)
+bool lvn_monitor_improves(struct lvn_monitor *monitor, const struct lvn_event *e, double min_delta)
 {
-    double value = e->scalar[w->scalar].value;
-    bool better = isnan(w->best) || (w->higher ? value - min_delta > w->best : value + min_delta < w->best);
+    double value = e->scalar[monitor->scalar].value;
+    bool better = isnan(monitor->best) ||
+                  (monitor->higher ? value - min_delta > monitor->best : value + min_delta < monitor->best);
     if (!isfinite(value) || !better) return false;
-    w->best = value;
+    monitor->best = value;
     return true;
 }
 
-void lvn_monitor_save(const struct lvn_monitor *w, json_t *json)
+void lvn_monitor_save(const struct lvn_monitor *monitor, json_t *json)
 {
-    json_object_set_new(json, "monitor", json_string(w->name));
-    json_object_set_new(json, "mode", json_string(w->higher ? "max" : "min"));
-    json_object_set_new(json, "best", isfinite(w->best) ? json_real(w->best) : json_null());
+    json_object_set_new(json, "monitor", json_string(monitor->name));
+    json_object_set_new(json, "mode", json_string(monitor->higher ? "max" : "min"));
+    json_object_set_new(json, "best", isfinite(monitor->best) ? json_real(monitor->best) : json_null());
 }
 
-bool lvn_monitor_load(struct lvn_monitor *w, const json_t *json)
+bool lvn_monitor_load(struct lvn_monitor *monitor, const json_t *json)
 {
     const char *name = json_string_value(json_object_get(json, "monitor"));
     const char *mode = json_string_value(json_object_get(json, "mode"));
     const json_t *best = json_object_get(json, "best");
-    if (w->scalar < 0 || !name || !mode || strcmp(name, w->name) != 0 || (strcmp(mode, "max") == 0) != w->higher)
+    if (monitor->scalar < 0 || !name || !mode || strcmp(name, monitor->name) != 0 ||
+        (strcmp(mode, "max") == 0) != monitor->higher)
         return false;
-    w->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
+    monitor->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
     return true;
 }
 

@@ -23,14 +23,14 @@ struct lvn_monitor {
 
 /* part: the options' part, "checkpoint". ARG: this run does not compute the scalar, or its better direction is unknown;
  * but if the name is only the default (is_default), nothing is monitored then. */
-enum lvn_status lvn_monitor_open(struct lvn_monitor *w, const char *part, const char *name, enum lvn_monitor_mode mode,
+enum lvn_status lvn_monitor_open(struct lvn_monitor *monitor, const char *part, const char *name, enum lvn_monitor_mode mode,
                                  bool is_default, const struct lvn_event *e) LVN_CHECKED;
 /* Is the scalar checked at this event? */
-bool lvn_monitor_is_due(const struct lvn_monitor *w, const struct lvn_event *e);
+bool lvn_monitor_is_due(const struct lvn_monitor *monitor, const struct lvn_event *e);
 /* Is the value better than the best by more than min_delta? If so, it becomes the best. A non-finite value never is. */
-bool lvn_monitor_improves(struct lvn_monitor *w, const struct lvn_event *e, double min_delta);
+bool lvn_monitor_improves(struct lvn_monitor *monitor, const struct lvn_event *e, double min_delta);
 /* Store and load the best value. Loading ignores another scalar or direction, and returns false. */
-void lvn_monitor_save(const struct lvn_monitor *w, json_t *json);
-bool lvn_monitor_load(struct lvn_monitor *w, const json_t *json);
+void lvn_monitor_save(const struct lvn_monitor *monitor, json_t *json);
+bool lvn_monitor_load(struct lvn_monitor *monitor, const json_t *json);
 
 #endif

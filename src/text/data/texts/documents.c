@@ -26,7 +26,7 @@
 
 enum { WARNED = 20 };
 
-/* The end of what is in the cache; before it are the ids, and the warnings. */
+/* The end of an entry of the cache, after the ids and the warnings. */
 struct summary {
     int64_t n;      /* ids */
     int64_t tokens; /* ids that are no end of a document */
@@ -103,6 +103,7 @@ static enum lvn_status put_documents(void *context, const struct lvn_batch *b)
     return LVN_OK;
 }
 
+/* Append n bytes, then zeros up to a multiple of 8. before: bytes already written since a multiple of 8. */
 static void add_padded(struct lvn_text *out, const void *bytes, int64_t n, int64_t before)
 {
     static const char zeros[8];
@@ -163,15 +164,20 @@ static void report(const struct documents *s, const struct lvn_data_options *o, 
         lvn_log(LVN_LOG_INFO, "%.*s", (int)(warnings - line), line);
     }
     if (sum->skipped > 10 || (sum->skipped && sum->other_warnings))
-        lvn_log(LVN_LOG_INFO, "%s files were skipped in all", lvn_count_text(sum->skipped, some));
-    if (sum->bad) lvn_log(LVN_LOG_WARN, "%s lines cannot be used and were skipped", lvn_count_text(sum->bad, some));
-    if (sum->empty) lvn_log(LVN_LOG_INFO, "%s empty documents were skipped", lvn_count_text(sum->empty, some));
+        lvn_log(LVN_LOG_INFO, "skipped %s file%s in total", lvn_count_text(sum->skipped, some),
+                lvn_plural(sum->skipped));
+    if (sum->bad)
+        lvn_log(LVN_LOG_WARN, "skipped %s line%s that cannot be used", lvn_count_text(sum->bad, some),
+                lvn_plural(sum->bad));
+    if (sum->empty)
+        lvn_log(LVN_LOG_INFO, "skipped %s empty document%s", lvn_count_text(sum->empty, some), lvn_plural(sum->empty));
     if (sum->crlf)
-        lvn_log(LVN_LOG_INFO, "%s lines end in CR LF, which the tokens contain", lvn_count_text(sum->crlf, some));
+        lvn_log(LVN_LOG_INFO, "%s %s in CR LF, which the tokens contain", lvn_count_text(sum->crlf, some),
+                sum->crlf == 1 ? "line ends" : "lines end");
     if (!sum->special.n) return;
     const uint32_t *at = s->tokenizer->start + sum->special.id;
-    lvn_log(LVN_LOG_WARN, "the texts contain %s special tokens, such as %.*s, which were encoded as %s",
-            lvn_count_text(sum->special.n, some), (int)(at[1] - at[0]), (const char *)s->tokenizer->byte + at[0],
+    lvn_log(LVN_LOG_WARN, "the texts contain %s special token%s, such as %.*s, encoded as %s",
+            lvn_count_text(sum->special.n, some), lvn_plural(sum->special.n), (int)(at[1] - at[0]), (const char *)s->tokenizer->byte + at[0],
             o->allow_special ? "tokens" : "ordinary text; data.allow_special=true encodes the tokens");
 }
 
@@ -286,7 +292,7 @@ static bool matches(const char *path)
 extern const struct lvn_dataset_kind lvn_dataset_documents;
 const struct lvn_dataset_kind lvn_dataset_documents = {
     .name = "documents",
-    .help = "texts, tokenized when the run starts; the last tenth of the tokens validates",
+    .help = "texts, tokenized when the run starts; the last tenth of the tokens is used for validation",
     .typical_vocab = 50257,
     .reads_stores = true,
     .is_text = true,
