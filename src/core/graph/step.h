@@ -35,14 +35,14 @@ static inline int64_t lvn_step_position(const struct lvn_step *s, int64_t b)
  * (https://docs.pytorch.org/docs/stable/amp.html): start at 65536; halve and skip the step after a non-finite gradient;
  * double after 2,000 steps without one. */
 struct lvn_scaling {
-    double scale;   /* factor of the next step's loss: a power of two */
-    double good;    /* consecutive steps with finite gradients since the scale last changed */
-    double skipped; /* steps of the run without an update */
+    double scale;        /* factor of the next step's loss: a power of two */
+    double finite_steps; /* consecutive steps with finite gradients since the scale last changed */
+    double skipped;      /* steps of the run without an update */
 };
 enum {
-    LVN_SCALING_NUMBERS = 3,   /* fields of struct lvn_scaling */
+    LVN_SCALING_FIELDS = 3,    /* fields of struct lvn_scaling */
     LVN_SCALING_START = 65536, /* the first scale */
-    LVN_SCALING_EVERY = 2000   /* good steps after which the scale doubles */
+    LVN_SCALING_EVERY = 2000   /* finite steps after which the scale doubles */
 };
 #define LVN_SCALING_MIN 0x1p-10 /* if gradients are not finite at a smaller scale, the scale is not the cause */
 

@@ -1,5 +1,5 @@
 /* gated_add.cpu.c - additions with a gate for each head on CPUs; see gated_add.c. Threads divide the gates. Each gate
- * has its share of the weight's gradient in scratch; thread 0 adds them in order. */
+ * writes its partial sum of the weight's gradient to scratch; thread 0 adds them in order. */
 #include <math.h>
 
 #include "backend/cpu/cpu_kernels.h"
@@ -45,7 +45,7 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
 {
     const float *u = call->in[1].p, *dy = call->dout[0].p;
     float *dx = call->din[0].p, *du = call->din[1].p, *dz = call->din[2].p, *dw = call->din[3].p;
-    double *shares = dw ? call->scratch : NULL; /* (gates) */
+    double *partial_sums = dw ? call->scratch : NULL; /* (gates) */
     const int64_t gates = lvn_desc_count(call->in[2].desc), S = lvn_desc_count(call->dout[0].desc) / gates;
     int64_t k, end;
     lvn_thread_range(gates, 1, thread, n_threads, &k, &end);
@@ -62,13 +62,13 @@ static void backward(const struct lvn_call *call, int thread, int n_threads)
         }
         const float total = vsum(vacc_get(sum)), slope = factor(call) * g * (1 - g) * total;
         if (dz) dz[k] = call->add[2] ? dz[k] + slope : slope;
-        if (shares) shares[k] = (double)g * (double)total;
+        if (partial_sums) partial_sums[k] = (double)g * (double)total;
     }
-    if (!shares) return;
+    if (!partial_sums) return;
     lvn_team_barrier();
     if (thread) return;
     double all = 0;
-    for (k = 0; k < gates; k++) all += shares[k];
+    for (k = 0; k < gates; k++) all += partial_sums[k];
     *dw = (float)(call->attr->gated_add.factor * all + (call->add[3] ? (double)*dw : 0));
 }
 

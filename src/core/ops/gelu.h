@@ -14,15 +14,15 @@
 #define LVN_1_SQRT_2PI 0.39894228040143267794 /* 1 / sqrt(2 pi) */
 #define LVN_GELU_CUBIC 0.044715
 
-static inline double lvn_gelu_value(double x, bool tangent)
+static inline double lvn_gelu_value(double x, bool tanh_variant)
 {
-    double t = tangent ? tanh(LVN_SQRT_2_PI * (x + LVN_GELU_CUBIC * x * x * x)) : erf(x * LVN_SQRT_HALF);
+    double t = tanh_variant ? tanh(LVN_SQRT_2_PI * (x + LVN_GELU_CUBIC * x * x * x)) : erf(x * LVN_SQRT_HALF);
     return 0.5 * x * (1 + t);
 }
 
-static inline double lvn_gelu_slope(double x, bool tangent)
+static inline double lvn_gelu_slope(double x, bool tanh_variant)
 {
-    if (!tangent) return 0.5 * (1 + erf(x * LVN_SQRT_HALF)) + x * LVN_1_SQRT_2PI * exp(-0.5 * x * x);
+    if (!tanh_variant) return 0.5 * (1 + erf(x * LVN_SQRT_HALF)) + x * LVN_1_SQRT_2PI * exp(-0.5 * x * x);
     double t = tanh(LVN_SQRT_2_PI * (x + LVN_GELU_CUBIC * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * LVN_SQRT_2_PI * (1 + 3 * LVN_GELU_CUBIC * x * x);
 }

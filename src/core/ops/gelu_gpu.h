@@ -12,15 +12,15 @@ LVN_FUNCTION float gelu_inner(float x)
     return 0.79788456080286535588f * (a + 0.044715f * a * a * a);
 }
 
-LVN_FUNCTION float gelu_value(float x, int tangent)
+LVN_FUNCTION float gelu_value(float x, int tanh_variant)
 {
-    if (!tangent) return 0.5f * x * (1 + lvn_erf(x * 0.70710678118654752440f));
+    if (!tanh_variant) return 0.5f * x * (1 + lvn_erf(x * 0.70710678118654752440f));
     return x * lvn_inverse(1 + lvn_exp_fast(-2 * gelu_inner(x))); /* (1 + tanh(u)) / 2 */
 }
 
-LVN_FUNCTION float gelu_slope(float x, int tangent)
+LVN_FUNCTION float gelu_slope(float x, int tanh_variant)
 {
-    if (!tangent)
+    if (!tanh_variant)
         return 0.5f * (1 + lvn_erf(x * 0.70710678118654752440f)) + x * 0.39894228040143267794f * lvn_exp(-0.5f * x * x);
     float u = gelu_inner(x), e = lvn_exp_fast(-2 * lvn_abs(u)), s = lvn_inverse(1 + e);
     float rest = e * s * s; /* (1 - tanh^2) / 4 */

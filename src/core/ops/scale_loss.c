@@ -8,8 +8,8 @@
 
 static enum lvn_status shape(struct lvn_shapes *s)
 {
-    LVN_CHECK(s->in[0].dtype == LVN_F64 && lvn_desc_count(&s->in[0]) == LVN_SCALING_NUMBERS, SHAPE,
-              "scale_loss: expected a scaling, F64 (%d)", LVN_SCALING_NUMBERS);
+    LVN_CHECK(s->in[0].dtype == LVN_F64 && lvn_desc_count(&s->in[0]) == LVN_SCALING_FIELDS, SHAPE,
+              "scale_loss: expected a scaling, F64 (%d)", LVN_SCALING_FIELDS);
     return LVN_OK;
 }
 

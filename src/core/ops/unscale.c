@@ -33,13 +33,13 @@ static void forward(const struct lvn_call *call)
     r->scaling = *s;
     if (call->step->grad_scale == 0) return; /* clip_scale is 0 already */
     r->clip_scale = lvn_norm_clip(r->grad_norm, call->attr->unscale.clip_norm) / s->scale;
-    s->good = finite ? s->good + 1 : 0;
+    s->finite_steps = finite ? s->finite_steps + 1 : 0;
     if (!finite) {
         s->scale /= 2;
         s->skipped += 1;
-    } else if (s->good >= LVN_SCALING_EVERY) {
+    } else if (s->finite_steps >= LVN_SCALING_EVERY) {
         if (s->scale < 0x1p126) s->scale *= 2;
-        s->good = 0;
+        s->finite_steps = 0;
     }
     r->scaling = *s;
 }

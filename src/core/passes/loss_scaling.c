@@ -31,7 +31,7 @@ enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_op
     if (p->instrs[norm].id == LVN_OP_grad_norm) p->instrs[norm].attr.grad_norm.clip_norm = 0;
     if (p->instrs[norm].id == LVN_OP_grad_clip) p->instrs[norm].attr.grad_clip.clip_norm = 0;
     const struct lvn_operand scaling =
-        lvn_program_add_range(p, "scale of the loss", LVN_BUFFER_SCALE, LVN_F64, 0, LVN_SCALING_NUMBERS);
+        lvn_program_add_range(p, "scale of the loss", LVN_BUFFER_SCALE, LVN_F64, 0, LVN_SCALING_FIELDS);
     struct lvn_instr *last = insert(p, norm + 1, LVN_OP_unscale, "gradient without its scale");
     if (scaling.value < 0 || !last) return LVN_MEMORY;
     last->when = LVN_AFTER_BACKWARD;

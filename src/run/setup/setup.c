@@ -286,7 +286,7 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
     o.vocabulary = m->codec.vocabulary;
     o.model_tokenizer = m->codec.tokenizer;
     o.tokenizer_error = m->codec.tokenizer_error;
-    o.unlabelled = m->new_texts.n > 0;
+    o.unlabeled = m->new_texts.n > 0;
     o.texts = m->new_texts.text;
     o.pairs = m->new_texts.pair;
     o.n_texts = m->new_texts.n;

@@ -51,7 +51,8 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     if (state && s->scaling.scale > 0)
         json_object_set_new(state, "loss_scale",
                             json_pack("{s:f, s:I, s:I}", "scale", s->scaling.scale, "good_steps",
-                                      (json_int_t)s->scaling.good, "skipped_steps", (json_int_t)s->scaling.skipped));
+                                      (json_int_t)s->scaling.finite_steps, "skipped_steps",
+                                      (json_int_t)s->scaling.skipped));
     if (status == LVN_OK && *s->callbacks && !callbacks)
         status = lvn_fail(LVN_INTERNAL, "the state of the callbacks is no JSON: %s", error.text);
     if (status == LVN_OK) lvn_json_add(out, begun, state, 2);
@@ -216,7 +217,7 @@ static enum lvn_status load_scaling(const char *path, const json_t *state, struc
     LVN_TRY(lvn_json_int(path, source, "skipped_steps", true, 0, INT64_MAX, &skipped));
     LVN_CHECK(s->scale > 0 && isfinite(s->scale), FORMAT, "'%s': the loss scale is %g; it must be finite and above 0",
               path, s->scale);
-    s->good = (double)good;
+    s->finite_steps = (double)good;
     s->skipped = (double)skipped;
     return LVN_OK;
 }

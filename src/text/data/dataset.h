@@ -41,8 +41,8 @@ struct lvn_data_options {
     const char *tokenizer_error;                 /* why that tokenizer could not be read; NULL: no error; borrowed */
     const char *shards; /* data.stream: the folder of a store with the training shards, set by lvn_dataset_open() */
     /* labelled: texts in place of files */
-    bool unlabelled;          /* texts alone: labels are -1, or 0 if they are numbers */
-    const char *const *texts; /* with `unlabelled`; NULL: none */
+    bool unlabeled;           /* texts alone: labels are -1, or 0 if they are numbers */
+    const char *const *texts; /* with `unlabeled`; NULL: none */
     const char *const *pairs; /* second text of each, or NULL; NULL: no pairs */
     int64_t n_texts;
     /* all kinds with tokens: masked language modeling (data/mask.h) */

@@ -350,15 +350,15 @@ static void run_once(struct fixture *f, int64_t step)
     must(lvn_session_run_as(f->runner, &(struct lvn_execution){.n_micro_batches = MICRO}));
 }
 
-static void expect_scaling(const struct fixture *f, double scale, double good, double skipped)
+static void expect_scaling(const struct fixture *f, double scale, double finite_steps, double skipped)
 {
     struct lvn_scaling there;
     const struct lvn_scaling reported = f->runner->result.scaling;
     must(lvn_model_state_scaling(f->network, &there));
     assert_memory_equal(&there, &reported, sizeof there);
-    if (there.scale != scale || there.good != good || there.skipped != skipped)
-        fail_msg("scale %g, %g good steps, %g skipped; expected %g, %g, %g", there.scale, there.good, there.skipped,
-                 scale, good, skipped);
+    if (there.scale != scale || there.finite_steps != finite_steps || there.skipped != skipped)
+        fail_msg("scale %g, %g finite steps, %g skipped; expected %g, %g, %g", there.scale, there.finite_steps,
+                 there.skipped, scale, finite_steps, skipped);
 }
 
 /* Parameters and moments, in memory that the caller frees. */
@@ -378,7 +378,7 @@ static void scales_as_it_should(struct fixture *f)
     int64_t bytes;
     expect_scaling(f, LVN_SCALING_START, STEPS, 0);
     char *before = all_of(f, &bytes);
-    must(lvn_model_state_set_scaling(f->network, &(struct lvn_scaling){.scale = 0x1p60, .good = 7}));
+    must(lvn_model_state_set_scaling(f->network, &(struct lvn_scaling){.scale = 0x1p60, .finite_steps = 7}));
     run_once(f, STEPS);
     assert_false(isfinite(f->runner->result.grad_norm));
     assert_true(f->runner->result.clip_scale == 0);
@@ -386,7 +386,8 @@ static void scales_as_it_should(struct fixture *f)
     expect_scaling(f, 0x1p59, 0, 1);
     char *after = all_of(f, &bytes);
     assert_memory_equal(before, after, (size_t)bytes);
-    must(lvn_model_state_set_scaling(f->network, &(struct lvn_scaling){.scale = 1024, .good = 1998, .skipped = 1}));
+    must(lvn_model_state_set_scaling(f->network,
+                                     &(struct lvn_scaling){.scale = 1024, .finite_steps = 1998, .skipped = 1}));
     run_once(f, STEPS + 1);
     expect_scaling(f, 1024, 1999, 1);
     run_once(f, STEPS + 2);

@@ -614,8 +614,8 @@ static void products_in_bf16(void **state)
     here_or_skip();
     static const struct op_case plain = {LVN_OP_linear, .attr.linear = {false},
                                          .in = {REAL(6, 32), REAL(24, 32), REAL(24)}};
-    static const struct op_case tangent = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true, .tanh = true},
-                                           .in = {REAL(6, 32), REAL(32, 24), REAL(24)}};
+    static const struct op_case tanh_variant = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true, .tanh = true},
+                                                .in = {REAL(6, 32), REAL(32, 24), REAL(24)}};
     static const struct op_case erf = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = true, .tanh = false},
                                        .in = {REAL(6, 32), REAL(32, 24), REAL(24)}};
     static const struct op_case odd = {LVN_OP_linear_gelu, .attr.linear_gelu = {.in_out = false, .tanh = true},
@@ -623,11 +623,11 @@ static void products_in_bf16(void **state)
     struct lvn_device *d;
     begin("");
     device_must(lvn_backend_find("cuda")->open(&d, &(struct lvn_device_options){.real = LVN_F32, .threads = 1}));
-    compare_bf16(d, &plain, 2, 3);   /* w and b are rounded; w is, and the sum for b, in two */
-    compare_bf16(d, &tangent, 2, 3); /* GELU in the product; its gradient is of 16 bits, as both products want it, and
-                                        begins the sum for b */
-    compare_bf16(d, &erf, 3, 3);     /* GELU by a kernel */
-    compare_bf16(d, &odd, 3, 3);     /* the library keeps no rows of 27 */
+    compare_bf16(d, &plain, 2, 3);        /* w and b are rounded; w is, and the sum for b, in two */
+    compare_bf16(d, &tanh_variant, 2, 3); /* GELU in the matrix multiplication; its gradient has 16 bits, as both
+                                        multiplications require, and begins the sum for b */
+    compare_bf16(d, &erf, 3, 3);          /* GELU by a kernel */
+    compare_bf16(d, &odd, 3, 3);          /* the library keeps no rows of 27 */
     d->backend->close(d);
     assert_int_equal(left(), 0);
     end();

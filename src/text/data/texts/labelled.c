@@ -135,7 +135,7 @@ enum { TEXT, PAIR, LABEL };
 /* Does a row have a label that is a class? */
 static bool has_classes(const struct lvn_data_options *o)
 {
-    return !o->unlabelled && !o->masks && o->label != LVN_LABEL_NUMBER;
+    return !o->unlabeled && !o->masks && o->label != LVN_LABEL_NUMBER;
 }
 
 /* Write the reason why a row cannot be used, after "FILE:LINE: ". */
@@ -169,8 +169,8 @@ static enum lvn_status check_row(struct labelled *l, const struct lvn_data_optio
     const char *p = row->cell[LABEL].p;
     *out = (struct text){.label = -1};
     if (*row->bad) return LVN_OK;
-    if (!row->cell[TEXT].n && !o->unlabelled) set_bad(t, row, "the text is empty");
-    if (*row->bad || o->unlabelled || o->masks) return LVN_OK;
+    if (!row->cell[TEXT].n && !o->unlabeled) set_bad(t, row, "the text is empty");
+    if (*row->bad || o->unlabeled || o->masks) return LVN_OK;
     if (o->label != LVN_LABEL_NUMBER) return check_class(l, o, t, row, out);
     if (lvn_class_labels_number(p, row->cell[LABEL].n, &number)) out->number = (float)number;
     if (!lvn_class_labels_number(p, row->cell[LABEL].n, &number) || !isfinite(out->number))
@@ -205,7 +205,7 @@ static enum lvn_status choose_columns(const struct lvn_data_options *o, struct l
     bool pair = o->pair_column && *o->pair_column;
     LVN_TRY(lvn_table_column(t, text, true));
     LVN_TRY(lvn_table_column(t, pair ? o->pair_column : "", pair));
-    LVN_TRY(lvn_table_column(t, label, !o->unlabelled && !o->masks));
+    LVN_TRY(lvn_table_column(t, label, !o->unlabeled && !o->masks));
     t->reals[LABEL] = true;
     t->booleans[LABEL] = has_classes(o);
     for (int k = TEXT; k <= LABEL; k++) /* else the label could be part of the input */
@@ -249,7 +249,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
     struct labelled *l = d->state;
     struct lvn_table_row row;
     LVN_TRY(choose_columns(o, t));
-    if (!l->reported_columns && !o->unlabelled) LVN_TRY(report_columns(o, t));
+    if (!l->reported_columns && !o->unlabeled) LVN_TRY(report_columns(o, t));
     l->reported_columns = true;
     for (bool more = true;;) {
         LVN_TRY(lvn_table_next(t, &row, &more));
@@ -317,7 +317,7 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     struct labelled *l = d->state;
     struct lvn_table t, labels = {0};
     enum lvn_status status = lvn_table_open(&t, path);
-    if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabelled && !o->masks)
+    if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabeled && !o->masks)
         status = lvn_fail(
             LVN_FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file", path);
     if (status == LVN_OK && !l->classes.n && has_classes(o)) {
@@ -417,7 +417,7 @@ static enum lvn_status share_classes(struct lvn_dataset *d, const struct lvn_dat
     if (o->label == LVN_LABEL_NUMBER) return LVN_OK;
     d->class_names = l->classes.names;
     if (k >= 0) d->fields.field[k].below = l->classes.n ? l->classes.n : 2;
-    if (l->classes.numbered && !o->unlabelled)
+    if (l->classes.numbered && !o->unlabeled)
         lvn_log(LVN_LOG_INFO, "the labels of '%s' are numbers, which count the model's classes: 0 is %s%s%s", o->path,
                 l->classes.names[0], l->classes.n > 1 ? ", 1 is " : "", l->classes.n > 1 ? l->classes.names[1] : "");
     return o->for_evaluation ? LVN_OK : check_held_out(d);
@@ -439,7 +439,7 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
               "data.overlong=split is for documents without labels (data.kind=tokens), but the label of a text is that "
               "of the whole text: use truncate, drop or refuse");
     l->overlong =
-        o->overlong == LVN_OVERLONG_AUTO || o->unlabelled ? LVN_OVERLONG_TRUNCATE : (enum lvn_overlong)o->overlong;
+        o->overlong == LVN_OVERLONG_AUTO || o->unlabeled ? LVN_OVERLONG_TRUNCATE : (enum lvn_overlong)o->overlong;
     l->seed = o->seed ^ lvn_name_hash("data.labelled");
     l->mode = o->allow_special ? LVN_ENCODE_SPECIAL : LVN_ENCODE_ORDINARY;
     l->max_length = d->fields.field[0].dim[0];
