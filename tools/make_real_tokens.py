@@ -26,7 +26,7 @@ CONTROL = 3  # a kind of token
 
 
 def from_gguf(data):
-    """SmolLM2's: byte-level BPE whose digits stand alone, as its tokenizer.json says."""
+    """The tokenizer of a GGUF file of SmolLM2: byte-level BPE that splits digits, as SmolLM2's tokenizer.json does."""
     tokens = data["tokenizer.ggml.tokens"]
     merges = [tuple(m.split(" ")) for m in data["tokenizer.ggml.merges"]]
     t = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
@@ -59,6 +59,7 @@ def main():
         return 77
     t = Tokenizer.from_file(str(found[0])) if found[0].name == "tokenizer.json" else from_gguf(metadata(found[0]))
     out.mkdir(parents=True, exist_ok=True)
+    (out / "tokenizer.json").unlink(missing_ok=True)
     if found[0].name == "tokenizer.json":
         (out / "tokenizer.json").symlink_to(found[0].resolve())
     else:

@@ -37,7 +37,7 @@ says "Double 0: matrix multiplication by" err
 LEVIN_DOUBLE_DEVICES=0 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=none >out 2>err
 says "computing on the CPU, because cuda has no GPU: " err
 
-# --- the same numbers, in both orders of the double, and with levin's own matrix products ---
+# --- the same numbers, in both orders of the double, and with levin's own matrix multiplications ---
 compare() { # compare RUN WITHIN [RUN]: losses and norms compared with those of another run, on the processor
     python3 - "$@" <<'P'
 import json, sys

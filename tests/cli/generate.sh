@@ -165,7 +165,7 @@ printf 'ab\xc3' >prompt.txt
 wrong "prompt.txt" --prompt=FILE:prompt.txt
 wrong "is 8, beyond the vocabulary of 8" --prompt-ids=1,8
 wrong "--prompt-ids must be whole numbers" --prompt-ids=1,,2
-wrong "leave one out" --prompt=a --prompt-ids=1
+wrong "use only one of them" --prompt=a --prompt-ids=1
 wrong "--temperature" --prompt=a --temperature=-1
 wrong "model.block_size is 49" --prompt=a --model.block_size=49
 code 2 "$LEVIN" generate nowhere --prompt=a
@@ -254,7 +254,7 @@ wrong "line 2 of 'prompts.txt' is empty" --prompts=prompts.txt
 : >prompts.txt
 wrong "'prompts.txt' is empty" --prompts=prompts.txt
 wrong "nowhere.txt" --prompts=nowhere.txt
-wrong "leave one out" --prompts=prompts.txt --prompt=a
+wrong "use only one of them" --prompts=prompts.txt --prompt=a
 # a byte order mark at the beginning of a file is not part of a prompt
 printf '\xef\xbb\xbfabca\nbad\n' >prompts.txt
 generate --prompts=prompts.txt --max-new-tokens=9 --temperature=0

@@ -46,7 +46,7 @@ code 0 "$LEVIN" train tiny.yaml --resume --trainer.max_steps=14 --json
 json 'd["step"] == 14'
 [ "$(grep -c '"loss"' runs/tiny/metrics.jsonl)" = 14 ]
 
-# Everything may come from keys alone, from the environment too.
+# A run needs no recipe: all keys may come from the command line and the environment.
 LEVIN_TRAINER_MAX_STEPS=2 code 0 "$LEVIN" train --data.path=text.txt --model.n_layer=1 --model.n_head=1 --model.n_embd 8 \
     --model.block_size 8 --trainer.batch_size 2 --name keys --trainer.deterministic
 says "runs/keys: step 2" out

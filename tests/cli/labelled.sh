@@ -246,7 +246,7 @@ code 0 "$LEVIN" train "${special[@]}" --data.allow_special=true --run_dir=allowe
 silent_about "special tokens" err
 code 0 "$LEVIN" predict allowed --text="[CLS] the man"
 silent_about "special tokens" err
-says "1 of 1 rows begin with a token that the tokenizer adds, too" err
+says "1 of 1 rows begin with a token that the tokenizer also adds" err
 # without task.kind a decoder learns the classes of a table, because a table has no other labels
 gpt=(--model.kind=gpt2 --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=48 --quiet)
 head -41 test.tsv >fresh.tsv

@@ -155,3 +155,9 @@ code 1 "$LEVIN" cp $'odd\xff/none' x --json
 json '"odd\\xff/none" in d["error"]'
 code 0 "$LEVIN" prepare text.txt --out=$'odd\xff/prepared' --json
 json 'd["out"] == "odd\ufffd/prepared"'
+
+# an organization may have the name of a prefix; a file URL contains no NUL byte
+code 1 "$LEVIN" ls hf://datasets/models/none
+says "'hf://datasets/models/none' is not in Hugging Face's cache" err
+code 2 "$LEVIN" cp "file://$PWD/text.txt%00b" copied
+says "a path cannot contain a NUL byte (%00)" err

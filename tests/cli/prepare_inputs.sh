@@ -52,7 +52,7 @@ says "'zero.txt' is a binary file" err
 mkdir mixed && cp some.txt t.csv zero.txt mixed
 cp text.txt mixed/more.txt
 code 0 prepare text --input=mixed --out=passed --json
-json 'd["files_passed_over"] == 2 and d["train_documents"] + d["val_documents"] in (2, 3)'
+json 'd["files_skipped"] == 2 and d["train_documents"] + d["val_documents"] in (2, 3)'
 says "skipped: 'mixed/zero.txt' is a binary file" err
 code 1 prepare text --input=mixed --out=none --bad-lines=refuse
 says "'mixed/zero.txt' is a binary file" err
@@ -77,7 +77,7 @@ rm -rf mixed && mkdir mixed && cp some.txt mixed && cp accents.latin-1.txt mixed
 code 0 prepare text --input=some.txt --out=without --val-fraction=0 --json
 tokens=$(value train_tokens)
 code 0 prepare text --input=mixed --out=passed --val-fraction=0 --overwrite --json
-json "d['files_passed_over'] == 1 and d['train_documents'] == 1 and d['train_tokens'] == $tokens"
+json "d['files_skipped'] == 1 and d['train_documents'] == 1 and d['train_tokens'] == $tokens"
 says "skipped: 'mixed/b.txt' is not UTF-8 text: byte 0xe9 at offset 3" err
 code 0 prepare text --input=mixed --out=passed --val-fraction=0 --overwrite
 says "1 file skipped: no text by its name, or not UTF-8" out
@@ -336,7 +336,7 @@ P
 # a text that begins with the token that the tokenizer puts before it
 printf '<s>a man\n' >begins.txt
 code 0 "$LEVIN" prepare text --input=begins.txt --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama2" --allow-special --out=twice
-says "1 document begins with a token that the tokenizer adds, too" err
+says "1 document begins with a token that the tokenizer also adds" err
 # a byte order mark is not part of a text
 for way in "$LEVIN prepare FILE" "$LEVIN prepare FILE --tokenizer=$neox" "$LEVIN prepare text --input=FILE --tokenizer=$neox"; do
     for text in mark plain; do code 0 ${way/FILE/$text.txt} --out=$text --overwrite; done

@@ -86,7 +86,7 @@ END
 "$LEVIN" tokenize --tokenizer="$gpt2" <in/00000.txt >one
 check [ -s one ]
 
-# threads, names and places change nothing but the order; the split follows the documents
+# The number of threads changes nothing. Names and folders change only the order; which documents validate stays the same.
 for n in 1 4; do
     OMP_NUM_THREADS=$n code 0 prepare text --input=in --out=t$n --val-fraction=0.1
     same_file all/train.bin t$n/train.bin
@@ -95,9 +95,9 @@ for n in 1 4; do
 done
 mkdir moved && cp in/b/lines.jsonl.gz moved/00.jsonl.gz && cp in/c.tar moved/a.tar && cp in/a.jsonl moved/z.jsonl && cp in/*.txt moved
 code 0 prepare text --input=moved --out=m --val-fraction=0.1
-[ "$(stat -c %s all/val.bin)" = "$(stat -c %s m/val.bin)" ] || fail "other documents validate"
+[ "$(stat -c %s all/val.bin)" = "$(stat -c %s m/val.bin)" ] || fail "the validation split changed"
 code 0 prepare text --input=in --out=seed --val-fraction=0.1 --seed=1
-! cmp -s all/val.bin seed/val.bin || fail "another seed, the same split"
+! cmp -s all/val.bin seed/val.bin || fail "another seed gives the same split"
 
 # links to folders are followed; a folder is read once, by its own name if it has one, and cycles end
 mkdir -p linked/own elsewhere/deep plain
@@ -124,7 +124,7 @@ same_file d/train.bin.json k/train.bin.json
 check [ ! -e k/prepare.state.json -a ! -e k/train.bin.part -a ! -e k/hashes.part ]
 
 # a full disk
-bash -c 'ulimit -f 100; exec "$@"' - "$LEVIN" prepare text --input=in --out=full --val-fraction=0.1 --tokenizer="$gpt2" >out 2>err && fail "a full disk is nothing"
+bash -c 'ulimit -f 100; exec "$@"' - "$LEVIN" prepare text --input=in --out=full --val-fraction=0.1 --tokenizer="$gpt2" >out 2>err && fail "a full disk was not reported"
 says "full/train.bin.part" err
 check [ ! -e full/train.bin ]
 code 0 prepare text --input=in --out=full --val-fraction=0.1
@@ -201,7 +201,7 @@ for flags in "--shard-size=abc" "--bad-lines=maybe" "--encoding=none-such"; do
 done
 code 2 "$LEVIN" prepare http://127.0.0.1:1/text.txt --out=x --encoding=latin1
 
-# one text, nine to one and no end token
+# one text: the last tenth is validation data, and no end token is written
 printf '0123456789%.0s' 1 2 3 4 5 6 7 8 9 10 >ten.txt
 code 0 prepare ten.txt --out=one-text --json
 head -c 90 ten.txt | "$LEVIN" tokenize --tokenizer="$gpt2" --json >first

@@ -70,13 +70,13 @@ code 0 bash -c 'cd runs && exec "$@"' x "$LEVIN" runs --json
 json '{"a", "b", "c"} <= {r["name"] for r in d["runs"]} and d["runs"][0]["bytes"] > 0'
 code 0 bash -c 'cd runs/b && exec "$@"' x "$LEVIN" runs --json
 json '[(r["name"], r["path"]) for r in d["runs"]] == [("b", ".")]'
-# names are shown, not obeyed by the terminal
+# escape sequences in names are escaped
 mkdir "runs/$(printf 'x\033[31m')"
 cp runs/a/metrics.jsonl "runs/$(printf 'x\033[31m')"
 code 0 "$LEVIN" runs
 silent_about "$(printf '\033')" out
 says 'x\x1b[31m' out
-# a newline in a name makes no row, and U+202E does not turn one around: here, in ls and in watch
+# a newline in a name does not start a row, and U+202E does not reverse one: here, in ls and in watch
 forged=$'runs/y\nb    done   99    0.0001'
 mkdir "$forged" "runs/$(printf 'z\u202egnp')"
 cp runs/a/metrics.jsonl "$forged"
@@ -92,7 +92,7 @@ says 'y b    done' out
 code 0 "$LEVIN" watch "$forged" --once
 check [ "$(grep -cE '^(b|forged)' out)" = 0 ]
 silent_about "$(printf '\u202e')" out
-# many settings of two starts are compared in seconds of the processor; each with each would take an hour of it
+# settings of two starts are compared in linear time: seconds of CPU time; comparing all pairs would need an hour
 python3 -c 'import json
 for origin in "first", "second":
     print(json.dumps({"step": 0, "event": "start", "settings": [["k%d" % i, str(i), "", origin] for i in range(200000)]}))' >runs/b/events.jsonl

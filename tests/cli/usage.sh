@@ -46,7 +46,7 @@ code 2 "$LEVIN" doctor --lr=1
 says "did you mean '--optimizer.lr'?" err
 code 2 "$LEVIN" train --lora.r=4
 says "unknown key 'lora.r'; levin calls it lora.rank" err
-for word in --eval_steps=5 --device=cuda; do # words of other programs; similar to one of levin's is not the same
+for word in --eval_steps=5 --device=cuda; do # names of other programs get their translation, not a spelling suggestion
     code 2 "$LEVIN" train $word
     says "unknown option '${word%=*}'; levin calls it --trainer." err
     silent_about "did you mean" err
@@ -68,7 +68,7 @@ json '"error" in d'
 code 0 "$LEVIN" doctor --json --measure=false
 json 'd["threads"] >= 1 and d["cores"] >= 1 and d["memory_bytes"] > 0 and isinstance(d["findings"], list)'
 code 0 "$LEVIN" doctor
-says "matrix products" out
+says "matmul  " out
 OMP_NUM_THREADS=3 code 0 "$LEVIN" doctor --json --measure=no
 json 'd["threads"] == 3 and d["threads_from"] == "OMP_NUM_THREADS"'
 OMP_NUM_THREADS=99999999999 code 0 "$LEVIN" doctor --json --measure=no

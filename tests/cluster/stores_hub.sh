@@ -142,7 +142,7 @@ one_error
 says "cannot read 'hf://org/tiny/model.safetensors'" err
 HF_HUB_OFFLINE=1 code 1 cp_ hf://org/tiny/model.safetensors got3
 one_error
-says "cannot be fetched: HF_HUB_OFFLINE is set" err
+says "cannot be fetched: HF_HUB_OFFLINE is set; unset it" err
 check [ ! -e got3 ]
 # recipes/speedrun.sh with such a dataset; run again it changes nothing
 mkdir -p web/hub/org/long/data

@@ -16,7 +16,7 @@ same_there here 8
 check [ "$(cat $root/runs/there/checkpoints/last)" = step-8 ]
 check [ -f $root/runs/there/loss.svg ] && check [ -f $root/runs/there/settings.yaml ]
 says "saved s3://bucket/runs/there/checkpoints/step-8" err
-# it is a run like any other
+# commands accept it as any other run
 code 0 "$LEVIN" runs s3://bucket/runs --json
 json '[(r["name"], r["path"], r["step"], r["bytes"]) for r in d["runs"]] == [("there", "s3://bucket/runs/there", 8, None)]'
 code 0 "$LEVIN" runs s3://bucket/runs/there
@@ -36,7 +36,7 @@ arguments s3://bucket/runs/there
 code 2 "$LEVIN" "${all[@]}"
 one_error
 says "'s3://bucket/runs/there' already contains a run" err
-# an export does not remove the run's files on this machine, which may not have been sent yet
+# an export does not remove the run's files on this machine, which may not have been uploaded yet
 code 2 "$LEVIN" export here s3://bucket/runs/there
 one_error
 says "'s3://bucket/runs/there' is the folder of a run, into which levin does not export" err
@@ -46,13 +46,13 @@ train whole --trainer.max_steps=16
 rm -rf cache
 train s3://bucket/runs/there --trainer.max_steps=16 --resume 2>err
 same_there whole 16
-# old checkpoints are removed there as on this machine; other files there stay
+# old checkpoints are removed from the store as on this machine; other files in the store remain
 echo mine >$root/runs/there/notes.txt
 train s3://bucket/runs/there --trainer.max_steps=32 --resume --checkpoint.top_k=1 2>err
 check [ "$(find $root/runs/there/checkpoints -name 'step-*' -type d -not -empty | wc -l)" -le 3 ]
 check [ ! -e $root/runs/there/checkpoints/step-4/model.safetensors ]
 same_file $root/runs/there/notes.txt <(echo mine)
-# a file that was sent and removed is removed there; one whose name is the end of that name is not
+# a file that was uploaded and then removed here is removed from the store; notes.txt, a suffix of 'my notes.txt', is not
 echo sent >"$(echo cache/stage/there-*)/my notes.txt"
 train s3://bucket/runs/there --trainer.max_steps=33 --resume --checkpoint.top_k=1 2>err
 check [ -s "$root/runs/there/my notes.txt" ]
@@ -60,7 +60,7 @@ rm "$(echo cache/stage/there-*)/my notes.txt"
 train s3://bucket/runs/there --trainer.max_steps=34 --resume --checkpoint.top_k=1 2>err
 check [ ! -e "$root/runs/there/my notes.txt" ]
 same_file $root/runs/there/notes.txt <(echo mine)
-# and by its own settings, which are there too
+# it also resumes from the settings.yaml in the store, without a recipe
 rm -rf cache
 code 0 "$LEVIN" train s3://bucket/runs/there --resume --trainer.max_steps=35 --json
 json 'd["step"] == 35 and d["run_dir"] == "s3://bucket/runs/there"'
@@ -68,7 +68,7 @@ train s3://bucket/runs/there --overwrite 2>err
 check [ ! -e $root/runs/there/checkpoints/step-16/model.safetensors ]
 same_there here 8
 same_file $root/runs/there/notes.txt <(echo mine)
-# what levin did not write is not removed there either
+# files that levin did not write are not removed from a store either
 refused() { # refused RUN SENTENCE
     find $root/runs/$1 -type f -exec cksum {} + | sort >before
     arguments s3://bucket/runs/$1 --overwrite
@@ -86,7 +86,7 @@ rm $root/runs/there/checkpoints/step-8/notes.txt
 mkdir -p $root/runs/other/checkpoints
 echo weights >$root/runs/other/checkpoints/epoch=3.ckpt
 refused other "is not a run of levin"
-# a run that could not be sent exists on this machine only: it is not mistaken for one that was removed from the store
+# a run that could not be uploaded exists only on this machine: it is not mistaken for one that was removed from the store
 train s3://bucket/runs/unsent 2>err
 rm -r $root/runs/unsent cache/stage/unsent-*/.sent
 arguments s3://bucket/runs/unsent

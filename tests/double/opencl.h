@@ -70,6 +70,7 @@ static inline cl ocl_open(const char **why)
     *why = "libOpenCL.so.1 was not found";
     if (!library) return NULL;
 #define CL_FIND(type, name, arguments)                                                                                 \
+    *why = "libOpenCL.so.1 lacks cl" #name;                                                                            \
     if (!(p = dlsym(library, "cl" #name))) return NULL;                                                                \
     memcpy((void *)&ocl.name, &p, sizeof p);
     CL_FUNCTIONS(CL_FIND)

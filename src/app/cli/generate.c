@@ -206,7 +206,7 @@ static enum lvn_status read_lines(struct prompts *p, const char *path, const str
     return status;
 }
 
-/* The prompt for an answer to one conversation. */
+/* Encode one conversation as a prompt. */
 static enum lvn_status encode_row(struct prompts *p, struct lvn_chat_encoder *e, const char *line, int64_t n)
 {
     LVN_LOCAL_ARENA(a);
@@ -271,7 +271,7 @@ static enum lvn_status read_prompts(struct lvn_cli *c, struct lvn_generator *g, 
     const bool text = c->given[LVN_FLAG_generate_prompt], list = c->given[LVN_FLAG_generate_prompt_ids];
     p->listed = chat || c->given[LVN_FLAG_generate_prompts];
     LVN_CHECK(text + list + chat + c->given[LVN_FLAG_generate_prompts] <= 1, ARG,
-              "--prompt, --prompt-ids, --prompts and --chat each say what to continue; leave one out");
+              "--prompt, --prompt-ids, --prompts and --chat each give the prompts; use only one of them");
     LVN_CHECK(chat || !c->given[LVN_FLAG_generate_template], ARG, "--template has an effect only with --chat");
     if (chat) return read_conversations(p, c, g);
     if (p->listed) return read_lines(p, c->flag[LVN_FLAG_generate_prompts].t, &g->setup.codec);
@@ -295,13 +295,12 @@ static enum lvn_status check_stops(const struct lvn_cli *c, const struct lvn_cod
               c->operand[0]);
     for (int i = 0; i < stops->n; i++) {
         int64_t at = lvn_utf8_check(stops->text[i], (int64_t)strlen(stops->text[i]));
-        LVN_CHECK(at < 0, ARG, "--stop is not UTF-8 at byte %lld of its text, and no sample could ever hold it",
-                  (long long)at + 1);
+        LVN_CHECK(at < 0, ARG, "--stop is not valid UTF-8 (byte %lld), so no sample can contain it", (long long)at + 1);
     }
     return LVN_OK;
 }
 
-/* Rank 0's prompts to all. */
+/* Broadcast rank 0's prompts. */
 static enum lvn_status share_prompts(struct prompts *p, struct lvn_ranks *r)
 {
     int64_t n = p->n;
@@ -359,7 +358,7 @@ static enum lvn_status copy_stops(const struct lvn_cli *c, struct prompts *p)
     return LVN_OK;
 }
 
-/* The flags; of conversations, where they are not given, the values of generation_config.json. */
+/* Use the flags. With --chat, flags that are not given have the values of generation_config.json. */
 static enum lvn_status choose(const struct lvn_cli *c, const struct lvn_generator *g, struct lvn_choice *out)
 {
     const struct lvn_choice given = LVN_CLI_CHOICE(c, generate);

@@ -176,7 +176,7 @@ static void warn(const struct lvn_cli *c, const struct lvn_tokenizer *t, const s
     }
     if (n->doubled)
         lvn_log(LVN_LOG_WARN,
-                "%s document%s with a token that the tokenizer adds, too, so that it is there twice; leave it out of "
+                "%s document%s with a token that the tokenizer also adds, so the token occurs twice; remove it from "
                 "the texts",
                 lvn_count_text(n->doubled, a), n->doubled == 1 ? " begins" : "s begin");
     if (*separator && !n->separators)
@@ -202,8 +202,9 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     }
     if (!n->tokens[LVN_SPLIT_VAL])
         lvn_cli_print(c, "no val.bin: %s\n",
-                      c->flag[LVN_FLAG_prepare_val_fraction].r > 0 ? "there is too little text to hold some back"
-                                                                   : "--val-fraction=0 holds nothing back");
+                      c->flag[LVN_FLAG_prepare_val_fraction].r > 0
+                          ? "there is too little text to use some for validation"
+                          : "--val-fraction=0: no text is used for validation");
     if (n->duplicates)
         lvn_cli_print(c, "%s duplicate document%s left out\n", lvn_count_text(n->duplicates, a),
                       lvn_plural(n->duplicates));
@@ -230,7 +231,7 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     lvn_cli_add(c, "duplicates", json_integer(n->duplicates));
     lvn_cli_add(c, "bad_lines", json_integer(n->bad));
     lvn_cli_add(c, "empty_documents", json_integer(n->empty));
-    lvn_cli_add(c, "files_passed_over", json_integer(n->skipped));
+    lvn_cli_add(c, "files_skipped", json_integer(n->skipped));
     lvn_cli_add(c, "special_texts", json_integer(n->special_texts.n));
     lvn_cli_add(c, "crlf_lines", json_integer(n->crlf));
     lvn_cli_add(c, "seconds", json_real(seconds));

@@ -203,7 +203,8 @@ enum lvn_status lvn_launch_slurm_nodes(struct lvn_launch *l)
 
 /* --- the address of this machine that other hosts can reach --- */
 
-/* The network of an IPv4 address; MPIs do not accept IPv6 networks in that option. */
+/* The network of an IPv4 address, for the option of an mpirun that selects a network (launch_command_line.c). MPIs do
+ * not accept IPv6 networks there. */
 static void network_of(const struct sockaddr_in *mine, char network[64])
 {
     struct ifaddrs *all = NULL;
@@ -241,7 +242,8 @@ enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host,
     for (int i = 0; i < l->resources.n_hosts && !host && !l->resources.in_slurm; i++) {
         if (l->resources.hosts[i].ranks && !l->resources.hosts[i].here) host = l->resources.hosts[i].name;
     }
-    if (!host || l->place.on) return LVN_OK; /* the names of nodes are only for messages */
+    /* With --nodes (place.on), names of nodes only appear in messages and need no address. */
+    if (!host || l->place.on) return LVN_OK;
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM}, *found = NULL;
     int failed = getaddrinfo(host, "9", &hints, &found);
     LVN_CHECK(!failed, ARG, "the host '%s' has no address (%s)", host, gai_strerror(failed));

@@ -4,13 +4,14 @@
  * Writing: all files are written to a hidden directory `.step-N.tmp-PID` next to it and fsynced; `state/manifest.json`
  * with sizes and checksums of all others is last; then one rename makes it step-N, and the parent is fsynced. If step-N
  * exists, the new directory is first renamed to `.step-N.old-PID` and then exchanged with it (RENAME_EXCHANGE). Where
- * that is not supported, the former step-N gets this name instead, and lvn_checkpoint_clean() restores it after a kill
- * between the two renames. So after a kill at any point the old checkpoints, or the old ones and the new one,
- * exist; docs/checkpoint-format.md has a table. A replaced step-N is removed, or renamed if it has files that levin did
- * not write. `last` and `best` are symbolic links, replaced by rename (files with the name if links are not supported).
- * Removal first renames to a hidden name. Reading verifies: the manifest must exist, and every size and checksum must
- * match. The caller decides which files and tensors a checkpoint contains. One process writes to a directory; others
- * may read at any time. */
+ * that is not supported, the former step-N is renamed to `.step-N.old-PID` and then the new directory to step-N;
+ * lvn_checkpoint_clean() restores the former one after a kill between the two renames. So after a kill at any point the
+ * old checkpoints, or the old ones and the new one, exist; docs/checkpoint-format.md has a table. A replaced step-N is
+ * removed, or renamed if it has files that levin did not write. `last` and `best` are symbolic links, replaced by
+ * rename (files with the name if links are not supported). Removal first renames to a hidden name. Reading verifies:
+ * the manifest must exist, and every size and checksum must match. The caller decides which files and tensors a
+ * checkpoint contains. One process creates and commits the checkpoints of a directory; other ranks may write tensors
+ * into its hidden directory (see lvn_checkpoint_add_layout()). Others may read at any time. */
 #ifndef LVN_CHECKPOINT_H
 #define LVN_CHECKPOINT_H
 
@@ -76,9 +77,10 @@ LVN_CHECKED enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char
                                                  struct lvn_checkpoints_contents *seen);
 /* Remove all checkpoints, the links, and leftovers of killed processes; nothing else. */
 LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);
-/* Remove all checkpoints except the top_k best, last, and best. They are compared by the score of the newest one;
- * those without that score rank after the others, newest first. top_k < 0: keeps all. Directories without a readable
- * manifest are neither counted nor removed. Checkpoints with files that levin did not write are kept, which is logged.
+/* Remove all checkpoints except the top_k best ones and those that `last` and `best` name. They are compared by the
+ * metric that the newest one records; those without this metric rank after the others, newest first. top_k < 0: keeps
+ * all. Directories without a readable manifest are neither counted nor removed. Checkpoints with files that levin did
+ * not write are kept, which is logged.
  */
 LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
 /* At start, before anything is written: remove leftovers of a killed process (hidden directories), or rename one with

@@ -1,5 +1,5 @@
-/* local.c - the store of local paths and file:///PATH. It has no uploads: store_put.c and store_copy.c copy
- * with store_get.c. */
+/* local.c - the store of local paths and file:///PATH. It has no upload functions: store_put.c and store_copy.c call
+ * store_get.c to copy files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,6 +33,8 @@ static enum lvn_status open_location(struct lvn_location *location)
     location->key = to;
     for (; *from; from++) {
         bool coded = *from == '%' && hex(from[1]) >= 0 && hex(from[2]) >= 0;
+        LVN_CHECK(!coded || strncmp(from, "%00", 3) != 0, ARG, "'%s': a path cannot contain a NUL byte (%%00)",
+                  location->url);
         *to++ = coded ? (char)(hex(from[1]) * 16 + hex(from[2])) : *from;
         if (coded) from += 2;
     }

@@ -184,7 +184,7 @@ static void report_devices(struct lvn_doctor *r)
     lvn_cli_add(r->c, "devices", all);
 }
 
-/* Is trainer.precision bf16-mixed faster here? Rates of matrix products in fp32 and in bf16, FLOP/s. */
+/* Is trainer.precision bf16-mixed faster here? Rates of matrix multiplications in fp32 and in bf16, FLOP/s. */
 static void report_bf16(struct lvn_doctor *r, double flops, double bf16_flops)
 {
     char text[160];
@@ -192,13 +192,13 @@ static void report_bf16(struct lvn_doctor *r, double flops, double bf16_flops)
     if (isa < LVN_ISA_AVX512_BF16)
         snprintf(text, sizeof text, "this CPU computes in fp32: trainer.precision bf16-mixed saves memory");
     else
-        snprintf(text, sizeof text, "%.0f GFLOP/s of matrix products, by %s: trainer.precision bf16-mixed %s",
+        snprintf(text, sizeof text, "%.0f GFLOP/s of matrix multiplications, by %s: trainer.precision bf16-mixed %s",
                  bf16_flops / 1e9, isa == LVN_ISA_AMX ? "AMX" : "AVX512-BF16",
                  bf16_flops > 1.1 * flops ? "is faster" : "saves memory, and is hardly faster here");
     lvn_doctor_line(r, "bf16", "%s", text);
 }
 
-/* FLOP/s of matrix products in fp32 and in bf16, and bytes/s of reading memory. */
+/* FLOP/s of matrix multiplications in fp32 and in bf16, and bytes/s of reading memory. */
 static enum lvn_status measure_rates(const struct lvn_doctor *r, double *flops, double *bf16_flops, double *bytes)
 {
     struct lvn_device *d;
@@ -214,8 +214,8 @@ static enum lvn_status measure_rates(const struct lvn_doctor *r, double *flops, 
 static enum lvn_status report_rates(struct lvn_doctor *r)
 {
     double flops, bf16_flops, bytes;
-    LVN_TRY_WHILE(measure_rates(r, &flops, &bf16_flops, &bytes), "measuring matrix products and the memory");
-    lvn_doctor_line(r, "matrix products", "%.0f GFLOP/s in fp32 on %d threads", flops / 1e9, r->m.threads);
+    LVN_TRY_WHILE(measure_rates(r, &flops, &bf16_flops, &bytes), "measuring matrix multiplications and the memory");
+    lvn_doctor_line(r, "matmul", "%.0f GFLOP/s in fp32 on %d threads", flops / 1e9, r->m.threads);
     report_bf16(r, flops, bf16_flops);
     lvn_doctor_line(r, "memory speed", "%.1f GB/s read", bytes / 1e9);
     lvn_cli_add(r->c, "matmul_gflops", json_real(flops / 1e9));

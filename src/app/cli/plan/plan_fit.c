@@ -70,7 +70,7 @@ enum lvn_status lvn_plan_fit_check(const struct lvn_cli *c)
               "--fit compares settings by the rates of this machine, and --measure runs one of them: leave --measure "
               "out, then plan with it and the keys that --fit prints");
     LVN_CHECK(!device || !c->given[LVN_FLAG_plan_memory], ARG,
-              "--device and --memory both say how much memory --fit may take: leave one of them out");
+              "--device and --memory both set the memory that --fit may use: leave one of them out");
     LVN_CHECK(
         device || b->computes, ARG,
         "--fit needs to know the memory of a rank, and trainer.accelerator %s has none: name a device by --device, "
@@ -115,12 +115,13 @@ static enum lvn_status compare_memory(struct search *s, const struct lvn_train_p
         k->bytes = n->device->memory_bytes ? lvn_model_state_bytes(n) : lvn_plan_process_bytes(programs, s->base);
         available = lvn_model_state_available(n);
     }
-    if (!s->available) s->available = available; /* the same for all, though other programs take and free memory */
+    /* All candidates are compared with the same value, even if other programs allocate or free memory meanwhile. */
+    if (!s->available) s->available = available;
     k->fits = k->bytes <= s->available;
     return LVN_OK;
 }
 
-/* Seconds of a step; of a device without rates its FLOPs, which tell as well which is faster. */
+/* Seconds of a step; without rates of the device, the FLOPs of a step, by which candidates are then compared. */
 static enum lvn_status time_step(struct search *s, const struct lvn_train_programs *programs, double *seconds)
 {
     struct lvn_device *d = programs->model_state->device;
@@ -157,7 +158,7 @@ static enum lvn_status plan(struct search *s, struct candidate *k, int ranks)
 
 /* --- the search --- */
 
-/* Add to the list: the candidate k with the largest micro-batch that fits, or the smallest of all. *last: stronger
+/* Add candidate k to the list, with the largest micro-batch that fits, or if none fits, the smallest. *last: stronger
  * recomputation gains nothing, because all rows of a rank fit as one micro-batch, or the strategy is refused. */
 static enum lvn_status add_candidate(struct search *s, struct candidate k, bool *last)
 {
@@ -360,7 +361,7 @@ static enum lvn_status find_ranks(struct search *s, struct candidate *k, int *ra
     return LVN_OK;
 }
 
-/* Nothing fits: the candidate that needs least, and what would do. */
+/* Fail with the candidate that needs the least memory, and with what would make it fit. */
 static enum lvn_status refuse(struct search *s)
 {
     const struct candidate *nearest = NULL;

@@ -1,8 +1,8 @@
 /* plan_time.c - estimates how long a step takes on this machine before anything runs; called by plan.c and
  * plan_compute.c.
  *
- * The time of an instruction is its arithmetic at the rate of matrix products plus its operands at the rate of reading
- * memory; where one of the two is large, the other is small. The rates are measured once for each processor,
+ * The time of an instruction is its arithmetic at the rate of matrix multiplications plus its operands at the rate of
+ * reading memory; where one of the two is large, the other is small. The rates are measured once for each processor,
  * instruction set and number of threads, in a second, and cached; --measure measures them again. If other programs took
  * much of the CPUs meanwhile, a plan ten minutes later measures again too, and the higher rates are kept. The estimate
  * is a lower bound, close if matrix products are large; with small ones, as of models with a few hundred columns, steps

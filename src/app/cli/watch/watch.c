@@ -24,8 +24,8 @@
 #include "formats/json.h"
 #include "train/run_status.h"
 
-/* Of a run in a store: seconds between two looks, and those by which its status is late without any harm. */
 enum { LINE = 1200 }; /* bytes of a text of status.json */
+/* For a run in a store: seconds between two reads, and the delay of its status that is normal. */
 static const double STORE_SECONDS = 10, STORE_LATE = 45;
 
 static bool running(const struct lvn_watch *w)
@@ -43,7 +43,7 @@ static double eta(const struct lvn_watch *w)
 }
 
 /* Seconds since the status changed. Clocks of other hosts may be wrong, so repeated reads measure it on this host. */
-static double silent(const struct lvn_watch *w, bool once)
+static double seconds_since_change(const struct lvn_watch *w, bool once)
 {
     return once ? w->age : lvn_seconds() - w->changed;
 }
@@ -52,7 +52,7 @@ static double silent(const struct lvn_watch *w, bool once)
 static const char *stale(const struct lvn_watch *w, bool once, char text[160])
 {
     text[0] = '\0';
-    switch (lvn_run_staleness(w->status, silent(w, once) - (w->stored ? STORE_LATE : 0))) {
+    switch (lvn_run_staleness(w->status, seconds_since_change(w, once) - (w->stored ? STORE_LATE : 0))) {
     case LVN_STALE_NOT:
         break;
     case LVN_STALE_KILLED:
@@ -60,7 +60,7 @@ static const char *stale(const struct lvn_watch *w, bool once, char text[160])
         break;
     case LVN_STALE_SILENT:
         snprintf(text, 160, "no news for %.0f s: the run hangs, was killed, or its file system is slow",
-                 silent(w, once));
+                 seconds_since_change(w, once));
         break;
     }
     return text;

@@ -1,5 +1,5 @@
-/* hf.c - the store of hf://ORG/NAME/PATH, models of the Hugging Face hub, and hf://datasets/ORG/NAME/PATH, its
- * datasets. @REVISION after NAME selects a branch, tag or commit.
+/* hf.c - the store of hf://ORG/NAME/PATH, models of the Hugging Face hub (also hf://models/ORG/NAME/PATH), and
+ * hf://datasets/ORG/NAME/PATH, its datasets. @REVISION after NAME selects a branch, tag or commit.
  *
  * A file is at ENDPOINT/ORG/NAME/resolve/REVISION/PATH; large files are redirected to another host, and the hub's
  * response has their SHA-256. HF_TOKEN (or the file that huggingface-cli login writes) is sent only to the hub. Writing
@@ -53,9 +53,9 @@ static enum lvn_status open_location(struct lvn_location *location)
     struct lvn_arena *a = &location->arena;
     if (!hf) return LVN_MEMORY;
     const char *from = location->url + strlen("hf://");
-    hf->kind = strncmp(from, "datasets/", 9) == 0 ? "datasets" : "models";
-    if (strncmp(from, "datasets/", 9) == 0) from += 9;
-    if (strncmp(from, "models/", 7) == 0) from += 7;
+    const bool dataset = strncmp(from, "datasets/", 9) == 0;
+    hf->kind = dataset ? "datasets" : "models";
+    from += dataset ? 9 : strncmp(from, "models/", 7) == 0 ? 7 : 0;
     size_t org = strcspn(from, "/"), name = from[org] ? strcspn(from + org + 1, "/@") : 0;
     LVN_CHECK(org > 0 && name > 0, ARG,
               "'%s' contains no repository: expected hf://ORG/NAME, such as hf://EleutherAI/pythia-70m", location->url);
@@ -83,7 +83,8 @@ static enum lvn_status address(struct lvn_location *location, const struct lvn_s
     const char *key = request->key ? request->key : location->key;
     LVN_LOCAL_TEXT(t);
     size_t n = strlen(hf->endpoint);
-    LVN_CHECK(!lvn_hf_offline(), IO, "'%s' cannot be fetched: HF_HUB_OFFLINE is set", location->url);
+    LVN_CHECK(!lvn_hf_offline(), IO,
+              "'%s' cannot be fetched: HF_HUB_OFFLINE is set; unset it, or download the files before", location->url);
     while (n > 0 && hf->endpoint[n - 1] == '/') n--;
     lvn_text_printf(&t, "%.*s", (int)n, hf->endpoint);
     if (*key == '/') {
@@ -218,7 +219,7 @@ static enum lvn_status stat_file(struct lvn_location *location, struct lvn_http 
     enum lvn_status status = lvn_store_request_stat(location, http, object);
     if (status != LVN_IO || !object->unreached) return status;
     LVN_TRY(lvn_hf_stat_cached(location, object));
-    return object->kind == LVN_STORE_NOTHING ? status : LVN_OK; /* the error record is that of the request */
+    return object->kind == LVN_STORE_NOTHING ? status : LVN_OK; /* keep the error message of the failed request */
 }
 
 const struct lvn_store lvn_store_hf = {.url_format = "hf://ORG/NAME/PATH",
