@@ -1,4 +1,4 @@
-/* fuzz_tar.c - members of tar archives, whose checksums a fuzzer would never hit.
+/* fuzz_tar.c - members of tar archives. The target computes their checksums, which a fuzzer would not guess.
  *
  * A line describes a member: its type (a byte), its mode and size in octal, unchanged, its name, its link's name,
  * separated by tabs; the content follows, 0 to 511 bytes. No visited name may lead out of the archive. */

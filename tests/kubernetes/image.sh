@@ -1,11 +1,11 @@
-# The images, built for real by buildah over a root of Debian, twice with equal digests; their entry point as process 1 of an
+# The images, built by buildah over a root file system of Debian, twice with equal digests; their entry point as process 1 of an
 # unprivileged user on a read-only root. label: soak
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 skip() { echo "skipped: $*"; exit 77; }
 for part in buildah mmdebstrap unshare nsenter setpriv; do
     command -v $part >/dev/null || skip "no $part (apt install buildah mmdebstrap util-linux)"
 done
-[ "$(id -u)" = 0 ] || skip "a root of Debian, and mounts, take root"
+[ "$(id -u)" = 0 ] || skip "building a root file system of Debian and mounting require the user root"
 sources=/etc/apt/sources.list.d/debian.sources
 [ -f $sources ] || sources=/etc/apt/sources.list
 [ -s "$sources" ] || skip "this machine's apt has no sources of Debian"
@@ -15,7 +15,7 @@ export CONTAINERS_STORAGE_CONF=$PWD/storage.conf BUILDAH_ISOLATION=chroot BUILDE
 clean() { buildah umount -a >/dev/null 2>&1; buildah rm -a >/dev/null 2>&1; }
 trap clean EXIT
 
-# --- the base: a root with the apt settings of this machine, as nothing else reaches Debian's packages everywhere ---
+# --- the base: a root file system with the apt settings of this machine, because only these are known to reach a Debian mirror ---
 . /etc/os-release
 mmdebstrap --quiet --variant=minbase --mode=root --aptopt='Acquire::Check-Valid-Until "false"' "$VERSION_CODENAME" root.tar "$sources" >log 2>&1 ||
     { cat log && skip "Debian's packages cannot be reached"; }
@@ -25,7 +25,7 @@ buildah config --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 buildah commit -q "$base" levin-test:base >/dev/null
 rm root.tar
 
-# --- two builds, which share nothing, have equal digests; less than 60 MB are added ---
+# --- two builds without a common cache have equal digests, and add less than 60 MB ---
 about() { buildah inspect --type image --format "$2" "$1"; } # IMAGE FORMAT
 bytes() { buildah images --json "$1" | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["size"].replace(" ", ""))' | numfmt --from=auto --suffix=B; }
 export BASE=localhost/levin-test:base
@@ -61,7 +61,7 @@ IN
 root=$(buildah mount "$(buildah from levin-test:1)")
 chown 65532:65532 data
 site=
-words() { # WORD...: `whole` runs it in place of the entry point
+words() { # WORD...: set `whole` to the command that runs WORD... in the container, as a replacement of its entry point
     whole=(env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/var/lib/levin LEVIN_CACHE=/var/lib/levin/cache
         OMP_NUM_THREADS=1 ${more_env[@]+"${more_env[@]}"} unshare -m -n -u -i -p -f --kill-child --propagation private
         bash -eu inside.sh "$root" "$PWD/data" "$site" "$@")
@@ -91,7 +91,7 @@ arguments ranks --trainer.batch_size=8
 code 0 contained levin launch -n 2 -- "${all[@]}"
 check [ -s data/ranks/checkpoints/last/model.safetensors ]
 
-# --- TERM to process 1, as a drained pod gets it: a checkpoint, and 75; with a launcher, as the chart has it, too ---
+# --- SIGTERM to process 1, as when a pod is drained: a checkpoint is saved, exit code 75; also below levin launch, as in the chart ---
 endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0)
 for how in alone launched; do
     arguments $how "${endless[@]}"
@@ -111,7 +111,7 @@ for how in alone launched; do
 done
 clean
 
-# --- for GPUs: NVRTC and cuBLASLt are the base's, here doubles; driver and NCCL are the site's, found at run time ---
+# --- for GPUs: NVRTC and cuBLASLt are in the base image (here doubles); the driver and NCCL come from the host at run time ---
 doubles=$LEVIN_BUILD/tests/double
 [ -e "$doubles/libnccl.so.2" ] || skip "the rest needs the doubles of CUDA's libraries (cmake --build build --target everything)"
 gpu=$(buildah from levin-test:base)
@@ -120,7 +120,7 @@ buildah run "$gpu" -- ldconfig
 buildah commit -q "$gpu" levin-test:cuda-base >/dev/null
 BASE=localhost/levin-test:cuda-base BUILD_BASE=localhost/levin-test:base CUDA=1 IMAGE=levin-test:cuda "$LEVIN_SOURCE/tools/make_image" --layers >log 2>&1 ||
     { tail -n 30 log && fail "the image for GPUs is not built"; }
-says "Using cache" log # the build stages of both files are alike
+says "Using cache" log # the build stages of both files are identical
 root=$(buildah mount "$(buildah from levin-test:cuda)")
 code 0 contained levin doctor
 check grep -qE "^libnccl +left out, not found" out

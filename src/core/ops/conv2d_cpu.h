@@ -2,8 +2,8 @@
  *
  * All three products use one idea. If the output has the row length of the input, then the element of the input under
  * entry (u,v) of the kernel for element p = i W + j of the output is at p + u W + v: at the same distance for all p. So
- * a convolution is a matrix product in which the rows of B are shifted views of the input, and nothing is copied. The
- * elements between the rows of the narrower output are computed too and dropped (8 % of 26 x 26).
+ * a convolution is a matrix multiplication in which the rows of B are shifted views of the input, and nothing is
+ * copied. The elements between the rows of the narrower output are computed too and dropped (8 % of 26 x 26).
  *
  *   y[o][p]    = sum over k = (c,u,v) of w[o][k] plane[off(k) + p]
  *   dx[c][p]   = sum over k = (o,u,v) of w'[c][k] dy'[off(k) + p]    dy' padded with zeros, the kernel reversed

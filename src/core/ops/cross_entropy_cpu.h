@@ -23,7 +23,8 @@ LVN_INLINE vf shifted_exp(const float *z, float max, float per_cap, float *slope
     return e;
 }
 
-/* sum(exp(z - max)) of n values, in two partial sums per lane. slopes (n): NULL, or z. */
+/* sum(exp(z - max)) of n values, in two partial sums per lane. slopes (n): NULL: not computed; it may be
+ * the same memory as z. */
 LVN_INLINE float exp_sum(const float *z, float max, int64_t n, float per_cap, float *slopes)
 {
     struct vacc sum[2] = {vacc_set(vset(0)), vacc_set(vset(0))};

@@ -17,9 +17,9 @@ enum { LVN_REPORT_RUNS = 32, LVN_REPORT_BYTES = 3000000 };
 /* The data of a run. */
 struct lvn_report_run {
     char path[1024];                 /* its folder */
-    const char *name;                /* of its folder; in `path` or `events` */
+    const char *name;                /* of its folder; points into `path` or `events` */
     struct lvn_metrics_file metrics; /* rows are read once */
-    bool csv;                        /* they are from metrics.csv */
+    bool csv;                        /* the rows are from metrics.csv */
     json_t *events;                  /* from report_events.c; NULL: not read */
     json_t *status;                  /* status.json; NULL: missing or unreadable */
     char *settings;                  /* the text of settings.yaml; NULL: none */

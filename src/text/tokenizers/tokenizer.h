@@ -97,7 +97,7 @@ struct lvn_tokenizer {
     bool byte_fallback;           /* unknown characters become byte tokens, if all of their bytes have one */
     int32_t fallback[256];        /* byte tokens <0x00>, ...; -1: none */
     int64_t n;                    /* ids are 0..n-1 */
-    int64_t n_vocabulary;         /* ids below this are from the vocabulary files; tokenizer_config.h may add higher ones */
+    int64_t n_vocabulary;         /* lower ids are from the vocabulary files; tokenizer_config.h may add higher ones */
     unsigned char *byte;          /* of all tokens, with some bytes of slack at the end */
     uint32_t *start;              /* [n + 1] token id is byte[start[id], start[id + 1]); empty: no such token */
     bool *in_model;               /* [n] false: only an added token */
@@ -105,7 +105,7 @@ struct lvn_tokenizer {
     unsigned char *decoded;       /* the decoder's output for each token; may be the same memory as `byte` */
     uint32_t *decoded_start;      /* [n + 1] offsets in `decoded` */
     int64_t strip_first;          /* spaces that are removed from the beginning of a text's first token */
-    const char *metaspace;        /* not NULL: instead of strip_first, remove one space for each leading occurrence of this */
+    const char *metaspace;        /* not NULL: remove one space for each leading occurrence of this text instead */
     bool keep_first;              /* a text's first token is written as in the vocabulary, without the decoder */
     struct lvn_template single;   /* the post-processor's template for one text */
     struct lvn_template pair;     /* the post-processor's template for two texts */

@@ -1,8 +1,8 @@
 /* test_gemm.c - covers: src/core/backend/cpu/gemm.cpu.c src/core/backend/cpu/cpu_kernels.c
  *
  * label: slow
- * The matrix product against a plain double loop, over odd sizes, all strides and all instruction sets; and that its
- * bits depend on nothing but the numbers. */
+ * The matrix multiplication against a plain double loop, over odd sizes, all strides and all instruction sets; and that
+ * its bits depend on nothing but the numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -204,8 +204,8 @@ static void test_new_reader(void **state)
 
 enum { UNIDENTIFIED = 150 };
 
-/* Connections that send nothing, half a HELLO, invalid bytes, a line without an end, or a wrong token. Some are closed in
- * between, and then opened again. */
+/* Connections that send nothing, half a HELLO, invalid bytes, a line without an end, or a wrong token. Some are closed
+ * in between, and then opened again. */
 static void attack(int port, int fd[UNIDENTIFIED], unsigned turn)
 {
     static const char *const says[] = {"", "HELLO 123 4", "\x01\xff\x80\n\n\n", NULL, "HELLO wrong 3 200 17 there\n"};

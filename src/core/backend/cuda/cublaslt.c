@@ -120,7 +120,7 @@ struct lvn_library lvn_library_cublaslt = {
                                      "$HOME/.local/lib/python3*/site-packages/nvidia/cublas/lib",
                                      "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
                                      "/usr/local/lib/python3*/*-packages/nvidia/cublas/lib", NULL},
-    .use = "fast matrix products on NVIDIA GPUs",
+    .use = "fast matrix multiplications on NVIDIA GPUs",
     .hint = "pip install nvidia-cublas into an active environment, or set LD_LIBRARY_PATH or CUDA_HOME to a CUDA "
             "toolkit",
     .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},

@@ -23,8 +23,8 @@ struct lvn_monitor {
 
 /* part: the options' part, "checkpoint". ARG: this run does not compute the scalar, or its better direction is unknown;
  * but if the name is only the default (is_default), nothing is monitored then. */
-enum lvn_status lvn_monitor_open(struct lvn_monitor *monitor, const char *part, const char *name, enum lvn_monitor_mode mode,
-                                 bool is_default, const struct lvn_event *e) LVN_CHECKED;
+enum lvn_status lvn_monitor_open(struct lvn_monitor *monitor, const char *part, const char *name,
+                                 enum lvn_monitor_mode mode, bool is_default, const struct lvn_event *e) LVN_CHECKED;
 /* Is the scalar checked at this event? */
 bool lvn_monitor_is_due(const struct lvn_monitor *monitor, const struct lvn_event *e);
 /* Is the value better than the best by more than min_delta? If so, it becomes the best. A non-finite value never is. */

@@ -177,7 +177,8 @@ static void report(const struct documents *s, const struct lvn_data_options *o, 
     if (!sum->special.n) return;
     const uint32_t *at = s->tokenizer->start + sum->special.id;
     lvn_log(LVN_LOG_WARN, "the texts contain %s special token%s, such as %.*s, encoded as %s",
-            lvn_count_text(sum->special.n, some), lvn_plural(sum->special.n), (int)(at[1] - at[0]), (const char *)s->tokenizer->byte + at[0],
+            lvn_count_text(sum->special.n, some), lvn_plural(sum->special.n), (int)(at[1] - at[0]),
+            (const char *)s->tokenizer->byte + at[0],
             o->allow_special ? "tokens" : "ordinary text; data.allow_special=true encodes the tokens");
 }
 
