@@ -271,7 +271,7 @@ golden=$LEVIN_SOURCE/tests/golden
 cp -r "$golden/llama" twice
 cp "$golden/tokenizers/tiny-llama2/tokenizer.json" twice
 code 2 "$LEVIN" generate twice --prompt='<s>a' --max-new-tokens=1 # the model has fewer rows than the tokenizer tokens
-says "the prompt begins with <s>, which the tokenizer adds, too" err
+says "the prompt begins with <s>, which the tokenizer also adds" err
 code 2 "$LEVIN" generate twice --prompt='a' --max-new-tokens=1
 silent_about warning err
 # a reader that goes away ends it without a crash

@@ -131,7 +131,7 @@ refused() { # refused SENTENCE ARGUMENTS
 }
 refused "--schedule prints learning rates and plans no memory" --schedule --trainer.max_steps=2
 refused "--measure runs one of them" --measure
-refused "--device and --memory both say how much memory" --device=h200 --memory=1e9
+refused "--device and --memory both set the memory" --device=h200 --memory=1e9
 refused "trainer.accelerator trace has none" --trainer.accelerator=trace
 refused "--device 'nothing' is not in the table" --device=nothing
 refused "25 ranks cannot share the 24" --ranks=25 --trainer.batch_size=24

@@ -56,7 +56,7 @@ code 0 prepare text --input=in --out=all --val-fraction=0.1 --json
 # a document that is cut counts in both parts
 json 'd["train_documents"] + d["val_documents"] in (900, 901) and 50 < d["val_documents"] < 140 and d["bad_lines"] == 0'
 json 'd["val_tokens"] == int(0.1 * (d["train_tokens"] + d["val_tokens"]) + 0.5)'
-json 'd["files_passed_over"] == 1 and d["vocab_size"] == 500'
+json 'd["files_skipped"] == 1 and d["vocab_size"] == 500'
 [ "$(stat -c %s all/train.bin)" = $((2 * $(value train_tokens))) ] || fail "size of train.bin"
 
 # ids as levin tokenize gives them, an end token after each document, in the order of the names

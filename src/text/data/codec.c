@@ -132,7 +132,7 @@ static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *
         const uint32_t *at = t->start + plain_first;
         lvn_log_once(
             LVN_LOG_WARN,
-            "%s begins with %.*s, which the tokenizer adds, too: the model reads it twice; leave it out of the "
+            "%s begins with %.*s, which the tokenizer also adds, so the model reads it twice; remove it from the "
             "text",
             user, (int)(at[1] - at[0]), (const char *)t->byte + at[0]);
     }

@@ -28,7 +28,7 @@ struct lvn_text_counts {
     int64_t skipped;    /* files without text */
     int64_t separators; /* between documents of a file */
     int64_t crlf;       /* lines that end in CR LF */
-    int64_t doubled;    /* documents that begin with a token that the post-processor adds, too */
+    int64_t doubled;    /* documents that begin with a token that the post-processor also adds */
     struct lvn_special_texts special_texts;
 };
 

@@ -73,7 +73,7 @@ struct lvn_batch {
     int64_t bad;        /* lines that could not be used */
     int64_t separators; /* found in texts */
     int64_t crlf;       /* lines of documents that end in CR LF */
-    int64_t doubled;    /* documents that begin with a token that the post-processor adds, too */
+    int64_t doubled;    /* documents that begin with a token that the post-processor also adds */
     struct lvn_special_texts special_texts;
     struct lvn_text warnings; /* about the first bad lines and files, a line each */
     enum lvn_status status;

@@ -68,7 +68,7 @@ struct labelled {
     enum lvn_encoding mode;
     int64_t dropped;                     /* rows of the file that is read that are longer than a sample */
     int64_t truncated, special, doubled; /* rows of the file that is read: truncated; with the text of special tokens;
-                                          * beginning with a token that the post-processor adds, too */
+                                          * beginning with a token that the post-processor also adds */
     int64_t special_id;                  /* of such a token */
     bool reported_columns;
     struct lvn_class_labels classes;
@@ -304,10 +304,11 @@ static void report(struct labelled *l, const char *name, int64_t n)
                 name, lvn_count_text(l->special, some), all, (int)(at[1] - at[0]), (const char *)t->byte + at[0]);
     }
     if (l->doubled)
-        lvn_log(LVN_LOG_WARN,
-                "%s: %s of %s rows begin with a token that the tokenizer adds, too: the model reads it twice; leave it "
-                "out of the texts",
-                name, lvn_count_text(l->doubled, some), all);
+        lvn_log(
+            LVN_LOG_WARN,
+            "%s: %s of %s rows begin with a token that the tokenizer also adds, so the model reads it twice; remove "
+            "it from the texts",
+            name, lvn_count_text(l->doubled, some), all);
     l->truncated = l->special = l->doubled = l->dropped = 0;
 }
 
