@@ -101,7 +101,7 @@ struct levin_tensor *levin_heads(struct levin_graph *g, struct levin_tensor *x, 
                                  int64_t head_size);
 /* Elements first to first + count - 1 along dimension dim */
 struct levin_tensor *levin_slice(struct levin_graph *g, struct levin_tensor *x, int dim, int64_t first, int64_t count);
-/* The same elements with another shape; x must be contiguous */
+/* The same elements with another shape, in which one dimension may be -1: it is inferred. x must be contiguous */
 struct levin_tensor *levin_reshape(struct levin_graph *g, struct levin_tensor *x, int rank, const int64_t *dim);
 /* Two dimensions exchanged */
 struct levin_tensor *levin_transpose(struct levin_graph *g, struct levin_tensor *x, int dim, int other);

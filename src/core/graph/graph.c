@@ -225,13 +225,23 @@ struct levin_tensor *levin_reshape(struct levin_graph *g, struct levin_tensor *x
     if (rank < 1 || rank > LVN_MAX_RANK)
         return lvn_graph_fail(g, lvn_fail(LVN_SHAPE, "reshape of '%s' to %d dimensions; a tensor has 1 to %d", x->name,
                                           rank, LVN_MAX_RANK));
-    struct lvn_desc view = lvn_desc_make(x->desc.dtype, rank, dim);
-    view.offset = x->desc.offset;
-    if (!lvn_desc_contiguous(&x->desc) || lvn_desc_count(&view) != lvn_desc_count(&x->desc)) {
+    struct lvn_desc view = {.rank = rank};
+    int64_t left = lvn_desc_count(&x->desc), *open = NULL; /* left: elements per index of the dimensions so far */
+    for (int i = 0; i < rank; i++) {
+        view.dim[i] = dim[i];
+        if (dim[i] == -1 && !open)
+            open = &view.dim[i];
+        else
+            left = dim[i] > 0 && left % dim[i] == 0 ? left / dim[i] : 0;
+    }
+    if (!lvn_desc_contiguous(&x->desc) || (open ? left < 1 : left != 1)) {
         char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
         return lvn_graph_fail(g, lvn_fail(LVN_SHAPE, "reshape of '%s': shape %s cannot be viewed as %s", x->name,
                                           lvn_shape_text(&x->desc, have), lvn_shape_text(&view, want)));
     }
+    if (open) *open = left;
+    view = lvn_desc_make(x->desc.dtype, rank, view.dim);
+    view.offset = x->desc.offset;
     return add_view(g, x, view);
 }
 

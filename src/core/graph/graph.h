@@ -121,7 +121,8 @@ struct levin_tensor *levin_heads(struct levin_graph *g, struct levin_tensor *x, 
 /* View of elements first to first + count - 1 along dimension `dim`. Most operations require contiguous tensors:
  * levin_pack() copies a view into one. Views may overlap; elements of x that no view covers get a zero gradient. */
 struct levin_tensor *levin_slice(struct levin_graph *g, struct levin_tensor *x, int dim, int64_t first, int64_t count);
-/* View of the same elements with another shape; x must be contiguous. */
+/* View of the same elements with another shape, in which one dimension may be -1: it is inferred. x must be contiguous.
+ */
 struct levin_tensor *levin_reshape(struct levin_graph *g, struct levin_tensor *x, int rank, const int64_t *dim);
 /* View of x with two of its dimensions exchanged. */
 struct levin_tensor *levin_transpose(struct levin_graph *g, struct levin_tensor *x, int dim, int other);

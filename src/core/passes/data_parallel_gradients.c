@@ -21,26 +21,6 @@ static struct block_gradients *block_of(const struct dp_pass *pass, const struct
     return &pass->blocks[lvn_block_index(q->block)];
 }
 
-/* UNSUPPORTED: of a parameter with a gradient, a part is not used. Where gradients are freed, nothing keeps the zeros
- * of that part. */
-static enum lvn_status check_written(const struct lvn_program *p, const int *last_writer, int64_t *written)
-{
-    for (int n = 0; n < p->n_instrs; n++)
-        for (int k = 0; k < LVN_MAX_IN; k++) {
-            const struct lvn_operand *o = &p->instrs[n].din[k];
-            if (o->value < 0 || p->values[o->value].buffer != LVN_BUFFER_GRAD || !p->values[o->value].param) continue;
-            if (!p->instrs[n].add[k]) written[p->values[o->value].param->number] += lvn_desc_count(&o->desc);
-        }
-    for (int i = 0; i < p->graph->params->n; i++) {
-        const struct lvn_param *q = p->graph->params->flat[i];
-        LVN_CHECK(last_writer[q->number] < 0 || written[q->number] >= q->count, UNSUPPORTED,
-                  "the model uses only a part of the parameter '%s', which trainer.strategy zero2 and fsdp do not "
-                  "support; use ddp or zero1",
-                  q->name);
-    }
-    return LVN_OK;
-}
-
 /* Find the instruction that completes each block. completes[instruction]: index of the block; -1: none. */
 static void find_ends(struct dp_pass *pass, const int *last_writer, int *completes)
 {
@@ -180,10 +160,7 @@ enum lvn_status lvn_dp_append_gradients(struct dp_pass *pass, struct lvn_instr *
     const int *last_writer = lvn_dp_last_writers(&a, pass->p);
     int *completes = lvn_arena_alloc(&a, sizeof *completes * (size_t)(n + 1));
     pass->blocks = lvn_arena_alloc(&pass->p->arena, sizeof *pass->blocks * (size_t)params->n_blocks);
-    int64_t *written = lvn_arena_alloc(&a, sizeof *written * (size_t)(params->n + 1));
-    if (!last_writer || !completes || !pass->blocks || !written) return LVN_MEMORY;
-    memset(written, 0, sizeof *written * (size_t)(params->n + 1));
-    LVN_TRY(check_written(pass->p, last_writer, written));
+    if (!last_writer || !completes || !pass->blocks) return LVN_MEMORY;
     for (int i = 0; i < n; i++) completes[i] = -1;
     find_ends(pass, last_writer, completes);
     LVN_TRY(add_values(pass));

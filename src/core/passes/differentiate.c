@@ -10,7 +10,10 @@
  * contribution that does not belong to the other. Two cases need a separate gradient, which is then added: an operation
  * whose output is added to its input, x + f(x), and an operation with the same tensor as several inputs.
  *
- * Not supported: gradients of gradients, and views of parameters. */
+ * The backward instructions write gradients of parameters to GRAD, and add to those of earlier micro-batches. If a
+ * gradient needs zeros, a sum, or the gradient of another value, it is computed in the arena, and then copied.
+ *
+ * Not supported: gradients of gradients. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +32,7 @@ struct tape {
     struct lvn_program *p;
     struct gradient *grad; /* forward value -> its gradient */
     bool *requires_grad;   /* forward value -> it depends on a trainable parameter */
+    bool *in_arena;        /* parameter -> its gradient is computed in the arena */
     bool *done;            /* forward value -> the backward of the instruction that computes it was appended */
     int *owners;           /* gradient -> number of forward values that use it and are not done */
     int64_t owners_capacity;
@@ -85,15 +89,38 @@ static int new_gradient(struct tape *t, int v)
 {
     struct lvn_program *p = t->p;
     const struct lvn_value value = p->values[v];
-    enum lvn_buffer where = value.param ? LVN_BUFFER_GRAD : LVN_BUFFER_ARENA;
+    const bool grad = value.param && !t->in_arena[v];
+    enum lvn_buffer where = grad ? LVN_BUFFER_GRAD : LVN_BUFFER_ARENA;
     char *name = lvn_arena_printf(&p->arena, "gradient of %s", value.name);
-    enum lvn_dtype dtype = value.param ? p->gradients : value.dtype;
+    enum lvn_dtype dtype = grad ? p->gradients : value.param ? p->real : value.dtype;
     int g = name ? lvn_program_add_value(p, name, where, dtype, elements(p, v)) : -1;
     if (g < 0 || !grow_owners(t, g)) return -1;
-    p->values[g].param = value.param;
-    p->values[g].offset = value.param ? value.offset / lvn_dtype_bytes(value.dtype) * lvn_dtype_bytes(dtype) : 0;
+    p->values[g].param = grad ? value.param : NULL;
+    p->values[g].offset = grad ? value.offset / lvn_dtype_bytes(value.dtype) * lvn_dtype_bytes(dtype) : 0;
     p->values[g].gradient_of = v;
     return g;
+}
+
+/* From now on, compute the gradient of v in the arena if it is a parameter. Earlier instructions write it there too. */
+static enum lvn_status move_to_arena(struct tape *t, int v)
+{
+    struct lvn_program *p = t->p;
+    const int grad = t->grad[v].value;
+    if (!p->values[v].param || t->in_arena[v]) return LVN_OK;
+    t->in_arena[v] = true;
+    if (grad < 0) return LVN_OK;
+    const int moved = new_gradient(t, v);
+    if (moved < 0) return LVN_MEMORY;
+    set_gradient(t, v, moved);
+    for (int n = t->n_forward; n < p->n_instrs; n++)
+        for (int k = 0; k < LVN_MAX_IN; k++) {
+            struct lvn_operand *o = &p->instrs[n].din[k];
+            if (o->value != grad) continue;
+            o->value = moved;
+            o->desc.dtype = p->real;
+            p->instrs[n].param_gradient[k] = false;
+        }
+    return LVN_OK;
 }
 
 /* Are all elements of b among those of a? False if one of them is not contiguous. */
@@ -164,9 +191,8 @@ static enum lvn_status insert_zeros(struct tape *t, int value, int at)
 static enum lvn_status fill(struct tape *t, int v)
 {
     struct lvn_program *p = t->p;
+    LVN_TRY(move_to_arena(t, v));
     int value = t->grad[v].value, first = t->n_forward;
-    LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': views of a part of a parameter have no gradient",
-              p->values[v].name);
     while (first < p->n_instrs && !writes(&p->instrs[first], value)) first++;
     if (!has_regions(t, &t->grad[v])) return LVN_MEMORY;
     LVN_TRY(insert_zeros(t, value, first));
@@ -222,9 +248,11 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     struct lvn_program *p = t->p;
     int v = x->value;
     if (v < 0 || !t->requires_grad[v]) return LVN_OK;
-    LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be an input of add", p->values[v].name);
-    LVN_CHECK(lvn_desc_count(&x->desc) == elements(p, v), UNSUPPORTED, "'%s': a view cannot be an input of add",
-              p->values[v].name);
+    LVN_CHECK(
+        lvn_desc_count(&x->desc) == elements(p, v), UNSUPPORTED,
+        "a view of a part of '%s' is an input of levin_add(), which has no gradient: add levin_pack() of the view",
+        p->values[v].name);
+    LVN_TRY(move_to_arena(t, v));
     struct gradient *have = &t->grad[v];
     if (have->value < 0) {
         bool add;
@@ -267,10 +295,9 @@ static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x
     int value = g->value;
     bool add = false;
     if (value >= 0 && (t->owners[value] > 1 || is_used_now(t, k, value, &x->desc))) {
-        LVN_CHECK(!p->values[v].param, UNSUPPORTED, "'%s': a parameter cannot be two inputs of one operation",
-                  p->values[v].name);
+        LVN_TRY(move_to_arena(t, v));
         LVN_TRY(complete(t, v));
-        *shared = value;
+        *shared = g->value;
         *separate = value = new_gradient(t, v);
         if (value < 0) return LVN_MEMORY;
         t->summands[t->n_summands++] = *shared;
@@ -282,12 +309,13 @@ static enum lvn_status target(struct tape *t, int k, const struct lvn_operand *x
         if (value < 0) set_gradient(t, v, value = new_gradient(t, v));
         if (value < 0) return LVN_MEMORY;
         LVN_TRY(enter_region(t, v, &x->desc, &add));
+        value = g->value; /* it may have moved to the arena */
     }
     struct lvn_instr *b = &p->instrs[t->current];
     b->din[k] = (struct lvn_operand){.value = value, .desc = x->desc};
     b->din[k].desc.dtype = p->values[value].dtype;
     b->add[k] = add;
-    b->param_gradient[k] = p->values[v].param != NULL;
+    b->param_gradient[k] = p->values[value].param != NULL;
     return LVN_OK;
 }
 
@@ -368,6 +396,27 @@ static enum lvn_status visit_forward(struct tape *t, int n_forward)
     return LVN_OK;
 }
 
+/* Copy gradients of parameters from the arena to GRAD: those that are there, and, if all of GRAD must be written, those
+ * that have a part that no instruction writes. */
+static enum lvn_status copy_from_arena(struct tape *t, int n_values)
+{
+    struct lvn_program *p = t->p;
+    for (int v = 0; v < n_values; v++) {
+        if (!p->values[v].param || t->grad[v].value < 0) continue;
+        if (t->in_arena[v] || p->writes_gradients) LVN_TRY(complete(t, v));
+        if (!t->in_arena[v]) continue;
+        t->in_arena[v] = false;
+        const int grad = new_gradient(t, v);
+        struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_widen, LVN_BACKWARD);
+        if (grad < 0 || !i) return LVN_MEMORY;
+        i->name = p->values[v].name;
+        i->dout[0] = whole(p, t->grad[v].value);
+        i->din[0] = whole(p, grad);
+        i->param_gradient[0] = true;
+    }
+    return LVN_OK;
+}
+
 /* Drop forward instructions whose backward also computes the outputs (forward_in_backward). */
 static void drop_repeated(struct lvn_program *p, int n_forward)
 {
@@ -389,12 +438,14 @@ enum lvn_status lvn_pass_differentiate(struct lvn_program *p)
     struct tape t = {.p = p,
                      .grad = lvn_arena_alloc(&p->arena, sizeof *t.grad * (size_t)(n + 1)),
                      .requires_grad = lvn_arena_alloc(&p->arena, sizeof *t.requires_grad * (size_t)(n + 1)),
+                     .in_arena = lvn_arena_alloc(&p->arena, sizeof *t.in_arena * (size_t)(n + 1)),
                      .done = lvn_arena_alloc(&p->arena, sizeof *t.done * (size_t)(n + 1)),
                      .n_forward = n_forward};
-    if (!t.grad || !t.requires_grad || !t.done) return LVN_MEMORY;
+    if (!t.grad || !t.requires_grad || !t.in_arena || !t.done) return LVN_MEMORY;
     for (int v = 0; v < n; v++) t.grad[v].value = -1;
     find_requires_grad(&t);
     enum lvn_status status = visit_forward(&t, n_forward);
+    if (status == LVN_OK) status = copy_from_arena(&t, n);
     free(t.owners);
     LVN_TRY(status);
     drop_repeated(p, n_forward);

@@ -14,6 +14,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct levin_graph *g,
     if (s == LVN_OK && o->fuse) s = lvn_pass_fuse_chains(p);
     if (s == LVN_OK) s = lvn_pass_mixed_precision(p, o->precision, o->device);
     p->gradients = o->n_partial_sums > LVN_BF16_PARTIAL_SUMS_MAX ? p->real : p->weights;
+    p->writes_gradients = o->sharding && o->sharding->sharded & LVN_SHARDS_GRADIENTS;
     if (s == LVN_OK && o->train) s = lvn_pass_differentiate(p);
     if (s == LVN_OK && o->train)
         s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute, o->device);

@@ -166,6 +166,7 @@ struct lvn_program {
     enum lvn_dtype weights;      /* of parameters; set by mixed_precision.c */
     enum lvn_dtype matmul_dtype; /* of instructions that later passes append; set by mixed_precision.c */
     enum lvn_dtype gradients; /* of parameters' gradients: `weights`, or `real` above LVN_BF16_PARTIAL_SUMS_MAX sums */
+    bool writes_gradients;    /* each micro-batch writes the whole gradient of a parameter that it uses (zero2, fsdp) */
     struct lvn_value *values;
     int n_values;
     int64_t values_capacity;

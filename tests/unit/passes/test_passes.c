@@ -337,6 +337,33 @@ static void differentiate_fills_what_no_view_covers(void **state)
     model_free(&m);
 }
 
+/* The loss reads 4 rows of the parameter: where gradients are freed (zero2, fsdp), the others are written too. */
+static void differentiate_writes_a_whole_parameter(void **state)
+{
+    (void)state;
+    for (int whole = 0; whole < 2; whole++) {
+        struct model m = model_new();
+        struct levin_graph *g = m.graph;
+        struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
+        struct levin_tensor *labels = lvn_input(g, "labels", LVN_DESC(LVN_I32, 2));
+        struct levin_tensor *rows = levin_slice(g, levin_weight(g, "w", 6, 3, 1), 0, 1, 4);
+        model_build(&m, levin_cross_entropy(g, levin_linear(g, x, rows, NULL, true), labels));
+        m.program->writes_gradients = whole;
+        must(lvn_pass_differentiate(m.program));
+        expect(&m, whole ? " 0 forward  linear               x, w+3 -> %2 (2, 3)\n"
+                           " 1 forward  cross_entropy        %2, labels:int32 -> %4:fp64 (1), %5 (2), %6 (2)\n"
+                           " 2 backward cross_entropy        %2, labels:int32, %6 -> %7 (2, 3)\n"
+                           " 3 forward  zeros                -> %9 (18)\n"
+                           " 4 backward linear               x, w+3, %7 -> +%9+3 (4, 3)\n"
+                           " 5 backward widen                %9 -> gradient of w (18)\n"
+                         : " 0 forward  linear               x, w+3 -> %2 (2, 3)\n"
+                           " 1 forward  cross_entropy        %2, labels:int32 -> %4:fp64 (1), %5 (2), %6 (2)\n"
+                           " 2 backward cross_entropy        %2, labels:int32, %6 -> %7 (2, 3)\n"
+                           " 3 backward linear               x, w+3, %7 -> gradient of w+3 (4, 3)\n");
+        model_free(&m);
+    }
+}
+
 /* Frozen parameters get no gradient, and nothing is differentiated below the first trainable one. */
 static void differentiate_stops_at_frozen_parameters(void **state)
 {
@@ -501,6 +528,7 @@ int main(void)
         cmocka_unit_test(differentiate_drops_the_forward_of_a_fused_loss),
         cmocka_unit_test(differentiate_adds_contributions),
         cmocka_unit_test(differentiate_fills_what_no_view_covers),
+        cmocka_unit_test(differentiate_writes_a_whole_parameter),
         cmocka_unit_test(differentiate_stops_at_frozen_parameters),
         cmocka_unit_test(recompute),
         cmocka_unit_test(blocks),

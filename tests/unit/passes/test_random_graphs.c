@@ -73,12 +73,12 @@ static struct levin_tensor *linear(struct network *w, struct levin_tensor *x, in
 /* The same elements in rows of n. */
 static struct levin_tensor *rows_of(struct network *w, struct levin_tensor *x, int64_t n)
 {
-    return levin_reshape(w->g, x, 2, (const int64_t[]){lvn_desc_count(&x->desc) / n, n});
+    return levin_reshape(w->g, x, 2, (const int64_t[]){-1, n});
 }
 
 static struct levin_tensor *reshape(struct network *w, struct levin_tensor *x, int64_t n)
 {
-    return x ? levin_reshape(w->g, x, 3, (const int64_t[]){lvn_desc_count(&x->desc) / (T * n), T, n}) : NULL;
+    return levin_reshape(w->g, x, 3, (const int64_t[]){-1, T, n});
 }
 
 /* Dropout or a linear layer, of x or its elements in other rows. */
@@ -89,6 +89,27 @@ static struct levin_tensor *reshaped(struct network *w, struct levin_tensor *x)
     if (any(w, 3)) x = rows_of(w, x, n);
     x = any(w, 3) ? levin_dropout(w->g, x, 0.3) : linear(w, x, x->desc.dim[x->desc.rank - 1]);
     return any(w, 3) ? reshape(w, x, C) : levin_scale(w->g, reshape(w, x, C), 0.9);
+}
+
+/* A parameter of which operations use all, rows, and the same row twice, in any order. */
+static struct levin_tensor *of_table(struct network *w, struct levin_tensor *x)
+{
+    struct levin_tensor *all = levin_table(w->g, "shared", C, C, 0.4), *row[2];
+    const int first = any(w, C), count = 1 + any(w, C - first);
+    for (int i = 0; i < 2; i++)
+        row[i] = levin_reshape(w->g, levin_slice(w->g, all, 0, any(w, 3), 1), 1, (const int64_t[]){C});
+    switch (any(w, 5)) {
+    case 0:
+        return levin_linear(w->g, x, all, NULL, false);
+    case 1:
+        return linear(w, levin_linear(w->g, x, levin_slice(w->g, all, 0, first, count), NULL, false), C);
+    case 2:
+        return levin_mul(w->g, x, row[0]);
+    case 3:
+        return levin_mul(w->g, x, levin_mul(w->g, row[0], row[1]));
+    default:
+        return levin_linear(w->g, x, levin_add(w->g, all, any(w, 2) ? all : levin_gelu(w->g, all)), NULL, true);
+    }
 }
 
 /* Channels of a tensor, from which a linear layer makes C ones. */
@@ -146,7 +167,10 @@ static struct levin_tensor *operation(struct network *w)
 {
     struct levin_graph *g = w->g;
     struct levin_tensor *x = pick(w), *gamma = any(w, 2) ? levin_vector(g, name(w), C, 0.9) : NULL;
-    switch (any(w, 18)) {
+    switch (any(w, 20)) {
+    case 18:
+    case 19:
+        return of_table(w, x);
     case 16: {
         struct levin_tensor *sum = levin_add(g, pick(w), reshaped(w, x));
         return any(w, 2) ? levin_rmsnorm(g, sum, gamma, 1e-3, 0)
@@ -257,6 +281,7 @@ static void open_rig(struct rig *r, const char *backend, enum lvn_dtype real, en
                                           .n_micro_batches = micro_batches,
                                           .task = lvn_task_find("lm"),
                                           .train = train,
+                                          .deterministic = micro_batches > 1 && seed % 2,
                                           .recompute = recompute};
     const struct lvn_model_state_options how = {
         .backend = lvn_backend_find(backend), .real = real, .precision = precision, .threads = 2};

@@ -273,23 +273,29 @@ static void bad_shapes(void **state)
         "dimension must be the samples",
         "slice of 'x': 1 elements from 9223372036854775807 along dimension 0 exceed shape (2, 3)",
         "heads of 'h': 4611686018427387904 heads of 4 channels from channel 0 exceed shape (1, 2, 8)",
+        "reshape of 'x': shape (2, 3) cannot be viewed as (-1, 4)",
+        "reshape of 'x': shape (2, 3) cannot be viewed as (-1, -1)",
+        "reshape of 'x': shape (2, 3) cannot be viewed as (4611686018427387904, 4)",
     };
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 12; i++) {
         struct lvn_params *params = lvn_params_new();
         struct levin_graph *g = lvn_graph_new(params, LVN_F32);
         struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 3));
         struct levin_tensor *y = lvn_input(g, "y", LVN_DESC(LVN_F32, 3)), *z = lvn_input(g, "z", LVN_DESC(LVN_F32, 2));
         struct levin_tensor *h = lvn_input(g, "h", LVN_DESC(LVN_F32, 1, 2, 8)), *q = levin_heads(g, h, 0, 2, 4);
         const struct levin_attention_options how = {.size = sizeof how, .scale = 1, .dropout = 0.1};
-        struct levin_tensor *bad = i == 0   ? levin_transpose(g, x, 0, 2)
-                                   : i == 1 ? levin_concat(g, x, y, 0)
-                                   : i == 2 ? levin_concat(g, x, x, 2)
-                                   : i == 3 ? levin_mean(g, x, 2)
-                                   : i == 4 ? levin_mul(g, x, z)
-                                   : i == 5 ? levin_reshape(g, x, 6, (int64_t[]){1, 1, 1, 1, 2, 3})
-                                   : i == 6 ? levin_attention(g, q, q, q, &how)
-                                   : i == 7 ? levin_slice(g, x, 0, INT64_MAX, 1)
-                                            : levin_heads(g, h, 0, (int64_t)1 << 62, 4);
+        struct levin_tensor *bad = i == 0    ? levin_transpose(g, x, 0, 2)
+                                   : i == 1  ? levin_concat(g, x, y, 0)
+                                   : i == 2  ? levin_concat(g, x, x, 2)
+                                   : i == 3  ? levin_mean(g, x, 2)
+                                   : i == 4  ? levin_mul(g, x, z)
+                                   : i == 5  ? levin_reshape(g, x, 6, (int64_t[]){1, 1, 1, 1, 2, 3})
+                                   : i == 6  ? levin_attention(g, q, q, q, &how)
+                                   : i == 7  ? levin_slice(g, x, 0, INT64_MAX, 1)
+                                   : i == 8  ? levin_heads(g, h, 0, (int64_t)1 << 62, 4)
+                                   : i == 9  ? levin_reshape(g, x, 2, (int64_t[]){-1, 4})
+                                   : i == 10 ? levin_reshape(g, x, 2, (int64_t[]){-1, -1})
+                                             : levin_reshape(g, x, 2, (int64_t[]){(int64_t)1 << 62, 4});
         assert_null(bad);
         assert_int_equal(lvn_graph_status(g), LVN_SHAPE);
         assert_string_equal(levin_error_text(), sentences[i]);
