@@ -6,7 +6,7 @@ sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_lay
     --model.block_size=8 --model.dropout=0.1 --trainer.batch_size=4 --trainer.micro_batch_size=1 --trainer.deterministic=true
     --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2)
 
-# --- the reference ---
+# --- the backend `reference` ---
 for a in cpu reference; do
     code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=$a --trainer.max_steps=4 --run_dir=$a
 done
@@ -27,7 +27,7 @@ one_error
 says "reference has no kernel for '" err
 says "set trainer.precision to 32-true" err
 
-# --- a trace ---
+# --- the backend `trace` ---
 code 0 "$LEVIN" plan "${sizes[@]}" --trainer.accelerator=trace --json
 json 'd["fits"] is None and [x["operation"] for x in d["launches"]].count("accumulate") == 3'
 json 'd["launches"][0]["micro_batch"] == 0 and d["launches"][-1]["micro_batch"] is None'

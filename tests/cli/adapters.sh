@@ -111,7 +111,7 @@ says "lora.init is 'plain', and there is no adapter_config.json in it" err
 check [ ! -e never ]
 tiny=("${keep[@]}")
 
-# --- the base is elsewhere, gone, or another one ---
+# --- the base was moved, removed or replaced ---
 mv plain elsewhere
 code 2 "$LEVIN" generate run --prompt="int "
 one_error
@@ -176,7 +176,7 @@ sed -i 's|null, "target|"bad", "target|; s|"base_model_name_or_path": null|"base
 code 1 "$LEVIN" generate bad --prompt="int "
 says "does a base model name itself?" err
 
-# --- a head for classes is trained with them; a frozen one is saved all the same ---
+# --- a head for classes is trained with adapters; a frozen head is saved, too ---
 awk 'BEGIN { print "text\tlabel" } NR <= 40 { print $1, (NR % 2 ? "loss" : "step") "\t" NR % 2 }' text.txt >rows.tsv
 code 0 "$LEVIN" tokenizer train --kind=wordpiece --input=text.txt --vocab-size=200 --out=vocab
 code 0 "$LEVIN" train --run_dir=words --model.kind=bert --task.kind=mlm --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 \

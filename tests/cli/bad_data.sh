@@ -88,7 +88,7 @@ for kind in chars tokens; do
         --data.kind=$kind --data.replace="[{pattern: a, with: b}]"
 done
 
-# the same for a model that exists, and for its prompt
+# the same for a pretrained model, and for its prompt
 make_text
 code 0 train run --sample.prompt=the
 says "warning: sample.prompt has no effect, because no samples are made while training" err

@@ -102,9 +102,9 @@ code 0 train good
 model() { # model NAME: a copy of the good one, to be damaged
     rm -rf "$1"
     cp -rL good/checkpoints/last "$1"
-    rm -rf "$1/state" # not a checkpoint any more
+    rm -rf "$1/state" # no longer a checkpoint
 }
-spoilt() { # spoilt CODE SENTENCE DIR: by train, evaluate and export alike
+spoilt() { # spoilt CODE SENTENCE DIR: by train, evaluate and export in the same way
     refused "$1" "$2" --model.init="$3"
     code "$1" "$LEVIN" evaluate "$3" --data.path=text.txt --trainer.batch_size=4
     one_error

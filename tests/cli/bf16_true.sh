@@ -67,7 +67,7 @@ code 0 "$LEVIN" evaluate exported --data.path=text.txt --json
 code 0 train from-half --model.init=half --trainer.max_steps=4
 types from-half/checkpoints/last/model.safetensors F32
 code 0 train from-wide --model.init=wide --trainer.max_steps=4 "${true[@]}" --trainer.val_check_interval=4 --trainer.limit_val_batches=20 --json
-near "$(value start_val_loss)" "$wide" 0.2 # rounding hardly moves it; other batches do
+near "$(value start_val_loss)" "$wide" 0.2 # rounding hardly changes the loss; other batches do
 
 # --- resuming: the same bits; with samples in between, which decode with weights in bf16 ---
 for keys in "--model.dropout=0.1" "--optimizer.kind=sgd --optimizer.state=fp32" "--optimizer.state=bf16 --sample.every_n_steps=2"; do
@@ -78,7 +78,7 @@ for keys in "--model.dropout=0.1" "--optimizer.kind=sgd --optimizer.state=fp32" 
       code 0 train two "${true[@]}" --trainer.micro_batch_size=2 $keys --resume; }
     same_run one two
 done
-code 0 train two --trainer.max_steps=12 --resume --optimizer.state=bf16 --trainer.micro_batch_size=2 # in fp32 from here on
+code 0 train two --trainer.max_steps=12 --resume --optimizer.state=bf16 --trainer.micro_batch_size=2 # the run continues in fp32
 types two/checkpoints/last/model.safetensors F32
 code 0 train two --trainer.max_steps=16 --resume --optimizer.state=bf16 --trainer.micro_batch_size=2 "${true[@]}"
 types two/checkpoints/last/model.safetensors BF16

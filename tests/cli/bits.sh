@@ -3,7 +3,7 @@
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
-# Sizes that no vector and no tile divides, several heads, biases, dropout.
+# Sizes that are no multiples of vectors or tiles, several heads, biases, dropout.
 sizes=(--model.kind=mingpt --model.n_layer=2 --model.n_head=3 --model.n_embd=39 --model.block_size=37 --model.dropout=0.1
     --trainer.batch_size=12 --trainer.max_steps=5 --trainer.val_check_interval=5 --optimizer.lr=1e-2)
 rounding=1e-5 # difference after five steps with another order of sums
@@ -28,7 +28,7 @@ done
 code 0 train dr "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3 --trainer.threads=2 \
     --trainer.recompute=cheap
 same_run d dr
-# bf16: the same, whatever computes it
+# bf16: the same bits with every instruction set
 half=(--trainer.precision=bf16-mixed --optimizer.state=bf16 --trainer.deterministic=true --trainer.micro_batch_size=3)
 code 0 train h "${sizes[@]}" "${half[@]}" --trainer.threads=1
 code 0 train h4 "${sizes[@]}" "${half[@]}" --trainer.threads=4
@@ -76,7 +76,7 @@ done
 ! instructions amx || near d avx2-1 $rounding
 LEVIN_ISA=generic code 0 train generic "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=3
 near d generic $rounding
-# a difference would be detected
+# the comparison detects a difference
 code 0 train d6 "${sizes[@]}" --trainer.deterministic=true --trainer.micro_batch_size=6
 if cmp -s d/checkpoints/last/model.safetensors d6/checkpoints/last/model.safetensors; then
     fail "another micro-batch gives the same bits: this test sees nothing"

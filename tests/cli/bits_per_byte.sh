@@ -1,5 +1,5 @@
-# Bits per byte: losses of text in bits, over its bytes; special tokens count in neither. The same of any number of ranks, in
-# validations and of levin evaluate. Not reported without a tokenizer, and of masked tokens.
+# Bits per byte: the loss of a text in bits, divided by its bytes; special tokens count in neither. The same with any number of ranks, in
+# validations and of levin evaluate. Not reported without a tokenizer, and for masked language modeling.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 

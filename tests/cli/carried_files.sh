@@ -95,7 +95,7 @@ ln -s "$PWD/base/additional_chat_templates" linked/additional_chat_templates
 code 0 "$LEVIN" export linked out-linked
 says "'linked/tekken.json' is not copied into checkpoints and exports: it is a link to a place outside the folder" err
 check [ ! -e out-linked/tekken.json -a ! -e out-linked/additional_chat_templates ]
-# those of Hugging Face's cache are not
+# links of Hugging Face's cache are followed
 mkdir -p cache/blobs cache/snapshots
 cp -r base cache/snapshots/1
 mv cache/snapshots/1/tokenizer.model cache/blobs/abc

@@ -14,7 +14,7 @@ base llama
 base gpt2
 chat() { "$LEVIN" chat llama --max-new-tokens=8 "$@"; }
 
-# a message a line; two answers; with --json the conversation; the same answers from generate --chat
+# one message per line; two answers; with --json the conversation; the same answers from generate --chat
 printf 'hello you\n\nand now?\n' >lines
 code 0 chat <lines
 mv out answers
@@ -81,8 +81,8 @@ m = json.load(open("kept.jsonl"))["messages"]
 assert [x["role"] for x in m] == ["user", "assistant"] and m[0]["content"] == "the first", m
 P
 
-# a conversation that outgrows the caches twice (2,048 tokens, then twice what is needed): what is in them is not run again, and
-# the answers are those of caches that are large from the start
+# a conversation that exceeds the caches twice (2,048 tokens, then twice the need): cached tokens are not run again, and
+# the answers equal those with caches that are large from the start
 long() { # long KIND [keys]: a model of 8,192 positions
     local kind=$1
     shift

@@ -1,6 +1,6 @@
 # data.kind=chat, resumed: a run that is killed at random moments ends with the bits of an undisturbed one, on 1 and 3 ranks,
-# packed and not; with other conversations, another template, tokenizer or data.train_on it does not resume, and with the same
-# ones it does, wherever they are.
+# packed and not; it does not resume with other conversations, another template, tokenizer or data.train_on, and it does
+# with the same ones in other places.
 # label: slow
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export LEVIN_CACHE=$PWD/cache
@@ -70,7 +70,7 @@ refused() { # refused SENTENCE [keys]
     says "$sentence" err
 }
 reason="was trained on other data than 'rows.jsonl' contains now, or with another tokenizer or chat template, or by a levin that reads the files differently, and continuing would mix them; set data.path back, use the levin that began the run, or start a new run"
-kept() { mkdir -p kept && cp -r t rows.jsonl kept; } # and put back by: restore
+kept() { mkdir -p kept && cp -r t rows.jsonl kept; } # restore puts them back
 restore() { rm -rf t rows.jsonl && cp -r kept/t kept/rows.jsonl .; }
 kept
 config "$template{# a note #}" >t/tokenizer_config.json

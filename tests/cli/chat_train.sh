@@ -2,7 +2,7 @@
 # out is named; evaluation, resuming, packing, 1 and 3 ranks; and what is refused.
 # label: slow
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-export LEVIN_CACHE=$PWD/first # not that of the user, which may have these rows
+export LEVIN_CACHE=$PWD/first # not the user's cache, which may have these rows
 mkdir t
 cp "$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama3/tokenizer.json" t
 echo '{"eos_token": "<|endoftext|>", "bos_token": "<|begin_of_text|>", "chat_template": "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"}' >t/tokenizer_config.json

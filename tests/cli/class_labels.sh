@@ -69,7 +69,7 @@ named korean "긍정 부정"
 code 0 "$LEVIN" predict korean --text good
 cut -f1 out | grep -qxE '긍정|부정' || fail "no name in $(cat out)"
 
-# a run that continues has the classes of its checkpoint; a new one is refused
+# a resumed run has the classes of its checkpoint; a new class is refused
 code 0 "$LEVIN" train --resume run-stars.csv --trainer.max_steps=3 --quiet
 named run-stars.csv "1 5"
 cp words.csv kept.csv

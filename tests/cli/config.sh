@@ -78,7 +78,7 @@ check [ "$(wc -L <err)" -le 100 ]
 settings sizes.yaml
 is model.size gpt-nano
 
-# nanoGPT: its finetune_shakespeare, and things that are no assignments
+# nanoGPT: its finetune_shakespeare, and lines that are not assignments
 cat >finetune.py <<'END'
 import time
 import os
@@ -211,7 +211,7 @@ settings gpu.yaml
 is trainer.precision 16-mixed
 is trainer.accelerator cuda
 is trainer.devices 0,2
-many=$(seq -s, 0 63) # none of many numbers is lost; a list is reported
+many=$(seq -s, 0 63) # a long list is complete; a list without a counterpart is reported
 printf 'distributed_type: MULTI_GPU\ngpu_ids: %s\nnum_processes: 64\n' "$many" >many.acc
 code 0 "$LEVIN" config many.yaml --from-accelerate many.acc --trainer.batch_size=64 --json
 settings many.yaml

@@ -11,7 +11,7 @@ same_run one two
 code 0 "$LEVIN" cp --recursive one two # over existing files
 code 0 "$LEVIN" generate two --max-new-tokens=2 --json
 code 0 train two --resume --trainer.max_steps=10
-# of links that lead elsewhere, or upwards, the target is copied
+# links that lead out of the run are copied as their targets
 mkdir -p folder/sub && echo text >folder/sub/a && ln -s ../folder/sub folder/far && ln -s sub folder/near
 code 0 "$LEVIN" cp --recursive folder copy
 check [ -f copy/far/a -a ! -L copy/far -a -L copy/near ]

@@ -102,7 +102,7 @@ code 0 double "$LEVIN" generate late --trainer.accelerator=cuda --prompt="the" -
 cp out cuda.text
 code 0 "$LEVIN" generate late --trainer.accelerator=cpu --prompt="the" --max-new-tokens=12 --temperature=0
 check cmp out cuda.text
-# The library computes all products of decoding, those of bf16 weights and fp32 activations too.
+# cuBLASLt computes all matrix multiplications of decoding, also those of bf16 weights and fp32 activations.
 for precision in 32-true bf16-true; do
     found=$(double bash -c '"$LEVIN" generate late --trainer.accelerator=cuda --prompt=the --max-new-tokens=3 "$@" >&2 &&
         cat "$LEVIN_CACHE"/kernels/* | grep -ac "^#define PRODUCT"' x --trainer.precision=$precision 2>err) || true
@@ -176,7 +176,7 @@ for way in "auto 440000 50" "none 440000 50" "blocks 415000 59"; do # mode, memo
     same_metrics "once-$mode" "each-$mode"
 done
 
-# --- one micro-batch of sixteen has an infinite loss: one sentence, and the checkpoint of the step before stays ---
+# --- one micro-batch of sixteen has an infinite loss: one error message, and the checkpoint of the previous step remains ---
 { printf 'text\tlabel\n'; for i in $(seq 64); do printf 'a good text\t%s\n' "$([ "$i" = 40 ] && echo 1e30 || echo 1)"; done; } >wild.tsv
 code 1 double "$LEVIN" train --data.path=wild.tsv --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" \
     --task.kind=regress --model.kind=bert --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=8 \

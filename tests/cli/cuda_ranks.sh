@@ -72,7 +72,7 @@ done
 same_weights groups-late groups-early
 code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=eight --trainer.batch_size=8
 close_to eight groups-late 1e-5
-for strategy in zero2 fsdp; do # matrices are dealt to the devices
+for strategy in zero2 fsdp; do # matrices are distributed over the devices
     code 0 ranks 2 --run_dir=muon-$strategy --optimizer.kind=muon --trainer.strategy=$strategy
 done
 code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=muon --optimizer.kind=muon

@@ -31,7 +31,7 @@ damage 'rm state/state.json'
 damage 'rm state/manifest.json'
 damage 'rm -r state'
 damage 'echo {} >state/manifest.json'
-damage 'sed -i "s/\"version\": 2/\"version\": 3/" state/manifest.json' # without its checksum: no other version wrote it
+damage 'sed -i "s/\"version\": 2/\"version\": 3/" state/manifest.json' # the checksum does not match, so this is damage and not another version
 # all of them damaged: they are named, and kept; a run from the beginning would remove them
 rm -rf two
 cp -a one two

@@ -140,7 +140,7 @@ done
 code 2 "$LEVIN" evaluate run --data.split=validation
 says "auto, train, val, test" err
 
-# --- validation on the data that are trained on is said, whatever the file is called ---
+# --- validation on the training data is reported, whatever the name of the file ---
 make_text
 ln -sf text.txt again.txt
 for val in text.txt ./text.txt again.txt; do

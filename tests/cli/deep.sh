@@ -5,7 +5,7 @@
 deep=(--model.n_head=2 --model.n_embd=16 --model.block_size=16 --data.kind=tokens --data.path=none)
 code 0 timeout 120 "$LEVIN" plan --program --json --model.n_layer=1000 "${deep[@]}"
 python3 -c 'import json; d = json.load(open("out")); assert sum(r["name"].endswith("attention:0") for r in d["program"]) == 2000'
-# building a program takes as long as it has instructions: 4,096 layers of each kind of recomputation, and on ranks
+# building a program takes time in proportion to its instructions: 4,096 layers with each kind of recomputation, and on ranks
 for how in --trainer.recompute=none --trainer.recompute=cheap --trainer.recompute=blocks "--ranks=4 --trainer.recompute=cheap"; do
     code 0 timeout 120 "$LEVIN" plan --json --model.n_layer=4096 $how "${deep[@]}"
 done
@@ -21,4 +21,4 @@ pid=$!
 sleep 0.3
 kill -TERM $pid
 ended
-check [ $got = 143 ] # by the signal
+check [ $got = 143 ] # killed by the signal

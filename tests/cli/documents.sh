@@ -26,7 +26,7 @@ code 0 "$LEVIN" train tuned --resume --trainer.max_steps=3
 says "continuing after step 2" err
 code 0 "$LEVIN" evaluate tuned
 code 0 "$LEVIN" evaluate tuned --data.path=text.txt
-# a text of characters stays one for a model of characters
+# with a character-level model a text is still read as characters
 code 0 "$LEVIN" train text.txt "${small[@]}" --run_dir=chars
 code 0 "$LEVIN" train text.txt --model.init=chars --trainer.max_steps=1 --trainer.limit_val_batches=1 --run_dir=more
 check grep -q 'kind: chars' more/settings.yaml
@@ -132,7 +132,7 @@ code 0 "$LEVIN" train runs/reviews --resume --trainer.max_steps=3
 code 0 "$LEVIN" predict runs/reviews --text="as good"
 code 0 "$LEVIN" evaluate runs/reviews
 
-# texts without a word
+# texts without any text
 mkdir none && : >none/empty.txt
 code 1 "$LEVIN" train none --model.init=base --run_dir=no
 says "there is no text in 'none'" err

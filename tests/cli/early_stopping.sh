@@ -5,7 +5,7 @@ make_text
 still=(--optimizer.lr=0 --trainer.val_check_interval=2 --early_stopping.monitor=val_loss)
 ended_at() { check [ "$(readlink "$1/checkpoints/last")" = "step-$2" ]; } # ended_at RUN STEP
 
-# --- when it ends, and what it says ---
+# --- when a run ends, and the message ---
 code 0 train still "${still[@]}" --trainer.max_steps=100 --json
 json 'd["step"] == 8 and d["already_done"] is False' # best at 2; 4, 6 and 8 are not better
 says "early stopping: val_loss did not improve on " err

@@ -109,7 +109,7 @@ P
 code 0 "$LEVIN" evaluate gpt2 "${tasks[@]}" --limit=5
 says "of 5 items do not fit into the context; their first tokens were left out" out
 check [ "$(grep -c 'acc' out)" = 5 ]
-for n in 2 3; do # items are shared out; the bits stay
+for n in 2 3; do # items are divided among ranks; the bits are the same
     code 0 "$LEVIN" launch --launcher=levin --prefix=false -n $n -- evaluate gpt2 "${tasks[@]}" --items=ranks.items
     same_file ranks.items gpt2.items
 done
@@ -143,7 +143,7 @@ for a, b in zip(items[:39], items[39:]):
     assert all(math.isclose(x, y, rel_tol=1e-5) for x, y in zip(a["log_likelihoods"], b["log_likelihoods"], strict=True)), (a, b)
 P
 
-# --- a text before all items: it is run once for those of a row ---
+# --- a common text before all items: it is computed once for the items of a row ---
 echo -n "$(head -c 150 text.txt | tr -c 'a-zA-Z' ' ' | tr -s ' ')" >before
 sed "s/copies.jsonl/shots.jsonl/; s/^task:.*/task: shared/; s/^num_fewshot.*/num_fewshot: 0/; s/^description:.*/description: '$(cat before)'/" shots.yaml >shared.yaml
 for kind in gpt2 mistral nanochat llama; do

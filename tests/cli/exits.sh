@@ -1,4 +1,4 @@
-# Every exit code but 0 comes with a sentence: every command with every wrong option; variables of launchers that do not exist;
+# Every exit code except 0 comes with an error message: every command with every wrong option; variables of launchers that do not exist;
 # levin launch over launchers that exit, die or hang; signals.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
@@ -107,7 +107,7 @@ def launcher(name, body, version="mpirun (Open MPI) 4.1.4"):
         f.write('#!/bin/sh\n[ "$1" != --version ] || { echo "%s"; exit; }\n%s\n' % (version, body))
     os.chmod(path, 0o755)
     return "--launcher=" + os.path.realpath(path)
-marked = "printf '[1,1]<stderr>:\\036%d\\n' >&2; exit %d"   # what a rank says of its end, below the launcher's mark
+marked = "printf '[1,1]<stderr>:\\036%d\\n' >&2; exit %d"   # what a rank prints about its end, after the launcher's label
 for what in (["train", "--data.path=text.txt"], ["doctor"]):
     for n in 1, 2, 3, 75, 126, 127, 130, 137, 143, 255:
         fails("launch", launcher("exit%d" % n, "exit %d" % n), "-n", "2", "--", *what)

@@ -48,7 +48,7 @@ classes() { # classes KIND [keys]: a head for classes learns, is written and rea
     code 0 "$LEVIN" train --run_dir=classes --model.kind=$kind --model.n_layer=1 --model.n_head=2 --model.n_embd=32 \
         --model.block_size=16 --task.kind=classify --data.path=rows.tsv --data.tokenizer=vocab --trainer.batch_size=16 \
         --trainer.max_steps=80 --trainer.limit_val_batches=0 --optimizer.lr=5e-3 --quiet "$@"
-    # AMX gives other bits for few rows than for many, so both predict with batches of one size
+    # AMX gives different bits for few and for many rows, so both predict with the same batch size
     code 0 "$LEVIN" predict classes --input=rows.tsv --trainer.batch_size=16 --json
     cp out told
     python3 - <<'P' || fail "$kind: it has not learned the classes"
@@ -151,7 +151,7 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
         json 'len(d["samples"][0]["ids"]) == 8'
     fi
     rm -rf trained merged run-lora run-frozen
-    [[ $kind = nanochat* ]] || classes $kind "$@" # which has no head for classes
+    [[ $kind = nanochat* ]] || classes $kind "$@" # nanochat has no head for classes
 }
 walk gpt2 c_attn '[wte, h.0, "h.*.mlp"]'
 walk neox query_key_value '[embed_in, layers.0, "layers.*.mlp"]' --model.rotary_pct=0.5

@@ -31,7 +31,7 @@ trap 'kill $server 2>/dev/null' EXIT
 soon test -s port
 url=http://127.0.0.1:$(cat port)
 export LEVIN_CACHE=$PWD/cache LEVIN_STORE_TRIES=2
-code 0 "$LEVIN" cp "$url/3000000" here # less than the limit, and then more
+code 0 "$LEVIN" cp "$url/3000000" here # the announced size is below the limit, the response is longer
 check [ "$(stat -c %s here)" = 3000000 ]
 for size in many 0 -1 0.5 10X "50 GB" 50GB M inf nan 9e99; do
     LEVIN_FETCH_MAX_SIZE=$size code 2 "$LEVIN" cp "$url/3000000" more

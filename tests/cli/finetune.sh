@@ -32,7 +32,7 @@ python3 -c 'import json; d = json.load(open("out")); assert abs(d["start_val_los
 check [ "$(grep -c '"step": 0' good/metrics.jsonl)" = 1 ]
 silent_about "before the first step:" err
 
-# --- harm ---
+# --- a training that makes the model worse ---
 tune harmed --optimizer.lr=0.3 --trainer.max_steps=12
 says ", worse than " err
 line

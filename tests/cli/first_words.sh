@@ -1,4 +1,4 @@
-# levin train my.txt, and nothing else: after a megabyte of Shakespeare four of five words of the sample occur in the text.
+# levin train my.txt without options: after training on a megabyte of Shakespeare, four of five words of the sample occur in the text.
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 unset OMP_WAIT_POLICY

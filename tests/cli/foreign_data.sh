@@ -71,7 +71,7 @@ ids = [i * 419 % 50257 for i in range(120)]
 open("int64.bin", "wb").write(array.array("q", ids).tobytes())
 open("large.bin", "wb").write(array.array("I", [2 * i + 65500 * (i % 3) for i in ids]).tobytes())
 open("characters.bin", "wb").write(array.array("I", [i % 65 for i in ids]).tobytes())
-open("small.bin", "wb").write(array.array("H", [i % 3 for i in ids]).tobytes()) # ids that are small are no halves
+open("small.bin", "wb").write(array.array("H", [i % 3 for i in ids]).tobytes()) # small ids are not mistaken for halves of wider ids
 END
 refuses 1 "'int64.bin' seems to hold int64 ids" int64.bin
 says "astype('uint16').tofile('int64.bin')" err
@@ -79,7 +79,7 @@ refuses 1 "'large.bin' seems to hold uint32 ids: as uint16 every second id is be
 refuses 1 "'characters.bin' seems to hold uint32 ids" characters.bin
 code 0 "$LEVIN" train small.bin --run_dir=small "${short[@]}"
 says "vocabulary 50304 (GPT-2's, assumed; largest id 2)" err
-echo '{"dtype": "uint16"}' >characters.bin.json # stated: it is believed
+echo '{"dtype": "uint16"}' >characters.bin.json # a stated type is used
 code 0 "$LEVIN" train characters.bin --run_dir=stated "${short[@]}"
 says "data: 240 training tokens" err
 
@@ -129,7 +129,7 @@ for case in 'PK\3\4:a zip archive' '\x89HDF\r\n:an HDF5 file' 'PAR1:a Parquet fi
     (printf "${case%%:*}" && head -c 200 small.bin) >other.bin
     refuses 1 "'other.bin' is ${case#*:}" other.bin
 done
-cp small.bin ids.u16 # an unknown name is no reason
+cp small.bin ids.u16 # an unknown extension is not refused
 code 0 "$LEVIN" train --run_dir=unnamed --data.kind=tokens --data.path=ids.u16 "${short[@]}"
 
 # --- a model without a tokenizer, and a text ---
@@ -138,7 +138,7 @@ says "has 50304 tokens and no tokenizer: the same ids mean other words" err
 code 2 "$LEVIN" evaluate small --data.kind=chars --data.path=text.txt
 says "no tokenizer: the same ids mean other words" err
 
-# --- tables of pandas: quotes have a meaning in a .csv alone ---
+# --- tables of pandas: quotes have a meaning only in a .csv ---
 bert=(--model.kind=bert --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" "${short[@]}" --data.val_fraction=0)
 code 0 "$LEVIN" train pandas.csv --run_dir=csv "${bert[@]}" --trainer.val_check_interval=0
 silent_about warning err

@@ -23,7 +23,7 @@ check [ -z "$(ls "$top/far")" ]
 code 0 "$LEVIN" evaluate run --json
 says "'$url/text.txt' is in the cache, '$top/cache/data/" err
 check [ "$(value loss)" = "$loss" ]
-# a checksum holds there, too
+# a checksum applies there, too
 code 1 "$LEVIN" evaluate run --data.sha256="$(printf '0%.0s' {1..64})"
 says "is not the expected file" err
 # continuing writes to data.path only in the run or the current folder, or if the path is given again
@@ -49,7 +49,7 @@ for place in near/run/deep/t.txt here/t.txt "$top/here/u.txt"; do
     code 0 "$LEVIN" train near/run --resume --trainer.max_steps=$((++steps + 9))
     check [ -f "$place" ]
 done
-# neither through a link, nor into a hidden folder, nor out of the folder again
+# not through a link, not into a hidden folder, and not out of the folder by ".."
 ln -s "$top/far/link.txt" near/run/link.txt
 ln -s "$top/far" near/run/folder
 cd near

@@ -37,7 +37,7 @@ ended
 check [ "$got" = 1 ]
 says "could not be saved" err
 
-# every other command that writes a file reports the limit, too
+# all other commands that write a file also report the limit
 code 0 train run --overwrite
 for command in "export run exported" "report run --out=out.html"; do
     code 1 bash -c 'ulimit -f 1; exec "$@"' _ "$LEVIN" $command

@@ -111,7 +111,7 @@ def shares(l, temperature=1.0, keep=range(8)):
 l = logits([prompt[:40]])[0]
 order = sorted(range(8), key=lambda i: -l[i])
 p = shares(l)
-assert max(p) < 0.9, p              # or the test would show nothing
+assert max(p) < 0.9, p              # otherwise the test shows nothing
 n = 3000
 close(draw(n), p, n)
 close(draw(n, temperature=0.5), shares(l, 0.5), n)
@@ -125,7 +125,7 @@ while total < 0.6:
 close(draw(n, top_p=0.6), shares(l, keep=kept), n)
 assert draw(100, top_p=1) == draw(100) == draw(100, top_p=0, top_k=0)
 
-# one seed one text, two seeds two texts; samples of one call differ from each other
+# the same seed gives the same text, another seed another text; samples of one call differ
 one = generate(prompt[:5], max_new_tokens=60, seed=1, top_k=5, num_samples=3)
 assert one == generate(prompt[:5], max_new_tokens=60, seed=1, top_k=5, num_samples=3)
 assert one[0] != generate(prompt[:5], max_new_tokens=60, seed=2, top_k=5)[0]
@@ -263,10 +263,10 @@ printf '\xef\xbb\xbfbad' >prompt.txt
 generate --prompt=FILE:prompt.txt --max-new-tokens=9 --temperature=0
 python3 -c 'import json; read = lambda n: json.load(open(n))["samples"]
 assert read("all.out")[2]["ids"] == read("out")[0]["ids"]'
-# The beginning of a prompt that is longer than the context is cut off, which is said; other models refuse such a prompt.
+# If a prompt is longer than the context, its beginning is cut off with a warning; other models refuse such a prompt.
 generate --prompt=$(printf 'abcdef%.0s' $(seq 10)) --max-new-tokens=1 --temperature=0
 says "a prompt has 60 tokens, and the model's context has 48: its beginning is cut off" err
-# a prompt that begins with the token that the tokenizer puts before it
+# a prompt that begins with the token that the tokenizer adds before it
 golden=$LEVIN_SOURCE/tests/golden
 cp -r "$golden/llama" twice
 cp "$golden/tokenizers/tiny-llama2/tokenizer.json" twice
@@ -274,6 +274,6 @@ code 2 "$LEVIN" generate twice --prompt='<s>a' --max-new-tokens=1 # the model ha
 says "the prompt begins with <s>, which the tokenizer also adds" err
 code 2 "$LEVIN" generate twice --prompt='a' --max-new-tokens=1
 silent_about warning err
-# a reader that goes away ends it without a crash
+# it ends without a crash when the reader of its output closes the pipe
 { "$LEVIN" generate run --prompt=a --max-new-tokens=100000 2>err || true; } | head -c 10 >/dev/null
 silent_about "Segmentation" err

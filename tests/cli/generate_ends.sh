@@ -3,7 +3,7 @@
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export OMP_NUM_THREADS=1
-# Eight letters, each of which mostly is followed by the next one; the last takes four bytes.
+# Eight letters, each mostly followed by the next one; the last one has four bytes.
 python3 - <<'P'
 import random
 random.seed(1)
@@ -107,7 +107,7 @@ def pieces(*flags):
     return [f.decode() for f in found]
 found = pieces("--max-new-tokens=12")
 assert found == list("abcdefg\U0001f600abcde\n"), found
-found = pieces("--max-new-tokens=12", "--stop=deg", "--stop=g\U0001f600ab!")  # begins like a stop text, but is none: printed late
+found = pieces("--max-new-tokens=12", "--stop=deg", "--stop=g\U0001f600ab!")  # text that begins like a stop text, but differs later, is printed late
 assert "".join(found) == "abcdefg\U0001f600abcde\n" and found[:5] == ["a", "b", "c", "def", "g\U0001f600abc"], found
 found = pieces("--max-new-tokens=12", "--stop=fg\U0001f600")
 assert found == list("abcde\n"), found

@@ -1,6 +1,6 @@
 # label: slow
 # Adapters on a base in the blocks of a GGUF file: killed and resumed, 1 and 3 ranks, zero1 and zero2 give equal bits; with fsdp the base
-# is widened, which is said.
+# is converted to full precision, with a message.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 code 0 "$LEVIN" tokenizer train --input=text.txt --out=tokenizer --vocab-size=400

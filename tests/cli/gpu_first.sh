@@ -17,7 +17,7 @@ says "pass  kernels-bf16-once" out
 says "3 passed, 0 failed, 0 skipped" out
 check [ -s good/01-doctor.log ]
 
-# the first fails, the second does not end in time, the third still runs
+# the first check fails, the second exceeds its time limit, the third still runs
 LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:1 code 1 first --only train-32,doctor --out bad --scale 10
 says "pass  doctor" out
 says "FAIL  train-32: status 1: error: " out
@@ -28,7 +28,7 @@ says "0 passed, 2 failed, 0 skipped" out
 code 1 first --only everything
 says "is no check; they are: smi doctor" out
 
-# everything in one command: a step that fails does not end it, and a table comes last; variants still apply
+# all steps in one command: a failed step does not end it, a table is printed at the end, and variants apply
 mkdir bin # a sanitizer that finds an error in one of the tools
 printf '#!/bin/sh\nshift 4\n"$@"\n[ "$LEVIN_WGMMA" = on ]\n' >bin/compute-sanitizer
 chmod +x bin/compute-sanitizer

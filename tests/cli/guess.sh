@@ -42,7 +42,7 @@ shows trainer.max_steps 2600 long.txt
 shows sample.every_n_steps 2600 long.txt
 shows model.n_embd 128 my.txt
 shows optimizer.lr 0.002 my.txt
-# a given key keeps its group as it is without a text
+# if a key of a group is given, the group has the defaults that it has without a text
 shows optimizer.lr 0.0003 my.txt --schedule.kind=linear
 shows model.n_embd 192 my.txt --model.n_layer=2
 shows trainer.max_steps 0 my.txt --trainer.max_epochs=2
@@ -83,7 +83,7 @@ code 1 "$LEVIN" train --data.path=pictures
 says "'pictures' is a folder, on which levin cannot train directly (there is no train.bin in it" err
 code 2 "$LEVIN" train pictures
 says "'pictures' is a folder, not a recipe, and no data to train on" err
-mkdir model && echo '{}' >model/config.json && cp my.txt model # a model's folder is no folder of texts
+mkdir model && echo '{}' >model/config.json && cp my.txt model # a model's folder is not read as a folder of texts
 code 2 "$LEVIN" train model
 says "'model' is a folder, not a recipe, and no data to train on" err
 : >table.parquet
@@ -94,7 +94,7 @@ says "there is no file 'nothing.txt' to train on" err
 code 2 "$LEVIN" train nothing
 says "there is no recipe 'nothing', and no such file or folder to train on" err
 
-# a recipe in JSON is a recipe, for it is YAML
+# a recipe in JSON is accepted, because JSON is YAML
 echo '{"data": {"path": "my.txt"}, "model": {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 8}, "trainer": {"max_steps": 1}}' >recipe.json
 code 0 "$LEVIN" train recipe.json --run_dir=json
 says "'my.txt' is read as data.kind=chars" err

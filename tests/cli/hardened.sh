@@ -8,7 +8,7 @@ readelf -hW "$LEVIN" >header
 says "DYN (" header # position-independent
 readelf -lW "$LEVIN" >segments
 says GNU_RELRO segments
-check grep -q 'GNU_STACK.* RW ' segments # no code on the stack
+check grep -q 'GNU_STACK.* RW ' segments # the stack is not executable
 silent_about " RWE " segments
 readelf -dW "$LEVIN" >dynamic
 says BIND_NOW dynamic

@@ -8,7 +8,7 @@ code 0 train run --trainer.max_steps=4
 mkfifo pipe
 python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
 kinds=(pipe socket)
-if mknod zero c 1 5 2>/dev/null && head -c 1 zero >/dev/null 2>&1; then kinds+=(zero); fi # unless devices cannot be made here
+if mknod zero c 1 5 2>/dev/null && head -c 1 zero >/dev/null 2>&1; then kinds+=(zero); fi # only where devices can be created
 refused() { # refused COMMAND...: one sentence, quickly, with little memory
     local got=0
     ([ -n "${LVN_SANITIZE:-}" ] || ulimit -v 4000000; exec timeout 60 "$@") >out 2>err </dev/null || got=$?

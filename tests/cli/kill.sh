@@ -11,7 +11,7 @@ for i in $(seq $kills); do
     before=$(last)
     "$LEVIN" "${all[@]}" >out 2>err &
     pid=$!
-    # Two kills of three come after a new checkpoint, so that the run gets on; all at a random moment, most of them
+    # Two of three kills come after a new checkpoint, so that the run makes progress; all at a random moment, most of them
     # within a save, since steps are short here.
     if [ $((i % 3)) != 0 ]; then
         while kill -0 $pid 2>/dev/null && [ "$(last)" = "$before" ]; do sleep 0.002; done

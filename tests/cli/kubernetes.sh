@@ -39,7 +39,7 @@ with open("words", "w") as words:
         assert not missing, f"values.schema.json, {key}: add {sorted(missing)} to the enum"
         words.writelines(f"--{key}={word if isinstance(word, str) else json.dumps(word)}\n" for word in enum if f"`{word}`" not in values)
 END
-while read -r word; do # 16-mixed is known, although this machine may be unable to train with it
+while read -r word; do # such as 16-mixed, with which this machine may be unable to train
     "$LEVIN" config words.yaml --overwrite "$word" >out 2>err || silent_about " must be " err
 done <words
 

@@ -50,7 +50,7 @@ for form in csv jsonl; do
 done
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
 same_weights tsv csv
-# data.replace removes nothing here; a run has recorded it, and resumes with nothing else
+# data.replace changes nothing in these texts; a run records it, and resumes only with the same value
 python3 - <<'PY'
 for name in ("train", "test"):
     head, *rows = open(name + ".tsv").read().splitlines()
@@ -159,7 +159,7 @@ for family in neox mistral; do
     says "alpha_pattern is not supported: merge the adapters with PEFT" err
     rm -r again
 done
-# masked words, then classes: the head is replaced by a new one, with a message
+# masked language modeling, then classes: the head is replaced by a new one, with a message
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --task.kind=mlm --task.whole_words=true --trainer.max_steps=30 --run_dir=mlm
 says BertForMaskedLM mlm/checkpoints/last/config.json
 code 0 "$LEVIN" evaluate mlm --data.path=test.tsv --json

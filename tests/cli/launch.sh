@@ -38,7 +38,7 @@ one_error
 [ ! -e run ]
 refused "-n needs a value, as in -n VALUE" -n
 refused "-n must be a whole number" -n two -- doctor
-refused "do not fit on 1 host with --nproc-per-node 2" -n 2 -n 3 --nproc-per-node 2 -- doctor # the last -n counts
+refused "do not fit on 1 host with --nproc-per-node 2" -n 2 -n 3 --nproc-per-node 2 -- doctor # the last -n is used
 refused "do not fit on 1 host with --nproc-per-node 2" -n 5 --nproc-per-node 2 -- doctor
 if command -v srun >/dev/null; then
     refused "srun requires an allocation" -n 2 --launcher=srun -- doctor
@@ -132,7 +132,7 @@ arguments two
 code 0 "$LEVIN" "${all[@]}"
 same_run one two
 
-# stubs of launchers
+# stub launchers
 fake() { # fake NAME VERSION
     printf '#!/bin/sh\necho "%s"\n' "$2" >bin/"$1"
     chmod +x bin/"$1"
@@ -283,7 +283,7 @@ done
 check [ "$("$LEVIN" help launch | grep -c "with --slurm: ")" = 13 ]
 refused "--ssh is for hosts that this machine reaches with ssh, but with --nodes each node starts its own" --nodes 2 --node-rank 0 --ssh=rsh -- doctor
 
-# Whatever a value holds, it reaches the ranks as one argument: through a batch script, through the command line of each
+# Every value reaches the ranks unchanged, as one argument: through a batch script, through the command line of each
 # launcher, through a remote shell, and in the command that is printed.
 values=("it's" 'a "b" c' '$(touch hit)' '`touch hit`' 'a; touch hit #' $'line\ntouch hit\n#' $'line\n#SBATCH --uid=0\ntab\t' '&& touch hit |'
     '한국어 ä' '-x' '*' '~x' '\' '%j' '!1' "'\$(touch hit)'")

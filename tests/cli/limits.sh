@@ -6,7 +6,7 @@ losses() { python3 -c 'import json, sys
 print(*[r["loss"] for r in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "loss" in r])' "$1"; }
 epochs() { grep -c '^epoch ' err || true; }
 
-# --- a batch larger than an epoch repeats rows, which is said ---
+# --- a batch larger than an epoch repeats rows, with a message ---
 printf 'text\tlabel\n%s' "$(for i in 1 2 3 4 5 6 7 8 9 10; do printf 'word %d\t%d\n' $i $((i % 2)); done)" >ten.tsv
 ten() { code 0 "$LEVIN" train --model.n_layer=1 --model.n_head=1 --model.n_embd=8 --model.block_size=8 --model.kind=bert \
     --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" --data.path=ten.tsv --data.val_path=ten.tsv \
@@ -63,7 +63,7 @@ code 0 train all --data.path=pom.txt --trainer.max_steps=0 --trainer.max_epochs=
 python3 -c 'import json; n = json.load(open("out"))["step"]; assert n // 2 == '"$half"', n'
 code 0 "$LEVIN" plan --data.path=text.txt --model.block_size=16 --trainer.max_epochs=3 --trainer.limit_train_batches=4 --json
 json 'd["steps_per_epoch"] == 4'
-# the same steps over and over; all four come again in the next epoch
+# the same four steps in every epoch
 code 0 train overfit --trainer.overfit_batches=4 --trainer.max_steps=8 --optimizer.lr=0
 python3 - "$(losses overfit)" <<'P'
 import sys

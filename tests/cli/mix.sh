@@ -38,7 +38,7 @@ for i in 1 2 3 4; do
 done
 code 0 "$LEVIN" train --run_dir=killed "${short[@]/every_n_steps=4/every_n_steps=1}" --data.mix="$mix" --resume
 same_weights one killed
-# a source alone is that source
+# a mix of one source equals this source
 mix="[{path: a, weight: 5}]" run alone --trainer.val_check_interval=0
 code 0 "$LEVIN" train --run_dir=path "${short[@]/val_check_interval=4/val_check_interval=0}" --data.path=a
 same_weights alone path

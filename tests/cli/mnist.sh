@@ -42,7 +42,7 @@ assert shapes == {"conv1.weight": [32, 1, 3, 3], "conv1.bias": [32], "conv2.weig
                   "fc1.weight": [128, 9216], "fc1.bias": [128], "fc2.weight": [10, 128], "fc2.bias": [10]}, shapes
 PY
 
-# The same steps in one go and in two; one picture a step; mean squared error.
+# The same steps in one run and in two parts; one image per step; mean squared error.
 code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=whole --quiet
 code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=parts --trainer.max_steps=5 --quiet
 code 0 "$LEVIN" train "$LEVIN_SOURCE/recipes/mnist-mlp.yaml" --data.path=digits --trainer.max_epochs=2 --run_dir=parts --resume --quiet

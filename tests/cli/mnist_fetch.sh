@@ -21,7 +21,7 @@ says "needs the checksums of four files" err
 code 2 mlp --data.path=in --run_dir=no --data.sha256="${sums:0:100}"
 says "64 hexadecimal digits" err
 check [ ! -e no ]
-# the right ones; those of the test part when they are needed
+# correct files are accepted; those of the test split are downloaded when they are needed
 code 0 mlp --data.path=in --run_dir=run --data.sha256="$sums"
 check [ "$(ls -A in | wc -l)" = 2 ]
 for name in train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz; do same_file www/$name in/$name; done

@@ -1,11 +1,11 @@
-# optimizer.kind: muon. The matrices of blocks move otherwise than with adamw, all else as with adamw; bits on threads,
+# optimizer.kind: muon. It updates the matrices of blocks, and adamw all other parameters; bits on threads,
 # ranks and after resuming; moments in checkpoints; every precision; adapters; what is refused.
 # label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 muon=(--optimizer.kind=muon --optimizer.lr=3e-3)
 
-# after one step, what differs from adamw is the matrices of blocks
+# after one step only the matrices of blocks differ from adamw
 for kind in adamw muon; do code 0 train $kind --optimizer.kind=$kind --trainer.max_steps=1 --model.n_layer=2; done
 python3 - >names <<'P'
 import json, struct
@@ -64,7 +64,7 @@ code 0 train adapters "${muon[@]}" --lora.rank=2 --model.init=alone
 # a separate rate for parameters that are not matrices
 code 0 train groups "${muon[@]}" --optimizer.groups="[{match: 'wte, wpe', lr: 1e-4}]"
 
-# strategies with shards are candidates as others are
+# strategies with shards are candidates, too
 code 0 "$LEVIN" plan --data.path=text.txt --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.threads=1 \
     --checkpoint.every_n_steps=0 "${muon[@]}" --fit --ranks=2
 check grep -qE "^ +fsdp .* s a step" out

@@ -71,7 +71,7 @@ code 2 "$LEVIN" evaluate runs/nowhere --data.path=../text.txt
 says "there is no model 'runs/nowhere': no such run" err
 cd ..
 
-# names that are almost right: published models, and runs of the current folder
+# misspelled names: published models, and runs of the current folder
 suggests() { # suggests NAME ARGS...
     code 2 "$LEVIN" "${@:2}"
     says "; did you mean '$1'?" err
@@ -90,7 +90,7 @@ for name in "$PWD/nowhere" ./nowhere ~/nowhere; do # a path and nothing else
     says "there is no model '$name': no such file or folder" err
 done
 
-# tokenizers alike
+# tokenizers in the same way
 cp -r "$golden/tokenizers/tiny-gpt2" words
 want=$(echo "one two" | "$LEVIN" tokenize --tokenizer=words)
 echo "one two" | HOME=$PWD code 0 "$LEVIN" tokenize --tokenizer='~/words'

@@ -1,4 +1,4 @@
-# nanochat's own checkpoints, model_*.pt with meta_*.json: written, found in a folder, read, refused; its one dial.
+# nanochat's own checkpoints, model_*.pt with meta_*.json: written, found in a folder, read, refused; its single setting (depth).
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 keys=(--model.kind=nanochat --model.n_layer=3 --model.n_head=2 --model.n_embd=32 --model.vocab_size=128 --model.block_size=32)
@@ -43,7 +43,7 @@ sed -i 's/model_config/model/' own/meta_000004.json
 code 1 "$LEVIN" export own never
 says "own/meta_000004.json: there is no object 'model_config', which says how large the model is" err
 
-# --- one dial ---
+# --- its single setting, model.depth ---
 code 0 "$LEVIN" plan "${keys[@]:0:1}" --model.depth=12 --model.vocab_size=64 --trainer.batch_size=1 --json
 json 'd["n_layer"] == 12 and d["n_embd"] == 768 and d["n_head"] == 6'
 code 2 "$LEVIN" plan --model.kind=nanochat --model.depth=12 --model.n_layer=3 --model.vocab_size=64
@@ -66,7 +66,7 @@ dial 'd["trainer.max_steps"] == 4980 and d["trainer.batch_size"] == 512 and near
 dial 'd["trainer.max_steps"] == 33408 and near("optimizer.lr", 0.001767766952966369) and near("optimizer.weight_decay", 0.18774820132164527)' \
     --model.depth=6 --model.vocab_size=2048 --trainer.batch_size=2
 dial 'd["optimizer.kind"] == "muon" and d["optimizer.variant"] == "torch"' --model.depth=4 --trainer.accelerator=opencl
-# a key that is given replaces this key alone; another optimizer has none of these keys, another schedule not those of wsd
+# a given key replaces only itself; another optimizer has none of these keys, another schedule none of those of wsd
 dial 'd["optimizer.kind"] == "muon" and d["trainer.max_steps"] == 7 and d["schedule.kind"] == "wsd" and d["trainer.batch_size"] == 128 \
     and near("optimizer.lr", 1e-3) and near("schedule.min_lr", 5e-5) and "wte" in d["optimizer.groups"] and near("optimizer.momentum", 0.97)' \
     --model.depth=4 --optimizer.lr=1e-3 --trainer.max_steps=7

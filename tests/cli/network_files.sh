@@ -1,5 +1,5 @@
-# Data on a network file system (lvn_path_is_local()): read and not mapped, with the bits of a local run; a file that is cut off
-# under a run is one error, and no signal.
+# Data on a network file system (lvn_path_is_local()): read and not mapped, with the bits of a local run; a file that is truncated
+# during a run causes one error message, and no signal.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 command -v cc >/dev/null && ! grep -q __asan_init "$LEVIN" || { echo "skipped: no compiler, or a sanitizer" && exit 77; }
 cat >nfs.c <<'EOF'
@@ -19,7 +19,7 @@ EOF
 cc -shared -fPIC -O1 -o nfs.so nfs.c || { echo "skipped: the compiler makes no library" && exit 77; }
 far() { LD_PRELOAD=$PWD/nfs.so "$@"; }
 make_text
-# small ids in the first bytes of 300 MB, which are a hole else
+# small ids at the beginning of a sparse file of 300 MB
 LC_ALL=C awk 'BEGIN { for (x = 7; n < 100000; n++) { x = x * 16807 % 2147483647; printf "%c%c", 1 + x % 60, 0 } }' >long.bin
 check [ "$(stat -c %s long.bin)" = 200000 ]
 truncate -s 300000000 long.bin

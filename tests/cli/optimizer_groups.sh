@@ -38,7 +38,7 @@ for run in still again; do
 done
 same still again
 
-# groups that say what the optimizer says change no bit
+# groups with the optimizer's own values change no bit
 code 0 "$LEVIN" "${small[@]}" --run_dir=plain
 code 0 "$LEVIN" "${small[@]}" --run_dir=equal --optimizer.groups="[{match: 'h.*', lr: 1e-3}]"
 same plain equal

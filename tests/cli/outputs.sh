@@ -58,7 +58,7 @@ nowhere "/dev/stdout" 2 "$LEVIN" cp text.txt /dev/stdout --json
 python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
 nowhere "it is a socket" 1 "$LEVIN" cp text.txt socket
 check [ -S socket ]
-if mknod null c 1 3 2>/dev/null && { : >null; } 2>/dev/null; then # not where devices cannot be made
+if mknod null c 1 3 2>/dev/null && { : >null; } 2>/dev/null; then # only where devices can be created
     code 0 "$LEVIN" cp text.txt null
     check [ -c null ]
     code 0 "$LEVIN" config null --job=chars --data.path=text.txt

@@ -25,7 +25,7 @@ for name in metrics.csv samples.txt loss.svg metrics.jsonl settings.yaml status.
     code 2 train "other-$name"
     code 2 train "other-$name" --resume
 done
-mkdir -p numbers/checkpoints/step-100/state # named as levin would
+mkdir -p numbers/checkpoints/step-100/state # with levin's names
 echo weights >numbers/checkpoints/step-100/model.safetensors
 echo '{}' >numbers/checkpoints/step-100/state/manifest.json
 sentence="'numbers' contains 'checkpoints'" stays numbers
@@ -47,12 +47,12 @@ mkdir run/samples.txt
 echo mine >run/samples.txt/mine
 sentence="'run/samples.txt' was not written by levin" stays run
 rm -r run/samples.txt
-# it resumes all the same
+# the run can still be resumed
 echo mine >run/checkpoints/notes.txt
 code 0 train run --resume --trainer.max_steps=12
 check [ "$(cat run/checkpoints/notes.txt)" = mine ]
 rm run/checkpoints/notes.txt
-# without its settings the manifests identify a run; without both nothing does
+# without settings.yaml the manifests identify a run; without both, a folder is not a run
 rm run/settings.yaml
 code 2 train run
 says "already contains a run" err
@@ -63,7 +63,7 @@ code 0 train run --overwrite --checkpoint.top_k=10
 same_run clean run
 names() { (cd "$1" && find . | sed 's/tfevents[^/]*/tfevents/' | sort); } # events are named by time and process
 diff <(names clean) <(names run) || fail "something was left over"
-# damaged checkpoints of a run of levin are levin's
+# damaged checkpoints of a run of levin may be removed
 echo '{}' >run/checkpoints/step-4/state/manifest.json
 rm -r run/checkpoints/step-8/state
 mkdir run/checkpoints/.step-8.tmp-12345 && echo half >run/checkpoints/.step-8.tmp-12345/model.safetensors

@@ -91,7 +91,7 @@ folder_of() { # folder_of FILE FOLDER/NAME...: a folder `set` of copies, and a f
 }
 rows=$golden/snappy-plain.parquet
 code 0 prepare "$rows" --out=of-one
-check_train_of() { # of the folder `set` one file is read
+check_train_of() { # of the folder `set` only one file is read for training
     code 0 prepare set --out=of-set --overwrite
     says "'set': 1 file is not read, such as '$1': " err
     same_file of-one/train.bin of-set/train.bin
@@ -149,7 +149,7 @@ echo "some words" >set/train.txt
 rm set/train.jsonl
 check [ "$(setting data.kind)" = documents ]
 
-# --- refused: one sentence, and nothing is made ---
+# --- refused: one error message, and nothing is created ---
 refused() { # refused SENTENCE prepare-arguments
     local sentence=$1
     shift

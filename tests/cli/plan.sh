@@ -34,7 +34,7 @@ code 0 "$LEVIN" plan "${small[@]}" --json --trainer.threads=1 # other threads, o
 json 'd["time"]["flops_per_s"] != 1e9' 2>/dev/null || check [ "$("$LEVIN" doctor --json --measure=false | python3 -c 'import json,sys; print(json.load(sys.stdin)["threads"])')" = 1 ]
 code 0 "$LEVIN" plan "${small[@]}" --json --measure
 json 'not d["time"]["kept"] and d["time"]["flops_per_s"] != 1e9'
-# taken beside other programs: ten minutes later they are measured again, and the higher ones are kept
+# measured while other programs ran: ten minutes later they are measured again, and the higher rates are kept
 edit 'd.update(flops_per_s=1e9, bytes_per_s=1e30, others=0.5)'
 code 0 "$LEVIN" plan "${small[@]}" --json
 json 'd["time"]["kept"]'
@@ -51,7 +51,7 @@ json 'not d["time"]["kept"]'
 LEVIN_CACHE=$PWD/file code 0 "$LEVIN" plan "${small[@]}" --json # no cache: measured each time
 json 'not d["time"]["kept"] and d["time"]["step_s"] > 0'
 
-# samples are pictures, not tokens
+# samples are images, not tokens
 code 0 "$LEVIN" plan --data.kind=mnist --trainer.batch_size=8
 says "batch of 8 samples" out
 says " samples/s" out
@@ -86,7 +86,7 @@ one_error
 says "(--limits=775e12,4.3e12)" err
 code 0 "$LEVIN" plan "${small[@]}" --device=arc770 --json --model.n_layer=60 --model.n_head=32 --model.n_embd=4096 --trainer.accelerator=trace
 json 'd["device"]["name"] == "arc770" and not d["device"]["fits"] and d["device"]["needed_bytes"] > 4 * 4 * 60 * 12 * 4096 ** 2'
-# there a run keeps what fits, which a plan for this machine recomputes
+# on that device a run keeps activations that a plan for this machine recomputes
 many=(--model.n_layer=12 --model.n_head=12 --model.n_embd=768 --model.block_size=256 --trainer.micro_batch_size=16 --trainer.batch_size=16)
 code 0 "$LEVIN" plan "${small[@]}" "${many[@]}" --json --trainer.accelerator=trace
 json 'd["recompute"] == "cheap"'

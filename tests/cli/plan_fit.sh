@@ -1,5 +1,5 @@
-# levin plan --fit: of the settings with which a rank fits its memory it finds the fastest, as plans of all of them show; what
-# is given is kept; where nothing fits it says what would.
+# levin plan --fit finds the fastest of the settings with which a rank fits its memory, compared with plans of all settings; keys that
+# are given are kept; if nothing fits, the error says what would.
 # label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export LEVIN_CACHE=$PWD/cache
@@ -54,7 +54,7 @@ assert fit["keys"] == "--trainer.strategy=%s %s--trainer.micro_batch_size=%d --t
 P
 done
 
-# the line can be pasted: with it, the same plan
+# the printed keys give the same plan
 code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4 --fit --memory=500e6
 says "chosen" out
 says "memory of a rank (--memory)" out
@@ -65,7 +65,7 @@ code 0 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=4 --memory=500
 says "It fits." out
 says "$predicted" out
 
-# what is given is kept; one rank has no strategy; ranks of a host share its memory
+# given keys are kept; one rank has no strategy; ranks of a host share its memory
 fit 0 --trainer.batch_size=32 --ranks=4 --trainer.strategy=zero1 --trainer.micro_batch_size=2
 json '{k["trainer.strategy"] for k in d["fit"]["candidates"]} == {"zero1"} and d["micro_batch_size"] == 2'
 json '"trainer.strategy=zero1 (command line)" in d["fit"]["kept"] and "trainer.micro_batch_size=2" in d["fit"]["kept"]'
@@ -103,7 +103,7 @@ fit 0 --trainer.batch_size=32 --ranks=4 --trainer.fsdp_size=2
 json '[k["trainer.strategy"] for k in d["fit"]["candidates"] if "refused" not in k][0] == "fsdp" == d["strategy"]'
 json 'd["fit"]["kept"] == "trainer.fsdp_size=2 (command line)" and "--trainer.fsdp_size=2 " in d["fit"]["keys"]'
 
-# nothing fits: what would
+# nothing fits: the error says what would
 code 1 "$LEVIN" plan "${keys[@]}" --trainer.batch_size=32 --ranks=2 --fit --memory=250e6
 one_error
 says "a rank may use 238 MiB of memory, and no settings fit; --trainer.strategy=fsdp --trainer.micro_batch_size=1" err

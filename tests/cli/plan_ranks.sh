@@ -39,7 +39,7 @@ json 'not d["predicted"]["beside"]'
 code 2 "$LEVIN" plan "${keys[@]}" --ranks=25
 one_error
 says "25 ranks cannot share the 24 sequences of a step" err
-# its parts are the step; hosts of other sizes; messages
+# the parts add up to the step; hosts of different sizes; messages
 predict --ranks=4 --nproc-per-node=2 --cores=2 --bandwidth=1e6
 json 'abs(sum(d["predicted"][k] for k in ("compute_s", "exposed_s", "saving_s")) / d["predicted"]["step_s"] - 1) < 1e-6'
 json 'd["predicted"]["cores"] == 2 and d["predicted"]["messages_between"] > 0 and d["predicted"]["messages_within"] > 0'

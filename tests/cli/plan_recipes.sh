@@ -1,5 +1,5 @@
 # Every recipe, in all its sizes, has kernels for the GPUs that levin knows: NVIDIA's by CUDA, Intel's by OpenCL.
-# Whether it fits their memory is a separate question, which is answered as well.
+# A recipe need not fit their memory, but its need must be known.
 # label: computes
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 export LEVIN_CACHE=$PWD/cache

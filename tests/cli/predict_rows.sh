@@ -48,7 +48,7 @@ json '[p["label"] is None for p in d["predictions"]] == [False, True, False] and
 # a prediction does not depend on the rows around it
 predict 0 --text=first --text=third --json
 json 'd["skipped"] == 0 and len(d["predictions"]) == 2'
-# nothing but bad rows
+# only bad rows
 printf 'text\n\xff\n' >bad.tsv
 predict 1 --input=bad.tsv --data.skip_bad_rows=true
 says "'bad.tsv' has no row that can be used; the first one: bad.tsv:2: byte 1 is not UTF-8" err

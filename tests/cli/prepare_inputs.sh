@@ -56,7 +56,7 @@ json 'd["files_skipped"] == 2 and d["train_documents"] + d["val_documents"] in (
 says "skipped: 'mixed/zero.txt' is a binary file" err
 code 1 prepare text --input=mixed --out=none --bad-lines=refuse
 says "'mixed/zero.txt' is a binary file" err
-# so is text that is not UTF-8; --encoding converts it, across the pieces in which a file is read, too
+# the same for text that is not UTF-8; --encoding converts it, also across the blocks in which a file is read
 python3 - <<'P'
 def put(name, text, encoding): open(name, "w", encoding=encoding, newline="").write(text)
 accents = "caf\u00e9 na\u00efve r\u00e9sum\u00e9\n" * 200
@@ -174,7 +174,7 @@ mkdir half && echo mine >half/val.bin
 keeps half prepare text --input=folder
 mkdir model && echo '{"a": 0}' >model/vocab.json
 keeps model prepare some.txt
-cp -r "$gpt2" same # a tokenizer that exists already is no reason to refuse
+cp -r "$gpt2" same # an existing tokenizer is not a reason to refuse
 code 0 prepare some.txt --out=same
 # an interrupted preparation of other input is not removed either
 for i in $(seq 15); do cat text.txt; done >long.txt

@@ -23,11 +23,11 @@ living() { # ranks that are neither stopped nor dead
     return 1
 }
 none_living() { ! living; }
-launchers() { ps -eo pid=,comm= | awk '$2 ~ /^(mpirun|orted|mpiexec|hydra_|srun$|levin$)/ { print $1 }'; } # and ranks
+launchers() { ps -eo pid=,comm= | awk '$2 ~ /^(mpirun|orted|mpiexec|hydra_|srun$|levin$)/ { print $1 }'; } # launchers, and levin (ranks)
 try() { # LAUNCHER FAULT MOMENT
     local got=0 launcher=$1 fault=$2 moment=$3
     kill_flag=--kill-on-bad-exit=0
-    [ "$fault" != stop ] || [ "$moment" = step ] || [ "$moment" = save ] || kill_flag=-K1 # srun would wait for a stopped task
+    [ "$fault" != stop ] || [ "$moment" = step ] || [ "$moment" = save ] || kill_flag=-K1 # otherwise srun waits for a stopped task
     one_fault "$@" start_under "$launcher" "$LEVIN"
     echo "$launcher: $fault, $moment${hit:+, hit}"
     soon none_living

@@ -53,7 +53,7 @@ for signal in USR1 INT; do
     check [ -z "$(pgrep -f "$PWD/wrapped -")" ]
 done
 
-# hosts without levin, the MPI or a way back: found before anything starts
+# hosts without levin, without the MPI, or that cannot connect back: detected before anything starts
 printf 'h1\nh2\n' >hosts
 arguments no "${keys[@]}"
 if [ "$mpi" = openmpi ] && [ -x /usr/bin/orted ]; then
@@ -70,7 +70,7 @@ code 2 "${launch[@]}" --launcher=levin -n 2 -- "${all[@]}"
 one_error
 says "hosts:2: '$LEVIN' does not run on the host 'h2' (levin: error while loading shared libraries: libm.so.6); install the same version there" err
 on 2 umount "$LEVIN"
-# launched from outside of the hosts, which reach each other, while one of them cannot reach the launching machine
+# launched from a machine that is not one of the hosts: they reach each other, but one of them cannot reach this machine
 cat >reach <<END
 #!/bin/bash
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"

@@ -1,4 +1,4 @@
-# The machine's clock is set while ranks join and train: no rank is declared lost, no wait ends too early or never, and the
+# The machine's clock is set while ranks join and train: no rank is declared lost, waits end neither early nor never, and the
 # result has the same bits as without.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
@@ -54,13 +54,13 @@ code 0 timeout 60 "$LEVIN" watch jumping --once
 unset LD_PRELOAD
 silent_about lost err
 same_weights quiet jumping
-# long enough for every jump, while all ranks send heartbeats
+# the run is longer than all jumps of the clock, and all ranks send heartbeats
 endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0)
 arguments long --trainer.rank_timeout=3 "${endless[@]}"
 LD_PRELOAD=$PWD/jumps.so timeout -k 3 300 "$LEVIN" launch -n 2 --launcher="${mpis[0]}" -- "${all[@]}" >out 2>err &
 pid=$!
 wait_rows long 1
-sleep 8 # longer than it takes to detect a lost rank, and than all jumps
+sleep 8 # longer than the detection of a lost rank, and than all jumps
 kill -0 $pid || fail "it has ended: $(cat err)"
 pkill -TERM -P $pid -x levin
 ended

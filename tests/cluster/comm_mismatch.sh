@@ -2,7 +2,7 @@
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"
 export LIMIT=40
 
-said() { # title, words, command...: must fail with these words
+said() { # TITLE TEXT COMMAND...: the command must fail, and its error must contain the text
     local what=$1 words=$2
     shift 2
     if "$@" >out 2>&1; then echo "$what did not fail:" && cat out && exit 1; fi
@@ -26,7 +26,7 @@ if mpi_here openmpi && mpi_here mpich; then
     good "the launcher decides between two" ranks mpich 2 "$program"
     grep -q "also installed, but not used: .*libmpi.so.40" out || { echo "the other one is not said:" && cat out && exit 1; }
 fi
-# A library that crashes while it starts, as Open MPI may.
+# A library that crashes during MPI_Init, as Open MPI may.
 if mpi_here openmpi && command -v cc >/dev/null; then
     echo 'int MPI_Init_thread(void) { return *(volatile int *)8; }' >crashing.c
     cc -shared -fPIC -o crashing.so crashing.c -Wl,--no-as-needed "$(library libmpi.so.40)"

@@ -3,7 +3,7 @@
 # rounding.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
 mode=(--trainer.deterministic=true --trainer.micro_batch_size=1)
-bf16_tolerance=8e-3 # after five steps if gradients are rounded at other places
+bf16_tolerance=8e-3 # after five steps, if gradients are rounded at different places
 near() { # near RUN RUN [how near]: losses, norms and validations, relative
     python3 - "$1" "$2" "${3:-1e-5}" <<'P'
 import json, sys
@@ -25,7 +25,7 @@ true=(--trainer.precision=bf16-true --optimizer.state=bf16)
 code 0 train true "${sizes[@]}" "${mode[@]}" "${true[@]}"
 code 0 train plain "${sizes[@]}"
 near plain one
-# a difference would be detected
+# the comparison detects a difference
 if cmp -s one/checkpoints/last/model.safetensors three/checkpoints/last/model.safetensors; then fail "this test cannot detect a difference"; fi
 
 all_of() {
@@ -83,7 +83,7 @@ each_mpi all_of
 code 2 train refused "${sizes[@]}" "${mode[@]}" --trainer.reduce_dtype=bf16
 says "trainer.deterministic requires the same bits" err
 
-# --- evaluation: each window once, on any rank ---
+# --- evaluation: each window is scored once, on one of the ranks ---
 code 0 "$LEVIN" evaluate one --json --trainer.batch_size=5
 mv out alone
 evaluated() {
@@ -141,7 +141,7 @@ lesser() { # ISA MPI
     rm -rf "$2-lesser"
 }
 best=$("$LEVIN" doctor --json --measure=false | sed 's/.*"instructions":"\([a-z0-9_]*\)".*/\1/')
-for isa in generic avx2 avx512 avx512_bf16; do # worst first
+for isa in generic avx2 avx512 avx512_bf16; do # lowest first
     [ "$isa" != "$best" ] || break
     LEVIN_ISA=$isa code 0 train "alone-$isa" "${sizes[@]}" "${mode[@]}"
     each_mpi lesser $isa

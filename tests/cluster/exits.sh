@@ -34,7 +34,7 @@ look() { # look MPI:BY:HOW:RANK: it failed with one sentence
     local got n
     got=$(cat "$1.got")
     n=$(grep -cE '^(\[[01]\] )?error: ' "$1.err") || true
-    [ "$n" != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' "$1.err" || n=1 # stopping on request is no error
+    [ "$n" != 0 ] || ! grep -qE '^(\[[01]\] )?stopped on request' "$1.err" || n=1 # "stopped on request" is not an error
     echo "$1: $got, $n sentences"
     [ "$got" != 0 ] && [ "$got" != 124 ] && [ "$n" = 1 ] || { cat "$1.out" "$1.err" && fail "$got, $n sentences"; }
 }
@@ -59,7 +59,7 @@ exec "$(mpi_program $mpi)" "\${words[@]}"
 E2
     chmod +x $mpi-launcher
 done
-all_of launch:kill launch:exit1 launch:exit75 # most of the time is spent waiting until a rank is missed
+all_of launch:kill launch:exit1 launch:exit75 # most of the time is the wait until a missing rank is detected
 all_of launch:option
 all_of launch:data
 all_of bare:option

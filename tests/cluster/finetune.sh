@@ -10,7 +10,7 @@ gpt2=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2
 
 mkdir c prose
 cp "$LEVIN_SOURCE"/src/run/train/*.c "$LEVIN_SOURCE"/src/files/formats/*.c c
-cat "$LEVIN_SOURCE"/*.md "$LEVIN_SOURCE"/docs/*.md | split -l 20 -a 3 --additional-suffix=.txt - prose/ # many documents, so that some are held back
+cat "$LEVIN_SOURCE"/*.md "$LEVIN_SOURCE"/docs/*.md | split -l 20 -a 3 --additional-suffix=.txt - prose/ # many documents, so that some are used for validation
 for file in c/*.c; do mv "$file" "$file.txt"; done
 for what in c prose; do
     code 0 "$LEVIN" prepare text --input=$what --out=$what-tokens --tokenizer="$gpt2" --val-fraction=0.2
@@ -22,7 +22,7 @@ code 0 "$LEVIN" config base.yaml --job=scratch --data.path=c-tokens --model.size
     --trainer.max_steps=120 --trainer.val_check_interval=40 --trainer.limit_val_batches=8 --optimizer.lr=5e-3 \
     --schedule.warmup_steps=5 --schedule.min_lr=1e-3
 code 0 "$LEVIN" train base.yaml --quiet
-loss() { # loss MODEL: on the prose that was held back
+loss() { # loss MODEL: on the prose of the validation split
     code 0 "$LEVIN" evaluate "$1" --data.kind=tokens --data.path=prose-tokens --json
     value loss
 }
@@ -48,6 +48,6 @@ code 0 "$LEVIN" generate three --prompt "The recipe" --max-new-tokens=40 --tempe
 says "The recipe" out
 check [ "$(wc -c <out)" -gt 20 ]
 
-# a difference would be detected
+# the comparison detects a difference
 code 0 "$LEVIN" train tuned.yaml --quiet --run_dir=other --trainer.seed=7
 if cmp -s one/checkpoints/last/model.safetensors other/checkpoints/last/model.safetensors; then fail "this test sees nothing"; fi

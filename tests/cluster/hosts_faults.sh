@@ -14,11 +14,11 @@ a_fault() { # MPI, fault, moment
     echo "$1: $fault, $moment${hit:+, hit}"
     wait $pid || got=$?
     [ "$fault" != cut ] || plug 2
-    nobody_left 60 # processes of a host that was cut off end by themselves, a timeout later
+    nobody_left 60 # processes of a host that was cut off end by themselves after a timeout
     case $moment in
-    start) # a rank that dies before it has joined is known to the launcher only
+    start) # only the launcher knows of a rank that dies before it has joined
         [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
-    end) # after all have finished, no rank is missed
+    end) # after all ranks have finished, no rank is reported as lost
         [ $got = 0 ] || { check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || expect_lost_rank_named; }; } ;;
     *)
         check [ $got = 76 ]

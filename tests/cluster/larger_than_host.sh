@@ -32,7 +32,7 @@ finish() { # CODE
     done
 }
 
-# the state of a training is 16 bytes a parameter
+# training state: 16 bytes for each parameter
 code 0 "$LEVIN" plan "${keys[@]}" --trainer.max_steps=3 --ranks=4 --json
 python3 - $limit <<'P' || fail "the model is too small or too large for this test"
 import json, sys

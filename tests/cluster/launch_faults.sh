@@ -76,8 +76,8 @@ for mpi in "${mpis[@]}"; do
     ended
     check [ "$got" = 137 ]
     nobody_left 30
-    # a launcher that does not end after all ranks have, for example because one of them hangs after it has left the run:
-    # ten seconds, in which no MPI takes part any more
+    # a launcher that does not end after all ranks have ended, for example because a rank hangs after it has left the run:
+    # levin launch waits ten seconds; the MPI is not involved any more
     if [ "$mpi" = "${mpis[0]}" ]; then
         cat >$mpi-held <<E2
 #!/bin/bash

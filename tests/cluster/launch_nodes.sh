@@ -39,7 +39,7 @@ code 0 "$LEVIN" launch --node-rank 1 --nodes 2 --dry-run -- "${all[@]}"
 says "levin ranks --part -- train" out
 
 # by variables, with a token and the name of a job
-by() { # by RUN VARIABLE...: the same for both, but @ is the number of the node
+by() { # by RUN VARIABLE...: the same variables for both nodes; @ is replaced by the number of the node
     local run=$1
     shift
     zero=("LEVIN_TOKEN=$secret" LEVIN_JOB_ID="$run" "${@//@/0}" "$LEVIN" launch)
@@ -88,7 +88,7 @@ for i in 0 1; do
 done
 check [ -s signal/checkpoints/last/model.safetensors ]
 
-# what does not fit
+# contradictions
 short=(--trainer.start_timeout=4 --trainer.rank_timeout=2)
 places
 more=(--optimizer.lr=1e-1)
@@ -103,7 +103,7 @@ pair 2 2 differs "${keys[@]}" --trainer.devices=3
 says "error: trainer.devices is 3, but 4 ranks run on " out.0 # here the two nodes are one machine
 check [ "$(cat out.1)" = "node 0 has ended the job with exit code 2: see its output for the reason" ]
 one=("$LEVIN" launch --node-rank 0 --nodes 2 --nproc-per-node 2)
-two_zeros() { # of one machine, either of which may be the first to listen
+two_zeros() { # two launchers of node 0 on one machine; either of them may listen first
     arguments differs "${short[@]}"
     for i in 0 1; do timeout -k 3 60 "${one[@]}" -- "${all[@]}" >out.$i 2>&1 & done
     got=0 && wait -n $(jobs -p) || got=$?
@@ -187,13 +187,13 @@ refused "--launcher=openmpi starts ranks on all hosts" "$LEVIN" launch --launche
 refused "LEVIN_TOKEN has 5 characters, which can be guessed" LEVIN_TOKEN=short "$LEVIN" launch --node-rank 0 --nodes 2
 arguments mpi --trainer.transport=mpi
 refused "trainer.transport is mpi, but if each node starts its own levin launch no MPI connects the ranks" "$LEVIN" launch --node-rank 0 --nodes 2
-# a pod that is to run several ranks, without levin launch
+# a pod with several ranks, without levin launch
 arguments pod
 code 2 env JOB_COMPLETION_INDEX=0 NNODES=2 GPUS_PER_NODE=8 "$LEVIN" "${all[@]}"
 one_error
 says "each pod runs several ranks, but levin launch did not start this process: start it with \`levin launch -- train ...\`" err
 
-# a name that is not in DNS (yet) is tried again, and in the end named; a stranger gets nothing
+# a name that is not in DNS yet is resolved again, and at last named in the error; a connection without the token gets no answer
 arguments never "${short[@]}"
 code 76 env MASTER_ADDR=no-such-host.invalid "$LEVIN" launch --node-rank 1 --nodes 2 -- "${all[@]}"
 says "error: node 0 could not be reached at no-such-host.invalid:29521 for 4 s (no-such-host.invalid: " err

@@ -1,4 +1,4 @@
-# levin launch within a job of a real Slurm of two nodes: srun is picked, and gets the right options.
+# levin launch within a job of a real Slurm of two nodes: srun is chosen, with the right options.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 hosts_begin
 . "$LEVIN_SOURCE/tests/cli/common.bash"
@@ -11,7 +11,7 @@ allocated() { # code, options of salloc, --, arguments of levin launch
     shift
     srun_code "$wanted" on 1 timeout -k 3 60 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
 }
-ranks() { says "[0] ranks              $1 on " out; } # all have joined
+ranks() { says "[0] ranks              $1 on " out; } # all ranks have joined
 allocated 0 -N2 --ntasks-per-node=2 -- -- doctor --measure=no
 ranks 4
 allocated 0 -n3 -- -- doctor --measure=no

@@ -74,7 +74,7 @@ says "warning: --min-ranks is ignored" err
 grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 2 ranks$" err || { cat err && fail "not with both"; }
 same_run alone here
 
-# over hosts; one of them is a spare one
+# over hosts, one of which is a spare host
 printf 'h1:1\nh2:2\nh3:1\n' >hosts
 arguments hosts-3 "${keys[@]}"
 code 0 "${over[@]}" -n 3 -- "${all[@]}"

@@ -14,12 +14,12 @@ code 0 "$LEVIN" train "$recipe" "${fetch[@]}"
 one_line 1
 silent_about "means over ranks" err
 for mpi in "${mpis[@]}"; do
-    # from a fresh folder: both ranks need the files, one downloads them
+    # from an empty folder: both ranks need the files, and one of them downloads them
     rm -rf data runs
     PATH="$(dirname "$(mpi_program "$mpi")"):$PATH" code 0 ranks "$mpi" 2 "$LEVIN" train "$recipe" "${fetch[@]}"
     one_line 2
     says "as means over ranks; at most" err
-    check [ "$(grep -c '"loss"' runs/mnist-autoencoder/metrics.jsonl)" = 151 ] # 303 pictures, two a step
+    check [ "$(grep -c '"loss"' runs/mnist-autoencoder/metrics.jsonl)" = 151 ] # 303 images, two per step
     case $mpi in openmpi | mpich) ;; *) continue ;; esac
     rm -rf data runs
     code 0 timeout -k 3 120 "$LEVIN" launch --launcher="$mpi" -n 2 -- train "$recipe" "${fetch[@]}"

@@ -27,7 +27,7 @@ lose=new_agent lose_rank 2 agent both --max-restarts=1 --
 both_end 0
 same_run alone agent
 
-# a node vanishes without a word, and is replaced; when the network is back, the first one is not taken for it
+# a node disappears without closing its connections, and is replaced; when its network is back, it is not mistaken for the new node
 replaced() {
     unplug 2
     soon has "error: rank" err
@@ -52,7 +52,7 @@ node 3 0 --max-restarts=1 -- "${all[@]}" >out 2>err &
 both_end 0
 says "this job has already begun its run: continuing from its last checkpoint" err
 same_run alone leader
-# who comes back when the run has ended finds that in it; with another recipe it has not
+# a node that returns after the run has ended finds this in the run's folder; with a different recipe it has not ended
 ended_says="this job has already ended its run: nothing to do"
 rm -f code.?
 node 2 1 --max-restarts=1 -- "${all[@]}" >out.1 2>&1 &

@@ -40,7 +40,7 @@ in_groups() {
 unset ODD_RANK
 shards=(--trainer.max_steps=20 --trainer.check_replicas_every_n_steps=10 --trainer.threads=1 --model.n_layer=2 --model.n_embd=48
     --model.dropout=0.1 --trainer.batch_size=12)
-flipped() { # WHAT RANK BYTE PATTERN [keys]: once, before step 6; of what is gathered from then on
+flipped() { # WHAT RANK BYTE PATTERN [keys]: flip a bit once, before step 6; of gathered parameters at every gather from then on
     local what=$1 rank=$2 byte=$3 pattern=$4 keys=() key
     shift 4
     rm -rf run samples && mkdir samples
@@ -68,7 +68,7 @@ in_shards() {
     flipped moment 2 0 "$shard" --trainer.strategy=zero1
     flipped moment 0 3 "$shard" --trainer.strategy=zero2 --trainer.precision=bf16-true --optimizer.kind=lion
     flipped parameters 1 -8 "$shard block 1" --trainer.strategy=fsdp --model.freeze=h.1 --optimizer.kind=sgd \
-        --optimizer.lr=0.05 # which no update reads
+        --optimizer.lr=0.05 # parameters that no update reads
     flipped parameters 1 -8 "$shard the head" --trainer.strategy=fsdp --model.kind=llama --model.freeze=lm_head
     flipped gathered 2 0 "the parameters of .* that were gathered here are not those" --trainer.strategy=fsdp
     flipped gathered 1 0 "the parameters of .* that were gathered here" --trainer.strategy=fsdp --trainer.precision=bf16-mixed

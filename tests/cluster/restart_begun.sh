@@ -1,5 +1,5 @@
 # levin launch --max-restarts does not know that the run has begun: rank 0 is killed or stopped between writing settings.yaml and
-# reporting it, or levin launch is stopped at that moment. The run resumes, is not taken for another launch's, and --overwrite does
+# reporting it, or levin launch is stopped at that moment. The run resumes, is not mistaken for the run of another launch, and --overwrite does
 # not delete it.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 command -v cc >/dev/null || { echo "skipped: no compiler here" && exit 77; }
@@ -54,7 +54,7 @@ ends_well() { # RUN
     same_run alone "$1"
 }
 
-# killed as settings.yaml appears, and the moment before
+# killed when settings.yaml appears, and immediately before
 begin killed none
 kill -KILL "$rank"
 ends_well killed
@@ -73,7 +73,7 @@ begin stopped none
 kill -STOP "$rank"
 ends_well stopped
 
-# levin launch is stopped while ranks continue, save, and end because they miss it: what they saved is not lost
+# levin launch is stopped (SIGSTOP) while ranks continue, save, and end because its heartbeat is missing: the checkpoint is used
 begin unheard former --overwrite
 launch=$(pgrep -P $pid -x levin)
 kill -STOP "$launch"

@@ -52,7 +52,7 @@ ended
 check [ $got = 75 ]
 says "stopped on request" aside/logs/rank-0.log
 check [ -s aside/logs/rank-1.log ]
-# a host that was at fault twice stays if there is no other
+# a host that was at fault twice is used again if there is no other
 echo localhost:2 >hosts
 lose=twice restarts=2 lose_rank 1 stays "${launch[@]}" --hostfile hosts --max-restarts=1 -n 2 --
 check [ $got = 0 ]

@@ -3,7 +3,7 @@
 HOSTS=2 RANK_TIMEOUT=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 launchers=(levin)
-for m in openmpi mpich; do ! mpi_here $m || launchers[1]=$m; done # the last of them: restart_hosts has the first
+for m in openmpi mpich; do ! mpi_here $m || launchers[1]=$m; done # the last installed one: restart_hosts.sh uses the first
 
 printf 'h1:1\nh2:1\n' >hosts
 for launcher in "${launchers[@]}"; do

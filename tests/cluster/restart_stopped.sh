@@ -1,5 +1,5 @@
 # levin launch --max-restarts, and a rank that is stopped before it has joined the others: before its first message, or between
-# that and the next ones. It is found as early as a rank that stops later, and named.
+# that and the next ones. It is detected as fast as a rank that stops later, and named.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 command -v cc >/dev/null || { echo "skipped: no compiler here" && exit 77; }
 ! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer wants to be the first library" && exit 77; }

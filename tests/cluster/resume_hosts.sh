@@ -32,7 +32,7 @@ launch 1 2 2 --resume --trainer.max_steps=12
 refused "step 8 on h2, where rank 1 runs, but none on h1, where rank 0 would resume from it"
 silent_about "starting from the beginning" err
 check [ -z "$(last 1)" ]
-# an older checkpoint there
+# an older checkpoint on the first host
 launch 1 2 0 --trainer.max_steps=4
 launch 1 2 2 --resume --trainer.max_steps=12
 refused "step 8 on h2, where rank 1 runs, but step 4 on h1, where rank 0 would resume from it"

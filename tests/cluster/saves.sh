@@ -41,8 +41,8 @@ bf16 --model.kind=neox --trainer.precision=bf16-true --optimizer.state=bf16
 E2
 check [ "$(ls many/checkpoints/last | grep -c '^model-.*safetensors$')" = 0 ]
 check [ "$(ls plain/checkpoints/last | grep -c '^model-.*safetensors$')" -gt 5 ]
-# threads write most of it while the ranks compute the next step, whose update waits for them: on a slow disk, too, the bytes of each
-# step are its own
+# threads write most of it while the ranks compute the next step, whose update waits for them: also on a slow disk a checkpoint has
+# the bytes of its own step
 each=(--trainer.max_steps=4 --checkpoint.every_n_steps=1 --checkpoint.top_k=9 --optimizer.lr=0.01)
 for more in "gpt2 zero1" "gpt2 fsdp" "llama zero2" "llama fsdp"; do
     read -r kind strategy <<<"$more"
@@ -105,7 +105,7 @@ for i in $(seq $kills); do
     "$LEVIN" launch --launcher=levin -n $n -- train "${keys[@]}" --run_dir=killed --resume --trainer.max_steps=1000000 \
         --checkpoint.every_n_steps=1 --checkpoint.top_k=2 --trainer.strategy=${strategies[RANDOM % 3]} >out 2>err &
     pid=$!
-    # Two kills of three come after a new checkpoint, so that the run gets on.
+    # Two of three kills come after a new checkpoint, so that the run makes progress.
     while kill -0 $pid 2>/dev/null && { [ ! -d killed/checkpoints ] || { [ $((i % 3)) != 0 ] && [ "$(newest)" = "$before" ]; }; }; do
         sleep 0.002
     done

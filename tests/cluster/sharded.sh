@@ -51,7 +51,7 @@ for strategy in zero2 fsdp; do
 done
 same_weights few-zero2 few-fsdp
 
-# --- validations and samples; on with another strategy and another number of ranks ---
+# --- validations and samples; resuming with another strategy and another number of ranks ---
 keys+=(--model.kind=nanogpt)
 keys+=(--sample.every_n_steps=4 --sample.max_new_tokens=20)
 mode=(--trainer.val_check_interval=2 --trainer.limit_val_batches=3 --trainer.deterministic=true --trainer.micro_batch_size=2)
@@ -109,7 +109,7 @@ for strategy in ddp zero1 zero2 fsdp; do
 done
 rm -rf moved
 moved 2 fsdp 2 --trainer.fsdp_size=2 --trainer.fsdp_reshard=false
-moved 3 zero1 4 --resume # another strategy leaves out what the last one had
+moved 3 zero1 4 --resume # settings of the former strategy are dropped
 says "trainer.fsdp_reshard: false -> true; trainer.fsdp_size: 2 -> 0" err
 moved 4 fsdp 6 --resume --trainer.fsdp_size=2
 same_run matrices moved
@@ -135,7 +135,7 @@ assert one["optimizer"] == two["optimizer"] == all["optimizer"] and one["paramet
 assert 0.2 < two["gradients"] / one["gradients"] < 0.3 and 0.2 < all["parameters"] / one["parameters"] < 0.3
 P
 
-# embedding and head: each is gathered, and its gradient reduced, by itself
+# embedding and head are gathered separately, and their gradients are reduced separately
 code 0 "$LEVIN" plan "${keys[@]}" "${short[@]}" --json --ranks=4 --trainer.strategy=fsdp --model.kind=llama --model.vocab_size=65536
 json 'd["memory"]["arena"] < 3 * 4 * 65536 * 80'
 

@@ -25,12 +25,12 @@ for model in gpt2 llama lora; do
     same_on_ranks evaluate $model --json --trainer.batch_size=7 # 3 ranks do not share the batches equally
     same_on_ranks generate $model --prompt=Some --max-new-tokens=20
 done
-same_on_ranks evaluate gpt2 --json --trainer.limit_test_batches=1 # one batch: other ranks only gather
+same_on_ranks evaluate gpt2 --json --trainer.limit_test_batches=1 # one batch: the other ranks only take part in gathers
 same_on_ranks generate gpt2 --max-new-tokens=60 --num-samples=3   # the window slides
 same_on_ranks generate gpt2 --prompts=prompts.txt --num-samples=5 --max-new-tokens=40 --stop=a --stop='of t' --top-k=9 --json
 same_on_ranks generate gpt2 --prompt-ids=1,2,3 --max-new-tokens=0
-# a line of more than 64 KiB, of many samples of one token: each token of each sample is a round of messages; launchers put
-# their prefix before each read, within lines too
+# a line of more than 64 KiB, of many samples with one token each: each token of each sample needs a broadcast; launchers write
+# their prefix before each block that they read, also within lines
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 many=(generate gpt2 --num-samples=3000 --max-new-tokens=1 --json)
 same_on_ranks "${many[@]}"
@@ -42,7 +42,7 @@ for mpi in openmpi mpich intel; do
     PATH=$path code 0 "$LEVIN" launch --launcher=$mpi --prefix=false -n 2 -- "${many[@]}" $fsdp
     same_file out one.out
 done
-{ # lines come as they are made; nothing computes on for a reader that has gone
+{ # lines are printed as soon as they are complete; when the reader of the output is gone, the command stops
     "${launch[@]}" -n 2 -- generate gpt2 $fsdp --prompt=$'Some\nmore' --max-new-tokens=1000000 2>err || echo $? >closed
 } | head -n 1 >out
 check [ "$(cat out closed)" = $'Some\n141' ]
@@ -80,9 +80,9 @@ if [ -z "${LVN_SANITIZE:-}" ]; then
     limited 0 "${launch[@]}" -n 3 -- "${large[@]}" $fsdp
     same_file out one.out
     limited 0 "${launch[@]}" -n 3 -- generate large $fsdp --max-new-tokens=3
-    limited 0 "$LEVIN" export large written # a tensor at a time
+    limited 0 "$LEVIN" export large written # one tensor at a time
     same_file written/model.safetensors large/checkpoints/last/model.safetensors
-    group=/sys/fs/cgroup/memory/levin-$$-$RANDOM # auto divides what does not fit
+    group=/sys/fs/cgroup/memory/levin-$$-$RANDOM # auto divides a model that does not fit
     if mkdir "$group" 2>/dev/null && echo 200000000 >"$group/memory.limit_in_bytes"; then
         trap 'rmdir "$group" || true' EXIT
         for command in evaluate generate; do

@@ -77,7 +77,7 @@ repair() { # undo the fault
         [[ " ${launchers[*]} " != *" srun "* ]] || on $i pgrep -x slurmd >/dev/null || { slurm_passwords $i && on $i slurmd; }
     done
 }
-wait_end() { # of $pid, with what the case needs meanwhile
+wait_end() { # wait for $pid; do what the fault requires meanwhile
     local n
     for ((n = 0; n < limit * 10; n++)); do
         kill -0 $pid 2>/dev/null || break
@@ -93,10 +93,10 @@ wrong() { echo "    wrong: $*" && bad=1; }
 judge() {
     case "$what $how" in
     "launch "*)
-        [ $got != 0 ] || [ $launcher = srun ] || wrong "levin launch was ended, and the code is 0" ;; # salloc says 0
+        [ $got != 0 ] || [ $launcher = srun ] || wrong "levin launch was ended, and the code is 0" ;; # salloc exits with 0
     *)
         [ $got = 0 ] || wrong "exit code $got"
-        # a rank that dies before it has joined is known to the launcher only
+        # only the launcher knows of a rank that dies before it has joined
         [ "$what" != rank ] || [ $moment = start ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE "ranks? ([0-9,-]*,)?$which(,[0-9,-]*)? on h$((which + 1))|ranks? [0-9,-]* (on h[1-3]|and)" ||
             wrong "rank $which on h$((which + 1)) is not named"
         [ "$what" != host ] || ! grep -q "^restart " err || grep -E "^error: " err | head -1 | grep -qE " on h$((which + 1))|rank $which " ||

@@ -26,7 +26,7 @@ apart() { # packets between two hosts are dropped silently
 together() { for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh del "10.77.0.${pair#* }" dev eth0; done; }
 stand_still() { mkfifo held && mv held "$1"; } # a file whose open() never returns
 export LD_PRELOAD=$LEVIN_BUILD/tests/double/libstill.so STILL_FILE=/samples.txt # the same for a regular file, while FILE.still exists
-told() { # PATTERN: the error matches it, and so does the warning
+told() { # PATTERN: the error and the warning match it
     [ "$got" != 0 ] && [ "$got" -lt 124 ] || { cat out err && fail "exit code $got"; }
     [ "$(grep -cE '^error: ' err)" = 1 ] || { cat out err && fail "not one sentence"; }
     grep -qE "^error: no rank has made progress for [0-9.]+ s$1" err || { cat err && fail "no error says which rank waits for which: $1"; }
@@ -35,9 +35,9 @@ told() { # PATTERN: the error matches it, and so does the warning
 
 for mpi in "${mpis[@]}"; do
     use "$mpi"
-    # vectors of more than 64 KiB go from every rank to every other one, so both ranks wait, or one has what it wanted and goes on to
-    # the next sum; the cut may hit a short sum, which is the MPI's own and does not report peers: then once more. Of all MPIs' runs one
-    # at least must name the link
+    # vectors of more than 64 KiB are sent from every rank to every other one, so both ranks wait, or one is complete and starts
+    # the next reduction. The cut may hit a short reduction, which the MPI does itself without naming peers: then try again. In at least
+    # one run of all MPIs the link must be named
     link='(rank 1 on h2 and rank 2 on h3 wait for each other|messages of rank [12] on h[23] do not reach rank [12] on h[23]): check the link between them'
     for try in 1 2 3 4 5 6; do
         arguments "link-$mpi-$try" "${keys[@]}"
@@ -59,7 +59,7 @@ done
 # long packets to and from a host get lost: packets are not joined into larger ones, which the switch would let pass
 mpi=${mpis[0]}
 use "$mpi"
-for try in 1 2 3; do # a long packet of the MPI's own sum, which does not report peers, may be lost: then once more
+for try in 1 2 3; do # a long packet of a reduction by the MPI itself, which names no peers, may be lost: then try again
     arguments "long-$try" "${keys[@]}"
     on 1 "${launch[@]}" "${all[@]}" >out 2>err &
     pid=$!
@@ -73,11 +73,11 @@ for try in 1 2 3; do # a long packet of the MPI's own sum, which does not report
     nobody_left
     grep -qE "^error: .*(; all have the same progress|are computing)" err || break
 done
-# rank 2 waits as well, or it could send all its messages before the others missed it, and has more progress
+# rank 2 waits as well, or it sent all of its messages before the others waited for it, and has made more progress
 [ -n "${lossless:-}" ] ||
     told ', since step [0-9]+: .*; (rank [01] on h[12] and rank 2 on h3 wait for each other: check the link between them|rank [0-2] on h[1-3] is .*|.*messages of rank (2 on h3 do not reach rank [01] on h[12]|[01] on h[12] do not reach rank 2 on h3): check the link between them|.*messages do not reach (rank 2 on h3: check its links|all of ranks [012],[012]: check their links))'
 
-# a file of the rank that reports, and that has the server; no levin launch
+# a file of the reporting rank, which also has the server, without levin launch
 arguments sample "${keys[@]}" --sample.every_n_steps=10 --sample.max_new_tokens=4
 ranks "$mpi" 3 "$LEVIN" "${all[@]}" >out 2>err &
 pid=$!
@@ -101,7 +101,7 @@ told ', since step [0-9]+: ranks 1,2 wait in .*; rank 0 on h1 is busy: a sample'
 rm "folder/.status.json.tmp-$first"
 nobody_left
 
-# progress that takes longer than half of the limit is no stall: a validation, before the time of a step is known
+# a validation that is longer than half of the limit is not a stall, even before the duration of a step is known
 arguments slow --trainer.threads=1 --data.path="$PWD/own/text.txt" --trainer.max_steps=1 --trainer.num_sanity_val_steps=-1 \
     --trainer.limit_val_batches=1.0 --model.n_layer=8 --model.n_embd=192 --model.block_size=128 --trainer.stall_timeout=4
 code 0 on 1 "${launch[@]}" "${all[@]}"

@@ -34,7 +34,7 @@ code 0 cp_ --recursive plain s3://bucket/plain
 train far --model.init=s3://bucket/plain --trainer.max_steps=8 2>err
 same_file here/checkpoints/step-8/adapter/adapter_model.safetensors far/checkpoints/step-8/adapter/adapter_model.safetensors
 says '"base_model_name_or_path": "s3://bucket/plain"' far/checkpoints/last/adapter/adapter_config.json
-mv plain moved # it must not be read
+mv plain moved # the base on this machine must not be read
 rm -rf cache
 code 2 "$LEVIN" generate far --prompt="int " # an address in a file is not fetched unasked
 says "names the base model 's3://bucket/plain', and an address is fetched, with your credentials, only if you name it yourself" err

@@ -93,11 +93,11 @@ says "skipped: 's3://bucket/texts/d.png', which is no text by its name" two.err
 rm -r cache.one cache.two $root/texts-cache
 LEVIN_CACHE=$PWD/cache.one "$LEVIN" train --model.init=base --run_dir=run.killed --trainer.max_steps=2 "${texts[@]}" --data.cache=s3://bucket/texts-cache 2>one.err &
 first=$!
-soon eval 'ls cache.one/encoded-new/*.??????' # it encodes
+soon eval 'ls cache.one/encoded-new/*.??????' # the first host encodes
 kill -STOP $first
 LEVIN_CACHE=$PWD/cache.two run run.two --overwrite "${texts[@]}" --data.cache=s3://bucket/texts-cache 2>two.err &
 second=$!
-soon eval 'ls cache.two/encoded-new/*.lock' # it waits, or is about to
+soon eval 'ls cache.two/encoded-new/*.lock' # the second host waits, or will wait
 kill -KILL $first
 wait $first 2>/dev/null || true
 wait $second || fail "$(cat two.err)"

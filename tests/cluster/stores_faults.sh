@@ -1,4 +1,4 @@
-# Servers that fail: the right bytes in the end, or one sentence, never a wrong file. Transfers killed at any moment continue to the
+# Servers that fail: a transfer ends with the right bytes or with one error message, never with a wrong file. Killed transfers resume to the
 # same bytes.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 web_server
@@ -62,7 +62,7 @@ code 0 cp_ $web/plain/f killed
 same_file web/f killed
 # a stopped transfer reports that, and the same command downloads only the rest; damage to the first part is detected
 random_file web/g 40000000
-ask control/slow/1 >/dev/null # a second for each piece: the signal comes in the middle
+ask control/slow/1 >/dev/null # one second for each piece, so that the signal arrives during the transfer
 start_slowly() { LEVIN_STORE_THREADS=1 "$LEVIN" cp $web/cut/8388608/g half >out 2>err & pid=$!; }
 some_pieces() { # until some have arrived
     while kill -0 $pid 2>/dev/null; do [ -f half.part.done ] && [ "$(wc -l <half.part.done)" -gt 2 ] && break || sleep 0.01; done

@@ -37,7 +37,7 @@ code 0 "$LEVIN" watch s3://bucket/run --once
 says "s3://bucket/run: running, step " out
 lost one
 kept=$(grep -o '[0-9]*$' $there/checkpoints/last)
-# the second machine makes no checkpoint, and is lost as well
+# the second machine saves no checkpoint, and is lost as well
 begin two --checkpoint.every_n_steps=1000000000
 restarted() { status "g['restarts'] == 1 and g['restart_seconds'] is not None and d['step'] > $kept"; }
 soon restarted

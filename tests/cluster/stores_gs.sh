@@ -52,7 +52,7 @@ for server in fake-gcs-server gcp-storage-emulator; do
     code 2 "$LEVIN" ls gs://
     says "contains no bucket" err
 done
-# a server that reports too much, forgets, takes nothing: the same bytes, or one sentence
+# a server that confirms fewer bytes than it has, loses an upload, or accepts nothing: the same bytes, or one error message
 web_server
 export STORAGE_EMULATOR_HOST=$web NO_GCE_CHECK=true LEVIN_STORE_TRIES=2
 ask control/gs/1 >/dev/null

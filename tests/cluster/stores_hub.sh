@@ -96,7 +96,7 @@ same_file of-here/train.bin of-hub/train.bin
 code 0 "$LEVIN" prepare hf://datasets/org/texts/data/test-00000-of-00001.parquet --tokenizer="$gpt2" --out=of-test --val-fraction=0
 code 0 "$LEVIN" prepare hf://datasets/org/texts/data --tokenizer="$gpt2" --out=of-data --val-fraction=0
 same_file of-here/train.bin of-data/train.bin
-# without the hub's list of files nobody knows whether all are cached: the cache has one of two shards here
+# without the hub's list of files it is unknown whether all of them are cached: here the cache has one of two shards
 mkdir -p web/hub/org/parts/data
 cp here/data/train-* web/hub/org/parts/data
 parts=hf://datasets/org/parts

@@ -1,7 +1,7 @@
 # A run makes checkpoints faster than its store receives them, and keeps only the newest one on this machine. If it is killed at any
 # moment, the store has a complete checkpoint where its `last` points, and the run resumes from it on another machine.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
-export LEVIN_JOB_ID=pruned # a killed owner of the run is followed at once
+export LEVIN_JOB_ID=pruned # the same job: it takes over the lease of its killed process immediately
 s3_server
 cat "$LEVIN_SOURCE"/src/base/*.c >text.txt
 url=s3://bucket/run there=s3root/bucket/run/checkpoints
@@ -17,7 +17,7 @@ for round in 1 2 3 4; do
     sleep 0.$((round * 3 % 10))
     pkill -9 -P $pid
     wait $pid || true
-    rm -rf cache # this machine has no copy now
+    rm -rf cache # now this machine has no copy
     code 0 python3 "$LEVIN_SOURCE/tests/cli/checkpoint_reader.py" $there/"$(cat $there/last)"
     step=$(value step)
     check [ "$step" -gt "$from" ]

@@ -95,7 +95,7 @@ says "already contains a run" err
 code 0 train s3://bucket/runs/unsent --resume --trainer.max_steps=12
 says "continuing after step" err
 check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-12 ]
-# a run that was sent and then removed from the store is removed here, too
+# a run that was uploaded and then removed from the store is also removed from this machine
 rm -r $root/runs/unsent
 code 0 train s3://bucket/runs/unsent --trainer.max_steps=4
 check [ "$(cat $root/runs/unsent/checkpoints/last)" = step-4 ]
@@ -106,7 +106,7 @@ fails() { # fails RUN COMMAND: COMMAND when the store refuses the keys of a run 
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=%s\n' "$kept" >.aws/credentials
     "$LEVIN" "${all[@]}" >out 2>err &
     pid=$!
-    soon test -e $root/runs/$1/checkpoints/last # it has begun, and most steps are still to come
+    soon test -e $root/runs/$1/checkpoints/last # the run has begun, and most steps are left
     printf '[default]\naws_access_key_id=someone\naws_secret_access_key=wrong\n' >.aws/credentials
     $2
     ended

@@ -37,7 +37,7 @@ done
 code 0 cp_ f s3://b/killed
 back f killed
 ask control/slow/1 >/dev/null
-ask log >/dev/null # or the parts of earlier uploads would be counted
+ask log >/dev/null # clear the log, so that only parts of this upload are counted
 LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err &
 pid=$!
 for _ in $(seq 300); do ask log >requests && has partNumber=3 requests && break || sleep 0.01; done
@@ -50,7 +50,7 @@ code 0 cp_ f s3://b/stopped
 ask log >requests
 silent_about "partNumber=1&" requests
 back f stopped
-# keys that expire in the middle
+# keys that expire during the upload
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 expire() { ask control/given/0 >/dev/null && ask control/expire/$1 >/dev/null; }
 export AWS_CONTAINER_CREDENTIALS_FULL_URI=$web/credentials AWS_CONTAINER_AUTHORIZATION_TOKEN=pass

@@ -58,7 +58,7 @@ check [ -s "$(find cache/files -name other.safetensors)" ]
 rm $root/exported/other.safetensors
 code 0 "$LEVIN" generate s3://bucket/exported --max-new-tokens=5
 check [ -z "$(find cache/files -name other.safetensors)" ]
-# the limit: least recently used files are removed first; a file that does not fit is an error
+# the limit of the cache: least recently used files are removed first; a file that does not fit is an error
 export LEVIN_CACHE=$PWD/small
 for i in 1 2 3; do random_file $root/r$i 300000; done
 for i in 1 2 3; do

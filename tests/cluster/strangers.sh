@@ -24,7 +24,7 @@ except ConnectionResetError:
 P
 }
 
-# rank 0 waits for rank 1, and strangers come first: garbage, a hello without the token, one with another
+# rank 0 waits for rank 1, and other connections come first: invalid bytes, a HELLO without the token, one with a wrong token
 arguments run --trainer.max_steps=30 --trainer.threads=1 --trainer.transport=tcp
 RANK=0 LEVIN_TOKEN=$secret "$LEVIN" "${all[@]}" >out.0 2>&1 &
 zero=$!

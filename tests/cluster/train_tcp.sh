@@ -61,7 +61,7 @@ on $((i % 2 + 1)) "$@"
 E2
 chmod +x there
 export NET=$net
-# a host's first address leads nowhere, silently: that is detected once, not for each rank
+# packets to a host's first address are dropped: that is detected once, not for each rank
 for i in 1 2; do
     on $i ip addr flush dev eth0 scope global
     for n in 99 77; do on $i ip addr add "10.$n.0.$i/24" dev eth0; done
@@ -91,7 +91,7 @@ cut_off() { unplug 2; }
 fault cut_off
 plug 2
 
-# if rank 0 dies, all ranks notice at once, each by a broken connection and by the heartbeat: one rank reports it, once
+# if rank 0 dies, all ranks detect it at the same time, by a closed connection and by the heartbeat: exactly one rank reports it
 for try in 1 2 3; do
     rm -rf first out.*
     arguments first "${forever[@]}"

@@ -43,7 +43,7 @@ port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' server)
 # The student's home: a checkout that is built. Downloads come from the server above, `make install` compiles nothing.
 cp -r "$LEVIN_SOURCE/recipes" "$LEVIN_SOURCE/deploy" home/levin
 [ "$USER" != root ] || echo '{"ServerApp": {"allow_root": true}}' >home/.jupyter/jupyter_server_config.json
-export SLURM_OVERLAP=1 # srun does not wait for the CPUs of the step before, which Slurm gives back with a delay
+export SLURM_OVERLAP=1 # srun does not wait for the CPUs of the previous job step, which Slurm frees with a delay
 levin() {
     if [ "$1" = cp ]; then
         set -- "$1" "$(sed "s|^https://.*/\(mnist/.*\)|$TUTORIAL_SERVER/\1|; s|^https://.*/nsmc/master/|$TUTORIAL_SERVER/nsmc/|" <<<"$2")" "$3"

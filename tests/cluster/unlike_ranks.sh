@@ -47,7 +47,7 @@ for name in small large; do code 0 apart 2 "$LEVIN" train --data.path=$name "${t
 printf '\377\377' | dd of=1.d/small/train-00001.bin bs=1 seek=100 conv=notrunc status=none
 skip=("$LEVIN" train --data.path=small "${tiny[@]}" --trainer.max_steps=60 --data.sampling=sequential --data.skip_bad_shards=true)
 code 0 apart 2 "${skip[@]}" --run_dir=run-skip
-if unshare -ru hostname other 2>/dev/null; then # a host of another name says so itself
+if unshare -ru hostname other 2>/dev/null; then # a host with another name reports the shard itself
     sed 's/^cd/if [ "$1" = 1 ]; then exec unshare -ru bash -c '\''hostname other; cd 1.d; shift; exec "$@"'\'' _ "$@"; fi; cd/' in_folder >on_hosts
     chmod +x on_hosts
     place=$PWD/on_hosts code 0 apart 2 "${skip[@]}" --run_dir=run-hosts
