@@ -287,6 +287,7 @@ def launch(recipe: str | os.PathLike[str] | Mapping[str, Any], nodes: int = 1, n
     `nodes` nodes (sbatch: further options of `levin launch --slurm`, such as {"time": "02:00:00", "partition": "gpu"}).
 
     Wrong keys raise InputError before anything is started."""
+    nodes, nproc_per_node = _library.integer(nodes, "nodes"), _library.integer(nproc_per_node, "nproc_per_node")
     if nodes < 1 or nproc_per_node < 1:
         raise InputError(f"launch() needs at least 1 node and 1 rank on each, not {nodes} and {nproc_per_node}")
     if nodes > 1 and not slurm:

@@ -83,7 +83,10 @@ mkdir -p runs/worded
 for command in "train wroded --resume" "train runs/wroded --resume" "watch wroded" "report wroded" "runs wroded" "generate wroded"; do
     suggests worded $command
 done
-rmdir runs/worded
+touch runs/worded/settings.yaml # a run that has saved nothing yet
+code 1 "$LEVIN" generate worded
+says "'runs/worded' has neither a checkpoint nor a config.json" err
+rm -r runs/worded
 for name in "$PWD/nowhere" ./nowhere ~/nowhere; do # a path and nothing else
     code 2 "$LEVIN" evaluate "$name" --data.path=text.txt
     one_error

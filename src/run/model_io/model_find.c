@@ -63,7 +63,8 @@ static const char *find_checkpoint(struct lvn_arena *a, const char *path)
  * model. */
 static bool is_here(struct lvn_arena *a, const char *path)
 {
-    static const char *const marks[] = {"config.json", "checkpoints", "manifest.json", "state", LVN_ADAPTERS_CONFIG};
+    static const char *const marks[] = {"config.json",   "checkpoints", "settings.yaml",
+                                        "manifest.json", "state",       LVN_ADAPTERS_CONFIG};
     if (!lvn_path_is_dir(path)) return lvn_path_exists(path);
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         const char *mark = lvn_path_join(a, path, marks[i]);
