@@ -41,7 +41,7 @@ class Terminal:
 
     def __init__(self, out: Any = None) -> None:
         self.out = sys.stderr if out is None else out
-        self.live = self.out.isatty()
+        self.live = hasattr(self.out, "isatty") and self.out.isatty()
         self.drawn = -math.inf
         self.shown = False
 
@@ -80,6 +80,8 @@ class Terminal:
 
 
 def display() -> Any:
-    """The display of this process."""
+    """The display of this process; None: it has no output."""
     from .notebook import Notebook, in_notebook  # which needs line()
-    return Notebook() if in_notebook() else Terminal()
+    if in_notebook():
+        return Notebook()
+    return None if sys.stderr is None or getattr(sys.stderr, "closed", False) else Terminal()

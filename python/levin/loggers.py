@@ -21,6 +21,7 @@ class WandbLogger(_Logger):
     """`levin.Run(..., callbacks=levin.loggers.WandbLogger(project="mine"))`; options are passed to wandb.init()."""
 
     def __init__(self, **options: Any) -> None:
+        import wandb  # noqa: F401 - missing, it must fail before the run begins
         self.options, self.run = options, None
 
     def on_start(self, run: Any, event: Event) -> None:
@@ -40,16 +41,15 @@ class MLflowLogger(_Logger):
     """`levin.loggers.MLflowLogger(experiment="mine")`; the tracking server is configured in mlflow."""
 
     def __init__(self, experiment: str | None = None) -> None:
-        self.experiment = experiment
+        import mlflow
+        self.experiment, self.mlflow = experiment, mlflow
 
     def on_start(self, run: Any, event: Event) -> None:
         if not event.facts["rank"]:
-            import mlflow
-            self.mlflow = mlflow
             if self.experiment:
-                mlflow.set_experiment(self.experiment)
-            mlflow.start_run(run_name=event.facts["name"])
-            mlflow.log_params({k: v for k, v in run.settings.items() if run.settings.source(k) != "default"})
+                self.mlflow.set_experiment(self.experiment)
+            self.mlflow.start_run(run_name=event.facts["name"])
+            self.mlflow.log_params({k: v for k, v in run.settings.items() if run.settings.source(k) != "default"})
 
     def write(self, step: int, scalars: dict[str, float]) -> None:
         self.mlflow.log_metrics(scalars, step=step)

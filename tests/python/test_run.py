@@ -98,6 +98,22 @@ class Bits(unittest.TestCase):
         self.assertTrue(Path("runs/asks/checkpoints/step-4").is_dir())
         self.assertEqual(r.end_reason, "a callback of the program asked to stop")
 
+    def test_loggers(self):
+        """Each scalar reaches the packages; a package that is missing is known before the run begins."""
+        wandb, mlflow = mock.Mock(), mock.Mock()
+        with mock.patch.dict(sys.modules, wandb=wandb, mlflow=mlflow):
+            run("logs", callbacks=[levin.loggers.WandbLogger(project="mine"), levin.loggers.MLflowLogger("mine")]).fit()
+        self.assertEqual(wandb.init.call_args.kwargs["name"], "logs")
+        rows = wandb.init.return_value.log.call_args_list
+        self.assertEqual(len([c for c in rows if "loss" in c.args[0]]), 20)
+        self.assertEqual([c.kwargs["step"] for c in rows if "val_loss" in c.args[0]], [10, 20])
+        self.assertEqual([c.args[0] for c in mlflow.log_metrics.call_args_list], [c.args[0] for c in rows])
+        wandb.init.return_value.finish.assert_called_once()
+        mlflow.end_run.assert_called_once()
+        with mock.patch.dict(sys.modules, wandb=None, mlflow=None):
+            for logger in levin.loggers.WandbLogger, levin.loggers.MLflowLogger:
+                self.assertRaises(ImportError, logger)
+
     def test_a_validation_requested_at_an_epoch(self):
         class Asks(levin.Callback):
             epochs = []

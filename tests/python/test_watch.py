@@ -264,6 +264,26 @@ class Shown(unittest.TestCase):
             self.assertIn("all steps are done; ended at step 20", text)
             self.assertEqual("\r" in text, out.isatty())
 
+    def test_other_outputs(self):
+        """A program without stderr, and one that writes it to several places."""
+        class Tee:
+            written = ""
+
+            def write(self, text):
+                Tee.written += text
+
+            def flush(self):
+                pass
+
+        closed = io.StringIO()
+        closed.close()
+        for i, out in enumerate((None, closed, Tee())):
+            with mock.patch("sys.stderr", out):
+                r = levin.Run(keys(), name=f"out-{i}", trainer__max_steps=2)
+                self.assertEqual(len(r.fit()["loss"]), 2)
+                r.close()
+        self.assertIn("all steps are done", Tee.written)
+
     def test_notebook(self):
         shown = notebook.Notebook()
         shown.draw = lambda: None  # no kernel is here
