@@ -207,6 +207,26 @@ class Runs(unittest.TestCase):
         r.stop()
         self.assertEqual(r.step, 2)
 
+    def test_another_current_folder(self):
+        """The run stays in its folder: steps are refused elsewhere, and closing it saves it in its place."""
+        here, away = os.getcwd(), Path("away")
+        away.mkdir()
+        r = run("stays")
+        next(r.steps())
+        try:
+            os.chdir(away)
+            for name in ("fit", "save", "end"):
+                with self.assertRaisesRegex(levin.InputError, f"the run was opened in the folder '{here}'"):
+                    self.call(r, name)
+            os.chdir(here)
+            self.assertEqual(next(r.steps()).step, 2)
+            os.chdir(away)
+            r.close()
+            self.assertEqual((os.listdir("."), os.getcwd()), ([], str(Path(here, away))))
+        finally:
+            os.chdir(here)
+        self.assertEqual(levin.Run("stays", resume=True, progress=False).fit()["step"][0], 3)
+
     def test_steps_after_an_early_end(self):
         """They are refused, so that a run that was cut does not look complete."""
         for name, reason in (("close", "it was closed"), ("end", "its program has ended it")):
