@@ -46,6 +46,11 @@ code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=o
 says "'folder': 3 documents" err
 silent_about "lines cannot be used" err
 says "skipped: 'folder/picture.png', which is no text by its name" err
+printf '{"text": "one"}\n{"text": ""}\nbad\n' >folder/d.jsonl # a singular where it is one
+code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=of-bad-lines
+says "skipped 1 line that cannot be used" err
+says "skipped 1 empty document" err
+rm folder/d.jsonl
 code 0 "$LEVIN" prepare folder --tokenizer="$words" --out=prepared
 says "skipped: 'folder/picture.png'" err
 says "2 files skipped" out

@@ -65,7 +65,7 @@ code 0 "$LEVIN" train "${small[@]}" --run_dir=one
 code 0 "$LEVIN" launch -n 2 -- train "${small[@]}" --trainer.strategy=zero1 --run_dir=two
 same_file one/checkpoints/last/model.safetensors two/checkpoints/last/model.safetensors
 
-# two ranks exchange gradients, parts of the optimizer and all small things through files, as they do over TCP
+# two ranks exchange gradients, shards of the optimizer state and all messages through files, as they do over TCP
 mkdir messages
 export FILES_FOLDER=$PWD/messages
 code 0 "$LEVIN" launch -n 2 -- train "${small[@]}" --trainer.strategy=zero1 --trainer.transport=files --run_dir=files
@@ -88,7 +88,7 @@ rows = [d for d in map(json.loads, open("one/metrics.jsonl")) if "lr" in d]
 assert all(math.isclose(d["lr"], 1e-2 / math.sqrt(d["step"]), rel_tol=1e-6) for d in rows), rows
 P
 
-# the task: what regress learns, under its name
+# the new task: it learns what regress learns, under its own name
 vocab=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
 python3 - <<'P'
 rows = [(("good " * a + "bad " * b).strip(), a - b) for a in range(1, 9) for b in range(1, 9)]

@@ -26,7 +26,7 @@ worst = max(abs(x[k] - y[k]) / abs(x[k]) for x, y in zip(a, b) for k in ("loss",
 assert worst < 1e-5, worst
 P
 
-# --- again, with the kernels of the cache, of which one is damaged ---
+# --- a second run, with cached kernels, one of which is damaged ---
 kernels=("$XDG_CACHE_HOME"/levin/kernels/*)
 check test "${#kernels[@]}" -gt 5
 printf 'damaged' | dd of="${kernels[0]}" bs=1 seek=$(($(stat -c %s "${kernels[0]}") - 9)) conv=notrunc 2>/dev/null
@@ -83,7 +83,7 @@ code 0 "$LEVIN" launch --nproc-per-node 2 -- train "${half[@]}" --trainer.max_st
     --trainer.share_devices=true --run_dir=half-skips-two
 same_file half-skips-two/checkpoints/step-4/state/optimizer.safetensors half-skips/checkpoints/step-4/state/optimizer.safetensors
 check grep -q '"skipped_steps": 3' half-skips-two/checkpoints/step-4/state/state.json
-# numbers that no scale makes finite end the run, after messages about skipped steps
+# values that are not finite with any loss scale end the run, after messages about skipped steps
 code 1 "$LEVIN" train "${half[@]}" --trainer.max_steps=60 --optimizer.lr=1e6 --run_dir=half-wild
 says "step 2 is skipped, because its gradient is not finite in fp16; loss scale reduced to 32768" err
 says "although the loss was multiplied by only" err

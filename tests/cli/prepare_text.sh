@@ -53,7 +53,7 @@ with open("bad.jsonl", "w") as f: f.write('{"text": "good one"}\nnot json\n{"tex
 END
 
 code 0 prepare text --input=in --out=all --val-fraction=0.1 --json
-# a document that is cut counts in both parts
+# a document that is divided counts in both splits
 json 'd["train_documents"] + d["val_documents"] in (900, 901) and 50 < d["val_documents"] < 140 and d["bad_lines"] == 0'
 json 'd["val_tokens"] == int(0.1 * (d["train_tokens"] + d["val_tokens"]) + 0.5)'
 json 'd["files_skipped"] == 1 and d["vocab_size"] == 500'
@@ -79,7 +79,7 @@ whole = docs.copy()
 pieces = [d for part in stored.values() for d in part if not (d in whole and not whole.remove(d))]
 assert len(whole) <= 1 and (pieces[0] + pieces[1] == whole[0] or pieces[1] + pieces[0] == whole[0] if whole else not pieces), pieces
 numbers = {d: i for i, d in enumerate(docs) if docs.count(d) == 1}
-for part in stored.values():  # in their order, but for those that were moved to the other part
+for part in stored.values():  # in their order, except those that were moved to the other split
     order = [numbers[d] for d in part if d in numbers]
     assert sum(a > b for a, b in zip(order, order[1:])) <= 1, order
 END
@@ -99,7 +99,7 @@ code 0 prepare text --input=moved --out=m --val-fraction=0.1
 code 0 prepare text --input=in --out=seed --val-fraction=0.1 --seed=1
 ! cmp -s all/val.bin seed/val.bin || fail "another seed gives the same split"
 
-# links to folders are followed; a folder is read once, by its own name if it has one, and cycles end
+# links to folders are followed; a folder is read once, under its own name if it has one, and cycles are not followed
 mkdir -p linked/own elsewhere/deep plain
 for name in linked/own/x elsewhere/y elsewhere/deep/z; do echo "a document, $name" >$name.txt; done
 ln -s own linked/again && ln -s ../elsewhere linked/far && ln -s . linked/here && ln -s none linked/nothing
@@ -147,7 +147,7 @@ json 'd["bad_lines"] == 0 and d["train_documents"] == 2'
 code 1 prepare jsonl --input=bad.jsonl --out=refused --bad-lines=refuse
 says "bad.jsonl:2: " err
 check [ ! -e refused/train.bin ]
-# lines with other fields: their names, once
+# lines with other fields: their names are printed once
 for i in $(seq 30); do echo '{"question": "why", "answer": "because"}'; done >other.jsonl
 code 1 prepare jsonl --input=other.jsonl --out=other
 says "other.jsonl:1: the field is missing; choose another one with --field: question, answer" err

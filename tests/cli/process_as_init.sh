@@ -16,7 +16,7 @@ stopped_well() { # RUN
     says "stopped on request after step" err
     check [ -s "$1/checkpoints/last/model.safetensors" ]
 }
-first() { pgrep -P $pid -x levin; } # process 1, as it is numbered outside
+first() { pgrep -P $pid -x levin; } # the process id of process 1 outside of its namespace
 begin() { # RUN WORD...: $pid is unshare; returns when process 1 has a child that trains
     local run=$1
     shift
@@ -65,7 +65,7 @@ begin launched launch -n 1 --
 kill -TERM "$(first)"
 stopped_well launched
 
-# --- the command is killed: process 1 says so ---
+# --- the command is killed: process 1 reports it ---
 begin killed
 kill -KILL "$(command_runs)"
 ended

@@ -14,7 +14,7 @@ ln -s "$build" build
 cp -r "$LEVIN_SOURCE/recipes" "$LEVIN_SOURCE/examples" .
 PATH=$PWD/build:$PATH # as pip installs it
 
-# Stand-ins for a user's files and downloads: a text, a folder of texts, Shakespeare, reviews, GPT-2 in the hub's cache.
+# Replacements of a user's files and downloads: a text, a folder of texts, Shakespeare, reviews, GPT-2 in the hub's cache.
 text=$LEVIN_SOURCE/docs/design.md
 cp "$text" my.txt
 (cat "$text" && echo "O God, O God!") >data/tinyshakespeare.txt

@@ -13,7 +13,7 @@ for recipe in "$LEVIN_SOURCE"/recipes/*.yaml; do
     code 0 "$LEVIN" plan "$recipe" --json --trainer.batch_size_per_device=0 --trainer.micro_batch_size=0 \
         --device=h100-80g $short # independent of this machine's free memory
     json 'd["parameters"] > 1000 and d["memory"]["total"] > d["arena_bytes"] > 0 and d["time"]["step_s"] > 0'
-    case $name in pythia-*b | transformer-*) ;; *) json 'd["fits"]' ;; esac # larger ones need larger machines, or several
+    case $name in pythia-*b | transformer-*) ;; *) json 'd["fits"]' ;; esac # larger models need larger machines, or several machines
 done
 check [ ! -e runs ]
 
@@ -46,7 +46,7 @@ for recipe in qwen3-8b-qlora llama-3.1-8b-qlora; do
 done
 is gpt2-eval model.init=gpt2 trainer.batch_size=8 trainer.limit_val_batches=500
 
-# They run, with a tiny model and other data in the place of GPT-2 and OpenWebText.
+# They run with a tiny model and other data instead of GPT-2 and OpenWebText.
 mkdir texts # always the same texts, because their contents decide which of them are for validation
 for i in $(seq 40); do seq $i 7 3000 >texts/$i.txt; done
 code 0 "$LEVIN" prepare text --input=texts --out=tokens --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2" --val-fraction=0.3
@@ -71,7 +71,7 @@ says "gpt2" err
 code 2 "$LEVIN" evaluate "$LEVIN_SOURCE/recipes/shakespeare-char.yaml"
 says "does not say which model" err
 
-# Numbers of parameters are those of the papers and papers' programs.
+# The numbers of parameters are those of the papers and their programs.
 parameters() { # parameters WANTED KEYS...
     local wanted=$1
     shift
@@ -79,7 +79,7 @@ parameters() { # parameters WANTED KEYS...
     json "d['parameters'] == $wanted"
 }
 parameters 124439808 --model.kind=gpt2 --model.size=gpt2 --model.vocab_size=50257 --model.block_size=1024
-mkdir gpt2 && cp "$LEVIN_SOURCE"/tests/golden/tokenizers/tiny-gpt2/* gpt2 # a tokenizer of that name is no model
+mkdir gpt2 && cp "$LEVIN_SOURCE"/tests/golden/tokenizers/tiny-gpt2/* gpt2 # a tokenizer of that name is not a model
 parameters 124439808 --model.init=gpt2 # by its name alone
 rm -r gpt2
 parameters 774030080 --model.init=gpt2-large

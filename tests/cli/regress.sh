@@ -28,7 +28,7 @@ val = [d for d in map(json.loads, open("bert/metrics.jsonl")) if "val_loss" in d
 assert all(d["val_mse"] == d["val_loss"] for d in val)
 assert val[-1]["val_pearson"] > 0.8 and val[-1]["val_r2"] > 0.5 and val[-1]["val_mae"] < val[0]["val_mae"], val[-1]
 PY
-# the metrics are what the predictions say, by the formulas in double
+# the metrics equal those computed from the predictions by the formulas in double
 score() { code 0 "$LEVIN" evaluate "$1" --data.kind=labelled --data.path="$2" --json --logits "${@:3}"; }
 agrees() { # agrees FILE.tsv: with the predictions in out
     python3 - "$1" <<'PY'
@@ -51,7 +51,7 @@ agrees test.tsv
 cp out tsv.json
 score bert test.jsonl
 same_file out tsv.json
-# whatever the batches are, r2, mae and pearson of the same predictions are the same numbers, of one text as of many
+# r2, mae and pearson of the same predictions do not depend on the batches, whether there is one text or many
 score bert test.tsv --trainer.batch_size=7
 python3 - <<'PY'
 import json
@@ -123,7 +123,7 @@ PY
 cp -rL bert/checkpoints/last model
 rm -rf model/state
 score model test.tsv --data.tokenizer="$vocab"
-same=(--trainer.batch_size=16 --trainer.threads=1) # products round by their number of rows
+same=(--trainer.batch_size=16 --trainer.threads=1) # the rounding of matrix multiplications depends on their number of rows
 score bert/checkpoints/last test.tsv "${same[@]}"
 cp out last.json
 problem() { # problem MODEL [TYPE]: the problem_type of its config.json, or none
@@ -163,7 +163,7 @@ code 0 "$LEVIN" train --model.init=llama --lora.rank=2 --data.path=train.tsv --t
 score lora test.tsv
 agrees test.tsv
 
-# 1, 2 and 3 ranks: the same bits, the same numbers; a run that was stopped continues
+# 1, 2 and 3 ranks: the same bits and metrics; a stopped run is resumed
 fixed=(--model.kind=bert --trainer.deterministic=true --trainer.batch_size=12 --trainer.micro_batch_size=1 --trainer.max_steps=6
     --trainer.val_check_interval=2)
 train "${fixed[@]}" --run_dir=ranks-1
@@ -183,7 +183,7 @@ train "${fixed[@]}" --run_dir=part --trainer.max_steps=3
 code 0 "$LEVIN" train --resume part --trainer.max_steps=6 --quiet
 same_weights ranks-1 part
 
-# labels that are no numbers: file, row, what was found and wanted
+# labels that are not numbers: the error names file, row, what was found and what was expected
 while IFS='|' read -r label found; do
     printf 'text\tlabel\nthe film\t1.5\nthe end\t%s\n' "$label" >bad.tsv
     code 1 "$LEVIN" train "${sizes[@]}" --model.kind=bert --data.path=bad.tsv --run_dir=no

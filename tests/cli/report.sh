@@ -1,4 +1,4 @@
-# events.jsonl and report.html: what a run writes, across kills and resumes; levin report; texts of runs that are no script.
+# events.jsonl and report.html: what a run writes, across kills and resumes; levin report; texts of runs are not executed as scripts.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
@@ -49,7 +49,7 @@ json '{"lr", "grad_norm", "tokens_per_s", "memory_bytes", "val_perplexity"} <= s
 json 'd["runs"][0]["events"]["samples"][0]["prompt"] == "</script><b>" and not d["runs"][0]["problems"]'
 json 'd["runs"][0]["events"]["samples"][0]["text"] and "</script>" not in d["runs"][0]["events"]["samples"][0]["text"]'
 
-# --- it continues: steps and events of one run; what it cost ---
+# --- it is resumed: steps and events of one run, and the cost of the restart ---
 code 0 train run --sample.every_n_steps=4 --sample.max_new_tokens=5 --trainer.max_steps=12 --resume
 events run 'len(of("resume")) == 1 and of("resume")[0]["step"] == 8 and of("resume")[0]["restarts"] == 1 and of("resume")[0]["goodput"] == 1'
 events run 'of("resumed")[0]["step"] == 9 and of("resumed")[0]["restart_seconds"] > 0 and len(of("end")) == 2'
@@ -75,12 +75,12 @@ code 0 train silent --logger.report=false --logger.events=false
 check [ ! -e silent/report.html ]
 check [ ! -e silent/events.jsonl ]
 silent_about "report:" out
-# no metrics, and a report of what there is
+# no metrics, and a report of what exists
 code 0 train bare --logger.csv=false --logger.jsonl=false
 data bare/report.html
 json 'd["runs"][0]["series"] == {} and "no curves can be drawn" in d["runs"][0]["problems"] and d["runs"][0]["events"]["validation"]["step"] == 8'
 
-# --- side by side ---
+# --- several runs in one report ---
 code 0 "$LEVIN" report run killed --out=both.html
 says "report of 2 runs: both.html" out
 data both.html
@@ -133,7 +133,7 @@ json '"prompt" not in d["runs"][0]["events"]["samples"][2] and d["runs"][0]["eve
 code 2 "$LEVIN" report runs --out=s3://bucket/page.html
 says "--out 's3://bucket/page.html' is in a store, and levin report writes to this machine" err
 
-# --- broken and foreign metrics: what is readable is there, and the rest is named ---
+# --- broken and foreign metrics: readable rows are shown, and the others are named ---
 mkdir -p odd/csv odd/json odd/empty odd/none
 printf 'epoch,step,loss,val\r\n0,1,2.5,x\r\n0,2,2.25,\r\n0,,2,\r\n0,3,inf,7\r\n0,4,2.0' >odd/csv/metrics.csv
 printf '{"step": 1, "loss": 2.5, "who": "x"}\nno\n{"loss": 3}\n{"step": 2, "loss": NaN, "a<b": 1e3}\n[1]\n\xff\n{"step": 3, "loss": 2, "deep": {}}\n{"step": 4, "loss": 1.5}\n{"step": 2, "loss": 9}\n' >odd/json/metrics.jsonl
@@ -159,7 +159,7 @@ says "is not the name of a file" err
 code 1 "$LEVIN" report odd --out=nowhere/x.html
 one_error
 
-# --- 100,000 steps: thinned by the lowest and the highest, spikes are there ---
+# --- 100,000 steps: reduced to the lowest and highest values, so spikes remain ---
 mkdir long
 awk 'BEGIN { for (i = 1; i <= 100000; i++) printf "{\"step\": %d, \"loss\": %.6f, \"lr\": 0.001, \"time\": %.3f}\n", i, i == 77777 ? 99 : 5 - i / 50000, 1000 + i / 10 }' >long/metrics.jsonl
 code 0 "$LEVIN" report long --out=long.html
@@ -184,7 +184,7 @@ wait $reader
 data live.html
 json 'd["runs"][0]["state"] == "stopped"'
 
-# --- a page that cannot be written: the old one stays, the run continues, and it is said once ---
+# --- a page that cannot be written: the old one remains, the run continues, and one warning is printed ---
 code 0 train full
 cp full/report.html before
 arguments full --trainer.max_steps=40 --resume
@@ -192,7 +192,7 @@ code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
 check [ "$(grep -c 'the report could not be drawn' err)" -le 1 ]
 same_file before full/report.html
 check [ "$(ls -A full | grep -c 'report.html.tmp')" = 0 ]
-# killed while drawing, at any of its moments: the old page, or the new one
+# killed at any moment while it draws: the old page or the new one exists
 for k in 1 2 3 4; do
     (exec "$LEVIN" report full --out=kept.html) >/dev/null 2>&1 &
     one=$!

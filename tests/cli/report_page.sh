@@ -1,5 +1,5 @@
 # report.html in a browser: it loads, prints nothing on the console, requests nothing, runs no text of a run as a script,
-# and nothing sticks out at 390 pixels, in light and dark. Needs Chromium.
+# and nothing exceeds a width of 390 pixels, in light and dark mode. Needs Chromium.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 look() { # look PAGE [options of browser.py]: its answer, as out; PICTURES keeps pictures in that folder
     local got=0 page=$1
@@ -25,7 +25,7 @@ look rude.html --script 'document.title' --script 'document.querySelectorAll("im
 json 'd["values"][0] == "<img src=x onerror=document.title=1> – levin report" and d["values"][1] == 2 and d["values"][2] >= 8'
 json 'd["values"][3] == "<img src=x onerror=document.title=1>"'
 look other/report.html
-# the controls: each draws without a word
+# each control draws without a message on the console
 has 'uPlot (v1.' rude.html || { echo "skipped: levin was built without uPlot, so the rest of the page has no curves"; exit 77; }
 look rude.html --script '[...document.querySelectorAll(".choice button")].forEach(b => b.click()), shown.axis' \
     --script 'document.querySelector(".controls input[type=checkbox]").click(), shown.log' \

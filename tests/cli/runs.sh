@@ -41,7 +41,7 @@ order state acb
 order step cab
 order loss acb
 order size cab
-rm runs/b/metrics.jsonl # without values: last, and a dash
+rm runs/b/metrics.jsonl # runs without values are last, with a dash
 order val_loss acb
 code 0 "$LEVIN" runs
 says "  -         -       -  " out
@@ -50,7 +50,7 @@ code 0 "$LEVIN" runs
 printf 'nonsense' >runs/a/status.json
 code 0 "$LEVIN" runs --json
 json '[r["state"] for r in d["runs"] if r["name"] == "a"] == ["unknown"]'
-# the size is that of the files, each once: links to checkpoints add nothing, and a link to a run is the run
+# the size counts each file once: links to checkpoints add nothing, and a link to a run has the size of the run
 mkdir -p runs/b/checkpoints/step-1
 head -c 100000 /dev/zero >runs/b/checkpoints/step-1/model.safetensors
 ln -s step-1 runs/b/checkpoints/best

@@ -43,7 +43,7 @@ check [ -z "$(ls many | grep -- '-0')" ]
 same_file many/train.bin one/train.bin
 code 0 prepare --out=many --shard-size=8000 --overwrite
 joined many train
-# a text alone, with and without a tokenizer
+# a single text, with and without a tokenizer
 cp texts/59.txt single.txt
 code 0 "$LEVIN" prepare single.txt --tokenizer="$gpt2" --out=single
 code 0 "$LEVIN" prepare single.txt --tokenizer="$gpt2" --out=single-many --shard-size=700
@@ -66,7 +66,7 @@ code 0 "$LEVIN" prepare single.txt --tokenizer="$gpt2" --out=sized-tokens --shar
 check [ "$(stat -c %s sized-tokens/train-00000.bin)" = 1024 ]
 code 2 "$LEVIN" prepare many --out=again
 one_error
-# killed while it reads, writes or cuts, and run again
+# killed while it reads, writes or divides shards, and run again
 for i in $(seq 6); do
     rm -rf killed
     killed_after "0.$((i % 4))$((RANDOM % 10))" "$LEVIN" prepare text --input=texts --tokenizer="$gpt2" --val-fraction=0.05 \
@@ -109,7 +109,7 @@ for i in 1 2 3 4; do
 done
 code 0 "$LEVIN" train --run_dir=run-killed --data.path=many "${short[@]/every_n_steps=4/every_n_steps=1}" --resume
 same_weights run-one run-killed
-# validation data in another folder, and the kind is found by the names
+# validation data in another folder; the kind is detected by the names
 mkdir apart
 cp many/train-*.bin many/tokenizer* many/vocab* many/merges* apart 2>/dev/null || true
 cp many/train.bin.json apart

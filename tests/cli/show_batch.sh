@@ -31,7 +31,7 @@ rows 'all(sum(l >= 0 for l in r["labels"]) > 1 and -1 in r["labels"] for r in d)
 shows "${chat[@]/--model.block_size=24/--model.block_size=200}" --data.pack
 says "documents begin at 0, " out
 
-# labelled texts, hidden words, images
+# texts with labels, masked language modeling, images
 { printf 'text\tlabel\n'; for i in $(seq 9); do printf 'good %d\tyes\nbad %d\tno\n' $i $i; done; } >rows.tsv
 shows rows.tsv --data.tokenizer=t "${small[@]}"
 says "label: " out

@@ -65,7 +65,7 @@ for how in alone launched; do
     check [ "$(rows nohup-$how)" -ge $((n + 20)) ]
 done
 
-# --- before the first step: nothing to save, and no waiting for a file that does not open ---
+# --- before the first step: nothing is saved, and the run does not wait for a file that does not open ---
 [ -z "${LVN_SANITIZE:-}" ] || { echo "sanitizers want to be loaded first: no run waits for its data here" && exit; }
 export LD_PRELOAD STILL_FILE=text.txt
 LD_PRELOAD=$(dirname "$LEVIN")/tests/double/libstill.so

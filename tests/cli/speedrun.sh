@@ -41,7 +41,7 @@ check [ -z "$(find killed -type f -newer stamp)" ]
 LAUNCH="$LEVIN launch -n 2 --" code 0 run two
 check grep -q '"ranks": 2' two/base/events.jsonl
 
-# what it needs
+# requirements
 code 1 bash "$LEVIN_SOURCE/recipes/speedrun.sh"
 says 'usage: recipes/speedrun.sh' err
 code 2 bash "$LEVIN_SOURCE/recipes/speedrun.sh" 4

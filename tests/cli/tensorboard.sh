@@ -48,7 +48,7 @@ check [ "$(events run | wc -l)" = $((8 * 3 + 2 * 3)) ]
 code 0 train run --trainer.max_steps=12 --resume
 check [ "$(ls run/tensorboard | wc -l)" = 2 ]
 same run
-code 0 train run --overwrite # a former run's events go with it
+code 0 train run --overwrite # --overwrite removes the events of the former run
 check [ "$(ls run/tensorboard | wc -l)" = 1 ]
 same run
 # but nothing that another program wrote there

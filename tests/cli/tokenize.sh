@@ -10,7 +10,7 @@ printf 'return 0;\n' | code 0 "$LEVIN" tokenize --tokenizer="$gpt2/merges.txt"
 printf 'return 0;\n' >text
 same_file text back
 
-# any bytes come back, however many and whatever the number of threads
+# any bytes are decoded unchanged, for any length and any number of threads
 head -c 3000000 /dev/urandom >noise
 code 0 "$LEVIN" tokenize --tokenizer="$gpt2" <noise
 mv out ids
@@ -21,7 +21,7 @@ OMP_NUM_THREADS=5 "$LEVIN" tokenize --tokenizer="$gpt2" <noise >five
 same_file one ids
 same_file five ids
 
-# a stream in pieces, cut inside characters and words
+# a stream in pieces that end inside characters and words
 for i in $(seq 1 300); do printf 'wörter und W\xc3'; printf '\xb6rter %s' "$i"; done >pieces
 code 0 "$LEVIN" tokenize --tokenizer="$gpt2" <pieces
 mv out whole
@@ -59,7 +59,7 @@ cp "$gpt2/merges.txt" cut
 code 1 "$LEVIN" tokenize --tokenizer=cut </dev/null
 says "invalid JSON" err
 
-# BERT's vocab.txt: words, small letters; [UNK] and the like are recognized
+# BERT's vocab.txt: words, lower case; special tokens such as [UNK] are recognized
 bert=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
 printf 'H\xc3\xa9llo,  WORLD' | code 0 "$LEVIN" tokenize --tokenizer="$bert/vocab.txt"
 mv out ids
@@ -148,7 +148,7 @@ changed tiny-words '{"tokenizer_class": "BertTokenizer", "strip_accents": false}
 gives 'The Man é a' '145 55 163 1 43'
 changed tiny-words '{"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": false}'
 gives 'The Man é a' '145 55 163 47 43'
-# what levin does not follow is said, once
+# settings that levin does not support are reported once
 changed tiny-llama2 '{"add_bos_token": false, "add_eos_token": true, "bos_token": "<s>", "eos_token": "</s>"}'
 gives 'a man' '360 381 425'
 says "add_bos_token is false" err

@@ -26,7 +26,7 @@ same_file input all
 "$LEVIN" tokenize --chat=rows.json --tokenizer=t --template=chatml --json >list
 same_file list all
 
-# the model's template; its prompt for an answer is not known
+# the model's template; the prompt for an answer is unknown
 head -2 rows.jsonl >two.jsonl
 code 0 "$LEVIN" tokenize --chat=two.jsonl --tokenizer=t --train-on=all --json
 each 'd[0]["text"] == "[user] q1E[assistant] a1E" and d[0]["labels"] == d[0]["ids"]'

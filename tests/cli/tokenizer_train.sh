@@ -106,7 +106,7 @@ says "levin tokenizer supports train" err
 : >empty.txt
 code 1 "$LEVIN" tokenizer train --input=empty.txt --out=new
 says "there is no text" err
-# tables as everywhere: quotes, lines within them, a mark of byte order, lines of other systems; bad rows are counted
+# tables as in other commands: quotes, line ends within them, a byte order mark, line ends of other systems; bad rows are counted
 printf '\xef\xbb\xbfid,document\r\n1,"one, ""two""\nthree"\r\n2,four\r\n3\r\n4,\xff\r\n5,five\r\n' >rows.csv
 code 0 "$LEVIN" tokenizer train --input=rows.csv --out=commas --vocab-size=300 --json
 json 'd["text_bytes"] == 27 and d["bad_lines"] == 2'

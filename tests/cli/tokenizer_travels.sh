@@ -46,7 +46,7 @@ same_file tiny-gpt2/vocab.json run-tiny-gpt2/checkpoints/last/vocab.json
 same_file tiny-gpt2/merges.txt export-tiny-gpt2/merges.txt
 same_file "$golden/tiny-llama3/tokenizer.json" export-tiny-llama3/tokenizer.json
 
-# ids of one vocabulary mean other words in another
+# the same id is another word in another vocabulary
 code 2 "$LEVIN" train --run_dir=other "${small[@]}" --model.init=run-tiny-llama3 --data.path=tiny-gpt2
 says "different vocabularies" err
 code 0 "$LEVIN" train --run_dir=same --data.kind=tokens --model.init=run-tiny-gpt2 --data.path=tiny-gpt2 --trainer.max_steps=1 \

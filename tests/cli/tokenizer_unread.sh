@@ -32,7 +32,7 @@ says "so there are only ids" err
 code 0 "$LEVIN" export model exported
 says "the tokenizer cannot be read and is left out" err
 
-# text needs it
+# commands that read or write text need it
 for command in "generate model --prompt=int" "generate model" "generate model --prompts=text.txt" "generate model --prompt-ids=1 --stop=x" \
     "prepare text.txt --tokenizer=model --out=more" "tokenize --tokenizer=model"; do
     # shellcheck disable=SC2086 # words

@@ -44,7 +44,7 @@ for key, want in dict(model_type="gpt2", n_layer=1, n_head=2, n_embd=16, n_posit
 svg = open("runs/a/loss.svg").read()
 assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
 P
-# the best one is the one of the lowest validation loss
+# `best` is the checkpoint with the lowest validation loss
 python3 - <<'P'
 import json, os
 rows = [json.loads(line) for line in open("runs/a/metrics.jsonl")]
@@ -67,14 +67,14 @@ validation = n - n * 9 // 10
 assert evaluated["tokens"] in ((validation - 1) // 16 * 16, validation - 1), (evaluated, validation)
 P
 
-# --- the resolved settings make the same run again ---
+# --- training with the run's settings.yaml gives the same run ---
 code 0 "$LEVIN" train runs/a/settings.yaml --run_dir=again
 same_run runs/a again
-# a recipe's file name is the run's name, and stands below runs/
+# a recipe's file name is the run's name, and its folder is below runs/
 sed 's/^run_dir:.*//; s/^name:.*//' runs/a/settings.yaml >little.yaml
 code 0 "$LEVIN" train little.yaml --trainer.max_steps=2 --json
 json 'd["run_dir"] == "runs/little" and d["step"] == 2'
-# without --json: where to look
+# without --json the summary names the folder
 code 0 train words
 says "words: step 8, loss" out
 says "loss curve: words/loss.svg" out

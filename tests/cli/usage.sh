@@ -53,7 +53,7 @@ for word in --eval_steps=5 --device=cuda; do # names of other programs get their
 done
 code 2 "$LEVIN" doctor --trainer.seed
 says "error: --trainer.seed needs a value, as in --trainer.seed=VALUE" err
-code 0 "$LEVIN" doctor --json --measure=yes --measure=no --json # the last one counts, as everywhere
+code 0 "$LEVIN" doctor --json --measure=yes --measure=no --json # the last one is used, as for all options
 json '"threads" in d'
 code 2 "$LEVIN" doctor --jsn --trainer.sed=1 --nothing=2 --measure=maybe
 one_error
@@ -128,7 +128,7 @@ code 2 "$LEVIN" help optimizer.lrr
 says "did you mean 'optimizer.lr'?" err
 code 2 "$LEVIN" help learning_rate
 says "there is no help on 'learning_rate'; levin calls it optimizer.lr" err
-# a word that is no topic: the keys and options of that name, else those whose help mentions it
+# a word that is not a topic: the keys and options of that name, otherwise those whose help mentions it
 code 0 "$LEVIN" help lr
 says "optimizer.lr" out
 code 0 "$LEVIN" help resume

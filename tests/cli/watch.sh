@@ -50,7 +50,7 @@ check [ "$(wc -L <out)" -lt 80 ]
 says "node2" out
 check [ "$(grep -c slow out)" = 1 ]
 check [ "$(wc -l <out)" = 7 ]
-code 0 "$LEVIN" watch x --json # the name alone, too
+code 0 "$LEVIN" watch x --json # also by its name without a folder
 json 'd["state"] == "running" and d["step"] == 412 and not d["stale"] and d["max_steps"] == 1000 and d["loss"] == 2.4'
 json '[r["rank"] for r in d["ranks"]] == [0, 1, 2] and d["ranks"][2]["slow"] and d["val_loss"] == 2.25'
 
@@ -61,7 +61,7 @@ code 0 "$LEVIN" watch x --once
 says "8.3 s left" out
 printf 'trainer:\n  max_steps: 1000\n' >runs/x/settings.yaml
 code 0 "$LEVIN" watch x --once
-says "19 min 36 s left" out # 100 steps in 200 s, and 588 to make
+says "19 min 36 s left" out # 100 steps in 200 s, and 588 are left
 code 0 "$LEVIN" watch x --json
 json 'd["eta_s"] == 1176'
 status running 412 100
@@ -101,7 +101,7 @@ says "running, step 7 " out
 says "done, step 8 " out
 check [ "$(grep -c "^runs/x" out)" = 3 ]
 
-# on a terminal: in place
+# on a terminal it is redrawn in place
 status running 9
 python3 - "$LEVIN" <<'END'
 import fcntl, os, pty, struct, subprocess, sys, termios, time
@@ -124,7 +124,7 @@ open("runs/x/status.json.new", "w").write(t.replace('"running", "time"', '"stopp
 os.rename("runs/x/status.json.new", "runs/x/status.json")
 until(b"stopped")
 assert p.wait(60) == 0
-# q ends it, and leaves the terminal as it was
+# q ends it and restores the terminal
 os.rename("runs/x/status.json", "runs/x/stopped.json")
 open("runs/x/status.json", "w").write(t)
 here, there = pty.openpty()
@@ -144,7 +144,7 @@ for bad in '[]' '{}' '{"state": 1}' '{"state": "running", "ranks": 5}' '{' ''; d
     one_error
     says "status.json" err
 done
-printf '{"state": "running", "ranks": [1, {"rank": "x", "host": 5}, null]}' >runs/x/status.json # odd, but no crash
+printf '{"state": "running", "ranks": [1, {"rank": "x", "host": 5}, null]}' >runs/x/status.json # invalid members do not crash it
 code 0 "$LEVIN" watch x --once
 rm runs/x/status.json
 mkdir runs/empty

@@ -22,7 +22,7 @@ near "$(loss "$golden/nanogpt-bias")" "$(loss "$golden/torch/old.pt")" 1e-3 # fp
 near "$(loss "$golden/gpt2")" "$(loss "$golden/torch/gpt2")" 1e-2           # bf16
 near "$(loss "$golden/torch/gpt2")" "$(loss "$golden/torch/gpt2/pytorch_model-00001-of-00002.bin")" 0
 
-# --- used as any model: generating, exporting, training ---
+# --- used like any model: generation, export, training ---
 code 0 "$LEVIN" generate "$golden/torch/ckpt.pt" --prompt-ids=1,2 --max-new-tokens=5 --temperature=0
 code 0 "$LEVIN" export "$golden/torch/ckpt.pt" hf
 near "$plain" "$(loss hf)" 1e-6
@@ -87,7 +87,7 @@ sed -i 's/"sequence_len": 132/"sequence_len": 1024/' wide/config.json
 code 2 "$LEVIN" export wide cut --block-size=512
 says "the model has 1024 positions, a quarter of which is the short window of its attention; with 512 positions it would have another window" err
 check [ ! -e cut ]
-# padded rows raise the loss by less than log(1 + added / tokens); cut again, they leave no trace
+# added rows raise the loss by less than log(1 + added / tokens); after their removal the model is the same as before
 for model in gpt2 mingpt; do
     had=$(loss "$golden/$model")
     rm -rf padded again
@@ -102,7 +102,7 @@ done
 code 0 "$LEVIN" train --run_dir=padded-run --model.init="$golden/gpt2" --model.vocab_size=$((tokens + 7)) "${keys[@]}"
 code 0 "$LEVIN" train --run_dir=padded-run --model.init="$golden/gpt2" --model.vocab_size=$((tokens + 7)) "${keys[@]/steps=3/steps=4}" --resume
 check [ "$(size padded-run/checkpoints/last vocab_size)" = $((tokens + 7)) ]
-# never below what the tokenizer has
+# the vocabulary is never smaller than the tokenizer
 make_text
 code 0 train chars
 characters=$(python3 -c 'import json; print(json.load(open("chars/checkpoints/last/state/vocabulary.json"))["vocab_size"])')

@@ -1,5 +1,5 @@
 # python/build_levin.py: it packs a built levin as a wheel, the same bytes twice, which works in fresh environments of
-# two Pythons; a source distribution has all that the build reads.
+# two Pythons; a source distribution contains all files that the build reads.
 . "$LEVIN_SOURCE/tests/cli/wheel.bash"
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: a library with a sanitizer needs it in the program" && exit 77; }
 mkdir built
@@ -15,6 +15,8 @@ mapfile -t here < <(pythons)
 install_wheel "$wheel" "${here[@]::1}" "${here[@]:1:1}" # each costs seconds; wheel_manylinux.sh tries all
 
 python3 "$LEVIN_SOURCE/python/build_levin.py" --out sources >/dev/null
+code 2 python3 "$LEVIN_SOURCE/python/build_levin.py" --tag any
+says "--tag also needs --build FOLDER" err
 tar xzf sources/*.tar.gz
 for file in pyproject.toml build_levin.py levin/__init__.py source/CMakeLists.txt source/include/levin.h source/tools/setup.sh; do
     check [ -f levin_train-*/$file ]

@@ -14,7 +14,7 @@ for name in LICENSE jansson.LICENSE libyaml.LICENSE; do check [ -s files/*.dist-
 if grep -q 'uPlot (v1\.' files/*.data/scripts/levin; then check [ -s files/*.dist-info/licenses/uplot.LICENSE ]; fi
 check [ "$(stat -c %s "$program")" -lt 6000000 ]
 
-# what the loader will look for: the C library alone, and nothing in it that 2.17 lacks
+# the loader needs only the C library, and no symbol that glibc 2.17 lacks
 for file in "$program" "$library"; do
     objdump -p "$file" | sed -n 's/^ *NEEDED *//p' >needed
     check [ -s needed ]
@@ -23,7 +23,7 @@ for file in "$program" "$library"; do
     check [ "$(printf '%s\nGLIBC_2.17\n' "$newest" | sort -V | tail -1)" = GLIBC_2.17 ]
 done
 
-# the same bytes again
+# a second build has the same bytes
 built=$LEVIN_SOURCE/build-wheel/x86_64
 SOURCE_DATE_EPOCH=$(git -C "$LEVIN_SOURCE" log -1 --format=%ct 2>/dev/null || echo 315532800) python3 "$LEVIN_SOURCE/python/build_levin.py" \
     --tag manylinux2014_x86_64 --build "$built/build" --parts "$built/parts" --out again >/dev/null

@@ -1,5 +1,5 @@
 # What a real API server says of the fields of an Indexed Job that the chart writes: they are accepted together, and each is
-# refused where the pages say so. What the pages promise of a Job's pods is seen once: who fails with 2 ends the Job, who is
+# refused where the pages say so. What the pages promise for a Job's pods is tested once: a pod that exits with 2 ends the Job, a pod that is
 # evicted ends with 75 and is replaced, on another address. Nodes that were late are ready again.
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 control_plane_up
@@ -77,7 +77,7 @@ job_ended small
 check [ $got = failed ]
 check [ "$(k get job small -o 'jsonpath={.status.conditions[?(@.type=="Failed")].reason}')" = PodFailurePolicy ]
 
-# nodes whose kubelet is away for longer than the grace of its heartbeats are lost, and ready again when it is back
+# nodes whose kubelet sends no heartbeats for longer than the grace period are lost, and ready again when it is back
 nodes_are() { [ "$(k get nodes -o 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}')" = "$1 $1" ]; }
 nodes_are True
 kill -STOP "$pid_kubelet"

@@ -3,8 +3,8 @@
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 python3 -c 'import yaml' 2>/dev/null || skip "python3 has no yaml module"
 control_plane_up
-# Of a JobSet, which the server does not have, the Job within. Privileged containers, which this server does not allow, are
-# taken for others.
+# A JobSet, which the server does not know, is replaced by its Job. Privileged containers, which this server does not allow, are
+# made unprivileged.
 cat >jobs.py <<'END'
 import sys, yaml
 for d in filter(None, yaml.safe_load_all(open(sys.argv[1]))):

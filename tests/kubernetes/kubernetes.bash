@@ -48,7 +48,7 @@ control_plane_up() {
     mount -t tmpfs tmpfs "$kube"
     mkdir -p "$kube/certificates" "$kube/etcd" # certificates: those that the server makes for itself
     ip link set lo up
-    ip link add br0 address 02:00:00:00:00:fe type bridge # a fixed one: else it changes with the pods, and they lose their way
+    ip link add br0 address 02:00:00:00:00:fe type bridge # a fixed address: otherwise it changes when pods join, and their connections break
     ip addr add 10.77.0.254/16 dev br0
     ip link set br0 up
     openssl genrsa -out "$kube/accounts.key" 2048 2>/dev/null
@@ -57,7 +57,7 @@ control_plane_up() {
     echo "$token,administrator,1,system:masters" >"$kube/tokens"
     background etcd etcd --data-dir "$kube/etcd" --listen-client-urls http://127.0.0.1:2379 \
         --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380 --log-level=warn
-    # A pod stays on a node that is not there for two seconds, not for five minutes.
+    # A pod remains on a lost node for two seconds, not for five minutes.
     background apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --bind-address=127.0.0.1 --secure-port=6443 \
         --tls-cert-file="$kube/server.crt" --tls-private-key-file="$kube/server.key" --cert-dir="$kube/certificates" --token-auth-file="$kube/tokens" --authorization-mode=RBAC \
         --service-cluster-ip-range=10.96.0.0/16 --service-account-issuer=https://kubernetes.default.svc \

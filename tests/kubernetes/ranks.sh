@@ -1,4 +1,4 @@
-# A pod a rank, without a launcher: an Indexed Job of four pods trains, in a real cluster's names and addresses. The first pod comes
+# One rank per pod, without a launcher: an Indexed Job of four pods trains, in a real cluster's names and addresses. The first pod comes
 # last; bits are those of one rank.
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 control_plane_up

@@ -1,4 +1,4 @@
-# What goes wrong with a job of the chart is said in one sentence, and ends it or is waited for: two jobs in one folder of a bucket,
+# An error of a job of the chart is reported in one sentence, and ends the job or is waited for: two jobs in one folder of a bucket,
 # a bucket that does not exist, a pod with another recipe, a secret that is not there yet, a coordinator that comes back when the
 # run has ended.
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
@@ -26,10 +26,10 @@ END
 begin() { job "$@" && code 0 k apply -f job.yaml; }
 outputs() { cat "$kube/nodes/logs/$1-"*/levin; }
 is_said() { outputs "$1" | grep -qF -- "$2"; }
-failed_with() { # JOB SENTENCE: it has failed, with one error on node 0 at most
+failed_with() { # JOB SENTENCE: the job has failed, with at most one error on node 0
     job_ended "$1" 120
     [ $got = failed ] || { outputs "$1" && fail "$1 is $got"; }
-    soon is_said "$1" "$2" # the last lines may come after the end
+    soon is_said "$1" "$2" # the last lines may arrive after the end
     [ "$(cat "$kube/nodes/logs/$1-0-"*/levin | grep -c ' error: ')" -le 1 ] || { outputs "$1" && fail "more than one sentence"; }
 }
 
@@ -53,7 +53,7 @@ k get configmap other -o json | sed 's/max_steps: 100/max_steps: 101/' | k apply
 k patch job other -p '{"spec": {"parallelism": 2}}'
 failed_with other "error: other-0 rejects this node: other-1 on other-1 has trainer.max_steps 101, but node 0 has 100: give all nodes the same recipe"
 
-# without its secret no pod starts, and all is well once it is there
+# without its Secret no pod starts; the job trains when the Secret exists
 begin secretive gs://bucket/secretive 100 "secrets: {token: shared}"
 waits() { [ "$(k get pods -l batch.kubernetes.io/job-name=secretive -o 'jsonpath={.items[*].status.containerStatuses[0].state.waiting.reason}')" = "CreateContainerConfigError CreateContainerConfigError" ]; }
 soon waits

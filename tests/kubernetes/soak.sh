@@ -9,7 +9,7 @@ HOSTS_LIMIT=14000
 . "$LEVIN_SOURCE/tests/kubernetes/kubernetes.bash"
 control_plane_up
 gs_server fake-gcs-server || skip "no fake-gcs-server (tools/setup.sh --dev fetches it)"
-nodes_up 5 # one to spare
+nodes_up 5 # one spare node
 RANDOM=${SOAK_SEED:=$SRANDOM}
 echo "SOAK_SEED=$SOAK_SEED"
 read -ra kinds <<<"${SOAK_KINDS:-rank pod coordinator drained node all}"
@@ -88,7 +88,7 @@ strike() { # strike RUN KIND: sets $at, the time, and $index, of the pod that it
         node=$(k get pod "$pod" -o 'jsonpath={.spec.nodeName}')
         at=$(date +%s.%N)
         node_do vanish "$node" >/dev/null
-        k taint node "$node" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute >/dev/null # as who sees that it is off
+        k taint node "$node" node.kubernetes.io/out-of-service=nodeshutdown:NoExecute >/dev/null # as an operator who knows that the node is off
         ;;
     all) for i in 0 1 2 3; do pod=$(pod_of "$1" $i) && evict "$pod"; done ;;
     esac
