@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     enum lvn_status status = settings(&s, argc, argv);
     status = lvn_ranks_open(&ranks, &s.values, NULL, status);
     if (status == LVN_OK) status = train(argv[1], &s, ranks);
-    if (status != LVN_OK && lvn_ranks_is_reporter(ranks, status)) fprintf(stderr, "error: %s\n", levin_error_text());
+    if (status != LVN_OK && lvn_ranks_report_end(ranks, status)) fprintf(stderr, "error: %s\n", levin_error_text());
     lvn_ranks_close(ranks);
     lvn_settings_release(&s);
     return status == LVN_OK ? 0 : 1;

@@ -89,7 +89,7 @@ static int finish(struct lvn_cli *c, enum lvn_status status)
 {
     if (!status) status = check_results(c);
     if (status) signal(SIGTERM, SIG_DFL); /* the launcher may end this rank while it waits for the others to report */
-    const bool reporter = lvn_ranks_is_reporter(c->ranks, status);
+    const bool reporter = lvn_ranks_report_end(c->ranks, status);
     if (status && reporter) print_error(c, status);
     if (c->json && reporter) {
         long since = status ? lvn_json_begin() : json_begun; /* results of a failed command may be incomplete */

@@ -281,7 +281,7 @@ static bool reports_failed_join(const struct lvn_ranks *r)
     return r->size && (r->rank == 0 || lowest); /* size 0: its identity could not be determined */
 }
 
-bool lvn_ranks_is_reporter(struct lvn_ranks *r, enum lvn_status status)
+bool lvn_ranks_report_end(struct lvn_ranks *r, enum lvn_status status)
 {
     const double reporter_seconds = 1.5;
     if (!r || r->size == 1) return lvn_is_reporter();

@@ -57,9 +57,9 @@ enum lvn_status lvn_ranks_transport(const struct lvn_identity *identity, const s
 /* Ranks over a communicator and a heartbeat (NULL: none) that the caller owns. */
 enum lvn_status lvn_ranks_over(struct lvn_ranks **out, const struct lvn_identity *identity, struct lvn_comm *comm,
                                struct lvn_member *member) LVN_CHECKED;
-/* Before this process exits with `status`: should it print its error record? Informs the others if they do not know of
- * the failure yet. May last some seconds. */
-bool lvn_ranks_is_reporter(struct lvn_ranks *r, enum lvn_status status);
+/* Before this process exits with `status`: report the failure of this rank to the server if it does not know of it yet,
+ * and wait some seconds for its decision. True: this process prints the error. */
+bool lvn_ranks_report_end(struct lvn_ranks *r, enum lvn_status status);
 /* Before this process exits with `code` because another rank no longer answers: make the launcher end the job, unless a
  * levin launch does so. Any thread; does not return on success. */
 void lvn_ranks_abort(struct lvn_ranks *r, int code);
