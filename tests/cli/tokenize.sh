@@ -182,6 +182,10 @@ llama ', "legacy": null, "add_prefix_space": null' '360 381 425 2 315 381 425' 3
 llama ', "legacy": true' '360 381 425 2 360 381 425' 360
 llama ', "add_prefix_space": false' '315 381 425 2 315 381 425' 360
 llama '' '360 381 425 2 360 381 425' '350 360' mistral
+# the names that GemmaTokenizer gives tokens of the vocabulary
+changed tiny-llama2 '{"tokenizer_class": "GemmaTokenizer"}'
+added 't["model"]["vocab"]["<mask>"] = 600; t["normalizer"] = t["normalizer"]["normalizers"][1]'
+gives 'a<mask>a' '315 600 315'
 # tokens of added_tokens_decoder replace those of tokenizer.json
 changed tiny-llama2 '{"added_tokens_decoder": {"2": {"content": "</s>", "rstrip": true, "special": true}}}'
 gives 'a</s> a' '360 2 360'

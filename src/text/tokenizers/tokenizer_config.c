@@ -125,7 +125,6 @@ struct config {
     const char *class;            /* tokenizer_class without "Fast"; "" */
     bool is_json;                 /* the vocabulary is a tokenizer.json */
     bool is_pair;                 /* ... vocab.json and merges.txt */
-    bool is_llama;                /* transformers' LlamaTokenizer, made of the vocabulary and the merges */
     struct lvn_added_token *list; /* (n) added tokens, those of the vocabulary's files first */
     int n;
     int64_t capacity;
@@ -371,10 +370,16 @@ static enum lvn_status read_defaults(struct config *c)
 {
     static const char *const words[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", NULL};
     static const char *const pair[] = {"<|endoftext|>", NULL};
-    static const char *const llama[] = {"<s>", "</s>", "<unk>"}; /* in the order of their names */
-    for (int k = 0; k < 3 && c->is_llama; k++)
-        if (!json_object_get(c->config, named[k]) && lvn_tokenizer_find(c->t, llama[k], (int64_t)strlen(llama[k])) >= 0)
-            LVN_TRY(add_named(c, llama[k], NULL));
+    static const struct {
+        const char *class, *text[N_NAMED];
+    } json[] = {{"LlamaTokenizer", {"<s>", "</s>", "<unk>"}},
+                {"GemmaTokenizer", {"<bos>", "<eos>", "<unk>", NULL, "<pad>", NULL, "<mask>"}}};
+    for (int i = 0; i < 2 * N_NAMED && c->is_json; i++) {
+        const char *text = json[i / N_NAMED].text[i % N_NAMED];
+        if (text && !strcmp(c->class, json[i / N_NAMED].class) && !json_object_get(c->config, named[i % N_NAMED]) &&
+            lvn_tokenizer_find(c->t, text, (int64_t)strlen(text)) >= 0)
+            LVN_TRY(add_named(c, text, NULL));
+    }
     if (c->is_json) return LVN_OK;
     for (const char *const *w = c->is_pair ? pair : words; *w; w++)
         if (lvn_tokenizer_find(c->t, *w, (int64_t)strlen(*w)) >= 0) LVN_TRY(add(c, *w, NULL, true, false));
@@ -569,7 +574,7 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
     static const char *const schemes[] = {"never", "first", "always"}, *const llama[] = {"LlamaTokenizer", NULL};
     struct lvn_tokenizer *t = c->t;
     struct lvn_pre_tokenizer *pre = &t->pre_tokenizer;
-    if (!c->is_json || t->model != LVN_TOKENIZER_CHARACTERS || !is_class(c, llama)) return LVN_OK;
+    if (!c->is_json || !is_class(c, llama)) return LVN_OK;
     const bool never = json_is_false(json_object_get(c->config, "add_prefix_space"));
     const enum lvn_prepend_scheme prepend = never                  ? LVN_PREPEND_NEVER
                                             : is_true(c, "legacy") ? LVN_PREPEND_ALWAYS
@@ -579,8 +584,9 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
                       s->kind == LVN_PRE_NOTHING && !strcmp(s->replacement, "\xe2\x96\x81");
     bool keeps;
     LVN_TRY(keeps_chain(dir, &keeps));
+    if (keeps || t->model != LVN_TOKENIZER_CHARACTERS) c->class = "PreTrainedTokenizerFast";
+    if (t->model != LVN_TOKENIZER_CHARACTERS) return LVN_OK;
     if (keeps) return same ? LVN_OK : put_member(c, config_json, "tokenizer_class", "\"PreTrainedTokenizerFast\"");
-    c->is_llama = true;
     t->ignore_merges = false;
     t->byte_fallback = t->fuse_unknown = true;
     for (int b = 0; b < 256; b++)
