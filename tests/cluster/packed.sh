@@ -36,6 +36,22 @@ for kind in gpt2 llama; do
     same_run $kind-one $kind-parts
 done
 
+# --- rows of which few tokens have labels, with rounded weights ---
+python3 - <<'P'
+import json
+with open("talks.jsonl", "w") as out, open("words.txt", "w") as words:
+    for i in range(60):
+        talk = [{"role": "user", "content": f"what is {i} and {i * i}"}, {"role": "assistant", "content": f"{i + i * i}"}]
+        print(json.dumps({"messages": talk}), file=out)
+        print(*(turn["content"] for turn in talk), file=words)
+P
+code 0 "$LEVIN" tokenizer train --input=words.txt --vocab-size=280 --out=tokenizer
+talks=("${keys[@]:3}" --data.path=talks.jsonl --data.tokenizer=tokenizer --data.template=chatml --data.pack=true --model.kind=llama
+    --model.block_size=96 --trainer.precision=bf16-mixed --trainer.micro_batch_size=1 --trainer.batch_size=6)
+code 0 "$LEVIN" train --run_dir=talks-one "${talks[@]}"
+code 0 "$LEVIN" launch --launcher=levin -n 2 -- train --run_dir=talks-fsdp "${talks[@]}" --trainer.strategy=fsdp
+same_run talks-one talks-fsdp
+
 # --- killed at random moments ---
 all=(--run_dir=killed "${keys[@]}" --model.kind=llama --trainer.max_steps=1000000 --checkpoint.every_n_steps=2
     --trainer.val_check_interval=0 --resume)

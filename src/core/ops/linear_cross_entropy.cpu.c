@@ -176,7 +176,9 @@ static int64_t gathered_bytes(const struct linear *l, int64_t R)
     return list_bytes(R) + (chunk_rows(&l->size) * row_bytes(l) + 63) / 64 * 64;
 }
 
-/* Rows whose label does not count have no logits: of the others, those of a chunk are copied to scratch. */
+/* Rows whose label does not count have no logits: of the others, those of a chunk are copied to scratch. Zeros fill up
+ * a few rows, because multiplications of fewer than LVN_GEMM_FEW rows do not round the weight, and ranks that hold
+ * rounded weights would compute other bits. */
 static void forward_counted(const struct lvn_call *call, int thread, int n_threads)
 {
     struct linear l = head(call, lvn_desc_rows(call->in[0].desc));
@@ -188,15 +190,18 @@ static void forward_counted(const struct lvn_call *call, int thread, int n_threa
     char *after = (char *)(logits + (rows * m->N + 15) / 16 * 16);
     int32_t *list = (int32_t *)after;
     char *x = after + list_bytes(R);
-    const int64_t n = list_rows(call, R, list, thread);
+    const int64_t n = list_rows(call, R, list, thread), few = call->matmul_dtype == LVN_BF16 ? LVN_GEMM_FEW : 0,
+                  least = few < rows ? few : rows;
     void *threads = after + gathered_bytes(&l, R);
     lvn_team_barrier();
     for (int64_t first = 0; first < n; first += rows) {
         int64_t r, end;
-        m->R = rows < n - first ? rows : n - first;
-        lvn_thread_range(m->R, 1, thread, n_threads, &r, &end);
+        const int64_t counted = rows < n - first ? rows : n - first;
+        m->R = counted < least ? least : counted;
+        lvn_thread_range(counted, 1, thread, n_threads, &r, &end);
         for (int64_t i = r; i < end; i++)
             memcpy(x + i * bytes, (const char *)call->in[0].p + list[first + i] * bytes, (size_t)bytes);
+        if (!thread) memset(x + counted * bytes, 0, (size_t)((m->R - counted) * bytes));
         lvn_team_barrier();
         struct lvn_gemm y = product_y(&l, x, call->in[1].p, call->in[2].p, logits);
         linear_product(&l, &y, threads, thread, n_threads);
