@@ -139,8 +139,8 @@ class Run(_library.NotCopied):
         self.settings.read(recipe, resume)
         if isinstance(data, (str, os.PathLike)):
             data = {"path": os.fspath(data)}
-        if isinstance(data, Mapping) and set(data) & {"ids", "input_ids", "pixels", "label", "labels"}:
-            raise InputError("data must be a list of samples, each a dict as {'ids': ..., 'labels': ...}, not a dict of arrays")
+        if isinstance(data, Mapping) and set(data) & {"ids", "input_ids", "pixels", "label", "labels", "messages"}:
+            raise InputError("data must be a list of samples, each a dict as {'ids': ..., 'labels': ...}, not one dict")
         if isinstance(data, Mapping) and not set(data) & {"train", "val", "test"}:  # the part `data` of the settings
             keys["data"], data = data, None
         self._conversations = None
@@ -172,7 +172,6 @@ class Run(_library.NotCopied):
         self._lock = threading.Lock()  # protects _owner
         self._owner: tuple[int, str] | None = None  # the thread in a call, and the call
         self._process = 0  # that opened the run
-        self._folder = ""  # the current folder then, to which the run's paths are relative; "": they are not
         self._display: Any = None
         self._on_event = _library.ON_EVENT(self._handle)  # must live as long as the run is open
 
@@ -192,33 +191,11 @@ class Run(_library.NotCopied):
                 if owner and self._in_callback:
                     raise InputError(f"{call}() is not possible within a callback of {owner[1]}(): a callback may call "
                                      'stop(), log(), save() and validate(), or return "stop", "save" or "validate"')
-                if self._pointer and not self._ended and call != "close" and self._has_moved():
-                    raise InputError(f"{call}() is not possible now: the run was opened in the folder '{self._folder}', to which its "
-                                     "paths are relative; return to it with os.chdir()")
                 self._owner = owner or (me, call)
             try:
                 yield
             finally:
                 self._owner = owner
-
-    def _has_moved(self) -> bool:
-        """Has the program changed the current folder? Checkpoints would then be written to another place."""
-        try:
-            return bool(self._folder) and not os.path.samefile(self._folder, ".")
-        except OSError:  # one of them was removed
-            return False
-
-    @contextlib.contextmanager
-    def _in_folder(self) -> Iterator[None]:
-        """Context of a call that saves the run, whatever the current folder is."""
-        before = os.getcwd() if self._has_moved() else None
-        if before:
-            os.chdir(self._folder)
-        try:
-            yield
-        finally:
-            if before:
-                os.chdir(before)
 
     def _noticed(self) -> None:
         """On a signal fit() ends after the current step."""
@@ -248,8 +225,6 @@ class Run(_library.NotCopied):
             if self._data:
                 options.data = ctypes.pointer(self._data.c)
             self._opening, self._process = True, os.getpid()
-            place = self.settings["run_dir"]
-            self._folder = "" if os.path.isabs(place) or "://" in place else os.getcwd()
             try:
                 status = lib.levin_run_open_with(byref(self._pointer), self.settings._p, byref(options))
             finally:
@@ -268,8 +243,7 @@ class Run(_library.NotCopied):
         if not self._pointer:
             return
         with self._calling("close"):
-            with self._in_folder():
-                status = lib.levin_run_close(self._pointer)
+            status = lib.levin_run_close(self._pointer)
             failure = _library.error(status) if status else None
             if failure and lib.levin_run_steps(self._pointer) >= 0:  # the call was refused
                 raise failure
@@ -388,8 +362,7 @@ class Run(_library.NotCopied):
         if self._pointer and not self._ended:
             self._over = self._ended = True
             self._unfinished = f"a callback raised {type(e).__name__}"
-            with self._in_folder():  # in which the callback may not be
-                status = lib.levin_run_end(self._pointer)
+            status = lib.levin_run_end(self._pointer)
             failure = _library.error(status) if status else None
             if failure and not isinstance(failure, StoppedError):
                 self._reported = True

@@ -224,7 +224,7 @@ class Wrong(unittest.TestCase):
                    lambda: run("w4", [{"ids": r["ids"]} if i == 7 else r for i, r in enumerate(rows())]))
         self.fails("sample 7 of val is a NoneType, but a sample must be a dict of arrays",
                    lambda: run("w4", {"train": rows(), "val": rows(7) + [None]}))
-        self.fails("data must be a list of samples, each a dict as {'ids': ..., 'labels': ...}, not a dict of arrays",
+        self.fails("data must be a list of samples, each a dict as {'ids': ..., 'labels': ...}, not one dict",
                    lambda: run("w4", {"ids": np.zeros((4, 8)), "labels": np.ones((4, 8))}))
         self.fails("fields must be a dict, as {'ids': levin.Field((16,))}, not list", lambda: run("w4", rows(), ["ids"]))
         self.fails("'labels' holds -100, and it may hold 0 to 9, or -1 for no label",

@@ -160,10 +160,21 @@ static enum lvn_status set_path(struct lvn_run_dir *d, const char *path)
     return join(d, "settings.yaml", &d->settings);
 }
 
-static enum lvn_status open_folder(struct lvn_run_dir *d, enum lvn_run_mode mode)
+/* A program may change the current folder while the run is open. */
+static enum lvn_status set_absolute(struct lvn_run_dir *d)
 {
+    char folder[PATH_MAX];
+    if (*d->path == '/' || !getcwd(folder, sizeof folder)) return LVN_OK;
+    const char *path = lvn_arena_printf(&d->arena, "%s/%s", folder, d->path);
+    return path ? set_path(d, path) : LVN_MEMORY;
+}
+
+static enum lvn_status open_folder(struct lvn_run_dir *d, const struct lvn_run_dir_options *options)
+{
+    const enum lvn_run_mode mode = options->mode;
     bool holds_run;
     LVN_TRY(judge(d, d->path, mode, &holds_run));
+    if (options->absolute) LVN_TRY(set_absolute(d));
     d->created = !lvn_path_exists(d->path);
     LVN_TRY(lvn_run_dir_claim(d, d->path));
     if (d->lease) LVN_TRY(judge(d, d->path, mode, &holds_run)); /* waiting for the lease may have lasted */
@@ -213,13 +224,13 @@ static enum lvn_status open_stage(struct lvn_run_dir *d, enum lvn_run_mode mode)
     return LVN_OK;
 }
 
-static enum lvn_status open_run(struct lvn_run_dir *d, enum lvn_run_mode mode)
+static enum lvn_status open_run(struct lvn_run_dir *d, const struct lvn_run_dir_options *options)
 {
     const char *path;
     LVN_TRY(list_entries(d));
     LVN_TRY(lvn_upload_staging_open(&d->arena, d->url, &path));
     LVN_TRY(set_path(d, path));
-    return lvn_store_is_remote(d->url) ? open_stage(d, mode) : open_folder(d, mode);
+    return lvn_store_is_remote(d->url) ? open_stage(d, options->mode) : open_folder(d, options);
 }
 
 enum { LEASE_TIMEOUTS = 2, LEASE_MIN_SECONDS = 3, LEASE_MAX_SECONDS = 60 };
@@ -242,7 +253,7 @@ enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path, const 
                               .lease_seconds = seconds < LEASE_MAX_SECONDS ? seconds : LEASE_MAX_SECONDS};
     lvn_arena_init(&d->arena);
     d->url = lvn_arena_strdup(&d->arena, path);
-    enum lvn_status status = d->url ? open_run(d, options->mode) : LVN_MEMORY;
+    enum lvn_status status = d->url ? open_run(d, options) : LVN_MEMORY;
     if (status != LVN_OK) lvn_run_dir_close(d);
     return status;
 }

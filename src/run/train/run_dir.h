@@ -72,6 +72,7 @@ struct lvn_run_dir_options {
     enum lvn_run_mode mode;
     const char *launch;  /* id of the levin launch; NULL: none */
     double rank_timeout; /* trainer.rank_timeout; a lease expires after twice this time, but at most a minute */
+    bool absolute;       /* keep the folder if the process changes its current folder, as a program may */
 };
 /* Create or open the folder. ARG: it contains a run and `mode` is NEW; IO: it cannot be written, or another process or
  * job uses it. Does not change files of a previous run. */

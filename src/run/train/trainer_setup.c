@@ -261,6 +261,7 @@ static enum lvn_status open_folder(struct lvn_trainer *trainer)
               "trainer.fast_dev_run saves nothing, so there is nothing to resume or to overwrite; omit one of them");
     if (trainer->ranks->rank || trainer->settings->values.trainer.fast_dev_run) return LVN_OK;
     const struct lvn_run_dir_options options = {.mode = trainer->options->mode,
+                                                .absolute = trainer->options->callback != NULL,
                                                 .launch = trainer->options->launch,
                                                 .rank_timeout = trainer->settings->values.trainer.rank_timeout};
     LVN_TRY(lvn_run_dir_open(&trainer->opened.run_dir, trainer->settings->values.run_dir, &options));
