@@ -253,7 +253,7 @@ static void host_of_task_0(void **state)
     assert_non_null(strstr(id.no_endpoint, "arbitrary"));
 }
 
-/* The real surroundings: a parent, and this test runs below no launcher. */
+/* The real environment: this test has a parent, and runs below no launcher. */
 static void real(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static pid_t stopped_rank(const char *variable)
     return pid;
 }
 
-/* Ranks 0 and 2 are stopped, and another process that is no rank; this is rank 1. */
+/* Ranks 0 and 2 are stopped, and another process that is not a rank; this is rank 1. */
 static void local_ranks(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void local_ranks(void **state)
     munmap(seen, sizeof *seen);
 }
 
-/* The launcher as far up as it goes without anything else between; none of srun, which ends by itself. */
+/* The topmost of consecutive launcher processes; none for srun, which ends by itself. */
 static void launchers(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 
 #include "cluster_ranks.h"
 
-/* --- all is well --- */
+/* --- no fault --- */
 
 static void other_build(struct plan *p)
 {
@@ -39,7 +39,7 @@ static void alone(void **state)
     assert_status("\"state\": \"done\"");
 }
 
-/* --- somebody is lost --- */
+/* --- a rank is lost --- */
 
 static void strike(int n, struct plan p, int rank, int signal)
 {
@@ -48,7 +48,7 @@ static void strike(int n, struct plan p, int rank, int signal)
     kill(shared->rank[rank].pid, signal);
 }
 
-/* A stopped process ends at last. */
+/* Kill a process that the test has stopped. */
 static void bury(int rank)
 {
     kill(shared->rank[rank].pid, SIGKILL);
@@ -90,7 +90,7 @@ static void stopped_server(void **state)
     bury(0);
 }
 
-/* Before there is a status.json in which others could see that somebody has spoken: the lowest that lives here. */
+/* Before a status.json exists that records the report: the lowest living rank of this host is the reporter. */
 static void stopped_server_early(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void failing_after(void **state)
     assert_int_equal(end_of(2), -SIGKILL);
 }
 
-/* --- all are heard of, and none makes progress --- */
+/* --- all ranks send heartbeats, but none makes progress --- */
 
 static void standing(void **state)
 {

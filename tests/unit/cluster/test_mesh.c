@@ -1,7 +1,7 @@
 /* test_mesh.c - covers: src/ranks/cluster/rendezvous/mesh.c src/ranks/cluster/rendezvous/endpoints.c
  *
- * Ranks connect to each other, each a process: every connection leads to the right rank, even if strangers connect,
- * another process answers at a rank's address, or a rank is stopped.
+ * Ranks connect to each other, each a process: every connection leads to the right rank, even if other programs
+ * connect, another process answers at a rank's address, or a rank is stopped.
  *
  *     test_mesh N     seconds until N ranks have N (N - 1) / 2 connections */
 #include <netinet/in.h>
@@ -42,12 +42,12 @@ static struct shared {
     } rank[MAX];
 } * shared;
 
-/* What is unusual about the ranks of a test. */
+/* How the ranks of a test differ from ordinary ones. */
 struct plan {
-    int size, stopped; /* stopped: a rank that listens and does no more; -1: none */
-    double seconds;    /* for all of it; 0: LIMIT */
-    double patience;   /* with one that does not answer; 0: the usual */
-    const char *other; /* an address that comes first in everybody's place */
+    int size, stopped; /* stopped: a rank that only listens; -1: none */
+    double seconds;    /* limit of the test; 0: LIMIT */
+    double patience;   /* timeout of a rank that does not answer; 0: the default */
+    const char *other; /* an address that precedes the own addresses of every rank */
 };
 
 static bool until(_Atomic int *n, int wanted)
@@ -86,7 +86,7 @@ static enum lvn_status live(const struct plan *p, int rank)
     struct lvn_mesh m;
     LVN_TRY(lvn_mesh_listen(&m, rank, p->size, false));
     if (p->patience > 0) m.patience = p->patience;
-    if (p->other) { /* there somebody else may listen, then */
+    if (p->other) { /* another program may listen there */
         close(m.listening);
         LVN_TRY(lvn_listen("127.0.0.1", 0, &m.listening));
         lvn_endpoint_name(m.listening, m.endpoint, sizeof m.endpoint);
@@ -156,7 +156,7 @@ static int finish(const struct plan *p, int *good)
     return n_attempts;
 }
 
-static void all_is_well(const struct plan *p, int min, int max)
+static void all_connected(const struct plan *p, int min, int max)
 {
     int good, n_attempts = finish(p, &good);
     for (int i = 0; i < p->size; i++) assert_string_equal(shared->rank[i].error, "");
@@ -188,11 +188,12 @@ static void test_all_connect(void **state)
     (void)state;
     const struct plan p = {.size = 128, .stopped = -1, .patience = LIMIT};
     start(&p);
-    all_is_well(&p, 128 * 127 / 2, 128 * 127 / 2); /* each one once */
+    all_connected(&p, 128 * 127 / 2, 128 * 127 / 2); /* each one once */
 }
 
-/* Silent ones, half a card, cards with another key, junk and too much, at every door before anybody else comes. */
-static void test_strangers(void **state)
+/* Connections that send nothing, half a handshake, one with a wrong key, invalid bytes or too much, to every port
+ * before the ranks connect. */
+static void test_unidentified(void **state)
 {
     (void)state;
     enum { N = 6, KNOCK = 100 };
@@ -209,11 +210,12 @@ static void test_strangers(void **state)
         assert_true(fd[i] >= 0);
         (void)send(fd[i], says[i % 5].x, says[i % 5].n, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    all_is_well(&p, N * (N - 1) / 2, N * (N - 1) / 2);
+    all_connected(&p, N * (N - 1) / 2, N * (N - 1) / 2);
     for (int i = 0; i < N * KNOCK; i++) close(fd[i]);
 }
 
-/* At the first address of each somebody else listens at the rank's port: who never answers, or says something else. */
+/* At the first address of each rank another program listens at the rank's port: it never answers, or answers something
+ * else. */
 static void other_answers(bool silent)
 {
     enum { N = 4 };
@@ -234,7 +236,7 @@ static void other_answers(bool silent)
             }
         }
     }
-    all_is_well(&p, N * (N - 1) / 2 + 1, 1000);
+    all_connected(&p, N * (N - 1) / 2 + 1, 1000);
     for (int i = 0; i < N; i++) close(door[i]);
     if (pid) kill(pid, SIGKILL), waitpid(pid, NULL, 0);
 }
@@ -268,7 +270,7 @@ static void test_standstill(void **state)
     munmap(shared, sizeof *shared);
 }
 
-/* Rank 0 holds the connections of both the place to meet and its own; levin launch's ranks only these. */
+/* Rank 0 has the connections of the rendezvous and of the mesh; below levin launch only those of the mesh. */
 static void test_files(void **state)
 {
     (void)state;
@@ -294,7 +296,7 @@ static void test_files(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) return measure((int)strtol(argv[1], NULL, 10));
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_connect),   cmocka_unit_test(test_strangers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_connect),   cmocka_unit_test(test_unidentified),
                                        cmocka_unit_test(test_somebody_else), cmocka_unit_test(test_nobody_answers),
                                        cmocka_unit_test(test_standstill),    cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);

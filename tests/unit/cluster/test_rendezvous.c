@@ -209,7 +209,7 @@ static void strangers(void **state)
         close(fd);
     }
     free(flood);
-    invite(); /* and the run begins as if nothing had been */
+    invite(); /* and the run begins normally */
     assert_true(all_opened(2));
     int fd = dial(lvn_server_address(outside));
     assert_true(send(fd, "HELLO x 0 2 1 h\n", 16, MSG_NOSIGNAL) == 16);
@@ -221,7 +221,7 @@ static void strangers(void **state)
     lvn_server_stop(outside, 5);
 }
 
-/* A child that holds many connections without a word, and comes back whenever it is shown out. */
+/* A child with many connections that send nothing, which it opens again when the server closes them. */
 static pid_t besiege(const char *address)
 {
     enum { MANY = 300 };
@@ -265,11 +265,11 @@ static void clients(void **state)
     lvn_server_stop(outside, 5);
 }
 
-/* No descriptor is left for a caller: it waits, the server does not turn in circles, and takes it in later. */
+/* No descriptor is left for a new connection: it waits, the server does not spin, and accepts it later. */
 static void no_descriptors(void **state)
 {
     (void)state;
-    enum { MAX = 200 }; /* looks a second; four are usual */
+    enum { MAX = 200 }; /* polls per second; four are usual */
     struct rlimit before, few;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     serve(2, 60, 60);
@@ -294,7 +294,7 @@ static void no_descriptors(void **state)
     lvn_server_stop(outside, 0);
 }
 
-/* --- a line that is cut: a relay that stops passing on, and does not close --- */
+/* --- a link that is cut: a relay that stops forwarding, and closes no connection --- */
 
 static void *relay(void *argument)
 {
@@ -342,7 +342,7 @@ static void cut(void **state)
     await_end();
     assert_says(lvn_server_fault(outside, NULL), "rank 1 on node1 has sent no heartbeat since step 412");
     assert_int_equal(end_of(0), 1);
-    assert_int_equal(end_of(1), 1); /* it notices that it hears nothing */
+    assert_int_equal(end_of(1), 1); /* it detects the missing heartbeats */
     assert_int_equal(end_of(2), 1);
     assert_says(shared->rank[1].text, "levin launch");
     pthread_join(thread, NULL);

@@ -11,7 +11,7 @@
 #include "cluster/rendezvous/member.h"
 #include "cluster/rendezvous/wire.h"
 
-/* --- words --- */
+/* --- messages --- */
 
 static void words(void **state)
 {
@@ -86,7 +86,7 @@ static void sentences(void **state)
                         "rank 1 on n0 and 2 others have sent no heartbeat since step 9; rank 0 waits in reduction 1 "
                         "of 3");
     lvn_text_release(&t);
-    /* slow in five steps, not in one; said once, and again after a time */
+    /* slow in five steps, not in one; reported once, and again after some time */
     for (int step = 0; step < 30; step++) {
         for (int i = 0; i < 4; i++) p[i].step = step + 1;
         p[1].compute_s = step == 2 || step >= 10 ? 2 : 1.1;
