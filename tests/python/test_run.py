@@ -83,6 +83,9 @@ class Bits(unittest.TestCase):
         self.assertEqual((r.fit(), r.end_reason, r.step), ({}, "all of its steps were done before", 2))
         self.assertEqual([e.text for e in seen.kinds], ["nothing to do after step 2: all of its steps were done before"])
         self.assertIn("val_loss", r.validate())
+        r.save()
+        with self.assertRaisesRegex(levin.InputError, "has not begun, or has ended"):
+            r.log("mine", 1)
         r.close()
         self.assertEqual(Path("runs/complete/metrics.jsonl").read_bytes(), before)
 
@@ -97,6 +100,17 @@ class Bits(unittest.TestCase):
         self.assertEqual(history["step"][-1], 9)
         self.assertTrue(Path("runs/asks/checkpoints/step-4").is_dir())
         self.assertEqual(r.end_reason, "a callback of the program asked to stop")
+
+    def test_log_before_the_start(self):
+        """A note may come before the run has begun to write."""
+        class Notes(levin.Callback):
+            def on_note(self, run, event):
+                run.log("mine", 1)
+
+        run("noted", trainer__max_steps=2, trainer__val_check_interval=1, checkpoint__top_k=2).fit()
+        Path("runs/noted/checkpoints/step-2/model.safetensors").write_text("damaged")
+        with self.assertRaisesRegex(levin.InputError, "has not begun, or has ended"):
+            levin.Run("noted", resume=True, callbacks=Notes(), progress=False).fit()
 
     def test_loggers(self):
         """Each scalar reaches the packages; a package that is missing is known before the run begins."""

@@ -344,6 +344,7 @@ int levin_run_step(struct levin_run *r, bool *over)
 
 static enum lvn_status validate(struct levin_run *r)
 {
+    LVN_CHECK(r->trainer.running.started, ARG, "the run is over: %s", r->end_reason);
     LVN_CHECK(r->trainer.opened.validation.on, ARG,
               "this run does not validate: give it validation data and trainer.limit_val_batches "
               "above 0");
@@ -449,7 +450,8 @@ int levin_run_save(struct levin_run *r)
 
 static enum lvn_status log_scalars(struct levin_run *r, int64_t n, const char *const *names, const double *values)
 {
-    LVN_CHECK(!r->ended, ARG, "the run has ended: scalars are logged between its steps");
+    LVN_CHECK(r->trainer.running.started && !r->ended, ARG,
+              "scalars are logged between the steps of a run: this one has not begun, or has ended");
     LVN_CHECK(!r->logging, ARG, "scalars are being logged: on_event() cannot log more of them on the event LOG");
     r->logging = true;
     enum lvn_status status = call_log(r, n, names, values);

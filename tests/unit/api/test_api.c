@@ -191,8 +191,12 @@ static void evaluates_and_generates(void **state)
     assert_float_equal(levin_run_value(r, "val_loss"), val, 0);
     make_steps(r, 20);
     bool over = false;
+    const char *const name = "mine";
     assert_int_equal(levin_run_step(r, &over), 0);
     assert_true(over);
+    ASSERT_FAILS(ARG, "the run is over: all of its steps", (enum lvn_status)levin_run_validate(r));
+    ASSERT_FAILS(ARG, "has not begun, or has ended", (enum lvn_status)levin_run_log(r, 1, &name, &(double){1}));
+    assert_int_equal(levin_run_save(r), 0);
     assert_int_equal(levin_run_close(r), 0);
     levin_settings_free(s);
     levin_settings_free(t);
