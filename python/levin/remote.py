@@ -79,7 +79,7 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     path = _folder(run) / "metrics.csv"
     try:
         text = path.read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise FaultError(f"'{path}' does not exist: give a run's folder, or its name below runs/") from None
     lines = text[:text.rfind("\n") + 1].splitlines()
     if not lines or not lines[0].startswith("step"):

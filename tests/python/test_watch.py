@@ -125,6 +125,15 @@ class Elsewhere(unittest.TestCase):
                 self.assertEqual(job.wait(60), state)
                 self.assertEqual(len([r for r in job.attach().rows(0.05, 60) if "loss" in r]), n)
 
+    def test_a_run_that_has_ended_and_is_open(self):
+        """Others see its end, although its program keeps it open."""
+        r = run("kept-open")
+        r.fit()
+        self.assertEqual((levin.attach("kept-open").state, levin.attach("kept-open").wait(timeout=60)), ("done", "done"))
+        self.assertIn("val_loss", r.validate())
+        r.close()
+        self.assertEqual(levin.attach("kept-open").state, "done")
+
     def test_states(self):
         """What status.json says is no end while a launcher or Slurm may continue the run."""
         ended = subprocess.Popen(["true"])
@@ -220,8 +229,9 @@ class Elsewhere(unittest.TestCase):
                            ("also give slurm=True", lambda: levin.launch(keys(), sbatch={"time": "1"}))):
             with self.assertRaisesRegex(levin.InputError, text):
                 call()
-        with self.assertRaisesRegex(levin.FaultError, "does not exist"):
-            levin.read_metrics("nothing")
+        for path in "nothing", __file__:
+            with self.assertRaisesRegex(levin.FaultError, "does not exist"):
+                levin.read_metrics(path)
         Path("odd").mkdir()
         Path("odd/metrics.csv").write_text("step,loss\n1,2.5\n2,abc\n3,")
         with self.assertRaisesRegex(levin.FaultError, "line 3: 'abc' is not a number"):

@@ -514,6 +514,8 @@ static enum lvn_status end(struct levin_run *r, const char *reason)
     if (!r->trainer.running.done) status = lvn_trainer_end(&r->trainer, r->end_reason);
     r->ended = true;
     r->stopped = status == LVN_STOPPED;
+    if (r->trainer.running.started) /* the program may keep the run open for long */
+        lvn_member_state(r->trainer.ranks->member, r->stopped ? "stopped" : status == LVN_OK ? "done" : "failed");
     return status;
 }
 
