@@ -322,7 +322,7 @@ class Run(_library.NotCopied):
                 self.end_reason = str(e)
                 if self._interrupted:
                     raise e
-            self.end_reason = self.end_reason or "all of its steps were done before"  # there was no event
+            self.end_reason = self.end_reason or "the run was already complete"  # there was no event
             if self._exception:
                 raise self._take_exception()
 

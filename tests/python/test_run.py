@@ -80,7 +80,7 @@ class Bits(unittest.TestCase):
         run("complete", trainer__max_steps=2).fit()
         before, seen = Path("runs/complete/metrics.jsonl").read_bytes(), Counts()
         r = levin.Run("complete", resume=True, progress=False, callbacks=seen)
-        self.assertEqual((r.fit(), r.end_reason, r.step), ({}, "all of its steps were done before", 2))
+        self.assertEqual((r.fit(), r.end_reason, r.step), ({}, "the run was already complete", 2))
         self.assertEqual([e.text for e in seen.kinds], ["nothing to do after step 2: all of its steps were done before"])
         self.assertIn("val_loss", r.validate())
         r.save()
