@@ -618,16 +618,22 @@ static void same_bits(void **state)
 
 static int64_t scratch_of(int isa, int types, int64_t m, int64_t n, int64_t k)
 {
-    struct lvn_gemm g = {.m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1};
-    g.a_bf16 = types & A_BF16, g.b_bf16 = types & B_BF16, g.bf16 = types & ROUND;
-    return kernel_of(isa).scratch(&g);
+    int64_t most = 0;
+    for (int columns = 0; columns < 2; columns++) { /* contiguous in memory: rows of B, or its columns */
+        struct lvn_gemm g = {
+            .m = m, .n = n, .k = k, .a_row = k, .a_col = 1, .b_row = columns ? 1 : n, .b_col = columns ? k : 1};
+        g.a_bf16 = types & A_BF16, g.b_bf16 = types & B_BF16, g.bf16 = types & ROUND;
+        const int64_t bytes = kernel_of(isa).scratch(&g);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 /* Scratch planned for a product suffices for smaller ones, however they are computed. */
 static void scratch_grows(void **state)
 {
     (void)state;
-    static const int64_t sizes[] = {1, 7, 15, 16, 17, 100, 511, 512, 513, 3000};
+    static const int64_t sizes[] = {1, 7, 15, 16, 17, 32, 50, 96, 100, 511, 512, 513, 3000};
     enum { SIZES = sizeof sizes / sizeof *sizes };
     for (int isa = 0; isa <= (int)lvn_isa_best(); isa++)
         for (int types = 0; types < TYPES; types++)

@@ -351,7 +351,7 @@ static int64_t scratch_bytes(const struct lvn_gemm *g)
     if (bf16_fits(g) && bf16_scratch(g) > bytes) bytes = bf16_scratch(g);
 #endif
 #if defined(LVN_AMX)
-    if (few_amx_reads(g) && few_amx_scratch(g) > bytes) bytes = few_amx_scratch(g);
+    if (few_amx_may_read(g) && few_amx_scratch(g) > bytes) bytes = few_amx_scratch(g);
 #endif
     return bytes;
 }

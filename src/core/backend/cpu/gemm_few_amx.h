@@ -46,11 +46,11 @@ struct few_amx {
     char *rows;         /* decoded tiles of B, (2, FEW_AMX_TILES) */
 };
 
-static bool few_amx_reads(const struct lvn_gemm *g)
+/* For this k or a smaller one. */
+static bool few_amx_may_read(const struct lvn_gemm *g)
 {
-    const bool packed = lvn_dtype_is_packed(g->b_blocks.dtype);
-    if (packed) return g->bf16 && g->b_row == 1 && g->k % FEW_UNIT == 0;
-    return g->bf16 && g->b_bf16 && (g->b_row == 1 || g->b_col == 1) && g->k % BF16_K == 0;
+    if (lvn_dtype_is_packed(g->b_blocks.dtype)) return g->bf16 && g->b_row == 1;
+    return g->bf16 && g->b_bf16 && (g->b_row == 1 || g->b_col == 1);
 }
 
 /* Rows of A from which the unit is faster than vectors; most types of GGUF files take longer to decode to bf16. */
@@ -63,7 +63,9 @@ static int64_t few_amx_min_rows(const struct lvn_gemm *g)
 
 static bool few_amx_fits(const struct lvn_gemm *g)
 {
-    return few_amx_reads(g) && g->m >= few_amx_min_rows(g) && g->m < FEW_AMX_SIDE && (g->a_row == 1 || g->a_col == 1);
+    const int64_t step = lvn_dtype_is_packed(g->b_blocks.dtype) ? (int64_t)FEW_UNIT : (int64_t)BF16_K;
+    return few_amx_may_read(g) && g->k % step == 0 && g->m >= few_amx_min_rows(g) && g->m < FEW_AMX_SIDE &&
+           (g->a_row == 1 || g->a_col == 1);
 }
 
 static int64_t few_amx_a_bytes(const struct lvn_gemm *g)
