@@ -158,7 +158,7 @@ P
 code 2 "$LEVIN" generate llama --template=chatml
 says "--template has an effect only with --chat" err
 code 2 "$LEVIN" generate llama --chat=rows.jsonl --prompt=x
-says "each say what to continue" err
+says "--prompt, --prompt-ids, --prompts and --chat each give the prompts; use only one of them" err
 cp talks.jsonl answered.jsonl
 code 1 "$LEVIN" generate llama --chat=answered.jsonl
 says "answered.jsonl:1: message 3, the last one, is an answer already" err

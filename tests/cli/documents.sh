@@ -44,7 +44,7 @@ printf '\x89PNG\x00' >folder/picture.png
 echo '{"default": {"splits": {}}}' >folder/dataset_infos.json
 code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=of-folder
 says "'folder': 3 documents" err
-silent_about "lines cannot be used" err
+silent_about "that cannot be used" err
 says "skipped: 'folder/picture.png', which is no text by its name" err
 printf '{"text": "one"}\n{"text": ""}\nbad\n' >folder/d.jsonl # a singular where it is one
 code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=of-bad-lines

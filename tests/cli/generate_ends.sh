@@ -88,7 +88,7 @@ wrong() { # wrong SENTENCE FLAGS
     says "$sentence" err
 }
 wrong "--stop must not be empty" --stop=
-wrong "--stop is not UTF-8" --stop "$(printf 'a\xff')"
+wrong "--stop is not valid UTF-8 (byte 2)" --stop "$(printf 'a\xff')"
 mv model/state model/tokenizer.json .
 code 2 "$LEVIN" generate model --stop=a
 one_error
