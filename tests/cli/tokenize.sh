@@ -182,6 +182,9 @@ llama ', "legacy": null, "add_prefix_space": null' '360 381 425 2 315 381 425' 3
 llama ', "legacy": true' '360 381 425 2 360 381 425' 360
 llama ', "add_prefix_space": false' '315 381 425 2 315 381 425' 360
 llama '' '360 381 425 2 360 381 425' '350 360' mistral
+changed tiny-llama2 '{}' '' '{"tokenizer_class": "LlamaTokenizer"}' '{"model_type": "mistral"}' # of the map: no effect
+rm changed/tokenizer_config.json
+gives 'a man</s>a man' '360 381 425 2 360 381 425'
 # the names that GemmaTokenizer gives tokens of the vocabulary
 changed tiny-llama2 '{"tokenizer_class": "GemmaTokenizer"}'
 added 't["model"]["vocab"]["<mask>"] = 600; t["normalizer"] = t["normalizer"]["normalizers"][1]'
@@ -192,6 +195,8 @@ gives 'a</s> a' '360 2 360'
 changed tiny-llama2 '{"added_tokens_decoder": {"2": {"content": "</s>", "special": true}}}'
 added 'for one in a: one["normalized"] = True'
 gives 'a</s>a<s>a' '360 2 360 284 333 286 315'
+changed tiny-llama2 '{"added_tokens_decoder": {"2": "</s>"}}' # a text alone says nothing about the flags
+gives 'a</s>a' '360 2 360'
 changed tiny-llama2 '{"extra_special_tokens": ["▁new▁"]}'
 gives 'a▁new▁<s>a' '360 600 1 360'
 code 0 "$LEVIN" tokenize --tokenizer=changed --decode=360,600,1,360

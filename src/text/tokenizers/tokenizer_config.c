@@ -93,7 +93,8 @@ static const struct {
     {"vocab_size", NONE, NULL},
     {"wordpieces_prefix", COMPARED, "\"##\""},
 };
-static const char config_json[] = "tokenizer_config.json", decoder_key[] = "added_tokens_decoder";
+static const char config_json[] = "tokenizer_config.json", decoder_key[] = "added_tokens_decoder",
+                  class_key[] = "tokenizer_class";
 enum { CONFIG_BYTES = 16 << 20 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
@@ -181,6 +182,7 @@ static enum lvn_status read_config(const struct lvn_tokenizer *t, json_t **confi
     LVN_TRY(read_object(t, config_json, config));
     LVN_TRY(read_object(t, "special_tokens_map.json", map));
     if (!*config && !(*config = json_object())) return LVN_MEMORY;
+    if (*map) json_object_del(*map, class_key); /* without effect, as in transformers */
     if (!json_object_get(*config, decoder_key)) return *map && json_object_update(*config, *map) ? LVN_MEMORY : LVN_OK;
     json_decref(*map);
     *map = NULL;
@@ -287,7 +289,7 @@ static enum lvn_status add_numbered(struct config *c, struct numbered *list, siz
         const json_t *flags = list[i].flags;
         const bool special = flags ? json_is_true(json_object_get(flags, "special")) : is_special(c, list[i].text);
         struct lvn_added_token *a = find_added(c, list[i].text);
-        if (a && flags) { /* transformers adds it again, with these flags */
+        if (a && json_is_object(flags)) { /* transformers adds it again, with these flags */
             *a = (struct lvn_added_token){.text = a->text, .bytes = a->bytes, .id = a->id, .normalized = !special};
             LVN_TRY(read_flags(c, flags, a));
         }
@@ -537,7 +539,7 @@ static enum lvn_status keeps_chain(const char *dir, bool *keeps)
     return LVN_OK;
 }
 
-/* Set a member of one of the tokenizer's files, for copies. */
+/* Set a member of one of the tokenizer's files, which exists and has members, for copies. */
 static enum lvn_status put_member(struct config *c, const char *file, const char *member, const char *value)
 {
     LVN_LOCAL_ARENA(a);
@@ -586,7 +588,7 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
     LVN_TRY(keeps_chain(dir, &keeps));
     if (keeps || t->model != LVN_TOKENIZER_CHARACTERS) c->class = "PreTrainedTokenizerFast";
     if (t->model != LVN_TOKENIZER_CHARACTERS) return LVN_OK;
-    if (keeps) return same ? LVN_OK : put_member(c, config_json, "tokenizer_class", "\"PreTrainedTokenizerFast\"");
+    if (keeps) return same ? LVN_OK : put_member(c, config_json, class_key, "\"PreTrainedTokenizerFast\"");
     t->ignore_merges = false;
     t->byte_fallback = t->fuse_unknown = true;
     for (int b = 0; b < 256; b++)
@@ -692,7 +694,7 @@ static enum lvn_status apply(struct config *c, const char *dir)
     struct lvn_tokenizer *t = c->t;
     LVN_TRY(read_config(t, &c->config, &c->map));
     LVN_TRY(read_object(t, "added_tokens.json", &c->added));
-    const char *class = json_string_value(json_object_get(c->config, "tokenizer_class"));
+    const char *class = json_string_value(json_object_get(c->config, class_key));
     if (class && lvn_ends_with(class, "Fast"))
         class = lvn_arena_printf(&t->arena, "%.*s", (int)strlen(class) - 4, class);
     else if (class)
