@@ -48,3 +48,9 @@ plan --trainer.micro_batch_size=$batch --trainer.batch_size=$batch --trainer.rec
 json 'd["recompute"] == "blocks" and d["memory"]["total"] < d["memory"]["available"]'
 plan --trainer.micro_batch_size=8 --trainer.batch_size=8 --trainer.recompute=auto
 json 'd["recompute"] == "none"'
+# a frozen model has no backward pass in its blocks: planning ends, and no advice recomputes them
+code 0 "$LEVIN" plan --json --data.kind=tokens --data.path=none --model.kind=llama --model.n_layer=4 --model.n_head=4 --model.n_embd=256 \
+    --model.block_size=4096 --model.vocab_size=65 --trainer.batch_size=4 --model.freeze=model --memory=30e6
+json 'not d["fits"] and d["recompute"] == "none" and not any("recompute" in a["settings"] for a in d["advice"])'
+code 0 train head --model.kind=llama "${sizes[@]/*dropout*/--trainer.seed=1}" --model.freeze=model --trainer.recompute=blocks
+says "has no blocks to recompute, so trainer.recompute=blocks has no effect" err

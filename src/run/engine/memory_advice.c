@@ -47,9 +47,7 @@ static void LVN_PRINTF(2, 3) name_change(struct variant *v, const char *format, 
 
 static bool recompute_blocks(struct variant *v)
 {
-    if (v->programs->step_session->program->recompute == LVN_RECOMPUTE_BLOCKS ||
-        v->programs->step_session->graph->n_blocks < 2)
-        return false;
+    if (v->programs->recompute == LVN_RECOMPUTE_BLOCKS || v->programs->step_session->graph->n_blocks < 2) return false;
     v->values.trainer.recompute = LVN_TRAINER_RECOMPUTE_BLOCKS;
     name_change(v, "trainer.recompute=blocks");
     return true;

@@ -250,11 +250,12 @@ static bool shard_more(struct lvn_train_programs *programs)
     return true;
 }
 
-/* With trainer.recompute auto: use mode CHEAP or BLOCKS. False: the plan does already, or there are no blocks. */
+/* With trainer.recompute auto: use mode CHEAP or BLOCKS. False: the plan does already, or found nothing to recompute
+ * (then the mode of its program is NONE), or there are no blocks. */
 static bool recompute(struct lvn_train_programs *programs, enum lvn_recompute mode)
 {
     if (programs->values->trainer.recompute != LVN_TRAINER_RECOMPUTE_AUTO) return false;
-    if (programs->step_session->program->recompute >= mode) return false;
+    if (programs->recompute >= mode || programs->step_session->program->recompute >= mode) return false;
     if (mode == LVN_RECOMPUTE_BLOCKS && programs->step_session->graph->n_blocks < 2) return false;
     programs->recompute = mode;
     return true;

@@ -60,13 +60,12 @@ static void note_threads(struct lvn_trainer *trainer)
 
 static void note_recompute(struct lvn_trainer *trainer)
 {
-    const struct lvn_train_programs *programs = &trainer->planned.programs;
+    const struct lvn_program *step = trainer->planned.programs.step_session->program;
     bool requested = trainer->settings->values.trainer.recompute == LVN_TRAINER_RECOMPUTE_BLOCKS;
-    if (programs->recompute != LVN_RECOMPUTE_BLOCKS || (requested && programs->step_session->graph->n_blocks > 1))
-        return;
+    if (requested == (step->recompute == LVN_RECOMPUTE_BLOCKS)) return;
     snprintf(trainer->text, sizeof trainer->text,
              requested
-                 ? "a %s has no blocks to recompute, so trainer.recompute=blocks has no effect"
+                 ? "this %s has no blocks to recompute, so trainer.recompute=blocks has no effect"
                  : "the activations of this %s do not fit into memory, so the forward pass of each block runs twice "
                    "(trainer.recompute=auto chose blocks)",
              trainer->opened.setup.config.model->name);
