@@ -219,6 +219,34 @@ code 0 "$LEVIN" generate bad.gguf --prompt-ids=1 --max-new-tokens=1
 says "warning: 'bad.gguf' has metadata that levin does not know and ignores: llama.rope.scaling.attnfac" err
 changed 'rope.freq_base' 'residual_scale'
 refused bad.gguf "'llama.residual_scale' is 10000, and levin supports only 1"
+with_key() { # with_key FILE NAME VALUE: bad.gguf, with this number in the metadata and a key that fills up 32 bytes
+    python3 - "$@" <<'P'
+import struct, sys
+data = open(sys.argv[1], "rb").read()
+def entry(key, kind, value): return struct.pack("<Q", len(key)) + key + struct.pack("<I", kind) + value
+new = entry(b"llama." + sys.argv[2].encode(), 6, struct.pack("<f", float(sys.argv[3])))
+new += entry(b"x" * (64 - (len(new) + 13) % 32), 7, b"\1")
+count = struct.unpack_from("<Q", data, 16)[0]
+open("bad.gguf", "wb").write(data[:16] + struct.pack("<Q", count + 2) + new + data[24:])
+P
+}
+code 0 "$LEVIN" export "$golden/llama-yarn" yarn.gguf
+yarn=$(ids_of yarn.gguf)
+default=$(python3 -c 'import json, math, sys; print(1 + math.log(json.load(open(sys.argv[1]))["rope_scaling"]["factor"]) / 10)' "$golden/llama-yarn/config.json")
+for entry in "yarn_attn_factor $default" "yarn_attn_factor 1" "yarn_ext_factor -1" "yarn_ext_factor 1"; do
+    with_key yarn.gguf rope.scaling.$entry
+    check [ "$(ids_of bad.gguf)" = "$yarn" ]
+done
+for entry in "yarn_attn_factor 1.5" "yarn_ext_factor 0" "attn_factor $default"; do
+    with_key yarn.gguf rope.scaling.$entry
+    refused bad.gguf "'llama.rope.scaling.${entry% *}' is "
+done
+with_key m-f32.gguf rope.scaling.yarn_attn_factor "$default" # no yarn
+refused bad.gguf "'llama.rope.scaling.yarn_attn_factor' is"
+for entry in "rope.scaling.yarn_ext_factor 0" "logit_scale 0" "embedding_scale 0" "residual_scale 0"; do # not set
+    with_key m-f32.gguf $entry
+    code 0 "$LEVIN" generate bad.gguf --prompt-ids=1 --max-new-tokens=1
+done
 changed 'feed_forward_length' 'attention.clamp_kqv'
 refused bad.gguf "'llama.attention.clamp_kqv' is 64, and levin supports only 0"
 causal='\x16\x00\x00\x00\x00\x00\x00\x00llama.attention.causal\x0a\x00\x00\x00' # a number of 64 bits

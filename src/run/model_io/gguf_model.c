@@ -251,6 +251,18 @@ static bool is_in(const struct lvn_gguf_key *k, const char *name)
     return k->name != NULL;
 }
 
+/* Values of factors, apart from 1, that llama.cpp's converter and training write where they have no effect. */
+static bool is_unset(const struct reader *r, const char *name, double x)
+{
+    const json_t *scaling = json_object_get(r->root, "rope_scaling");
+    const char *type = json_string_value(json_object_get(scaling, "rope_type"));
+    const bool is_yarn = type && strcmp(type, "yarn") == 0;
+    if (strcmp(name, "rope.scaling.yarn_ext_factor") == 0) return x < 0 || (x == 0 && !is_yarn);
+    if (strcmp(name, "rope.scaling.yarn_attn_factor") == 0) /* attention_factor of a config.json: the default */
+        return is_yarn && fabs(x - 1 - 0.1 * log(json_number_value(json_object_get(scaling, "factor")))) <= 1e-4;
+    return x == 0 && lvn_ends_with(name, "_scale");
+}
+
 /* Metadata of the architecture that nothing above reads: some must have no effect, and others are reported. */
 static enum lvn_status check_rest(const struct reader *r)
 {
@@ -275,7 +287,7 @@ static enum lvn_status check_rest(const struct reader *r)
             continue;
         const double x = v->list ? NAN : lvn_gguf_number(v, 0);
         const bool is_factor = fits && strstr(factors, word), is_zero = fits && strstr(zeros, word);
-        LVN_CHECK((!is_factor && !is_zero) || x == is_factor, UNSUPPORTED,
+        LVN_CHECK((!is_factor && !is_zero) || x == is_factor || (is_factor && is_unset(r, name, x)), UNSUPPORTED,
                   "'%s': '%s' is %g, and levin supports only %d", r->file->path, v->key, x, is_factor);
         if (!is_factor && !is_zero) lvn_text_printf(&rest, "%s%.60s", n++ ? ", " : "", v->key);
     }
