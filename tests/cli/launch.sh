@@ -196,6 +196,13 @@ in_job 0 "$down\nRUNNING\n" -- doctor --trainer.transport=tcp
 says "bin/srun --ntasks=32 --mpi=none" out
 in_job 2 "RUNNING\n" --launcher=levin -- doctor
 says "--launcher=levin would start all ranks on the first of the 4 nodes of Slurm job 5: omit it, so that srun starts them" err
+cp "$(readlink -f /bin/bash)" slurmstepd
+for nodes in 1 2; do # a job step, such as a run of a sweep: on one node levin ranks start on it
+    SLURM_JOB_ID=5 SLURM_JOB_NUM_NODES=4 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=$nodes SLURM_PROCID=0 SLURM_NTASKS=1 \
+        PATH=$PWD/bin:/usr/bin:/bin code $((nodes == 1 ? 0 : 2)) ./slurmstepd -c '"$@"; exit $?' x \
+        "$LEVIN" launch --dry-run --launcher=levin --nproc-per-node=3 -- doctor
+    [ $nodes = 2 ] || says "levin ranks --hosts=127.0.0.1:3 -- doctor" out
+done
 in_job 0 "RUNNING\n" --launcher="$PWD/bin/mpirun" --nproc-per-node=1 --bind=false -- doctor
 says "bin/mpirun -n 4 " out
 says "--map-by ppr:1:node --bind-to none" out
@@ -212,7 +219,6 @@ for answer in "slurm_load_jobs error: Invalid job id specified" COMPLETING; do
 done
 rm bin/squeue bin/srun
 # in a container, which has no squeue, a requeued job resumes, too; its processes are below slurmstepd
-cp "$(readlink -f /bin/bash)" slurmstepd
 arguments one --trainer.max_steps=12
 SLURM_JOB_ID=5 SLURM_RESTART_COUNT=1 PATH=$PWD/bin code 0 ./slurmstepd -c '"$@"; exit $?' x "$LEVIN" launch --launcher=levin -n 2 -- "${all[@]}" --overwrite
 says "SLURM_JOB_ID=5 is ignored: there is no squeue in PATH" err

@@ -190,7 +190,8 @@ static enum lvn_status count_ranks(struct lvn_launch *l)
     int64_t n = flag(l, LVN_FLAG_launch_n), each = flag(l, LVN_FLAG_launch_nproc_per_node), slots = 0;
     const char *tasks = getenv("SLURM_NTASKS"), *nodes = getenv("SLURM_JOB_NUM_NODES");
     int stated = 0, hosts = l->resources.n_hosts ? l->resources.n_hosts : 1;
-    if (l->resources.in_slurm && !l->resources.n_hosts && nodes && strtol(nodes, NULL, 10) > 0)
+    const bool here = l->resources.in_step && !strcmp(l->c->flag[LVN_FLAG_launch_launcher].t, "levin");
+    if (l->resources.in_slurm && !l->resources.n_hosts && !here && nodes && strtol(nodes, NULL, 10) > 0)
         hosts = (int)strtol(nodes, NULL, 10);
     for (int i = 0; i < l->resources.n_hosts; i++) stated += l->resources.hosts[i].slots > 0;
     LVN_CHECK(!n || !each || n <= each * hosts, ARG,
@@ -325,6 +326,7 @@ static enum lvn_status plan(struct lvn_launch *l)
         LVN_CHECK(identity.size <= 1, ARG,
                   "this is already rank %d of %d, started by %s: omit `launch` and everything up to --", identity.rank,
                   identity.size, identity.title);
+        l->resources.in_step = !strcmp(identity.launcher, "slurm") && identity.nodes == 1;
     }
     lvn_error_clear();
     l->resources.ssh = l->c->flag[LVN_FLAG_launch_ssh].t;

@@ -87,6 +87,7 @@ struct lvn_launch {
         const struct lvn_batch_system *batch_system; /* that wrote the file; NULL: the user wrote it */
         const char *ssh;                             /* remote shell: a program and its options */
         bool in_slurm;                               /* within a running Slurm job */
+        bool in_step;                                /* within a job step of one node */
         int per_node;                                /* maximum number of ranks on a host */
         int cores;                                   /* number of cores of a host that ranks may use */
         int threads;                                 /* of a rank */

@@ -184,7 +184,9 @@ int lvn_launch_map_ranks(struct lvn_launch *l, int ranks)
 
 enum lvn_status lvn_launch_slurm_nodes(struct lvn_launch *l)
 {
-    const char *list = getenv("SLURM_JOB_NODELIST"), *this_node = getenv("SLURMD_NODENAME");
+    const bool step = l->resources.in_step && l->launcher.kind == LVN_LAUNCHER_LEVIN;
+    const char *list = getenv(step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST");
+    const char *this_node = getenv("SLURMD_NODENAME");
     char *words[] = {lvn_process_find(l->arena, "scontrol"), "show", "hostnames", (char *)list, NULL}, *rest = NULL;
     LVN_LOCAL_TEXT(output);
     int code = words[0] && list ? lvn_process_run(words, 60, &output) : -1, n = 1;

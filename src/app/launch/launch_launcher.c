@@ -117,7 +117,7 @@ const char *lvn_launch_daemon(const struct lvn_launch *l)
 
 enum lvn_status lvn_launch_use_levin_ranks(struct lvn_launch *l)
 {
-    const char *nodes = l->resources.in_slurm ? getenv("SLURM_JOB_NUM_NODES") : NULL;
+    const char *nodes = l->resources.in_slurm && !l->resources.in_step ? getenv("SLURM_JOB_NUM_NODES") : NULL;
     LVN_CHECK(!nodes || strtol(nodes, NULL, 10) <= 1, ARG,
               "--launcher=levin would start all ranks on the first of the %s nodes of Slurm job %s: omit it, so that "
               "srun starts them; with --trainer.transport=tcp they need no MPI",
