@@ -276,6 +276,9 @@ refused "--min-ranks 5 exceeds the 4 ranks of this job; give at most 4" "${slurm
 refused "--min-ranks requires restarts: give --max-restarts, too" "${slurm[@]}" --min-ranks=1 --max-restarts=0
 refused "a batch script is for \`train\`" --slurm -- doctor
 refused "--launcher=levin starts ranks on the first node of a Slurm job only" "${slurm[@]}" --launcher=levin
+code 0 "$LEVIN" launch "${slurm[@]}" --launcher=levin --nodes 1 --ntasks 2
+says "# levin launch runs levin ranks, which need no MPI, " out
+says "launch --launcher=levin -n 2 --max-restarts=3 -- train" out
 code 0 "$LEVIN" launch "${slurm[@]}" --bind=false --prefix=false --log-dir=logs
 says "--log-dir=logs --bind=false --prefix=false -- train" out
 # an option without effect is refused

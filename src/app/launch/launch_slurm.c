@@ -91,9 +91,9 @@ static enum lvn_status check_flags(const struct script *script)
     LVN_TRY(check_word(script, LVN_FLAG_launch_mem, ""));
     LVN_TRY(check_word(script, LVN_FLAG_launch_array, ",-%:"));
     LVN_TRY(check_word(script, LVN_FLAG_launch_module, "_-.,+/ "));
-    LVN_CHECK(strcmp(text_flag(script, LVN_FLAG_launch_launcher), "levin") != 0, ARG,
-              "--launcher=levin starts ranks on the first node of a Slurm job only: omit it, so that srun starts them; "
-              "with --trainer.transport=tcp they need no MPI");
+    LVN_CHECK(script->nodes == 1 || strcmp(text_flag(script, LVN_FLAG_launch_launcher), "levin") != 0, ARG,
+              "--launcher=levin starts ranks on the first node of a Slurm job only: omit it, so that srun starts them, "
+              "or give --nodes 1; with --trainer.transport=tcp they need no MPI");
     LVN_CHECK(is_time(text_flag(script, LVN_FLAG_launch_time)), ARG, "--time must be HH:MM:SS or D-HH:MM:SS, not '%s'",
               text_flag(script, LVN_FLAG_launch_time));
     const char *signal = text_flag(script, LVN_FLAG_launch_signal), *at = strchr(signal, '@');
@@ -280,7 +280,9 @@ static void add_launch(struct script *script)
                  : script->nodes && script->per_node ? script->nodes * script->per_node
                                                      : 0;
     lvn_text_printf(t, "# levin launch runs %s, saves on signals, and writes the output\n# of each rank to RUN/logs.",
-                    mpirun ? "the site's mpirun, which finds the job's nodes" : "srun, as the site's MPI requires");
+                    !mpirun                     ? "srun, as the site's MPI requires"
+                    : strcmp(launcher, "levin") ? "the site's mpirun, which finds the job's nodes"
+                                                : "levin ranks, which need no MPI");
     if (script->restarts) {
         lvn_text_printf(t,
                         " If a rank, a link or a node is lost, it continues from the last\n# checkpoint%s, at most %ld "
