@@ -59,7 +59,9 @@ static int64_t bytes_of(const char *text, int64_t n, unsigned char *out)
 /* Write the added tokens into a list of t->n tokens. The ids are those of the file. */
 static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *file, struct lvn_raw_token *list)
 {
-    int64_t next = 0;
+    int64_t next = 0, number = 0;
+    const struct lvn_added_token *first = NULL; /* of those whose ids differ */
+    int others = -1;
     for (int64_t id = 0; id < t->n && t->n_added; id++) next += list[id].text != NULL;
     for (int i = 0; i < t->n_added; i++) {
         const struct lvn_added_token *a = &t->added[i];
@@ -68,14 +70,18 @@ static enum lvn_status join_added(const struct lvn_tokenizer *t, const char *fil
                   "'%s': the added token '%.60s' has the id %d, which is that of '%.*s'", file, a->text, a->id,
                   (int)(w->bytes < 60 ? w->bytes : 60), w->text);
         bool in_vocabulary = w->text; /* of the vocabulary: written in its alphabet */
-        if (!in_vocabulary && a->id != next++)
-            lvn_log_once(LVN_LOG_WARN,
-                         "'%s': the added token '%.60s' has the id %d, and %lld in transformers, which numbers the "
-                         "added tokens from the end of the vocabulary on",
-                         file, a->text, a->id, (long long)next - 1);
+        if (!in_vocabulary && a->id != next++) {
+            if (!first) first = a, number = next - 1;
+            others++;
+        }
         list[a->id] =
             (struct lvn_raw_token){.text = a->text, .bytes = a->bytes, .id = a->id, .literal = !in_vocabulary};
     }
+    if (first)
+        lvn_log_once(LVN_LOG_WARN,
+                     "'%s': the added token '%.60s' has the id %d, and %lld in transformers, which numbers the added "
+                     "tokens from the end of the vocabulary on; other such tokens: %d",
+                     file, first->text, first->id, (long long)number, others);
     return LVN_OK;
 }
 

@@ -284,6 +284,8 @@ static bool is_special(const struct config *c, const char *text)
 /* Tokens with ids: added_tokens_decoder, {"id": {"content", ...}}, else added_tokens.json, {"text": id}. */
 static enum lvn_status add_numbered(struct config *c, struct numbered *list, size_t n, const char *file)
 {
+    const struct numbered *first = NULL; /* of those whose ids differ */
+    int others = -1;
     qsort(list, n, sizeof *list, by_id);
     for (size_t i = 0; i < n; i++) {
         const json_t *flags = list[i].flags;
@@ -295,13 +297,15 @@ static enum lvn_status add_numbered(struct config *c, struct numbered *list, siz
         }
         LVN_TRY(add(c, list[i].text, flags, special, !special));
         a = find_added(c, list[i].text);
-        if (a && a->id != list[i].id)
-            lvn_log_once(
-                LVN_LOG_WARN,
-                "'%s': %s gives the token '%.60s' the id %lld, and its id is %d, as in transformers 5: the next "
-                "free one, or that of the vocabulary",
-                c->name, file, list[i].text, (long long)list[i].id, a->id);
+        if (!a || a->id == list[i].id) continue;
+        if (!first) first = &list[i];
+        others++;
     }
+    if (first)
+        lvn_log_once(LVN_LOG_WARN,
+                     "'%s': %s gives the token '%.60s' the id %lld, and its id is %d, as in transformers 5: the next "
+                     "free one, or that of the vocabulary; other such tokens: %d",
+                     c->name, file, first->text, (long long)first->id, find_added(c, first->text)->id, others);
     return LVN_OK;
 }
 
