@@ -67,7 +67,12 @@ for path in sys.argv[2:]:
     assert job["completionMode"] == "Indexed" and job["podReplacementPolicy"] == "Failed", path
     rules = job["podFailurePolicy"]["rules"]
     assert [r["action"] for r in rules] == ["Ignore", "Ignore", "FailJob"], path
-    separate = pod.get("affinity", {}).get("podAntiAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+    separate = pod.get("affinity", {}).get("podAntiAffinity", {})
+    if recipe["trainer"]["accelerator"] == "cpu": # pods without GPUs may share a node
+        assert "requiredDuringSchedulingIgnoredDuringExecution" not in separate, path
+        separate = [t["podAffinityTerm"] for t in separate.get("preferredDuringSchedulingIgnoredDuringExecution", [])]
+    else:
+        separate = separate.get("requiredDuringSchedulingIgnoredDuringExecution", [])
     several = job["completions"] > 1 and "transformer" not in path # which has a podAntiAffinity of its own
     assert [term["topologyKey"] for term in separate] == ["kubernetes.io/hostname"] * several, path
     labels = job["template"]["metadata"]["labels"].items()

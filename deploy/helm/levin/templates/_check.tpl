@@ -31,14 +31,16 @@ schema refuses single values and unknown keys of the recipe; the pods refuse all
 {{- $micro := int (or $w.microBatchSize $t.micro_batch_size) }}
 {{- if and (gt $batch 0) (gt $micro 0) }}
 {{- if gt (mod $batch $micro) 0 }}
-{{- fail (printf "workload.batchSize (%d) is not a multiple of workload.microBatchSize (%d): batchSize counts the sequences of an optimizer step on each device (125 for a published training), microBatchSize those that it computes at once; are the two swapped?" $batch $micro) }}
+{{- $batchName := ternary "recipe.trainer.batch_size_per_device" "workload.batchSize" (and (empty $w.batchSize) (hasKey $t "batch_size_per_device")) }}
+{{- $microName := ternary "workload.microBatchSize" "recipe.trainer.micro_batch_size" (not (empty $w.microBatchSize)) }}
+{{- fail (printf "%s (%d) is not a multiple of %s (%d): the first counts the sequences of an optimizer step on each device (125 for a published training), the second those that a device computes at a time; are the two swapped?" $batchName $batch $microName $micro) }}
 {{- end }}
 {{- end }}
 {{- if or (and $w.numberOfEpochs (not $w.stepsPerEpoch)) (and $w.stepsPerEpoch (not $w.numberOfEpochs)) }}
 {{- fail "workload.numberOfEpochs times workload.stepsPerEpoch is the number of optimizer steps: give both, or recipe.trainer.max_steps instead" }}
 {{- end }}
-{{- if and $w.modelName (not (or $w.stepsPerEpoch $t.max_steps $t.max_epochs (and $t.max_time (or .Values.recipe.schedule.kind .Values.recipe.schedule.decay_steps)))) }}
-{{- fail "it is not said how long to train: give workload.numberOfEpochs and workload.stepsPerEpoch (optimizer steps), or recipe.trainer.max_steps (the published trainings: 600000); recipe.trainer.max_time also needs recipe.schedule.decay_steps" }}
+{{- if and $w.modelName (not (or $w.stepsPerEpoch $t.max_steps $t.max_epochs (and $t.max_time (or (has .Values.recipe.schedule.kind (list "constant" "none" "off")) .Values.recipe.schedule.decay_steps)))) }}
+{{- fail "it is not said how long to train: give workload.numberOfEpochs and workload.stepsPerEpoch (optimizer steps), or recipe.trainer.max_steps (the published trainings: 600000); recipe.trainer.max_time also needs recipe.schedule.decay_steps, or recipe.schedule.kind: constant" }}
 {{- end }}
 {{- $steps := int (default (include "levin.steps" .) .Values.recipe.trainer.max_steps) }}
 {{- if and (gt $steps 0) (gt (int (include "levin.warmup" .)) $steps) }}

@@ -95,11 +95,21 @@ affinity:
   {{- end }}
   {{- if $apart }}
   podAntiAffinity:
+    {{- if gt (int $c.gpusPerNode) 0 }}
     requiredDuringSchedulingIgnoredDuringExecution:
     - topologyKey: kubernetes.io/hostname
       labelSelector:
         matchLabels:
           {{- include "levin.selector" . | nindent 10 }}
+    {{- else }}
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "levin.selector" . | nindent 12 }}
+    {{- end }}
   {{- end }}
 {{- end }}
 {{- if or $c.tolerations (gt (int $c.gpusPerNode) 0) }}
