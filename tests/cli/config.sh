@@ -238,10 +238,11 @@ is trainer.recompute blocks
 for words in "DEEPSPEED\ndeepspeed_config: {zero_stage: 1}=zero1" "DEEPSPEED\ndeepspeed_config: {zero_stage: 2}=zero2" \
     "DEEPSPEED\ndeepspeed_config: {zero_stage: 3}=fsdp" "FSDP\nfsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD}=fsdp" "FSDP\nfsdp_config: {fsdp_sharding_strategy: NO_SHARD}=ddp" \
     "FSDP\nfsdp_config: {fsdp_version: 1, fsdp_reshard_after_forward: SHARD_GRAD_OP}=zero2" "FSDP\nfsdp_config: {fsdp_sharding_strategy: 3}=ddp" \
+    "FSDP\nfsdp_config: {fsdp_sharding_strategy: 4}=fsdp" "FSDP\nfsdp_config: {fsdp_sharding_strategy: 5}=fsdp" \
     "FSDP\nfsdp_config: {fsdp_reshard_after_forward: HYBRID_SHARD}=fsdp" "FSDP\nfsdp_config: {fsdp_reshard_after_forward: true}=fsdp"; do
     printf "distributed_type: ${words%=*}\nnum_processes: 2\n" >shards.acc
     code 0 "$LEVIN" config shards.yaml --from-accelerate shards.acc --json
-    json "any('set trainer.fsdp_size' in n['note'] for n in d['notes']) == $([[ $words == *HYBRID* ]] && echo True || echo False)"
+    json "any('set trainer.fsdp_size' in n['note'] for n in d['notes']) == $([[ $words =~ HYBRID|"strategy: "[45] ]] && echo True || echo False)"
     settings shards.yaml
     is trainer.strategy "${words#*=}"
     rm shards.yaml

@@ -154,11 +154,12 @@ static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_
     const char *type = get_text(top, "distributed_type");
     if (!type || find_accelerator(type)) return LVN_OK;
     if (!strcmp(type, "FSDP")) {
-        static const char *const numbers[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD"}; /* from 1 */
+        static const char *const numbers[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
+                                              "HYBRID_SHARD_ZERO2"}; /* from 1 */
         const struct lvn_yaml *config = lvn_yaml_get(top, "fsdp_config");
         const char *words = get_text(config, "fsdp_sharding_strategy");
         if (!words) words = get_text(config, "fsdp_reshard_after_forward"); /* of FSDP 1; of FSDP 2 true or false */
-        if (words && *words >= '1' && *words <= '4' && !words[1]) words = numbers[*words - '1'];
+        if (words && *words >= '1' && *words <= '5' && !words[1]) words = numbers[*words - '1'];
         return set_sharding(cf, y, words ? words : "FULL_SHARD");
     }
     if (!strcmp(type, "DEEPSPEED")) {
