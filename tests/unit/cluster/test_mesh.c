@@ -47,7 +47,7 @@ struct plan {
     int size, stopped; /* stopped: a rank that only listens; -1: none */
     double seconds;    /* limit of the test; 0: LIMIT */
     double patience;   /* timeout of a rank that does not answer; 0: the default */
-    const char *other; /* an address that precedes the own addresses of every rank */
+    const char *other; /* an address that precedes each rank's addresses */
 };
 
 static bool until(_Atomic int *n, int wanted)
