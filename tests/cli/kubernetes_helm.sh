@@ -43,6 +43,7 @@ says 'kueue.x-k8s.io/queue-name: "team-a"' jobset.out
 says 'suspend: true' jobset.out
 silent_about 'kind: Service' jobset.out
 says 'ephemeral-storage: "21Gi"' small.out
+silent_about min_lr placement.out
 silent_about nvidia.com processors.out
 says 'accelerator: cpu' processors.out
 says 'limit_val_batches: "1.0"' processors.out

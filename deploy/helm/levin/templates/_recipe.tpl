@@ -116,7 +116,7 @@ checkpoint:
 {{- if not (hasKey . "kind") }}
   kind: cosine
 {{- end }}
-{{- if not (hasKey . "min_lr") }}
+{{- if not (or (hasKey . "min_lr") (has .kind (list "constant" "none" "off"))) }}
   min_lr: 6e-5
 {{- end }}
 {{- end }}
