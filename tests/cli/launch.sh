@@ -180,8 +180,8 @@ cat >bin/squeue <<'END'
 # the first line of the file `answers`, which is then removed unless it is the last
 answer=$(head -n 1 answers)
 [ "$(wc -l <answers)" = 1 ] || sed -i 1d answers
+case $answer in slurm_load_jobs* | *fatal*) echo "squeue: error: first line" && echo "$answer" && exit 1 ;; esac
 echo "$answer"
-[[ $answer != slurm_load_jobs* ]]
 END
 printf '#!/bin/sh\n' >bin/srun
 chmod +x bin/squeue bin/srun
@@ -189,7 +189,7 @@ in_job() { # in_job CODE ANSWERS ARGUMENTS...: levin launch in a job of four nod
     local code=$1
     printf "$2" >answers
     shift 2
-    SLURM_JOB_ID=5 SLURM_JOB_NUM_NODES=4 SLURM_NTASKS=32 PATH=$PWD/bin:/usr/bin:/bin code "$code" "$LEVIN" launch --dry-run "$@"
+    SLURM_JOB_ID=5 SLURM_JOB_NUM_NODES=${nodes:-4} SLURM_NTASKS=32 PATH=$PWD/bin:/usr/bin:/bin code "$code" "$LEVIN" launch --dry-run "$@"
 }
 down="slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
 in_job 0 "$down\nRUNNING\n" -- doctor --trainer.transport=tcp
@@ -197,18 +197,30 @@ says "bin/srun --ntasks=32 --mpi=none" out
 in_job 2 "RUNNING\n" --launcher=levin -- doctor
 says "--launcher=levin would start all ranks on the first of the 4 nodes of Slurm job 5: omit it, so that srun starts them" err
 cp "$(readlink -f /bin/bash)" slurmstepd
-for nodes in 1 2; do # a job step, such as a run of a sweep: on one node levin ranks start on it
-    SLURM_JOB_ID=5 SLURM_JOB_NUM_NODES=4 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=$nodes SLURM_PROCID=0 SLURM_NTASKS=1 \
-        PATH=$PWD/bin:/usr/bin:/bin code $((nodes == 1 ? 0 : 2)) ./slurmstepd -c '"$@"; exit $?' x \
+for step in 1 2; do # a job step, such as a run of a sweep: on one node levin ranks start on it
+    SLURM_JOB_ID=5 SLURM_JOB_NUM_NODES=4 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=$step SLURM_PROCID=0 SLURM_NTASKS=1 \
+        PATH=$PWD/bin:/usr/bin:/bin code $((step == 1 ? 0 : 2)) ./slurmstepd -c '"$@"; exit $?' x \
         "$LEVIN" launch --dry-run --launcher=levin --nproc-per-node=3 -- doctor
-    [ $nodes = 2 ] || says "levin ranks --hosts=127.0.0.1:3 -- doctor" out
+    [ $step = 2 ] || says "levin ranks --hosts=127.0.0.1:3 -- doctor" out
 done
 in_job 0 "RUNNING\n" --launcher="$PWD/bin/mpirun" --nproc-per-node=1 --bind=false -- doctor
 says "bin/mpirun -n 4 " out
 says "--map-by ppr:1:node --bind-to none" out
-in_job 1 "$down\n" -n 2 -- doctor --trainer.start_timeout=1
+silent="SLURM_JOB_ID=5: squeue does not report whether this job is running"
+in_job 1 "$down\n" -n 2 -- doctor --trainer.start_timeout=1 # with $down as the reason, unless squeue needs longer
 one_error
-says "squeue does not report whether job SLURM_JOB_ID=5 is running ($down): try again, or unset SLURM_JOB_ID" err
+says "$silent (" err
+error="slurm_load_jobs error: Protocol authentication error"
+in_job 1 "$error\n" -n 2 -- doctor
+one_error
+says "$silent ($error): try again, or unset SLURM_JOB_ID to start ranks outside of Slurm" err
+# ignored in a job of one node, and if squeue has no configuration, as in a container
+nodes=1 in_job 0 "$error\n" -n 2 -- doctor
+says "SLURM_JOB_ID=5 is ignored: squeue does not report whether this job is running ($error)" err
+for error in "squeue: fatal: Could not establish a configuration source" "squeue: fatal: Unable to process configuration file"; do
+    in_job 0 "$error\n" -n 2 -- doctor
+    says "SLURM_JOB_ID=5 is ignored: squeue does not report whether this job is running ($error)" err
+done
 printf '#!/bin/sh\necho "srun: fatal: no configuration"\nexit 1\n' >bin/srun
 in_job 1 "RUNNING\n" -- doctor
 says "\`srun --mpi=list\` failed, so the MPIs of this Slurm are unknown (srun: fatal: no configuration)" err
@@ -224,6 +236,8 @@ SLURM_JOB_ID=5 SLURM_RESTART_COUNT=1 PATH=$PWD/bin code 0 ./slurmstepd -c '"$@";
 says "SLURM_JOB_ID=5 is ignored: there is no squeue in PATH" err
 says "this job was requeued: continuing" err
 says "continuing after step 8 from one/checkpoints/step-8" err
+SLURM_JOB_ID=5 SLURM_RESTART_COUNT=1 PATH=$PWD/bin code 0 ./slurmstepd -c '"$@"; exit $?' x "$LEVIN" launch --launcher=levin -n 2 -- doctor --measure=no
+silent_about "continuing" err
 code 0 "$LEVIN" launch --json --dry-run -n 1 -- doctor
 json 'd["ranks"] == 1 and "doctor" in d["command"]'
 

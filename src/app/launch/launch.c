@@ -156,29 +156,39 @@ static enum lvn_status check_command(struct lvn_launch *l)
     return status;
 }
 
+/* Ranks start on this machine alone, outside of Slurm, as in a container without Slurm's programs. */
+static void ignore_slurm_job(struct lvn_launch *l, const char *reason)
+{
+    lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: %s", getenv("SLURM_JOB_ID"), reason);
+    l->request.requeued = lvn_requeue_count() > 0;
+}
+
 /* Is SLURM_JOB_ID the id of a running job? A login shell may have a stale value. */
 static enum lvn_status detect_slurm_job(struct lvn_launch *l)
 {
-    const char *job = getenv("SLURM_JOB_ID");
+    const char *job = getenv("SLURM_JOB_ID"), *nodes = getenv("SLURM_JOB_NUM_NODES");
     char *squeue = job ? lvn_process_find(l->arena, "squeue") : NULL;
     LVN_LOCAL_TEXT(output);
-    if (job && !squeue) { /* as in a container */
-        lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: there is no squeue in PATH", job);
-        l->request.requeued = lvn_requeue_count() > 0;
-    }
+    if (job && !squeue) ignore_slurm_job(l, "there is no squeue in PATH");
     if (!squeue) return LVN_OK;
     char *words[] = {squeue, "-h", "-j", (char *)job, "-o", "%T", NULL};
     const double seconds = l->request.start_timeout > 0 ? l->request.start_timeout : 20; /* 0: only --help */
     const int code = lvn_slurm_run(words, seconds, &output);
     const char *text = lvn_text_string(&output);
     if (!text) return LVN_MEMORY;
-    LVN_CHECK(!code || strstr(text, "Invalid job id"), IO,
-              "squeue does not report whether job SLURM_JOB_ID=%s is running (%.*s): try again, or unset SLURM_JOB_ID "
-              "to start ranks outside of Slurm",
-              job, (int)strcspn(text, "\n"),
-              code == -2 ? "it does not respond"
-              : *text    ? text
-                         : "no reason given");
+    if (code && !strstr(text, "Invalid job id")) {
+        const bool configured = !strstr(text, "configuration source") && !strstr(text, "process configuration file");
+        const char *reason = code == -2 ? "it does not respond" : *text ? text : "no reason given";
+        for (const char *p = reason; (p = strchr(p, '\n')) && p[1];) reason = ++p; /* the last line */
+        const char *message = lvn_arena_printf(l->arena, "squeue does not report whether this job is running (%.*s)",
+                                               (int)strcspn(reason, "\n"), reason);
+        if (!message) return LVN_MEMORY;
+        LVN_CHECK(!configured || (nodes && !strcmp(nodes, "1")), IO,
+                  "SLURM_JOB_ID=%s: %s: try again, or unset SLURM_JOB_ID to start ranks outside of Slurm", job,
+                  message);
+        ignore_slurm_job(l, message);
+        return LVN_OK;
+    }
     l->resources.in_slurm = !code && strstr(text, "RUNNING");
     if (!l->resources.in_slurm) lvn_log(LVN_LOG_WARN, "SLURM_JOB_ID=%s is ignored: no such job is running", job);
     return LVN_OK;

@@ -188,7 +188,8 @@ static enum lvn_status gather_nodes(struct lvn_launch *l, int *code)
 static void find_begun_run(struct lvn_launch *l, const struct lvn_run_saved *saved)
 {
     if (l->history.job) l->history.run_begun = lvn_launch_run_begun(l, true);
-    if (l->request.requeued && !l->history.run_begun && !l->request.resume) /* else ranks print it */
+    if (l->request.requeued && l->request.training && !l->history.run_begun &&
+        !l->request.resume) /* or ranks print it */
         fprintf(stderr, "this job was requeued: continuing\n");
     if (l->history.run_begun)
         fprintf(stderr, "this job has already begun its run: continuing from %s\n",
