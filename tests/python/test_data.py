@@ -1,9 +1,14 @@
 # test_data.py - covers python/levin/data.py: samples from Python, shuffled, resumed, and what is wrong with them.
+import functools
+import gzip
+import hashlib
+import http.server
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import unittest
 import weakref
 from pathlib import Path
@@ -102,6 +107,35 @@ class Sequences(unittest.TestCase):
                       **{"model.kind": "mnist-mlp", "trainer.max_steps": 4, "trainer.batch_size": 8})
         self.assertEqual(len(r.fit()["loss"]), 4)
         self.assertIn("val_accuracy", r.validate())
+
+    def test_served_images(self):
+        """Training downloads the files of its own splits; test() those of the test split."""
+        Path("www").mkdir()
+        digits = Path(os.environ["LEVIN_SOURCE"], "tests/cli/drawn_digits.py")
+        subprocess.run([sys.executable, str(digits), "www", "1200", "200"], check=True)
+        sums = []
+        for name in (f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")):
+            if Path("www", name).exists():
+                Path("www", name + ".gz").write_bytes(gzip.compress(Path("www", name).read_bytes()))
+            sums.append(hashlib.sha256(Path("www", name + ".gz").read_bytes()).hexdigest())
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory="www"))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            data = {"kind": "mnist", "path": "in", "url": f"http://127.0.0.1:{server.server_port}", "sha256": ",".join(sums)}
+            with levin.Run({"data": data}, name="served", progress=False,
+                           **{"model.kind": "mnist-mlp", "trainer.max_steps": 4, "trainer.batch_size": 8}) as r:
+                r.fit()
+                self.assertEqual(len(os.listdir("in")), 2)
+                self.assertIn("test_accuracy", r.test())
+                self.assertEqual(len(os.listdir("in")), 4)
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
 
 
 class Classes(unittest.TestCase):

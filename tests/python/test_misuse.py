@@ -208,7 +208,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(r.step, 2)
 
     def test_another_current_folder(self):
-        """An open run stays in its folder: nothing is written to the new one."""
+        """An open run stays in its folder: nothing is written to the new one, or read from it."""
         here, away = os.getcwd(), Path("away")
         away.mkdir()
         keys = {"logger__report": True, "logger__tensorboard": True, "sample__every_n_steps": 5, "checkpoint__every_n_steps": 4}
@@ -225,6 +225,27 @@ class Runs(unittest.TestCase):
         self.assertEqual(weights("stays"), weights("alone-there"))
         files = [sorted(p.name for p in Path("runs", name).rglob("*") if "tfevents" not in p.name) for name in ("stays", "alone-there")]
         self.assertEqual(*files)
+
+    def test_data_and_model_after_another_current_folder(self):
+        """Evaluations read the files that the run was opened with, even if the new folder has some of the same names."""
+        here, away = os.getcwd(), Path("elsewhere")
+        (away / "runs/base").mkdir(parents=True)
+        run("base", trainer__max_steps=2).fit()
+        Path("val.txt").write_text(20 * VERSE[:70])
+        for name, more in (("from-base", {"model.init": "runs/base"}), ("by-name", {"model.init": "base"}), ("plain", {})):
+            with run(name, trainer__max_steps=2, data__val_path="val.txt", **more) as r:
+                r.fit()
+                expected = r.validate()
+                try:
+                    os.chdir(away)
+                    for there in ("nothing", "other files"):
+                        self.assertEqual(r.validate(), expected, (name, there))
+                        for file in ("verse.txt", "val.txt"):
+                            Path(file).write_text("the owl\n" * 200)
+                finally:
+                    os.chdir(here)
+                for file in ("verse.txt", "val.txt"):
+                    (away / file).unlink()
 
     def test_steps_after_an_early_end(self):
         """They are refused, so that a run that was cut does not look complete."""

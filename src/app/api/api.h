@@ -15,6 +15,7 @@
 #ifndef LVN_API_H
 #define LVN_API_H
 
+#include <limits.h>
 #include <locale.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -95,6 +96,7 @@ struct levin_run {
     struct lvn_api_model own_model;
     struct lvn_program_data data; /* if the program gives samples */
     const char *end_reason;       /* reason of the end; NULL: it has not ended */
+    char folder[PATH_MAX];        /* the current one when it was opened; "": unknown */
     enum lvn_status status;       /* of the call that failed */
     char evaluated_split[16];     /* of the last evaluation, "test"; "": none. Its results: */
     const struct lvn_task_graph *task;

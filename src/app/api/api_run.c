@@ -249,6 +249,7 @@ int levin_run_open_with(struct levin_run **out, struct levin_settings *s, const 
         return lvn_api_return(before, status);
     }
     r->given_options = o;
+    if (!getcwd(r->folder, sizeof r->folder)) *r->folder = '\0';
     first_process = getpid();
     r->trainer.settings = s;
     stop = LVN_STOP_NONE;
@@ -360,11 +361,45 @@ int levin_run_validate(struct levin_run *r)
     return leave(r, before, validate(r));
 }
 
-static enum lvn_status score(struct levin_run *r, struct lvn_model_setup *setup, struct lvn_validation *v, int part)
+/* The path in r->folder, or the run of this name there, if it exists; otherwise as given. NULL: out of memory. */
+static const char *find_path(struct lvn_arena *a, const struct levin_run *r, const char *path)
+{
+    if (!path || !*path || *path == '/' || lvn_store_is_url(path)) return path;
+    const char *there = lvn_path_join(a, r->folder, path), *run = lvn_arena_printf(a, "%s/runs/%s", r->folder, path);
+    if (!there || !run) return NULL;
+    return lvn_path_exists(there) ? there : lvn_path_exists(run) ? run : path;
+}
+
+/* Settings that open the part of the data, also if the program has changed the current folder since the run was
+ * opened. Texts are those of the run and of the arena. */
+static enum lvn_status settings_of_part(struct lvn_arena *a, const struct levin_run *r, int part,
+                                        struct levin_settings *s)
+{
+    char here[PATH_MAX];
+    *s = *r->trainer.settings;
+    struct lvn_values *v = &s->values;
+    const char **path[] = {&v->data.path,       &v->data.val_path,  &v->data.test_path, &v->data.tokenizer,
+                           &v->model.init,      &v->lora.base,      &v->found.path,     &v->found.val_path,
+                           &v->found.test_path, &v->found.tokenizer};
+    if (part == LVN_SPLIT_TEST) v->data.split = LVN_DATA_SPLIT_TEST;
+    if (!*r->folder || (getcwd(here, sizeof here) && strcmp(here, r->folder) == 0)) return LVN_OK;
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+        const char *given = *path[i];
+        *path[i] = find_path(a, r, given);
+        if (given && !*path[i]) return LVN_MEMORY;
+    }
+    return LVN_OK;
+}
+
+/* a: of texts that setup reads until it is closed. */
+static enum lvn_status score(struct lvn_arena *a, struct levin_run *r, struct lvn_model_setup *setup,
+                             struct lvn_validation *v, int part)
 {
     struct lvn_trainer *trainer = &r->trainer;
-    enum lvn_status opened =
-        lvn_model_setup_evaluation(setup, trainer->settings, r->options.model, NULL, &trainer->opened.setup.config);
+    struct levin_settings settings;
+    enum lvn_status opened = settings_of_part(a, r, part, &settings);
+    if (opened == LVN_OK)
+        opened = lvn_model_setup_evaluation(setup, &settings, r->options.model, NULL, &trainer->opened.setup.config);
     if (opened == LVN_OK)
         opened = lvn_validation_open_part(v, &trainer->opened.train_loader, setup->data, (enum lvn_split_id)part);
     if (opened == LVN_OK) opened = lvn_validation_allocate(v, &trainer->planned.programs);
@@ -386,13 +421,14 @@ static enum lvn_status evaluate(struct levin_run *r, const char *part)
 {
     struct lvn_model_setup setup = {0};
     struct lvn_validation v = {0};
+    LVN_LOCAL_ARENA(a);
     int id = 0;
     while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], part) != 0) id++;
     LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is not a split; use train, val or test", part);
     LVN_CHECK(r->trainer.planned.programs.eval_session, ARG,
               "a run that does not validate has no program to evaluate with: give it validation data and "
               "trainer.limit_val_batches above 0");
-    enum lvn_status status = score(r, &setup, &v, id);
+    enum lvn_status status = score(&a, r, &setup, &v, id);
     lvn_validation_release(&v);
     lvn_model_setup_close(&setup);
     return status;
