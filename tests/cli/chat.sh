@@ -132,6 +132,9 @@ for config in '{"temperature": 0.6, "top_p": 0.9}' '{"do_sample": null, "top_k":
     code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
     says "temperature 0); temperature, top_k and top_p in generation_config.json are not used, because it has no do_sample" err
 done
+echo '{"eos_token_id": 3}' >model/generation_config.json
+code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
+says "temperature 0); generation_config.json has no do_sample" err
 echo '{"do_sample": true, "top_p": 7}' >model/generation_config.json
 code 2 "$LEVIN" chat model <lines
 says "top_p is 7" err

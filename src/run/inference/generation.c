@@ -260,8 +260,9 @@ enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_c
     if (!path) return LVN_MEMORY;
     if (lvn_path_is_file(path)) {
         LVN_TRY(lvn_json_read(path, &root));
-        *greedy = ", as generation_config.json says";
-        for (int i = 0; i < 3 && !json_is_boolean(json_object_get(root, "do_sample")); i++)
+        const bool given = json_is_boolean(json_object_get(root, "do_sample"));
+        *greedy = given ? ", as generation_config.json says" : "; generation_config.json has no do_sample";
+        for (int i = 0; i < 3 && !given; i++)
             if (json_is_number(json_object_get(root, ((const char *[]){"temperature", "top_p", "top_k"})[i])))
                 *greedy = "; temperature, top_k and top_p in generation_config.json are not used, because it has no "
                           "do_sample";
