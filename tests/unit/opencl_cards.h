@@ -15,9 +15,9 @@
 #include "backend/opencl/opencl_device.h"
 
 /* Devices are numbers: 1 a processor, 10 and 20 cards, 11 and 12 the tiles of 10, 30 the other vendor's. */
-static bool cuttable, has_gpus, has_other_gpu;
-static bool not_intel, has_units; /* of all devices */
-static bool takes_large;          /* does their compiler have the option for 256 registers? */
+static bool cuttable, has_gpus, has_other_gpu, integrated; /* integrated: the tiles' cards use the host's memory */
+static bool not_intel, has_units;                          /* of all devices */
+static bool takes_large;                                   /* does their compiler have the option for 256 registers? */
 static const char *cl_version = "";
 static size_t group_items = 1024, local_bytes = 128 << 10;
 static int no_buffer, no_fill; /* errors of allocations */
@@ -64,6 +64,7 @@ static inline int device_info(void *id, uint32_t what, size_t capacity, void *ou
     if (what == CL_DEVICE_PARTITION_MAX_SUB_DEVICES)
         *(uint32_t *)out = id == device(1) ? 6 : is_card && cuttable && id != device(30) ? 2 : 0;
     if (what == CL_DEVICE_VENDOR_ID) *(uint32_t *)out = not_intel || id == device(30) ? 0x1002 : LVN_OPENCL_INTEL;
+    if (what == CL_DEVICE_HOST_UNIFIED_MEMORY) *(uint32_t *)out = integrated && id != device(30);
     if (what == CL_DEVICE_GLOBAL_MEM_SIZE) *(uint64_t *)out = 48ull << 30;
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE) *(uint64_t *)out = 4ull << 30;
     if (what == CL_DEVICE_NAME) snprintf(out, capacity, "device %d", (int)(uintptr_t)id);
@@ -216,7 +217,7 @@ static inline int begin(void **state)
     lvn_cl.release_context = lvn_cl.release_queue = lvn_cl.finish = done;
     lvn_library_opencl.state = LVN_LIBRARY_LOADED;
     cuttable = has_gpus = takes_large = true;
-    has_units = not_intel = has_other_gpu = false;
+    has_units = not_intel = has_other_gpu = integrated = false;
     unsetenv("ZE_FLAT_DEVICE_HIERARCHY");
     unsetenv("LEVIN_OPENCL_PLATFORM");
     unsetenv("LEVIN_OPENCL_PARTS");

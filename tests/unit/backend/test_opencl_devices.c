@@ -41,12 +41,14 @@ static void cards_stay_whole_if_requested(void **state)
     EXPECT(11, 12, 21, 22);
 }
 
-static void intel_gpus_are_preferred(void **state)
+static void gpus_with_memory_are_preferred_then_intel_gpus(void **state)
 {
     char why[200];
     (void)state;
     has_other_gpu = true;
     EXPECT(11, 12, 21, 22);
+    integrated = true;
+    EXPECT(30);
     has_gpus = false;
     EXPECT(30);
     lvn_backend_why_none(lvn_backend_find("opencl"), why, sizeof why);
@@ -195,7 +197,7 @@ int main(void)
         cmocka_unit_test_setup(a_tile_is_a_device, begin),
         cmocka_unit_test_setup(cards_stay_whole_if_requested, begin),
         cmocka_unit_test_setup(a_processor_is_one_device_or_parts, begin),
-        cmocka_unit_test_setup(intel_gpus_are_preferred, begin),
+        cmocka_unit_test_setup(gpus_with_memory_are_preferred_then_intel_gpus, begin),
         cmocka_unit_test_setup(a_platform_is_picked_by_name, begin),
         cmocka_unit_test_setup(a_gpu_allocates_large_buffers, begin),
         cmocka_unit_test_setup(memory_that_is_gone_is_reported, begin),

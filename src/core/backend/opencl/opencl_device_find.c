@@ -1,5 +1,5 @@
-/* opencl_device_find.c - finds OpenCL devices: the GPUs of the first platform that has Intel GPUs, otherwise those of
- * the first that has any, otherwise the first device of all. Called by opencl.c to list and to open devices.
+/* opencl_device_find.c - finds OpenCL devices: the GPUs of one platform, otherwise the first device of all. It prefers
+ * GPUs with their own memory, then Intel GPUs, then the first platform. Called by opencl.c to list and to open devices.
  *
  * A tile of an Intel GPU is a device. Drivers present tiles as separate devices, or as cards that can be partitioned
  * into them. Such cards are partitioned here, unless ZE_FLAT_DEVICE_HIERARCHY is COMPOSITE, which requests whole cards.
@@ -37,6 +37,11 @@ static int64_t device_number(void *id, uint32_t info, size_t bytes)
 static bool is_intel(void *id)
 {
     return device_number(id, CL_DEVICE_VENDOR_ID, 4) == LVN_OPENCL_INTEL;
+}
+
+static bool is_in_host_memory(void *id)
+{
+    return device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, 4) != 0;
 }
 
 static bool has_extension(void *id, const char *name)
@@ -77,7 +82,7 @@ static void query(struct lvn_opencl_device *d, void *platform, void *id)
     d->intel = is_intel(id);
     d->has_double = has_extension(id, "cl_khr_fp64");
     d->matrix = matrix_of(id);
-    d->shares_memory = d->cpu || device_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY, 4);
+    d->shares_memory = d->cpu || is_in_host_memory(id);
     d->matrix_units = lvn_opencl_prelude ? lvn_opencl_prelude_units : d->matrix == 16;
     d->can_pass_limit = d->intel && !d->cpu && d->largest < d->memory;
     d->divides_exactly = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, 8) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
@@ -182,7 +187,7 @@ int lvn_opencl_find(struct lvn_opencl_device *d, int number)
         if (name_part && !strstr(name, name_part)) continue;
         taken++;
         uint32_t n_devices = list(platforms[p], ids, &gpus);
-        const int kind = !n_devices ? 0 : !gpus ? 1 : is_intel(ids[0]) ? 3 : 2;
+        const int kind = !n_devices ? 0 : !gpus ? 1 : 2 + is_intel(ids[0]) + 2 * !is_in_host_memory(ids[0]);
         if (kind <= best_kind) continue;
         platform = platforms[p];
         best_kind = kind;
