@@ -263,9 +263,9 @@ static enum lvn_status prepare_launch(struct lvn_gpu_program *p, struct lvn_gpu_
     uint64_t local = 0;
     error = lvn_cl.kernel_info(l->backend_data, d->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
     LVN_CHECK(error != CL_SUCCESS || (int64_t)local <= d->local, UNSUPPORTED,
-              "%s requires %lld bytes of local memory, but %s has %lld; attention requires less with heads of at most "
-              "128 channels: choose such a model, or set trainer.accelerator to cpu",
-              l->kernel, (long long)local, d->name, (long long)d->local);
+              "%s requires %lld bytes of local memory, but %s has %lld; %sset trainer.accelerator to cpu", l->kernel,
+              (long long)local, d->name, (long long)d->local,
+              strcmp(l->source, "attention") ? "" : "choose a model with heads of at most 128 channels, or ");
     for (int k = 0; k < l->n_args; k++) {
         error = set_argument(l->backend_data, &l->args[k], &at);
         LVN_CHECK(error == CL_SUCCESS, INTERNAL, "%s rejected argument %d: %s", l->kernel, k, lvn_cl_error(error));
