@@ -115,7 +115,7 @@ json '"more ranks alone do not help" in d["error"] and "kept as given: trainer.s
 json 'd["fit"]["chosen"] is None and all(k["needed_bytes"] > 1e6 for k in d["fit"]["candidates"])'
 if [ $near = 2 ]; then # twice the ranks need 20 MB less, 1.6 %, and that is enough
     shards=(--model.n_embd=1024 --trainer.batch_size=64 --trainer.strategy=zero1 --trainer.micro_batch_size=1 --trainer.recompute=blocks)
-    fit 0 "${shards[@]}" --ranks=64
+    fit 0 "${shards[@]}" --ranks=64 --memory=8e9
     least=$(python3 -c 'import json; print(json.load(open("out"))["fit"]["chosen"]["needed_bytes"])')
     fit 1 "${shards[@]}" --ranks=32 --memory=$((least + (10 << 20)))
     json '": start 64 ranks, each of which needs" in d["error"]'

@@ -5,8 +5,8 @@
  * reading memory; where one of the two is large, the other is small. The rates are measured once for each processor,
  * instruction set and number of threads, in a second, and cached; --measure measures them again. If other programs took
  * much of the CPUs meanwhile, a plan ten minutes later measures again too, and the higher rates are kept. The estimate
- * is a lower bound, close if matrix products are large; with small ones, as of models with a few hundred columns, steps
- * take up to twice as long. */
+ * is a lower bound, close if matrix multiplications are large; with small ones, as of models with a few hundred
+ * columns, steps take up to twice as long. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
