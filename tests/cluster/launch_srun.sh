@@ -30,6 +30,9 @@ one_error
 says "--launcher=levin would start all ranks on the first of the 2 nodes of Slurm job" err
 allocated 0 -N1 -n2 -- --launcher=levin -- doctor --measure=no
 ranks 2
+# a job step of one node, as of a sweep
+srun_code 0 on 1 timeout -k 3 60 salloc -Q -N2 --ntasks-per-node=3 srun -N1 -n1 "$LEVIN" launch --launcher=levin --nproc-per-node=3 -- doctor --measure=no
+ranks 3
 allocated 2 -n2 -- -- doctor --nix
 one_error
 allocated 2 -n2 -- -- evaluate none
