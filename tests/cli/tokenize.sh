@@ -186,6 +186,9 @@ llama ', "legacy": null, "add_prefix_space": null' '360 381 425 2 315 381 425' 3
 llama ', "legacy": true' '360 381 425 2 360 381 425' 360
 llama ', "add_prefix_space": false' '315 381 425 2 315 381 425' 360
 llama '' '360 381 425 2 360 381 425' '350 360' mistral
+changed tiny-llama2 '{"tokenizer_class": "LlamaTokenizer"}'
+gives 'a man</s>a man' '360 381 425 2 315 381 425'
+says "and not after added tokens; put the model's config.json there" err
 changed tiny-llama2 '{}' '' '{"tokenizer_class": "LlamaTokenizer"}' '{"model_type": "mistral"}' # of the map: no effect
 rm changed/tokenizer_config.json
 gives 'a man</s>a man' '360 381 425 2 360 381 425'

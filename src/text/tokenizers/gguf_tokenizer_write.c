@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "tokenizers/gguf_tokenizer.h"
 #include "tokenizers/load.h"
 #include "tokenizers/tokenizer_config.h"
@@ -115,6 +116,12 @@ static enum lvn_status put_sentencepiece(struct target *x)
                   "the tokenizer '%s' has the pre-tokenizer %.40s, which llama.cpp does not have beside SentencePiece",
                   x->t->path, lvn_json_type(step));
     }
+    if (scheme && strcmp(scheme, "first") == 0)
+        lvn_log_once(
+            LVN_LOG_WARN,
+            "the tokenizer '%s' puts a space only before a text; llama.cpp also puts one after special tokens, "
+            "so text after these has other ids",
+            x->t->path);
     lvn_gguf_put_string(x->w, KEY("model"), "llama", 5);
     lvn_gguf_put_string(x->w, KEY("pre"), "default", 7);
     lvn_gguf_put_int(x->w, KEY("add_space_prefix"), LVN_GGUF_BOOL, prepends);

@@ -518,7 +518,7 @@ static void set_prefix_space(struct config *c)
 
 /* Types of models in a config.json with whose folders transformers reads tokenizer.json as it is, whatever the class.
  */
-static enum lvn_status keeps_chain(const char *dir, bool *keeps)
+static enum lvn_status keeps_chain(const char *dir, bool *keeps, bool *exists)
 {
     static const char *const types[] = {"mistral",   "mistral3",  "ministral", "ministral3", "mixtral",  "pixtral",
                                         "voxtral",   "phi3",      "phi3_v",    "phimoe",     "llava",    "llava_next",
@@ -529,9 +529,10 @@ static enum lvn_status keeps_chain(const char *dir, bool *keeps)
     char *text;
     int64_t bytes;
     json_t *root;
-    *keeps = false;
+    *keeps = *exists = false;
     if (!path) return LVN_MEMORY;
     if (!lvn_path_is_file(path) || !lvn_path_is_inside(dir, path)) return LVN_OK;
+    *exists = true;
     LVN_TRY(lvn_file_read(path, CONFIG_BYTES, &text, &bytes));
     enum lvn_status status = lvn_tokenizer_config_parse(path, text, bytes, &root);
     free(text);
@@ -588,8 +589,8 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
     const struct lvn_pre_tokenizer_step *s = pre->step;
     const bool same = !t->normalizer.n && pre->n && s->replace_spaces && s->prepend == prepend &&
                       s->kind == LVN_PRE_NOTHING && !strcmp(s->replacement, "\xe2\x96\x81");
-    bool keeps;
-    LVN_TRY(keeps_chain(dir, &keeps));
+    bool keeps, exists;
+    LVN_TRY(keeps_chain(dir, &keeps, &exists));
     if (keeps || t->model != LVN_TOKENIZER_CHARACTERS) c->class = "PreTrainedTokenizerFast";
     if (t->model != LVN_TOKENIZER_CHARACTERS) return LVN_OK;
     if (keeps) return same ? LVN_OK : put_member(c, config_json, class_key, "\"PreTrainedTokenizerFast\"");
@@ -605,13 +606,14 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
     LVN_TRY(lvn_decoder_sentencepiece(t, !never));
     if (same) return LVN_OK;
     lvn_log_once(
-        LVN_LOG_INFO,
+        exists ? LVN_LOG_INFO : LVN_LOG_WARN,
         "'%s': as in transformers 5, LlamaTokenizer ignores the normalizer and the pre_tokenizer of tokenizer.json: a "
-        "space is put before %s",
+        "space is put before %s%s",
         c->name,
         never                           ? "no text"
         : prepend == LVN_PREPEND_ALWAYS ? "a text and after each added token"
-                                        : "a text, and not after added tokens");
+                                        : "a text, and not after added tokens",
+        exists ? "" : "; put the model's config.json there: if it is a Mistral's, for example, tokenizer.json counts");
     LVN_TRY(put_member(c, "tokenizer.json", "normalizer", "null"));
     return put_member(c, "tokenizer.json", "pre_tokenizer",
                       lvn_arena_printf(&t->arena,
