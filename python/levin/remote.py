@@ -159,6 +159,7 @@ class Attached:
         self._before, self._resume = before, resume  # the status of a former run in this folder; it is continued
         self._asked, self._gone_since = -float("inf"), 0.0  # times when Slurm was asked, and no longer listed the job
         self._slurm: str | None = None  # its answer
+        self._unanswered_since = 0.0  # the first time without an answer; 0: the last one was answered
 
     @property
     def status(self) -> dict[str, Any]:
@@ -179,21 +180,24 @@ class Attached:
 
         Of a run that was attached by its folder nobody knows whether its launcher still runs or Slurm starts it again:
         "stopped" is an end, and after a minute of silence a fault is "failed", as is a run whose process on this host is gone.
+        The same is true of a Slurm job if squeue has not answered for a minute.
         """
         if self._process and self._process.poll() is not None:
             return _outcome(self._process.returncode)
         gone = self._is_gone()  # read before the status, which may depend on it
         status = self.status
         state = status.get("state", "waiting")
-        has_job = bool(self._number) and self._slurm != ""
+        is_old = time.time() - status.get("time", 0) > _SILENT
+        is_lost = self._unanswered_since > 0 and time.monotonic() - self._unanswered_since > _SILENT
+        has_job = bool(self._number) and self._slurm != "" and not (is_lost and is_old)
         if has_job and state != "done" and self._slurm == "PENDING":
             return "waiting"
         if self._process and state == "done" or (self._process or has_job) and state in ("stopped", "failed", "fault"):
             state = "running"  # the launcher has not ended: the run may write its status again
         if state not in _ENDED and gone:
             return "failed"
-        if state in ("running", "fault") and time.time() - status.get("time", 0) > _SILENT:
-            known = not self._process and not self._number and (state == "fault" or _was_killed(status))
+        if state in ("running", "fault") and is_old:
+            known = not self._process and (not self._number or is_lost) and (state == "fault" or _was_killed(status))
             return "failed" if known else "silent"
         return state
 
@@ -202,6 +206,7 @@ class Attached:
         if self._number and time.monotonic() - self._asked > 10:
             self._slurm = _slurm_state(self._number)
             self._asked = time.monotonic()
+            self._unanswered_since = 0.0 if self._slurm is not None else self._unanswered_since or self._asked
             self._gone_since = 0.0 if self._slurm != "" else self._gone_since or self._asked
         return self._gone_since > 0 and time.monotonic() - self._gone_since > _SILENT
 

@@ -136,10 +136,8 @@ class Elsewhere(unittest.TestCase):
 
     def test_states(self):
         """What status.json says is no end while a launcher or Slurm may continue the run."""
-        ended = subprocess.Popen(["true"])
-        ended.wait()
         launcher = mock.Mock(poll=lambda: None)
-        here, now = {"host": socket.gethostname(), "pid": ended.pid}, time.time()
+        here, now = {"host": socket.gethostname(), "pid": 2**30}, time.time()  # no process has this number
         Path("runs/states").mkdir(parents=True)
         for state, age, ranks, process, slurm, expected in (
                 ("stopped", 0, [], None, "PENDING", "waiting"), ("stopped", 0, [], None, "COMPLETING", "running"),
@@ -158,6 +156,17 @@ class Elsewhere(unittest.TestCase):
             with mock.patch("levin.remote._slurm_state", lambda number, slurm=slurm: slurm):
                 job = levin.Job([], "runs/states", process, number, Path("log"))
                 self.assertEqual(job.attach().state, expected, (state, age, ranks, slurm))
+        # a squeue that has not answered for a minute
+        for state, age, ranks, expected in (("stopped", 999, [], "stopped"), ("failed", 999, [], "failed"), ("fault", 999, [], "failed"),
+                                            ("stopped", -999, [], "running"), ("running", 999, [], "silent"),
+                                            ("running", 999, [here], "failed")):
+            Path("runs/states/status.json").write_text(json.dumps({"state": state, "time": now - age, "ranks": ranks}))
+            with mock.patch("levin.remote._slurm_state", lambda number: None), mock.patch("levin.remote._SILENT", 60):
+                attached = levin.Job([], "runs/states", None, "7", Path("log")).attach()
+                self.assertIn(attached.state, ("running", "silent"))  # the first question
+                attached._unanswered_since -= 999
+                self.assertEqual(attached.state, expected, (state, age, ranks))
+        Path("runs/states/status.json").write_text(json.dumps({"state": "running", "time": now - 999, "ranks": []}))
         for call in (lambda: levin.attach("runs/states").wait(0.01, 0.05), lambda: list(levin.attach("runs/states").rows(0.01, 0.05))):
             with self.assertRaisesRegex(TimeoutError, "its state: silent"):
                 call()
