@@ -115,7 +115,8 @@ struct levin_attention_options {
     int64_t size;                  /* sizeof(struct levin_attention_options) */
     double scale;                  /* factor of the scores q k^T, usually 1 / sqrt(channels of a head) */
     double softcap;                /* a score s becomes softcap * tanh(s / softcap); 0: no soft cap */
-    double dropout;                /* in training, set each attention probability to zero with this probability */
+    double dropout;                /* in training, set each attention probability to zero with this probability; the
+                                    * first dimension of the queries must then be the samples (no folded windows) */
     bool causal;                   /* mask later keys */
     int64_t window;                /* with causal: attend only to the last `window` keys, including its own; 0: all */
     struct levin_tensor *lengths;  /* int32 (B): keys of sample b from lengths[b] on are padding; NULL: no padding */

@@ -322,7 +322,7 @@ class Run(_library.NotCopied):
                 self.end_reason = str(e)
                 if self._interrupted:
                     raise e
-            self.end_reason = self.end_reason or "the run was already complete"  # there was no event
+            self.end_reason = self.end_reason or "the run was already complete"  # its step was not asked for
             if self._exception:
                 raise self._take_exception()
 
@@ -429,6 +429,8 @@ class Run(_library.NotCopied):
             self.history.add(event)
         if event.kind == "end":
             self.end_reason = event.text
+        elif event.kind == "note" and event.text.startswith("nothing to do after step "):  # the run was already complete
+            self.end_reason = event.text.partition(": ")[2]
         if self._display:
             self._draw(lambda: self._display.show(event))
         requests, self._requests = self._requests, 0

@@ -80,7 +80,7 @@ class Bits(unittest.TestCase):
         run("complete", trainer__max_steps=2).fit()
         before, seen = Path("runs/complete/metrics.jsonl").read_bytes(), Counts()
         r = levin.Run("complete", resume=True, progress=False, callbacks=seen)
-        self.assertEqual((r.fit(), r.end_reason, r.step), ({}, "the run was already complete", 2))
+        self.assertEqual((r.fit(), r.end_reason, r.step), ({}, "all of its steps were done before", 2))
         self.assertEqual([e.text for e in seen.kinds], ["nothing to do after step 2: all of its steps were done before"])
         self.assertIn("val_loss", r.validate())
         r.save()
@@ -88,6 +88,14 @@ class Bits(unittest.TestCase):
             r.log("mine", 1)
         r.close()
         self.assertEqual(Path("runs/complete/metrics.jsonl").read_bytes(), before)
+        r = levin.Run("complete", resume=True, progress=False)
+        r.open().end()
+        self.assertEqual(r.end_reason, "the run was already complete")
+        keys = {"early_stopping.monitor": "val_loss", "early_stopping.patience": 1, "early_stopping.min_delta": 10}
+        run("early", trainer__val_check_interval=2, **keys).fit()
+        r = levin.Run("early", resume=True, progress=False)
+        self.assertEqual(r.fit(), {})
+        self.assertTrue(r.end_reason.startswith("early stopping: val_loss did not improve"), r.end_reason)
 
     def test_requests(self):
         class Asks(levin.Callback):
