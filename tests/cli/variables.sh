@@ -10,7 +10,7 @@ silent_about "LEVIN_ISA" err
 LEVIN_WHATEVER=1 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
 says "LEVIN_WHATEVER is set, but levin has no such variable: \`levin help options\` lists the keys" err
 LEVIN_OPTIMIZER_LR=1e-3 code 0 "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
-silent_about "means nothing" err
+silent_about "levin has no such variable" err
 LEVIN_WHATEVER=1 code 2 "$LEVIN" plan -n1
 says "error: unknown option '-n1'" err # the warning does not hide the error
 # all variables that the sources read
@@ -18,5 +18,5 @@ read_by_levin=$(grep -rhoE '(getenv|lvn_variable|lvn_cuda_switch)\("LEVIN_[A-Z_]
 check [ "$(wc -l <<<"$read_by_levin")" -gt 8 ]
 for name in $read_by_levin; do
     code 0 env "$name=" "$LEVIN" plan --model.n_layer=1 --model.n_head=1 --model.n_embd=8
-    silent_about "means nothing" err
+    silent_about "levin has no such variable" err
 done
