@@ -1,8 +1,12 @@
 /* widen.c - cast to the program's real type (fp32; fp64 in reference runs): y = x, where x may be bf16.
  *
- * The mixed_precision pass inserts it before an operation that does not accept a bf16 parameter. The gradient is
- * rounded to x's type, to nearest, once, after all users of y have contributed. x, y of equal shape, contiguous. Such
- * parameters are short, so CPUs have no fast kernel for backward. */
+ * The mixed_precision pass inserts it before an operation that does not accept a bf16 parameter, and the data-parallel
+ * passes after gradients sent in bf16. The gradient is rounded to x's type, to nearest, once, after all users of y have
+ * contributed. differentiate inserts backward alone, to copy a parameter's gradient from the arena. x, y of equal
+ * shape, contiguous.
+ *
+ * CPUs have no fast kernel for backward: such parameters are short, and the gradients that are copied (of a parameter
+ * that is used whole and in part, or with zero2 and fsdp only in part) are rare. */
 #include <string.h>
 
 #include "base/bf16.h"
