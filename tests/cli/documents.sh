@@ -51,6 +51,9 @@ code 0 "$LEVIN" train folder --model.init=base --trainer.max_steps=1 --run_dir=o
 says "skipped 1 line that cannot be used" err
 says "skipped 1 empty document" err
 rm folder/d.jsonl
+printf '{"question": "one", "reply": "two"}\n%.0s' 1 2 3 >questions.jsonl
+code 1 "$LEVIN" train questions.jsonl --model.init=base --trainer.max_steps=1
+says "the field is missing; choose another one with data.text_column: question, reply" err
 code 0 "$LEVIN" prepare folder --tokenizer="$words" --out=prepared
 says "skipped: 'folder/picture.png'" err
 says "2 files skipped" out

@@ -272,7 +272,7 @@ static const char *missing_field(struct work *w, const json_t *root, char *list,
     void *at = json_object_iter((json_t *)root);
     if (w->listed || !at) return "the field is missing";
     w->listed = true;
-    snprintf(list, capacity, "the field is missing; choose another one with --field:");
+    snprintf(list, capacity, "the field is missing; choose another one with %s:", w->o->field_option);
     for (const char *comma = ""; at; at = json_object_iter_next((json_t *)root, at), comma = ",") {
         const char *name = json_object_iter_key(at);
         const bool fits = strlen(list) + strlen(name) + 8 < capacity;
