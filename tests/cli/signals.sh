@@ -22,6 +22,13 @@ for signal in HUP TERM; do
     kill -$signal $pid
     stopped_well run-$signal
 done
+# of a run that was started from data, the printed command continues it to its last step
+"$LEVIN" train text.txt --run_dir=of-data --model.n_layer=1 --model.n_head=2 --model.n_embd=16 "${endless[@]}" >out 2>err &
+pid=$!
+wait_rows of-data 3
+kill -TERM $pid
+stopped_well of-data
+check grep -qx '    levin train of-data --resume' out
 for signal in HUP TERM; do
     arguments launched-$signal "${endless[@]}"
     "$LEVIN" launch -n 1 -- "${all[@]}" >out 2>err &

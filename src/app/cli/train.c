@@ -95,17 +95,19 @@ static void collect_summary(void *context, const struct lvn_event *e)
 }
 
 /* Printed after `levin train DATA`, whose user may not know what to do with a run. */
-static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r)
+static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r, bool stopped)
 {
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.values.data.kind);
     const char *command = kind ? kind->try_command : NULL, *flags = command ? kind->try_flags : NULL;
     lvn_cli_print(c, "next:\n");
     if (command) lvn_cli_print(c, "    levin %s %s%s\n", command, r->run_dir, flags ? flags : "");
     if (!flags) lvn_cli_print(c, "    levin evaluate %s\n", r->run_dir);
-    lvn_cli_print(c, "    levin train %s --resume --trainer.max_steps=%lld\n", r->run_dir, 2 * (long long)r->step);
+    lvn_cli_print(c, "    levin train %s --resume", r->run_dir);
+    if (!stopped) lvn_cli_print(c, " --trainer.max_steps=%lld", 2 * (long long)r->step);
+    lvn_cli_print(c, "\n");
 }
 
-static void report(struct lvn_cli *c, const struct lvn_train_result *r, const struct summary *m)
+static void report(struct lvn_cli *c, const struct lvn_train_result *r, const struct summary *m, bool stopped)
 {
     char text[LVN_NUMBER_TEXT];
     double tokens = (double)(r->step - m->first_step) * m->tokens_per_step;
@@ -145,7 +147,7 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
                   c->ranks->size > 1 ? " a rank (mean)" : "");
     if (c->settings.values.logger.curve && *r->run_dir) lvn_cli_print(c, "loss curve: %s/loss.svg\n", r->run_dir);
     if (c->settings.values.logger.report && *r->run_dir) lvn_cli_print(c, "report: %s/report.html\n", r->run_dir);
-    if (c->from_data && *r->run_dir) print_next_commands(c, r);
+    if (c->from_data && *r->run_dir) print_next_commands(c, r, stopped);
 }
 
 /* All ranks call it: a rank that exited first would make the launcher end the others. */
@@ -281,7 +283,7 @@ enum lvn_status lvn_command_train(struct lvn_cli *c)
     enum lvn_status status = lvn_train(&c->settings, &options, &result);
     lvn_progress_clear(&progress);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(c));
-    if (status == LVN_OK || status == LVN_STOPPED) report(c, &result, &summary);
+    if (status == LVN_OK || status == LVN_STOPPED) report(c, &result, &summary, status == LVN_STOPPED);
     if (status == LVN_STOPPED && result.requeue) LVN_TRY(requeue(c));
     return status;
 }
