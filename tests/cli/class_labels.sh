@@ -121,7 +121,7 @@ sed '3s/pos.*/meh/' words-val.csv >meh.csv
 code 1 "$LEVIN" train words.csv "${short[@]}" --data.val_path=meh.csv --run_dir=no
 says "meh.csv:3: the label is 'meh'; the classes, from 'words.csv', are 'neg', 'pos'" err
 code 0 "$LEVIN" train words.csv "${short[@]}" --data.val_path=meh.csv --data.skip_bad_rows=true --run_dir=skips --quiet=false
-says "1 rows cannot be used and are skipped" err
+says "1 row cannot be used and is skipped" err
 sed 's/,neg/,0/; s/,pos/,1/; 3s/1 *$/2/' words-val.csv >two.csv
 code 1 "$LEVIN" train numbers.csv "${short[@]}" --data.val_path=two.csv --run_dir=no
 says "two.csv:3: the label is '2'; the classes, from 'numbers.csv', are 0 to 1" err

@@ -44,7 +44,7 @@ for input in plain.txt rows.tsv rows.jsonl; do
     code 0 "$LEVIN" tokenizer train --kind=bpe --input=$input --field=document --vocab-size=400 --out="from-$input"
     same_file from-plain.txt/merges.txt "from-$input/merges.txt"
 done
-says "1 rows cannot be used and are skipped; the first: rows.jsonl:" out
+says "1 row cannot be used and is skipped; the first: rows.jsonl:" out
 
 # a pattern and special tokens: of a list or a file; the same with any number of threads; documents share no word
 printf '<|bos|>\n<|user|>\n' >special.txt
@@ -112,7 +112,7 @@ code 0 "$LEVIN" tokenizer train --input=rows.csv --out=commas --vocab-size=300 -
 json 'd["text_bytes"] == 27 and d["bad_lines"] == 2'
 printf 'id\tdocument\n1\t"one\n2\ttwo\t3\n\n4\tfour\n' >rows.tsv
 code 0 "$LEVIN" tokenizer train --input=rows.tsv --out=tabs --vocab-size=300
-says "1 rows cannot be used and are skipped; the first: rows.tsv:3: 3 columns; the first line has 2" out
+says "1 row cannot be used and is skipped; the first: rows.tsv:3: 3 columns; the first line has 2" out
 printf 'document,document\na,b\n' >twice.csv
 refuse_file "twice.csv:1: 2 columns have the name 'document'" twice.csv
 printf 'document\n"a\nb\n' >open.csv

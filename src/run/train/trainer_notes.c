@@ -30,9 +30,9 @@ static void note_repeated_rows(struct lvn_trainer *trainer)
     if (l->batch_size <= l->samples || l->sampling == LVN_SAMPLING_RANDOM || overfit->count || overfit->fraction > 0)
         return;
     snprintf(trainer->text, sizeof trainer->text,
-             "a batch of %" PRId64 " repeats rows, because there are only %" PRId64
+             "a batch of %" PRId64 " repeats rows, because there %s only %" PRId64
              "; set trainer.batch_size to at most %" PRId64 ", or use more data",
-             l->batch_size, l->samples, l->samples);
+             l->batch_size, l->samples == 1 ? "is" : "are", l->samples, l->samples);
     lvn_callback_notify(&trainer->context, LVN_EVENT_NOTE, trainer->text);
 }
 

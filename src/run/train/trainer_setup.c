@@ -170,9 +170,9 @@ static void warn_of_rates(const struct lvn_trainer *trainer)
     if (last > 0 && now->warmup >= last && now->options.lr > 0)
         lvn_log(LVN_LOG_WARN,
                 "the learning rate rises for %" PRId64
-                " steps (schedule.warmup_steps) and the run ends at step %" PRId64
+                " step%s (schedule.warmup_steps) and the run ends at step %" PRId64
                 ", so no step has optimizer.lr (%g); give a shorter warm-up",
-                now->warmup, last, now->options.lr);
+                now->warmup, lvn_plural(now->warmup), last, now->options.lr);
     if (!now->kind->falls && (now->options.min_lr > 0 || now->options.decay_steps))
         lvn_log(LVN_LOG_WARN, "schedule.%s has no effect, because schedule.kind is %s",
                 now->options.min_lr > 0 ? "min_lr" : "decay_steps", now->kind->name);

@@ -102,9 +102,9 @@ static enum lvn_status plan(struct lvn_config *cf, const struct levin_settings *
 {
     int64_t ranks = cf->machines * cf->per_machine, batch = s->values.trainer.batch_size;
     LVN_CHECK(batch >= ranks, ARG,
-              "%lld ranks cannot share the %lld sequences of a step: use fewer machines or a larger "
+              "%lld ranks cannot share the %lld sequence%s of a step: use fewer machines or a larger "
               "trainer.batch_size",
-              (long long)ranks, (long long)batch);
+              (long long)ranks, (long long)batch, lvn_plural(batch));
     for (int64_t pieces = 1;; pieces = cf->accumulation + 1) {
         LVN_TRY(plan_once(cf, s, m, pieces));
         if (cf->fits || cf->micro == 1 || s->values.trainer.micro_batch_size) return LVN_OK;

@@ -84,8 +84,8 @@ static enum lvn_status make(struct lvn_cli *c, struct lvn_vocabulary_text *r, co
     if (v->n < v->o.size)
         lvn_cli_print(c, "fewer than --vocab-size=%lld: no more pairs occur often enough\n", (long long)v->o.size);
     if (r->bad)
-        lvn_cli_print(c, "%lld rows cannot be used and are skipped; the first: %s\n", (long long)r->bad,
-                      r->first_bad.p);
+        lvn_cli_print(c, "%lld row%s cannot be used and %s skipped; the first: %s\n", (long long)r->bad,
+                      lvn_plural(r->bad), r->bad == 1 ? "is" : "are", r->first_bad.p);
     lvn_cli_add(c, "out", lvn_json_text(named, INT64_MAX));
     lvn_cli_add(c, "vocab_size", json_integer(v->n));
     lvn_cli_add(c, "merges", json_integer(v->n_merges));

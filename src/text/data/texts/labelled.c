@@ -466,8 +466,8 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
     }
     LVN_TRY(share_classes(d, o));
     if (d->skipped && !o->for_evaluation)
-        lvn_log(LVN_LOG_INFO, "%" PRId64 " rows cannot be used and are skipped; the first: %.*s", d->skipped,
-                first_line(d), d->skipped_rows);
+        lvn_log(LVN_LOG_INFO, "%" PRId64 " row%s cannot be used and %s skipped; the first: %.*s", d->skipped,
+                lvn_plural(d->skipped), d->skipped == 1 ? "is" : "are", first_line(d), d->skipped_rows);
     lvn_encoder_free(l->encoder); /* frees its cache of words */
     l->encoder = NULL;
     return LVN_OK;
