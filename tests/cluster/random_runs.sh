@@ -1,5 +1,5 @@
 # random_runs.sh - runs with random keys: on any number of ranks, under any strategy, and stopped and resumed on other ranks, each has
-# the bits of the run of one rank. LEVIN_SEEDS=N: of N random sets of keys instead of 64, the first LEVIN_SEED (0).
+# the bits of the run of one rank. LEVIN_SEEDS=N: of N random sets of keys instead of 32, the first LEVIN_SEED (0).
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 make_text
 head -c 20000 text.txt >short.txt
@@ -59,7 +59,7 @@ print(ranks, f"--trainer.strategy={strategy}", *group)
 P
 }
 RANDOM=${LEVIN_SEED:-0} # for the moments of signals
-for seed in $(seq "${LEVIN_SEED:-0}" $((${LEVIN_SEED:-0} + ${LEVIN_SEEDS:-64} - 1))); do
+for seed in $(seq "${LEVIN_SEED:-0}" $((${LEVIN_SEED:-0} + ${LEVIN_SEEDS:-32} - 1))); do
     mapfile -t lines < <(random_keys "$seed")
     read -ra keys <<<"${lines[0]}"
     read -ra ranks <<<"${lines[1]}"
