@@ -54,7 +54,7 @@ static void to_server(const char *text, size_t size)
             line[n - 1] = '\0';
             if (!lvn_message_parse(line, &m) || !lvn_server_receive(&s, &callers[who], &m)) {
                 gone[who] = true;
-                if (callers[who].rank >= 0) lvn_server_gone(&s, callers[who].rank);
+                if (callers[who].rank >= 0) lvn_server_rank_lost(&s, callers[who].rank);
             }
         }
         at += n + 1;

@@ -127,7 +127,7 @@ static void serve_clients(struct lvn_server *server, const struct pollfd *p, int
         if (client->wire.broken || (client->closing && !client->wire.out.n)) good = false;
         if (client->rank < 0 && lvn_seconds() - client->connected_at > HELLO_SECONDS) good = false;
         if (good) continue;
-        if (client->rank >= 0) lvn_server_gone(server, client->rank);
+        if (client->rank >= 0) lvn_server_rank_lost(server, client->rank);
         drop(server, k);
     }
 }

@@ -82,8 +82,8 @@ void lvn_server_record_refusal(struct lvn_server *server, const struct lvn_serve
 void lvn_server_send_refusal(struct lvn_server *server);
 /* Return false if the connection must be closed. */
 bool lvn_server_receive(struct lvn_server *server, struct lvn_server_client *client, const struct lvn_message *message);
-void lvn_server_gone(struct lvn_server *server, int rank); /* the rank's connection has closed */
-void lvn_server_missing(struct lvn_server *server);        /* not all ranks have joined in time */
+void lvn_server_rank_lost(struct lvn_server *server, int rank); /* the rank's connection has closed */
+void lvn_server_missing(struct lvn_server *server);             /* not all ranks have joined in time */
 /* Log at intervals which ranks have not joined yet. */
 void lvn_server_log_missing(struct lvn_server *server, double now);
 void lvn_server_check_hang(struct lvn_server *server);

@@ -247,7 +247,7 @@ bool lvn_server_receive(struct lvn_server *server, struct lvn_server_client *cli
     }
 }
 
-void lvn_server_gone(struct lvn_server *server, int rank)
+void lvn_server_rank_lost(struct lvn_server *server, int rank)
 {
     struct lvn_peer *peer = &server->peer[rank];
     if (peer->state != LVN_PEER_HERE || server->phase >= LVN_SERVER_ENDED) return;
