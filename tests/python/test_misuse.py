@@ -247,6 +247,25 @@ class Runs(unittest.TestCase):
                 for file in ("verse.txt", "val.txt"):
                     (away / file).unlink()
 
+    def test_shards_after_another_current_folder(self):
+        """Shards are opened when they are read."""
+        here = os.getcwd()
+        for folder in ("shards", "without-shards"):
+            Path(folder).mkdir()
+        for i in range(70):  # more than are open at a time
+            (np.arange(400, dtype=np.uint16) % (3 + i % 40)).tofile(f"shards/train-{i:05d}.bin")
+        (np.arange(400, dtype=np.uint16) % 7).tofile("shards/val-00000.bin")
+        more = {"data.kind": "tokens", "data.path": "shards", "model.vocab_size": 50, "trainer__max_steps": 200}
+        run("sharded-there", **more).fit()
+        with run("sharded", **more) as r:
+            next(r.steps())
+            try:
+                os.chdir("without-shards")
+                self.assertEqual(r.fit()["step"][-1], 200)
+            finally:
+                os.chdir(here)
+        self.assertEqual(weights("sharded"), weights("sharded-there"))
+
     def test_steps_after_an_early_end(self):
         """They are refused, so that a run that was cut does not look complete."""
         for name, reason in (("close", "it was closed"), ("end", "its program has ended it")):

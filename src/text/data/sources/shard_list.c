@@ -1,9 +1,11 @@
 /* shard_list.c - see shard_list.h. */
 #include "data/sources/shard_list.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "base/log.h"
@@ -25,10 +27,11 @@ struct lvn_shard_list {
     int64_t n;
     int width;
     int64_t n_tokens;
-    int64_t largest;      /* tokens of a shard */
-    bool streams;         /* they are in a store */
-    int64_t id_limit;     /* data.skip_bad_shards: ids must be below; 0: damaged shards are errors */
-    pthread_mutex_t lock; /* of the following, and of shard[].bad */
+    int64_t largest;       /* tokens of a shard */
+    bool streams;          /* they are in a store */
+    char folder[PATH_MAX]; /* the current one of relative paths; "": unknown */
+    int64_t id_limit;      /* data.skip_bad_shards: ids must be below; 0: damaged shards are errors */
+    pthread_mutex_t lock;  /* of the following, and of shard[].bad */
     struct open_shard open[LVN_SHARDS_OPEN];
     int64_t reads;
     bool *checked; /* [n] with id_limit */
@@ -59,6 +62,7 @@ static enum lvn_status copy_list(struct lvn_shard_list *s, const struct lvn_shar
         if (s->shard[i].bad) s->bad[s->n_bad++] = i;
     }
     s->streams = lvn_store_is_remote(shard[0].path);
+    if (!getcwd(s->folder, sizeof s->folder)) *s->folder = '\0';
     return LVN_OK;
 }
 
@@ -149,6 +153,16 @@ static enum lvn_status check_opened(const struct lvn_shard_list *s, const struct
     return LVN_OK;
 }
 
+/* The program may have changed the current folder since the list was made. */
+static enum lvn_status open_local(const struct lvn_shard_list *s, const char *path, struct lvn_streaming_file **file)
+{
+    char here[PATH_MAX];
+    LVN_LOCAL_ARENA(a);
+    if (*s->folder && !(getcwd(here, sizeof here) && strcmp(here, s->folder) == 0))
+        path = lvn_path_join(&a, s->folder, path);
+    return path ? lvn_streaming_file_open_path(file, path) : LVN_MEMORY;
+}
+
 /* Open a shard in the slot that was not used for the longest time, unless it is open. */
 static enum lvn_status open_shard(struct lvn_shard_list *s, int64_t i, struct lvn_streaming_file **file)
 {
@@ -167,8 +181,7 @@ static enum lvn_status open_shard(struct lvn_shard_list *s, int64_t i, struct lv
     if (slot->file && slot->shard == i) return LVN_OK;
     lvn_streaming_file_release(slot->file);
     *slot = (struct open_shard){.shard = i};
-    LVN_TRY(s->streams ? lvn_streaming_file_open(&slot->file, shard->path)
-                       : lvn_streaming_file_open_path(&slot->file, shard->path));
+    LVN_TRY(s->streams ? lvn_streaming_file_open(&slot->file, shard->path) : open_local(s, shard->path, &slot->file));
     slot->used = s->reads;
     *file = slot->file;
     enum lvn_status status = check_opened(s, shard, slot->file);
