@@ -82,7 +82,7 @@ mkdir pictures && : >pictures/one.png
 code 1 "$LEVIN" train --data.path=pictures
 says "'pictures' is a folder, on which levin cannot train directly (there is no train.bin in it" err
 code 2 "$LEVIN" train pictures
-says "'pictures' is a folder, not a recipe, and no data to train on" err
+says "'pictures' is a folder, not a recipe, and no data to train on: it has no train.bin, no text files" err
 mkdir model && echo '{}' >model/config.json && cp my.txt model # a model's folder is not read as a folder of texts
 code 2 "$LEVIN" train model
 says "'model' is a folder, not a recipe, and no data to train on" err

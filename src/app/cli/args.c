@@ -309,8 +309,8 @@ static enum lvn_status check_recipe(struct lvn_cli *c, const char *path)
     LVN_CHECK(!lvn_path_is_dir(path), ARG, "'%s' is a folder, not a recipe%s", path,
               resume
                   ? ", and holds no run to continue (settings.yaml is missing)"
-                  : ", and no data to train on: there is no train.bin in it, nor the files of MNIST (`levin prepare` "
-                    "makes token files of texts)");
+                  : ", and no data to train on: it has no train.bin, no text files and not the files of MNIST; give a "
+                    "table (.csv, .tsv) by its own name");
     if (lvn_path_exists(path)) return LVN_OK;
     snprintf(guess, sizeof guess, "recipes/%s%s", path, strstr(path, ".y") ? "" : ".yaml");
     LVN_CHECK(!lvn_path_is_file(find_recipe(c, guess)), ARG, "there is no recipe '%s'; did you mean '%s'?", path,

@@ -37,16 +37,30 @@ const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
     return NULL;
 }
 
+static enum lvn_status list_columns(const char *path, char *list, size_t capacity)
+{
+    struct lvn_table t;
+    enum lvn_status status = lvn_table_open(&t, path);
+    if (status == LVN_OK) status = lvn_table_unread(&t, list, capacity);
+    lvn_table_close(&t);
+    return status;
+}
+
 /* FORMAT with a command that converts what no kind matches. */
 static enum lvn_status refuse_path(const char *path)
 {
     const bool folder = lvn_path_is_dir(path);
     const int64_t plain = lvn_file_uncompressed_name(path);
     const bool compressed = path[plain] != '\0', lines = lvn_file_type(path, plain) == LVN_FILE_TYPE_LINES;
+    char columns[300] = "";
+    if (!folder && !lines && lvn_table_is_named(path)) LVN_TRY(list_columns(path, columns, sizeof columns));
     enum lvn_status status = folder ? LVN_OK : lvn_file_refuse_name(path);
-    if (status == LVN_FORMAT && lvn_table_is_named(path))
-        LVN_FAIL(FORMAT, "%s; or, to learn labels of its texts: --data.text_column=COLUMN --data.label_column=COLUMN",
-                 levin_error_text());
+    if (status == LVN_FORMAT && *columns)
+        LVN_FAIL(
+            FORMAT,
+            "'%s' needs one column of texts ('text') and one of labels ('label'), and its columns are %s. To learn "
+            "labels, name the two: --data.text_column=COLUMN --data.label_column=COLUMN. To learn texts alone: %s",
+            path, columns, levin_error_text());
     LVN_TRY(status);
     LVN_CHECK(!lines || compressed || !lvn_file_begins_array(path), FORMAT,
               "'%s' is an array of JSON, and levin reads lines of JSON: `jq -c '.[]' %s > %.*s-lines.jsonl` makes "
