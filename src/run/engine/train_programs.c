@@ -395,7 +395,8 @@ static enum lvn_status plan_within_rest(struct lvn_train_programs *programs, con
     if (!too_large) return LVN_OK;
     LVN_TRY(replan(programs, o));
     if (programs->collectives.sharding.group == group) return LVN_OK;
-    /* Only this plan shards in groups, whose communicators allocate memory too. */
+    /* Only this plan shards in groups, whose communicators allocate memory too. There is no third plan: a rank that
+     * then has too little left is refused when it allocates, and its message names the bytes. */
     LVN_TRY(lvn_ranks_divide(r, programs->collectives.sharding.group));
     return lvn_ranks_agree(r, d->backend->queues->update_memory(d));
 }
