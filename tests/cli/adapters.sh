@@ -117,6 +117,7 @@ code 2 "$LEVIN" generate run --prompt="int "
 one_error
 says "there is no model '$PWD/plain'" err
 says "the base model of the adapters in '$at/adapter'; if it is elsewhere now, name it (--lora.base=PATH" err
+silent_about "--model.init" err
 text run --lora.base=elsewhere >now
 same_file told now
 check [ "$(loss peft --lora.base=elsewhere)" = "$wanted" ]

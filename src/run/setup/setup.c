@@ -69,7 +69,8 @@ static enum lvn_status add_tokens(struct lvn_model_setup *m, const struct levin_
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct levin_settings *s)
 {
     enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->values.model.init, "best", s->values.lora.base);
-    if (status != LVN_OK && s->values.lora.rank)
+    /* a folder with adapters exists if only their base model is missing, and has named lora.base then */
+    if (status != LVN_OK && s->values.lora.rank && !lvn_path_exists(s->values.model.init))
         (void)lvn_while_at(status,
                            "opening model.init, '%s', the base model of the adapters; if it is elsewhere now, name it: "
                            "--model.init=PATH",
