@@ -26,7 +26,8 @@ struct runs {
 
 static enum lvn_status add(struct runs *r, const char *path, const char *url)
 {
-    LVN_CHECK(r->n < LVN_REPORT_RUNS, ARG, "these are more than %d runs; give fewer of them", LVN_REPORT_RUNS);
+    LVN_CHECK(r->n < LVN_REPORT_RUNS, ARG,
+              "these are more than %d runs; name those to compare (`levin report runs/a runs/b`)", LVN_REPORT_RUNS);
     for (int i = 0; i < r->n; i++) {
         if (!strcmp(r->path[i], path)) return LVN_OK;
     }
