@@ -44,6 +44,10 @@ shows model.n_embd 128 my.txt
 shows optimizer.lr 0.002 my.txt
 # if a key of a group is given, the group has the defaults that it has without a text
 shows optimizer.lr 0.0003 my.txt --schedule.kind=linear
+code 0 "$LEVIN" train short.txt --optimizer.lr=1e-2 --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 \
+    --trainer.limit_val_batches=1
+says "200 steps and the sizes of the model follow from the size of the text" err
+says "schedule.kind is constant, because a key of optimizer or schedule is given" err
 shows model.n_embd 192 my.txt --model.n_layer=2
 shows trainer.max_steps 0 my.txt --trainer.max_epochs=2
 shows sample.every_n_steps 0 my.txt --trainer.max_epochs=2

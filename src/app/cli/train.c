@@ -169,11 +169,19 @@ static void log_derived(const struct lvn_cli *c)
     lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s",
             *s->values.data.mix ? "data.mix" : s->values.data.path, kind->name, kind->help,
             model ? "; for model.kind=" : "", model ? s->values.model.kind : "");
-    if (s->origin[LVN_OPT_trainer_max_steps].source == LVN_SOURCE_SUGGESTED && c->from_data)
-        lvn_log(LVN_LOG_INFO,
-                "%lld steps, a rate that falls to %g and the sizes of the model follow from the size of the text, "
-                "where they are not given; --show-settings lists them",
-                (long long)s->values.trainer.max_steps, s->values.schedule.min_lr);
+    if (s->origin[LVN_OPT_trainer_max_steps].source != LVN_SOURCE_SUGGESTED || !c->from_data) return;
+    char rate[64] = "", given[160] = "";
+    if (s->origin[LVN_OPT_schedule_kind].source == LVN_SOURCE_SUGGESTED)
+        snprintf(rate, sizeof rate, ", a rate that falls to %g", s->values.schedule.min_lr);
+    else
+        snprintf(given, sizeof given,
+                 "; schedule.kind is %s, because a key of optimizer or schedule is given: the other keys of both have "
+                 "their defaults",
+                 s->values.schedule.kind);
+    lvn_log(LVN_LOG_INFO,
+            "%lld steps%s and the sizes of the model follow from the size of the text, where they are not "
+            "given%s; --show-settings lists them",
+            (long long)s->values.trainer.max_steps, rate, given);
 }
 
 /* Log what follows from model.depth. */
