@@ -55,6 +55,8 @@ refuses 1 "name the right one with data.text_column=COLUMN" --data.path=grades.t
 refuses 1 "(another one: data.text_column)" --data.path=rows.csv --data.kind=labelled
 rm rows.csv
 refuses 1 "cannot open 'missing.tsv': No such file" --data.path=missing.tsv $bert
+mkdir tables
+refuses 2 "'tables' is a folder; data.kind=labelled reads one .tsv" --data.path=tables --data.kind=labelled $bert
 : >empty.csv
 refuses 1 "'empty.csv' is empty" --data.path=empty.csv $bert
 printf 'text,label\n' >quotes.csv

@@ -65,6 +65,7 @@ named run-numbers.csv "LABEL_0 LABEL_1"
 named run-reals.csv "LABEL_0 LABEL_1"
 named run-stars.csv "1 5"
 code 0 "$LEVIN" train korean.csv "${short[@]}" --run_dir=korean
+says '    levin predict korean --text "..."' out
 named korean "긍정 부정"
 code 0 "$LEVIN" predict korean --text good
 cut -f1 out | grep -qxE '긍정|부정' || fail "no name in $(cat out)"

@@ -430,6 +430,8 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
     LVN_CHECK(
         o->texts || (o->path && *o->path), ARG,
         "data.kind=labelled needs data.path: a .tsv, .csv, .jsonl or .parquet file with a text and a label a row");
+    LVN_CHECK(o->texts || !lvn_path_is_dir(o->path), ARG,
+              "'%s' is a folder; data.kind=labelled reads one .tsv, .csv, .jsonl or .parquet file", o->path);
     struct labelled *l = d->state = lvn_calloc(1, sizeof *l);
     if (!l) return LVN_MEMORY;
     LVN_CHECK(!o->block_size || o->max_length <= o->block_size, ARG,
@@ -566,6 +568,8 @@ const struct lvn_dataset_kind lvn_dataset_labelled = {
     .name = "labelled",
     .help = "texts with a class or a number each: rows of a .tsv, .csv, .jsonl or .parquet file",
     .typical_vocab = 30000,
+    .try_command = "predict",
+    .try_flags = " --text \"...\"",
     .matches = matches,
     .fields = fields,
     .open = open_labelled,
