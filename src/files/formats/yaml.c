@@ -257,7 +257,7 @@ static bool is_plain_safe(const char *s)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     static const char inside[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-:";
     size_t n = strlen(s);
-    if (n == 0 || s[strspn(s, inside)] != '\0' || s[n - 1] == ':') return false;
+    if (n == 0 || s[strspn(s, inside)] != '\0' || s[n - 1] == ':' || !strcmp(s, "null")) return false;
     if (s[0] == '-' || s[0] == '+') return s[1] != '\0' && strchr("0123456789.", s[1]);
     return strchr(letters, s[0]) || strchr("_./", s[0]);
 }

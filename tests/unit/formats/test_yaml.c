@@ -129,6 +129,8 @@ static void scalars_round_trip(void **state)
         ASSERT_OK(parse(lvn_text_string(&t), &top));
         assert_string_equal(lvn_yaml_get(top, "a")->child->text, all[i]);
         assert_string_equal(lvn_yaml_get(top, "b")->child->text, all[i]);
+        const bool is_null = !strcmp(all[i], "~") || !strcmp(all[i], "null"); /* without quotes: no value */
+        assert_true(!is_null || lvn_yaml_get(top, "a")->child->quoted);
         lvn_text_release(&t);
     }
 }
