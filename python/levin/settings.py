@@ -43,7 +43,7 @@ def describe() -> dict[str, SettingInfo]:
 
 
 def _in_map(key: str, value: Any) -> str:
-    """A value within a map in YAML; texts are quoted because patterns like *.bias have another meaning there."""
+    """A value within a map in YAML; strings are quoted because patterns like *.bias have another meaning there."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_in_map(key, v) for v in value) + "]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else write_value(key, value)
@@ -51,25 +51,27 @@ def _in_map(key: str, value: Any) -> str:
 
 def write_value(key: str, value: Any) -> str:
     """A Python value as written in a recipe."""
+    if hasattr(value, "item") and not getattr(value, "ndim", 0):  # of numpy, torch or jax
+        value = value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
     if not getattr(value, "ndim", 0) and (hasattr(value, "__index__") or hasattr(value, "__float__")):
-        return repr(value.item() if hasattr(value, "item") else value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(json.dumps(v, ensure_ascii=False) if isinstance(v, str) and re.search(r"[][(){}]", v)
+        return repr(int(value) if hasattr(value, "__index__") else float(value))
+    if isinstance(value, (list, tuple)):  # in quotes a list's separators are refused, instead of dividing the name
+        return "[" + ", ".join(f'"{v}"' if isinstance(v, str) and re.search(r"""^$|[][(){}\s,'"]""", v)
                                else write_value(key, v) for v in value) + "]"
     if isinstance(value, Mapping):  # in a list, for example optimizer.groups
         return "{" + ", ".join(f"{name}: {_in_map(key, v)}" for name, v in value.items()) + "}"
-    raise InputError(f"{key} must be a number, a text, a bool or a list of these, not {type(value).__name__}")
+    raise InputError(f"{key} must be a number, a string, a bool or a list of these, not {type(value).__name__}")
 
 
 def flatten(keys: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """{"optimizer": {"lr": 1e-3}, "trainer__max_steps": 10} as ("optimizer.lr", "0.001"), ... None: not given."""
+    """{"optimizer": {"lr": 1e-3}, "trainer__max_steps": 10} as ("optimizer.lr", "0.001"), ... None values are skipped."""
     for name, value in keys.items():
         if not isinstance(name, str):
-            raise InputError(f"keys must be texts like 'optimizer.lr', not {name!r}")
+            raise InputError(f"keys must be strings like 'optimizer.lr', not {name!r}")
         key = prefix + name.replace("__", ".")
         if isinstance(value, Mapping):
             yield from flatten(value, key + ".")

@@ -1,5 +1,7 @@
 # test_run.py - covers python/levin/run.py: runs have the bits of the command line, also by hand, stopped and resumed.
 # label: user
+import decimal
+import fractions
 import os
 import pathlib
 import signal
@@ -191,10 +193,18 @@ class Failures(unittest.TestCase):
         for path in ("some.txt", pathlib.Path("some.txt")):
             self.assertEqual(levin.Run(data=path).settings["data.path"], "some.txt")
 
+    def test_values(self):
+        for value, text in ((decimal.Decimal("0.5"), "0.5"), (fractions.Fraction(1, 4), "0.25"), (np.float32(0.5), "0.5")):
+            self.assertEqual(float(run("x", optimizer__lr=value).settings["optimizer.lr"]), float(text))
+        self.assertEqual(run("x", trainer__deterministic=np.bool_(True)).settings["trainer.deterministic"], "true")
+        self.assertEqual(run("x", model__freeze=["h.0", "h.*.mlp"]).settings["model.freeze"], "h.0, h.*.mlp")
+        for name in ("a b", "a,b", "a\nb", "it's", ""):
+            self.fails(levin.InputError, "must be names separated by commas", lambda: run("x", model__freeze=["h.0", name]))
+
     def test_wrong_keys(self):
         self.fails(levin.InputError, "did you mean 'optimizer.lr'?", lambda: run("x", optimizer__lrr=1))
         self.fails(ValueError, "optimizer.lr", lambda: run("x", optimizer__lr="ten"))
-        self.fails(levin.InputError, "optimizer.lr must be a number, a text, a bool or a list of these, not object",
+        self.fails(levin.InputError, "optimizer.lr must be a number, a string, a bool or a list of these, not object",
                    lambda: run("x", optimizer__lr=object()))
         self.fails(levin.InputError, "a list of these, not ndarray", lambda: run("x", optimizer__lr=np.zeros(2)))
         self.fails(levin.InputError, "optimizer.groups, entry 2 (ln_f): give lr, weight_decay, betas or kind",
