@@ -20,8 +20,8 @@ struct lvn_report_run {
     const char *name;                /* of its folder; points into `path` or `events` */
     struct lvn_metrics_file metrics; /* rows are read once */
     bool csv;                        /* the rows are from metrics.csv */
-    json_t *events;                  /* from report_events.c; NULL: not read */
-    json_t *status;                  /* status.json; NULL: missing or unreadable */
+    json_t *events;                  /* from report_events.c; NULL: never read */
+    json_t *status;                  /* status.json, its last readable state; NULL: none */
     char *settings;                  /* the text of settings.yaml; NULL: none */
     char state[24];                  /* "running", "done", "stopped", "failed", "fault", "stale"; "unknown" */
     double written;                  /* time of its last sign of life, in seconds since 1970; 0: unknown */

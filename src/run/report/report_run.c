@@ -63,7 +63,7 @@ void lvn_report_release(struct lvn_report_run *r)
     *r = (struct lvn_report_run){.name = ""};
 }
 
-/* A file that cannot be read is a problem shown on the page and no failure; out-of-memory is both. */
+/* A file that cannot be read is a problem shown on the page, and is not a failure. Out of memory is a failure. */
 static enum lvn_status note_failure(struct lvn_report_run *r, enum lvn_status status)
 {
     if (status == LVN_OK || status == LVN_MEMORY) return status;
@@ -107,6 +107,7 @@ static enum lvn_status read_events(struct lvn_report_run *r)
     json_t *fresh;
     int64_t broken;
     LVN_TRY(note_failure(r, lvn_report_events(path_of(r->path, "events.jsonl", path), &fresh, &broken)));
+    if (!fresh) return LVN_OK; /* the page keeps the earlier events */
     if (broken)
         lvn_text_printf(&r->problems, "%s: %lld lines are not events and were skipped\n", path, (long long)broken);
     json_decref(r->events);
@@ -124,7 +125,7 @@ static enum lvn_status read_status(struct lvn_report_run *r)
     enum lvn_status status = lvn_file_read(path, LONGEST_STATUS, &text, &bytes);
     if (status == LVN_OK) status = lvn_json_parse(path, text, bytes, &fresh);
     free(text);
-    LVN_TRY(note_failure(r, status));
+    if (!fresh) return note_failure(r, status); /* the page keeps the earlier state */
     json_decref(r->status);
     r->status = fresh;
     return LVN_OK;
@@ -132,12 +133,14 @@ static enum lvn_status read_status(struct lvn_report_run *r)
 
 static enum lvn_status read_settings(struct lvn_report_run *r)
 {
-    char path[PATH_TEXT];
+    char path[PATH_TEXT], *fresh = NULL;
     int64_t bytes;
-    free(r->settings);
-    r->settings = NULL;
     if (!lvn_path_is_file(path_of(r->path, "settings.yaml", path))) return LVN_OK;
-    return note_failure(r, lvn_file_read(path, LONGEST_SETTINGS, &r->settings, &bytes));
+    LVN_TRY(note_failure(r, lvn_file_read(path, LONGEST_SETTINGS, &fresh, &bytes)));
+    if (!fresh) return LVN_OK;
+    free(r->settings);
+    r->settings = fresh;
+    return LVN_OK;
 }
 
 /* --- derived data --- */

@@ -1,5 +1,5 @@
 /* test_report.c - covers: src/run/report/metrics_file.c src/run/report/series.c src/run/report/report_events.c
- * src/run/train/run_status.c
+ * src/run/report/report_run.c src/run/train/run_status.c
  *
  * What a report reads: thinned series keep every spike, files are read on while they grow, and damaged rows are
  * counted. */
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "base/files.h"
 #include "report/metrics_file.h"
+#include "report/report.h"
 #include "report/report_events.h"
 #include "train/run_status.h"
 
@@ -134,6 +136,38 @@ static void test_events(void **state)
     json_decref(all);
 }
 
+static void put_status(const char *text)
+{
+    char folder[sizeof path];
+    memcpy(folder, path, sizeof folder);
+    snprintf(path + strlen(path), sizeof path - strlen(path), "/status.json");
+    put("w", text);
+    memcpy(path, folder, sizeof path);
+}
+
+/* A status.json that cannot be read for a moment is reported, and its last readable state stays. */
+static void test_status(void **state)
+{
+    (void)state;
+    struct lvn_report_run run;
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    put_status("{\"state\": \"done\", \"ranks\": []}");
+    assert_int_equal(lvn_report_open(&run, path), LVN_OK);
+    assert_int_equal(lvn_report_read(&run), LVN_OK);
+    assert_string_equal(run.state, "done");
+    assert_null(strstr(lvn_text_string(&run.problems), "status.json"));
+    put_status("{\"sta");
+    assert_int_equal(lvn_report_read(&run), LVN_OK);
+    assert_string_equal(run.state, "done");
+    assert_non_null(strstr(lvn_text_string(&run.problems), "status.json"));
+    lvn_report_release(&run);
+    char file[sizeof path + 16];
+    snprintf(file, sizeof file, "%s/status.json", path);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static enum lvn_staleness staleness(const char *run_state, const char *host, int pid, double silent)
 {
     json_t *status = json_pack("{s:s, s:[{s:s, s:i}]}", "state", run_state, "ranks", "host", host, "pid", pid);
@@ -161,8 +195,8 @@ static void test_staleness(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_series), cmocka_unit_test(test_rows),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_series),  cmocka_unit_test(test_rows),
                                        cmocka_unit_test(test_columns), cmocka_unit_test(test_events),
-                                       cmocka_unit_test(test_staleness)};
+                                       cmocka_unit_test(test_status),  cmocka_unit_test(test_staleness)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
