@@ -6,10 +6,10 @@
 #                                 Slurm and sshd (no service is started), servers of object stores, TensorBoard, Jupyter, zig,
 #                                 and published tokenizers and models that tests read (230 MB of downloads)
 #   tools/setup.sh kubernetes     also a Kubernetes without nodes, and Helm, which tests/kubernetes runs on: compiled from Go modules
-#                                 (Go 1.26) in some twelve minutes of two cores, so nothing else installs them
+#                                 (Go 1.26) in about twelve minutes on two cores; no other option installs them
 #   tools/setup.sh --prefix DIR   without root, say on a cluster: installs missing packages into DIR, and nothing elsewhere;
 #                                 `. DIR/env.sh` activates them
-#   tools/setup.sh --check        only prints what is missing; ends with 1 if anything is
+#   tools/setup.sh --check        only prints what is missing; exits with 1 if anything is missing
 #
 # With --prefix, packages come from apt if it exists (downloaded and unpacked, not installed), else as wheels (CMake, Ninja) and
 # as sources (jansson, libyaml: downloaded, or from the folder that LEVIN_SOURCES names, for machines without a network). Only the
@@ -32,10 +32,10 @@ root_folder=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 have() { command -v "$1" >/dev/null 2>&1; }
 fail() { echo "setup: $*" >&2 && exit 1; }
-# In the prefix too: what an earlier call left there counts.
+# Packages that an earlier call installed into the prefix also count.
 [ -z "$prefix" ] || [ ! -f "$prefix/env.sh" ] || . "$prefix/env.sh"
 
-# --- what is there: the compiler answers for headers and libraries ---
+# --- find what is installed: the compiler tests headers and libraries ---
 cc=${CC:-$(for c in cc gcc clang; do have $c && echo $c && break; done)}
 paths=()
 IFS=: read -ra roots <<<"${CMAKE_PREFIX_PATH:-}"
@@ -153,7 +153,7 @@ tarball() { # file, sha256, addresses...: unpacked into $folder/source
     echo "$sum  $file" | sha256sum -c --quiet || { echo "setup: $file has another checksum than expected" && return 1; }
     rm -rf "$folder/source" && mkdir "$folder/source" && tar xzf "$file" -C "$folder/source" --strip-components=1
 }
-# The license beside the libraries: who passes these on, as a wheel does, passes it on too.
+# Keep the license next to the library, because whoever redistributes the library, as a wheel does, must include it.
 keep_license() { # library
     local file
     for file in "$folder/source"/{LICENSE,License,LICENSE.txt}; do
@@ -173,7 +173,7 @@ install_uplot() {
 }
 write_env() {
     cat >"$prefix/env.sh" <<END
-# What tools/setup.sh --prefix put here, made seen: . $prefix/env.sh
+# Makes the packages of tools/setup.sh --prefix available: . $prefix/env.sh
 export PATH="$prefix/bin:$prefix/usr/bin:\$PATH"
 export CMAKE_PREFIX_PATH="$prefix:$prefix/usr\${CMAKE_PREFIX_PATH:+:\$CMAKE_PREFIX_PATH}"
 export LD_LIBRARY_PATH="$(ls -d "$prefix"/lib "$prefix"/usr/lib "$prefix"/usr/lib/*-linux-gnu 2>/dev/null | paste -sd:)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
@@ -219,12 +219,12 @@ dnf_names() {
     done
 }
 
-# Intel MPI is in no distribution; its own package is a Python wheel. Only tests want it.
+# Intel MPI is in no distribution; its own package is a Python wheel. Only tests use it.
 install_intel_mpi() {
     local into=$root_folder/parts/intel-mpi
     rm -rf "$into" && mkdir -p "$into" && python3 -m pip download -q --no-deps --only-binary :all: -d "$folder/intel" impi-rt==2021.18.1 &&
         python3 -m zipfile -e "$folder"/intel/*.whl "$folder/intel/files" && cp -r "$folder"/intel/files/*.data/data/. "$into/" &&
-        chmod -R a+x "$into/bin" || { rm -rf "$into" && echo "setup: no Intel MPI: the tests that need it are left out" && return 1; }
+        chmod -R a+x "$into/bin" || { rm -rf "$into" && echo "setup: no Intel MPI: the tests that need it are skipped" && return 1; }
 }
 
 # Servers that tests of stores talk to, from their own sources and packages.
@@ -234,20 +234,21 @@ install_stores() {
     for part in github.com/versity/versitygw/cmd/versitygw@v1.8.0 github.com/fsouza/fake-gcs-server@v1.56.1; do
         local name=${part%@*}
         [ -x "$into/bin/${name##*/}" ] || { have go && GOBIN="$into/bin" go install "$part" >"$folder/go.log" 2>&1; } ||
-            echo "setup: no ${name##*/} (it needs Go): the tests that need it are left out"
+            echo "setup: no ${name##*/} (it needs Go): the tests that need it are skipped"
     done
     [ -x "$into/bin/gcp-storage-emulator" ] ||
         { python3 -m pip install -q --no-warn-conflicts --target "$python" 'setuptools<70' gcp-storage-emulator==2026.7.19 >"$folder/pip.log" 2>&1 &&
             printf '#!/bin/sh\nPYTHONPATH=%s exec python3 -c "import sys; from gcp_storage_emulator.__main__ import main; sys.exit(main())" "$@"\n' "$python" >"$into/bin/gcp-storage-emulator" &&
             chmod +x "$into/bin/gcp-storage-emulator"; } ||
-        echo "setup: no gcp-storage-emulator: the tests that need it are left out"
+        echo "setup: no gcp-storage-emulator: the tests that need it are skipped"
 }
 
-# Kubernetes is not a module that `go install` accepts: it requires the modules of its own repository without a version. So a module
-# of ours names theirs, which is Kubernetes' with 0 for 1; etcd is the one that goes with it. A program that is here stays.
+# Kubernetes is not a module that `go install` accepts: it requires the modules of its own repository without a version. So a
+# temporary module lists them with replace directives; their version is v0.X for Kubernetes v1.X. Go selects the matching etcd.
+# Programs that exist already are kept.
 install_kubernetes() {
     local into=$root_folder/parts/kubernetes/bin version=36.3 at=$folder/kubernetes names=k8s.io/component-base/version program package
-    have go || { echo "setup: no Kubernetes (it needs Go): the tests that need it are left out" && return 1; }
+    have go || { echo "setup: no Kubernetes (it needs Go): the tests that need it are skipped" && return 1; }
     mkdir -p "$into" "$at"
     for program in "${kubernetes_programs[@]}"; do
         [ ! -x "$into/$program" ] || continue
@@ -263,7 +264,7 @@ install_kubernetes() {
             { [ -f "$at/go.sum" ] || (kubernetes_module $version "$at"); } && (cd "$at" &&
                 go build -trimpath -ldflags "-s -w -X $names.gitVersion=v1.$version -X $names.gitMajor=1 -X $names.gitMinor=${version%.*}" \
                     -o "$into/$program" "$package")
-        fi >>"$folder/go.log" 2>&1 || { tail -n 3 "$folder/go.log" && echo "setup: no $program: the tests that need it are left out"; }
+        fi >>"$folder/go.log" 2>&1 || { tail -n 3 "$folder/go.log" && echo "setup: no $program: the tests that need it are skipped"; }
     done
 }
 kubernetes_module() { # VERSION FOLDER: the module that names all the others
@@ -285,18 +286,18 @@ install_wheels() { # install_wheels NAME PACKAGE...
     local into=$root_folder/parts/$1 log=$folder/$1.log
     shift
     python3 -m pip install -q --no-warn-conflicts --target "$into" "$@" >"$log" 2>&1 ||
-        { rm -rf "$into" && echo "setup: no $*: the tests that need it are left out"; }
+        { rm -rf "$into" && echo "setup: no $*: the tests that need it are skipped"; }
 }
 
-# Intel's OpenCL for processors, on which the doubles of CUDA compute, and NVIDIA's compiler of kernels. Only tests want them.
+# Intel's OpenCL for processors, on which the doubles of CUDA compute, and NVIDIA's compiler of kernels. Only tests use them.
 install_devices() {
     local into=$root_folder/parts/devices
     python3 -m pip install -q --no-warn-conflicts --no-deps --ignore-installed --prefix "$into" intel-opencl-rt==2026.2.0 \
         intel-cmplr-lib-rt==2026.2.0 tbb nvidia-cuda-nvrtc==13.5.37 >"$folder/pip.log" 2>&1 ||
-        { rm -rf "$into" && echo "setup: no OpenCL of Intel's for processors, and no NVRTC: the tests that need them are left out"; }
+        { rm -rf "$into" && echo "setup: no Intel OpenCL for processors, and no NVRTC: the tests that need them are skipped"; }
 }
 
-# One line of real_parts. The folder appears when it is whole.
+# One line of real_parts. The folder is created by a rename when all its files exist.
 install_real_part() { # name, source, package, patterns...
     local name=$1 source=$2 package=$3 into=$folder/real/$1 files=() pattern
     shift 3
@@ -323,22 +324,23 @@ install_real() {
     local row
     while read -ra row; do
         [ -d "$root_folder/parts/real/${row[0]}" ] || (install_real_part "${row[@]}") ||
-            echo "setup: no ${row[2]} (parts/real/${row[0]}): the tests that need it are left out" &
+            echo "setup: no ${row[2]} (parts/real/${row[0]}): the tests that need it are skipped" &
     done < <(real_parts)
     wait
 }
 
 # --- with the system's packages ---
 install_packages() {
-    local root=()
+    local root=() names=() n
+    [ -n "$(apt_names "${missing[@]}")" ] || return 0 # only parts that no package of a system contains
     if [ "$(id -u)" != 0 ]; then
         have sudo && sudo -n true 2>/dev/null && root=(sudo)
         have sudo && [ -t 0 ] && root=(sudo)
-        [ ${#root[@]} -gt 0 ] || fail "installing packages takes root or sudo. Without either: tools/setup.sh --prefix \$HOME/levin-parts"
+        [ ${#root[@]} -gt 0 ] || fail "installing packages requires root or sudo. Without either: tools/setup.sh --prefix \$HOME/levin-parts"
     fi
     if have apt-get; then
-        local names=() silence=/usr/sbin/policy-rc.d
-        # Packages of servers start them; a file that says no keeps them quiet.
+        local silence=/usr/sbin/policy-rc.d
+        # Packages of servers start them; policy-rc.d with exit code 101 prevents that.
         [ $dev = 1 ] && [ ! -e $silence ] || silence=
         # It must not outlive this script, or no service of this machine starts again.
         [ -z "$silence" ] || trap 'rm -rf "$folder"; '"${root[*]-}"' rm -f '$silence EXIT
@@ -348,14 +350,16 @@ install_packages() {
         for n in $(apt_names "${missing[@]}"); do # some names exist in some releases only
             apt-cache show "$n" >/dev/null 2>&1 && names+=("$n")
         done
-        local got=0 # another installation may be going on: it is waited for
+        local got=0 # apt-get waits for another running one
         [ ${#names[@]} = 0 ] || DEBIAN_FRONTEND=noninteractive ${root[@]+"${root[@]}"} apt-get -q -y -o DPkg::Lock::Timeout=600 \
             install --no-install-recommends "${names[@]}" || got=$?
         [ -z "$silence" ] || ${root[@]+"${root[@]}"} rm -f $silence
         [ $got = 0 ] || fail "apt-get could not install ${names[*]}"
     elif have dnf; then
-        mapfile -t names < <(dnf_names "${missing[@]}" | tr ' ' '\n')
-        ${root[@]+"${root[@]}"} dnf -y install "${names[@]}" || fail "dnf could not install ${names[*]}"
+        for n in $(dnf_names "${missing[@]}"); do # dnf installs nothing if one name is unknown
+            ${root[@]+"${root[@]}"} dnf -q list "$n" >/dev/null 2>&1 && names+=("$n")
+        done
+        [ ${#names[@]} = 0 ] || ${root[@]+"${root[@]}"} dnf -y install "${names[@]}" || fail "dnf could not install ${names[*]}"
     else
         fail "neither apt-get nor dnf is here: install ${missing[*]} with this system's packages, or try --prefix DIR"
     fi
@@ -438,8 +442,8 @@ if [ -z "$prefix" ]; then
     exit 0
 fi
 case " ${missing[*]} " in
-*" compiler "*) fail "a C17 compiler must be there: module load gcc (module avail shows the name), then again" ;;
-*" make "*) fail "make must be there: module load make, or ask for it; or build with cmake --preset release" ;;
+*" compiler "*) fail "a C17 compiler is required: module load gcc (module avail shows the name), then again" ;;
+*" make "*) fail "make is required: module load make, or ask for it; or build with cmake --preset release" ;;
 esac
 mkdir -p "$prefix/bin" "$prefix/lib" "$prefix/include"
 left=("${missing[@]}")
@@ -452,8 +456,8 @@ write_env
 for part in ${gone[@]+"${gone[@]}"}; do
     case $part in
     archive) echo "setup: no libarchive: levin prepare reads .txt and .jsonl, and no archives" ;;
-    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | opencl | oclgrind | ocloc | devices | real | zig | openssl | kubernetes) echo "setup: no $part: the tests that need it are left out" ;;
-    *) fail "$part could not be had; a site may offer it: module avail $part" ;;
+    cmocka | c++ | python | clang* | openmpi | mpich | intel-mpi | slurm | pmix | sshd | ip | stores | tensorboard | jupyter | opencl | oclgrind | ocloc | devices | real | zig | openssl | kubernetes) echo "setup: no $part: the tests that need it are skipped" ;;
+    *) fail "$part could not be installed; your site may provide it as a module: module avail $part" ;;
     esac
 done
 echo "setup: done${LEVIN_DEMO:-. Now: . $prefix/env.sh && make}"
