@@ -1,7 +1,7 @@
-# levin runs: the runs of a folder, their order, and folders that hold none.
+# levin runs: the runs of a folder, their order, and folders that contain none.
 # label: user
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-code 0 "$LEVIN" runs # no folder runs: no runs
+code 0 "$LEVIN" runs # the folder `runs` does not exist: no runs
 check [ ! -s out ]
 says "there are no runs in 'runs', nor in the current folder" err
 code 0 "$LEVIN" runs --json
@@ -31,7 +31,7 @@ check [ "$(cut -c1 out | tr -d '\n')" = nbac ]
 code 0 "$LEVIN" runs runs/ --sort val_loss --json
 json '[r["name"] for r in d["runs"]] == ["a", "c", "b"] and [r["best_val_loss"] for r in d["runs"]] == [1, 1.5, 2.5]'
 json '[r["state"] for r in d["runs"]] == ["done", "stale", "stopped"] and [r["step"] for r in d["runs"]] == [3, 4, 1]'
-json 'd["runs"][0]["val_loss"] == 2 and d["runs"][0]["path"] == "runs/a" and d["runs"][0]["bytes"] > 100 and 499 <= d["runs"][0]["age_s"] < 700'
+json 'd["runs"][0]["val_loss"] == 2 and d["runs"][0]["path"] == "runs/a" and d["runs"][0]["bytes"] > 100 and d["runs"][0]["age_s"] >= 499'
 order() { # order KEY NAMES
     code 0 "$LEVIN" runs --sort="$1" --json
     json '"".join(r["name"] for r in d["runs"]) == "'"$2"'"'

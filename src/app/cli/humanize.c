@@ -13,7 +13,7 @@
 
 void lvn_cli_put(FILE *out, const char *text)
 {
-    char buffer[4096]; /* lines in one write: count MPIs turn buffering off, and launchers prefix each write */
+    char buffer[4096]; /* lines in one write: some MPIs turn buffering off, and launchers prefix each write */
     size_t n = 0;
     while (*text) {
         if (n > sizeof buffer - LVN_REDACTED_ONE) {
@@ -57,8 +57,9 @@ int lvn_text_columns(const char *text)
 
 char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
 {
-    int64_t s = isfinite(seconds) && seconds < 1e15 ? (int64_t)(seconds + 0.5) : 0;
-    if (!isfinite(seconds)) {
+    const bool known = fabs(seconds) < 1e15;
+    int64_t s = known ? (int64_t)(seconds + 0.5) : 0;
+    if (!known) {
         snprintf(text, LVN_NUMBER_TEXT, "?");
     } else if (seconds < 10) {
         snprintf(text, LVN_NUMBER_TEXT, "%.1f s", seconds);

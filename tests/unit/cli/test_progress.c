@@ -237,6 +237,17 @@ static void units(void **state)
     free(all);
 }
 
+/* Times of 1e15 seconds and more are unknown, not zero. */
+static void seconds(void **state)
+{
+    (void)state;
+    char text[LVN_NUMBER_TEXT];
+    assert_string_equal(lvn_seconds_text(90061, text), "1 d 1 h");
+    assert_string_equal(lvn_seconds_text(1e15, text), "?");
+    assert_string_equal(lvn_seconds_text(HUGE_VAL, text), "?");
+    assert_string_equal(lvn_seconds_text(NAN, text), "?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +258,7 @@ int main(void)
         cmocka_unit_test(narrower),
         cmocka_unit_test(live_line_does_not_go_back),
         cmocka_unit_test(units),
+        cmocka_unit_test(seconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
