@@ -271,7 +271,7 @@ class Wrong(unittest.TestCase):
             wrong = [{**r, "segments": segments if k == 7 else np.zeros(8, int)} for k, r in enumerate(rows())]
             self.fails("sample 7 of train: 'segments' holds", lambda w=wrong, i=i: run(f"wrong-segments{i}", w).fit())
         self.fails("a sample must be a dict of arrays, but data[0] is a int", lambda: run("w5", [1, 2]))
-        self.fails("the field 'ids' of a sample must have numbers, not", lambda: run("w6", [{"ids": ["a"]}]))
+        self.fails("the field 'ids' of a sample must have numbers, not <U1; texts are read from a file", lambda: run("w6", [{"ids": ["a"]}]))
         self.fails("data['train'] is empty", lambda: run("w7", []))
         self.fails("must have 1 to 5 fields, but these have none", lambda: run("w7", [{}]))
         self.fails("have a, b, c, d, e, f", lambda: run("w7", [dict.fromkeys("abcdef", 1)]))
