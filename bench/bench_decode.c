@@ -2,13 +2,14 @@
  *
  *     build/bench_decode [MODEL [THREADS [TOKENS [PROMPT | TYPE...]]]]
  *
- * MODEL: llama-124m, pythia-160m, smollm2-135m-instruct, llama-3.2-1b (only if it is named). With PROMPT, a number,
- * only the time to the first token after a prompt of that many tokens, in fp32: the best of three runs. Else, with
- * weights in fp32, in bf16, and with linear layers in int8 and nf4 (other weights in bf16), or in the given types, also
- * those of GGUF files (such as q4_k), for one sample and for a batch of eight: the time of the fastest step, tokens per
- * second, and how many of them two limits allow, measured before each case: reading the weights once per step, and
- * multiplying large matrices, in bf16 if the kernel for that many rows rounds its operands to it, else in fp32. Weights
- * are random. */
+ * MODEL: llama-124m, pythia-160m, smollm2-135m-instruct, llama-3.2-1b (only if it is named). Weights are random.
+ *
+ * With PROMPT, a number: the time to the first token after that many tokens, in fp32, the best of three runs.
+ *
+ * Otherwise, for one sample and for a batch of eight and for each type (default: fp32, bf16, and linear layers in int8
+ * and nf4 with other weights in bf16; also GGUF types such as q4_k): the fastest step, tokens per second, and two upper
+ * bounds that are measured first. One is reading all weights once per step, the other is matrix multiplication (in bf16
+ * if the kernel for that many rows rounds its operands, else in fp32). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +90,7 @@ static void fill_ggml(const struct lvn_ggml_block *type, unsigned char *p, int64
     }
 }
 
-/* Random values, which take less time than those with which training starts. */
+/* Fill with random values; the initialization of training would be slower. */
 static enum lvn_status fill(const struct lvn_model_state *n)
 {
     struct lvn_parameters i = {n, LVN_PARAMETER_VALUES, 0};
@@ -111,7 +112,7 @@ static enum lvn_status fill(const struct lvn_model_state *n)
     return status;
 }
 
-/* A model with random weights, and a sampler for `rows` samples of so many positions. */
+/* A model with random weights, and a sampler for `rows` samples of `tokens` positions each. */
 static enum lvn_status open_model(const struct workload *w, int threads, enum lvn_dtype type, int64_t rows,
                                   int64_t tokens, struct lvn_model_state **n, struct lvn_sampler **s)
 {
@@ -210,7 +211,7 @@ static bool add_type(struct types *types, const char *name)
         types->type[types->n++] = (enum lvn_dtype)type;
         return true;
     }
-    fprintf(stderr, "bench_decode: there is no type '%s'\n", name);
+    fprintf(stderr, "bench_decode: unknown type '%s'\n", name);
     return false;
 }
 
@@ -236,6 +237,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_decode: %s\n%s", levin_error_text(), levin_error_trace());
         return 1;
     }
-    if (!known) fprintf(stderr, "bench_decode: there is no model '%s'\n", argv[1]);
+    if (!known) fprintf(stderr, "bench_decode: unknown model '%s'\n", argv[1]);
     return known ? 0 : 2;
 }

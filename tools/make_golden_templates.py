@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Write tests/golden/templates/cases.jsonl: small chat templates and what transformers renders from them.
 
-Needs transformers and jinja2. Each line is {"template", "variables", "text", "generation"}; "text" is null if transformers
-refuses, "generation" are the characters within {% generation %}. tests/unit/templates/test_chat_template.c reads it.
+Needs transformers and jinja2. The first line has the variables of all cases. Each other line is {"template", "text",
+"generation"}, with "error" if transformers refuses, where "text" is null, and with "left_out" if only levin refuses.
+"generation" lists the [begin, end) byte ranges in UTF-8 of text within {% generation %}.
+tests/unit/templates/test_chat_template.c reads the file.
 Usage: tools/make_golden_templates.py
 """
 
@@ -88,7 +90,7 @@ def spans(text, found):
 
 def case(template):
     variables = {"messages": TALK, "add_generation_prompt": True, **DATA}
-    row = {"template": template, "variables": variables, "text": None, "generation": []}
+    row = {"template": template, "text": None, "generation": []}
     try:
         compiled = utils._compile_jinja_template(template)
         settings = {k: v for k, v in variables.items() if k not in ("messages", "add_generation_prompt")}
@@ -105,7 +107,6 @@ def main():
     rows = [case("{{ " + e.strip() + " }}") for line in EXPRESSIONS.strip().split("\n") for e in line.split("; ")]
     rows += [case(b) for b in BLOCKS]
     for row in rows:
-        del row["variables"]
         if row["template"] in LEFT_OUT:
             row["left_out"] = True
     lines = [{"variables": {"messages": TALK, "tools": None, "documents": None, "add_generation_prompt": True, **DATA}}, *rows]

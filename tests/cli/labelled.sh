@@ -109,7 +109,7 @@ code 0 "$LEVIN" predict tsv --input=test.tsv
 check [ "$(wc -l <out)" = 40 ]
 says "$(texts | head -1)" out
 code 2 "$LEVIN" predict tsv
-says "say which texts" err
+says "give texts: either" err
 code 1 "$LEVIN" predict tsv --input=nothing.txt
 # a directory of transformers, whose classes have names
 cp -r "$LEVIN_SOURCE/tests/golden/bert/classify3" named

@@ -69,7 +69,7 @@ code 1 "$LEVIN" train other.parquet "${tiny_bert[@]}" --data.label_column=label
 says "has no column 'document' or 'text' or 'sentence'; it has body, label" err
 code 0 "$LEVIN" predict labels-parquet --input=table.parquet --data.skip_bad_rows=true
 
-# --- folders: shards of train, no description ---
+# --- folders: only shards of the train split are read, and no README ---
 mkdir -p hub/data
 cp "$golden/snappy-plain.parquet" hub/data/train-00000-of-00002.parquet
 cp "$golden/zstd-plain.parquet" hub/data/train-00001-of-00002.parquet
@@ -185,7 +185,7 @@ code 1 prepare damaged.parquet --out=none
 
 # --- pyarrow itself ---
 peers=${LEVIN_PEERS:+$LEVIN_PEERS/bin/}python3
-"$peers" -c 'import pyarrow' 2>/dev/null || { echo "pyarrow is not here: its part is left out"; exit 0; }
+"$peers" -c 'import pyarrow' 2>/dev/null || { echo "pyarrow is missing: skipped"; exit 0; }
 "$peers" "$LEVIN_SOURCE/tools/make_parquet.py" 200 1 wide
 for ((i = 0; i < 200; i++)); do
     [ -s wide/$i.jsonl ] || continue

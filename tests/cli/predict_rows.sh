@@ -42,7 +42,7 @@ says "/dev/stdin:3: byte 6 is not UTF-8" err
 predict 0 --input=- --data.skip_bad_rows=true <lines.txt
 [ "$(cut -f1 out | tr '01' 'xx' | tr -d '\n')" = "xx-x" ] || fail "lines: $(cat out)"
 predict 1 --text=first --text=$'sec\xffond'
-says "--text, number 2: byte 4 is not UTF-8" err
+says "--text 2: byte 4 is not UTF-8" err
 predict 0 --text=first --text=$'sec\xffond' --text=third --data.skip_bad_rows=true --json
 json '[p["label"] is None for p in d["predictions"]] == [False, True, False] and d["skipped"] == 1'
 # a prediction does not depend on the rows around it

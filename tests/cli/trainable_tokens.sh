@@ -1,5 +1,5 @@
-# lora.trainable_tokens: rows of the embedding that are trained with adapters; new tokens of data.add_tokens; training, which is the same
-# on 3 ranks and in parts; what follows it; bad values. Equality with PEFT: adapters_peft.sh.
+# lora.trainable_tokens: rows of the embedding that are trained with adapters; new tokens of data.add_tokens; training gives the
+# same bits on 3 ranks and after a resume; commands that use the result; refused values. Equality with PEFT: adapters_peft.sh.
 # label: slow
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 mkdir t
@@ -37,7 +37,7 @@ assert len(new) == len(old) + 2 and ids == sorted(ids) and ids == [0, 7, len(old
 assert all(new[i] == old[i] for i in range(len(old)) if i not in ids), "another row changed"
 assert [new[i] for i in ids] == rows and all(new[i] != old[i] for i in ids[:2]) and rows[2] != rows[3]
 P
-# the same on 3 ranks, in parts, after a kill, with whole checkpoints
+# the same on 3 ranks, in parts, after a kill, with merged checkpoints
 ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-} code 0 "$LEVIN" launch -n 3 -- train "${tokens[@]}" --run_dir=three --trainer.max_steps=4
 same_weights one three
 for strategy in zero1 fsdp; do
@@ -60,7 +60,7 @@ step=$(newest killed)
 code 0 "$LEVIN" train killed --resume --trainer.max_steps=$((step + 2))
 code 0 "$LEVIN" train "${tokens[@]}" --run_dir=long --trainer.max_steps=$((step + 2))
 same_file {killed,long}/checkpoints/last/adapter/adapter_model.safetensors
-# every command has the model with these rows
+# every command uses these rows
 for model in one one/checkpoints/last merged; do
     code 0 "$LEVIN" evaluate $model --data.path=rows.jsonl --data.split=all --trainer.batch_size=4 --trainer.micro_batch_size=4 --json
     value loss >>losses
@@ -69,7 +69,7 @@ for model in one one/checkpoints/last merged; do
     cksum <out >>texts
 done
 check [ "$(sort -u losses | wc -l)" = 1 -a "$(sort -u texts | wc -l)" = 1 ]
-# another training continues with the rows of lora.init; precisions; recomputed blocks
+# a second run starts from the rows of lora.init; precisions; recomputed blocks
 code 0 "$LEVIN" train rows.jsonl --model.init=base --data.template=turns.jinja --data.add_tokens="['<|turn|>', '[CALL]']" --lora.init=$at/adapter \
     --run_dir=next --trainer.max_steps=1 --optimizer.kind=sgd --optimizer.lr=1e-30
 same_file {one,next}/checkpoints/last/adapter/adapter_model.safetensors

@@ -101,4 +101,4 @@ bad "rope_parameters.rope_type is 'dynamic'" '"rope_type": "default"' '"rope_typ
 code 0 "$LEVIN" train --run_dir=run --data.path=text.txt --model.kind=gemma3 --model.n_layer=6 --model.n_head=2 --model.n_embd=16 \
     --model.block_size=256 --model.sliding_window=9 --trainer.max_steps=1 --trainer.batch_size=1 --trainer.limit_val_batches=0 --quiet
 code 0 "$LEVIN" generate run --prompt=the --max-new-tokens=200 --verbose
-says "1 layers keep 256 positions of each text, 5 layers with a window 40" err
+says "1 layer for 256 positions of each text, 5 layers with a window for 40" err

@@ -95,7 +95,7 @@ static enum lvn_status read_given(struct texts *x, const struct levin_settings *
         const char *bad = NULL, *text = given->text[i];
         int64_t wrong = lvn_utf8_check(text, (int64_t)strlen(text));
         if (wrong >= 0) {
-            bad = lvn_arena_printf(&x->arena, "--text, number %d: byte %lld is not UTF-8", i + 1, (long long)wrong + 1);
+            bad = lvn_arena_printf(&x->arena, "--text %d: byte %lld is not UTF-8", i + 1, (long long)wrong + 1);
             if (!bad) return LVN_MEMORY;
         }
         LVN_TRY(add_row(x, s, 0, text, NULL, bad));
@@ -108,8 +108,7 @@ static enum lvn_status read_texts(struct texts *x, const struct lvn_cli *c)
     const struct lvn_texts *given = &c->flag[LVN_FLAG_predict_text].texts;
     const char *input = c->flag[LVN_FLAG_predict_input].t;
     struct lvn_table t;
-    LVN_CHECK(!given->n != !*input, ARG,
-              "say which texts: either --text=\"...\", or --input=FILE (- is standard input)");
+    LVN_CHECK(!given->n != !*input, ARG, "give texts: either --text=\"...\", or --input=FILE (- is standard input)");
     if (!*input) return read_given(x, &c->settings, given);
     char *text = NULL;
     int64_t bytes = 0;
@@ -171,7 +170,7 @@ static json_t *show_class(const struct lvn_cli *c, const struct lvn_prediction *
     return json_pack("{s:I,s:s,s:o}", "label", (json_int_t)best, "name", name, "probabilities", all);
 }
 
-/* A row without a prediction has a line, too. */
+/* A row without a prediction also gets a line. */
 static json_t *show_bad(const struct lvn_cli *c, const struct lvn_prediction *f, const char *bad)
 {
     if (!c->json) {
@@ -209,7 +208,7 @@ static enum lvn_status predict(struct lvn_cli *c, struct texts *x)
     const char *input = c->flag[LVN_FLAG_predict_input].t;
     LVN_CHECK(x->n || !x->n_rows, FORMAT, "'%s' has no row that can be used; the first one: %s",
               *input ? input : "--text", x->row[0].bad);
-    LVN_CHECK(x->n, FORMAT, "'%s' holds no text", input);
+    LVN_CHECK(x->n, FORMAT, "'%s' contains no text", input);
     if (*c->settings.values.data.pair_column && !x->pair[0] && !c->ranks->rank)
         lvn_log(
             LVN_LOG_WARN,

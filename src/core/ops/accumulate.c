@@ -1,4 +1,4 @@
-/* accumulate.c - adds gradients to others: those of one node of the tree over micro-batches to those of another
+/* accumulate.c - adds gradients to others: those of one node of the summation tree to those of its neighbor
  * (passes/gradient_accumulation.c), or those of a micro-batch to their sharded sum
  * (passes/data_parallel_gradients.c). With attr.copy it copies: shards of parameters
  * (passes/data_parallel_parameters.c), and parameters that are rounded to bf16 (passes/round_parameters.c).

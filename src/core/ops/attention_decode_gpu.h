@@ -1,33 +1,33 @@
 /* attention_decode_gpu.h - attention of few queries and many keys, as when text is generated token by token. Only
  * attention.k includes it.
  *
- * A group for each head would leave most of a device idle, and go through all keys one tile after the other. So the
- * keys are cut into chunks, and a group takes a chunk for ROWS rows: queries of all heads that share a key head, so
- * that keys and values are loaded once for them, all at the start. It gives the maximum of a row's scores, the sum of
- * their exponentials and the weighted values; a second kernel adds up the chunks of a row ("Flash-Decoding for
- * long-context inference", Dao, Haziza, Massa, Sizov, 2023).
+ * A group for each head would leave most of a device idle. So the keys are divided into chunks, and a group processes
+ * one chunk for ROWS rows. A row is one query of one of the heads that share a key head, so keys and values are loaded
+ * once for all of them. It writes the maximum of a row's scores, the sum of their exponentials and the weighted values;
+ * a second kernel adds up the chunks of a row ("Flash-Decoding for long-context inference", Dao, Haziza, Massa, Sizov,
+ * 2023).
  *
- * A captured step has the same groups for every position: there are chunks for a whole cache, and those that no query
- * sees are neither computed nor added up. The chunks of a row follow from its own keys alone, so its bits do not depend
- * on the other rows of the batch. */
+ * A captured step has the same groups for every position. It launches chunks for the whole cache; both kernels skip
+ * those that no query attends to. The chunks of a row follow from its own keys alone, so its bits do not depend on the
+ * other rows of the batch. */
 #ifndef LVN_ATTENTION_DECODE_GPU_H
 #define LVN_ATTENTION_DECODE_GPU_H
 
 #include "ops/numbers_gpu.h"
 #ifdef LVN_DEVICE
 
-/* Eight items share a key, of which each has LVN_WIDTH consecutive channels, DEEP times. */
+/* Eight work-items share a key. Each holds DEEP vectors of LVN_WIDTH consecutive channels. */
 #define LANES 8
 #define SLOTS (LVN_ITEMS / LANES)
 #define ROUNDS (KEYS / SLOTS)
 #define DEEP ((D + LANES * LVN_WIDTH - 1) / (LANES * LVN_WIDTH))
 #define CHANNELS (DEEP * LANES * LVN_WIDTH)
-#define FEW 8 /* parts of a row's keys, for maxima and sums */
+#define FEW 8 /* parts of a row's keys, whose maxima are computed separately */
 #define SCORES_MEMORY (ROWS * KEYS * (LANES + 1))
 #define VALUES_MEMORY (SLOTS * (CHANNELS + 1))
 #define SIDE (D > 128 ? 256 : D > 64 ? 128 : D > 32 ? 64 : 32) /* items for the channels of a row */
 
-/* In CUDA a group without work ends immediately. In OpenCL it reaches the barriers, and loads nothing. */
+/* In CUDA a group without work ends immediately. In OpenCL it must reach the barriers; its results are not read. */
 #ifdef LVN_CUDA
 #define END_GROUP_IF(condition)                                                                                        \
     if (condition) return
@@ -35,7 +35,7 @@
 #define END_GROUP_IF(condition)
 #endif
 
-/* Load this item's channels of the keys from `first` on, below `end`, of x that begins at element `at`; else zeros. */
+/* Load this item's channels of keys [first, end) from x, whose key 0 is at element `at`; zeros for other keys. */
 #define LOAD_KEYS(to, x, at, step_of)                                                                                  \
     LVN_UNROLLED                                                                                                       \
     for (int n_ = 0; n_ < ROUNDS * DEEP; n_++) {                                                                       \
@@ -53,7 +53,7 @@
 #define DROPOUT_FACTOR(r, key) 1
 #endif
 
-/* The rows of the cache that may hold keys of some query, and the key of a row. */
+/* The range of cache rows that query t may attend to, and whether it attends to the key in one row. */
 LVN_FUNCTION lvn_long rows_end(const struct sizes *s, lvn_long t, lvn_long max)
 {
 #ifdef RING
@@ -81,7 +81,7 @@ LVN_FUNCTION bool sees_row(const struct sizes *s, lvn_long t, lvn_long row, lvn_
     return key < visible(s, t, max) && key >= first_seen(s, t);
 }
 
-/* This item's part of the products of all rows of Q and the chunk's keys. */
+/* This item's partial dot products of all rows of Q with the chunk's keys. */
 LVN_FUNCTION void multiply_keys(LVN_LOCAL float *X, LVN_LOCAL const float *Q, const struct lvn_numbers *K, int lane,
                                 int slot)
 {
@@ -182,7 +182,7 @@ LVN_KERNEL(attention_chunks)
     }
 }
 
-/* A group adds up the chunks that a query of a head sees. */
+/* A group adds up the chunks that a query of a head attends to. */
 LVN_KERNEL(attention_combine)
 (LVN_OPERAND(values), LVN_OPERAND(sums), LVN_OPERAND(lengths), LVN_OPERAND(o), LVN_OPERAND(lse), LVN_OPERAND(now),
  SIZES)

@@ -1,5 +1,5 @@
-/* mul.c - y = a * b, of one shape (mul_rows.c: of two). The fuse_chains pass makes it a step of a chain (chain.c),
- * which has the fast kernels. */
+/* mul.c - y = a * b for operands of the same shape (mul_rows.c: of different shapes). The fuse_chains pass makes it a
+ * step of a chain (chain.c), which has the fast kernels. */
 #include "ops/real.h"
 #include "ops/shape.h"
 

@@ -19,8 +19,8 @@ LVN_FUNCTION lvn_uint rounding_bits(LVN_GLOBAL const struct lvn_now *now, lvn_lo
     return word == 0 ? r.v[0] : word == 1 ? r.v[1] : word == 2 ? r.v[2] : r.v[3];
 }
 
-/* Store x in element i, rounded by the lower 16 of `bits`; fp32 is not rounded. NaN stays NaN: without the condition
- * that of CUDA, 0x7fffffff, would become -0. */
+/* Store x in element i, rounded stochastically with the lower 16 bits of `bits`; fp32 is not rounded. NaN stays NaN:
+ * without the condition CUDA's NaN, 0x7fffffff, would become -0. */
 LVN_FUNCTION void rounded_put_f32(LVN_GLOBAL float *p, lvn_long i, float x, lvn_uint bits)
 {
     p[i] = x;

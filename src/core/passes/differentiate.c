@@ -248,10 +248,9 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     struct lvn_program *p = t->p;
     int v = x->value;
     if (v < 0 || !t->requires_grad[v]) return LVN_OK;
-    LVN_CHECK(
-        lvn_desc_count(&x->desc) == elements(p, v), UNSUPPORTED,
-        "a view of a part of '%s' is an input of levin_add(), which has no gradient: add levin_pack() of the view",
-        p->values[v].name);
+    LVN_CHECK(lvn_desc_count(&x->desc) == elements(p, v), UNSUPPORTED,
+              "levin_add() has no gradient for a view of a part of '%s': copy the view with levin_pack() first",
+              p->values[v].name);
     LVN_TRY(move_to_arena(t, v));
     struct gradient *have = &t->grad[v];
     if (have->value < 0) {
@@ -396,8 +395,8 @@ static enum lvn_status visit_forward(struct tape *t, int n_forward)
     return LVN_OK;
 }
 
-/* Copy gradients of parameters from the arena to GRAD: those that are there, and, if all of GRAD must be written, those
- * that have a part that no instruction writes. */
+/* Copy gradients of parameters from the arena to GRAD: those that were computed there and, if all of GRAD must be
+ * written, those of which no instruction writes a part. */
 static enum lvn_status copy_from_arena(struct tape *t, int n_values)
 {
     struct lvn_program *p = t->p;

@@ -54,8 +54,7 @@ static enum lvn_status attach(struct reader *reader, struct lvn_yaml *node)
 
 static enum lvn_status new_node(struct reader *reader, enum lvn_yaml_kind kind, int line, struct lvn_yaml **out)
 {
-    LVN_CHECK(++reader->values <= MAX_VALUES, ARG, "%s:%d: more than %d values; this is not a recipe", reader->name,
-              line, MAX_VALUES);
+    LVN_CHECK(++reader->values <= MAX_VALUES, ARG, "%s:%d: more than %d values", reader->name, line, MAX_VALUES);
     struct lvn_yaml *node = lvn_arena_alloc(reader->arena, sizeof *node);
     if (!node) return LVN_MEMORY;
     node->kind = kind;
@@ -122,8 +121,8 @@ static enum lvn_status handle_event(struct reader *reader, const yaml_event_t *e
               line, (const char *)anchor);
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
-        LVN_CHECK(++reader->documents == 1, ARG, "%s:%d: a second document begins; a recipe is one document",
-                  reader->name, line);
+        LVN_CHECK(++reader->documents == 1, ARG, "%s:%d: a second document begins; only one is supported", reader->name,
+                  line);
         return LVN_OK;
     case YAML_SCALAR_EVENT:
         /* A document with only comments yields one empty scalar. */
@@ -182,7 +181,7 @@ static enum lvn_status parse(struct lvn_arena *a, const char *name, const char *
                              const struct lvn_yaml **out)
 {
     *out = NULL;
-    LVN_CHECK(bytes <= LARGEST, ARG, "%s: more than 1 MiB; this is not a recipe", name);
+    LVN_CHECK(bytes <= LARGEST, ARG, "%s: more than 1 MiB", name);
     int64_t bad = lvn_utf8_check(text, bytes);
     if (bad >= 0) {
         int line = 1;
@@ -226,7 +225,7 @@ static enum lvn_status read_file(struct lvn_arena *a, const char *path, bool tag
     int64_t bytes;
     *out = NULL;
     enum lvn_status status = lvn_file_read(path, LARGEST, &text, &bytes);
-    LVN_CHECK(status != LVN_FORMAT, ARG, "%s: more than 1 MiB; this is not a recipe", path);
+    LVN_CHECK(status != LVN_FORMAT, ARG, "%s: more than 1 MiB", path);
     if (status != LVN_OK) return status;
     const char *name = lvn_arena_strdup(a, path);
     status = name ? parse(a, name, text, bytes, tagged, out) : LVN_MEMORY;

@@ -1,4 +1,4 @@
-/* yaml.h - parses a recipe into a tree of maps, lists and scalars with line numbers; used for settings.
+/* yaml.h - parses a file, such as a recipe, into a tree of maps, lists and scalars with line numbers.
  *
  * Scalars stay text: the option table interprets them. Refused with a message "FILE:LINE: ...": duplicate keys, keys
  * that are not scalars, more than 32 levels, anchors and aliases, tags, several documents, a top level that is not a

@@ -13,10 +13,10 @@
 
 #include "stores/store.h"
 
-/* The local folder for a path, in the arena; created if the path is in a store. */
+/* Return the local folder for a path, in the arena; created if the path is in a store. */
 LVN_CHECKED enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, const char **folder);
 LVN_CHECKED enum lvn_status lvn_upload_staging_send(const char *folder, const char *path);
-/* Checks whether this process still owns the store's folder (a run's lease). Any thread may call. */
+/* Functions that check whether this process still owns the store's folder (a run's lease). Any thread may call. */
 struct lvn_upload_owner {
     enum lvn_status (*confirm)(void *context); /* LVN_OK: something may be sent or removed now; may wait */
     bool (*is_valid)(void *context);           /* the same without waiting, before and during each request */

@@ -111,10 +111,11 @@ static void log_caches(const struct lvn_sampler *s)
         if (window) kept = cache->dim[1];
     }
     lvn_log(LVN_LOG_DEBUG,
-            "the caches of keys and values need %s: %lld layers keep %lld positions of each text, %lld layers with a "
-            "window %lld",
-            lvn_bytes_text(bytes, text), (long long)((g->n_caches - n_windows) / 2), (long long)s->length,
-            (long long)(n_windows / 2), (long long)kept);
+            "the caches of keys and values need %s: %lld layer%s for %lld positions of each text, %lld layer%s with a "
+            "window for %lld",
+            lvn_bytes_text(bytes, text), (long long)((g->n_caches - n_windows) / 2),
+            lvn_plural((g->n_caches - n_windows) / 2), (long long)s->length, (long long)(n_windows / 2),
+            lvn_plural(n_windows / 2), (long long)kept);
 }
 
 enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c)

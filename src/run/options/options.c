@@ -13,7 +13,7 @@
 #include "schedules/schedule.h"
 #include "tasks/task.h"
 
-enum { MOST_KINDS = 40 }; /* names of optimizers, of schedules, of tasks, with the NULL after them */
+enum { MAX_KINDS = 40 }; /* names of optimizers, of schedules, of tasks, with the NULL after them */
 
 /* The words of each choice. */
 #define LVN_X(name, word) word,
@@ -30,13 +30,13 @@ static const char *const words_trainer_accelerator[] = {"auto", "gpu", "xpu",
 #define LVN_BACKEND(name) #name,
 #include "backend/backends.def"
                                                         NULL};
-/* auto, and the kinds that connect processors: see gather(). */
+/* auto, and the kinds that connect processors: see gather_tables(). */
 static const char *words_trainer_transport[] = {
 #define LVN_COMM_KIND(name) NULL,
 #include "comm/comm_kinds_each.h"
     NULL, NULL};
-/* Filled from the tables of other folders: see gather(). */
-static const char *words_optimizer_kind[MOST_KINDS], *words_schedule_kind[MOST_KINDS], *words_task_kind[MOST_KINDS];
+/* Filled from the tables of other folders: see gather_tables(). */
+static const char *words_optimizer_kind[MAX_KINDS], *words_schedule_kind[MAX_KINDS], *words_task_kind[MAX_KINDS];
 
 /* A field of another type than its row's fails to compile here. */
 typedef double pair[2];
@@ -44,8 +44,8 @@ typedef double pair[2];
     (offsetof(struct lvn_values, part.field) + 0 * sizeof(_Generic(&((struct lvn_values *)0)->part.field, type *       \
                                                                    : (char)0)))
 
-/* The rows of options.def, then the keys of families: see gather(). A row whose key is a word of C++ has another field,
- * and gives its key after the help. */
+/* The rows of options.def, then the keys of families: see gather(). If a key is a C++ keyword, its field has another
+ * name, and the row sets `.key` after the help. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 static struct lvn_option options[LVN_OPT_ALL] = {
 // clang-format off
@@ -102,13 +102,13 @@ static struct {
 static char kinds[2000], optimizer_kinds[800], schedule_kinds[600], task_kinds[600],
     transport_kinds[800]; /* their .more */
 
-/* Append text and more to a list. */
+/* Append `text` followed by `more`; `between` separates it from an earlier entry. */
 static void add(char *list, size_t capacity, const char *between, const char *text, const char *more)
 {
     lvn_print_append(list, capacity, "%s%s%s", *list ? between : "", text, more);
 }
 
-/* Append `text` and, in parentheses, its families, unless they are all. */
+/* Append `text` followed by its families in parentheses, unless all families have it. */
 static void add_of(char *list, size_t capacity, const char *text, const char *names, bool all)
 {
     char families[220] = "";
@@ -188,11 +188,11 @@ static void add_meaning(char *list, size_t capacity, const char *name, const cha
 }
 
 /* Append a name to the choices of an option, and its help to their meanings. */
-static void add_kind(const char *words[MOST_KINDS], char *list, size_t capacity, const char *name, const char *help)
+static void add_kind(const char *words[MAX_KINDS], char *list, size_t capacity, const char *name, const char *help)
 {
     int n = 0;
     while (words[n]) n++;
-    if (n < MOST_KINDS - 1) words[n] = name;
+    if (n < MAX_KINDS - 1) words[n] = name;
     add_meaning(list, capacity, name, help);
 }
 

@@ -2,8 +2,8 @@
  * run_dir.c calls it.
  *
  * A machine that resumes the run learns from it how far the previous attempt came and when it was last alive
- * (callbacks/goodput.c), and levin watch shows it. It is only a recent state, so a failure is not reported, and the
- * next upload follows soon. Nothing is sent without a valid lease, nor before the run's settings are in the store,
+ * (callbacks/goodput.c), and levin watch shows it. A failed upload is not reported, because the next one follows
+ * within seconds. Nothing is sent without a valid lease, nor before the run's settings are in the store,
  * which prove that the file belongs to levin. */
 #include <stdlib.h>
 

@@ -93,13 +93,13 @@ static enum lvn_status exchange(struct lvn_trainer *trainer, double seconds, enu
 
 /* --- checkpoints: saver.h has the sequence --- */
 
-/* Does the run have a folder? A trainer.fast_dev_run does not. */
+/* Does the run have a folder? A run with trainer.fast_dev_run has none. */
 static bool has_folder(const struct lvn_trainer *trainer)
 {
     return !trainer->settings->values.trainer.fast_dev_run;
 }
 
-/* The damaged shards; lines that do not fit are left out, with a warning. */
+/* Copy the names of damaged shards; lines that do not fit are left out, with a warning. */
 static void save_shards(const struct lvn_trainer *trainer, char to[LVN_SNAPSHOT_SKIPPED])
 {
     LVN_LOCAL_TEXT(shards);
@@ -154,7 +154,7 @@ enum lvn_status lvn_trainer_save(struct lvn_trainer *trainer, bool *saved)
 }
 
 /* Step trainer->running.step + 1 gave non-finite values and changed nothing: save the state before it and find their
- * origin. Always fails: NONFINITE, unless something worse happened. */
+ * origin. Always fails: NONFINITE, unless another error occurred first. */
 static enum lvn_status explain_nonfinite(struct lvn_trainer *trainer, double loss)
 {
     bool saved = false;
@@ -287,7 +287,8 @@ static enum lvn_status one_step(struct lvn_trainer *trainer)
     const double loss =
         labeled ? trainer->context.loss_sum * programs->step_session->step_args.grad_scale : (double)NAN;
     const bool finite = !labeled || (isfinite(loss) && isfinite(result->grad_norm));
-    /* In 16-mixed a gradient may overflow; the step then changed only the loss scale, as long as that helps. */
+    /* In 16-mixed a gradient may overflow. Such a step changes only the loss scale, and is accepted while the scale is
+     * at least LVN_SCALING_MIN. */
     const bool skipped = !finite && result->clip_scale == 0 && result->scaling.scale >= LVN_SCALING_MIN;
     if (!finite && !skipped) return explain_nonfinite(trainer, loss);
     r->step++;

@@ -182,7 +182,7 @@ enum lvn_status lvn_vocab_from_json(struct lvn_vocab **out, const char *name, co
     if (json_is_string(text))
         status = lvn_vocab_from_text(out, name, json_string_value(text), (int64_t)json_string_length(text));
     else
-        status = lvn_fail(LVN_FORMAT, "%s has no text \"vocabulary\"", name);
+        status = lvn_fail(LVN_FORMAT, "%s has no string \"vocabulary\"", name);
     json_decref(root);
     return status;
 }

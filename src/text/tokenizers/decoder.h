@@ -7,7 +7,7 @@
 
 /* The bytes of a token within a text; NULL if there is no such id. */
 const void *lvn_token_bytes(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes);
-/* The same of the first token of a text, whose leading space some decoders remove. */
+/* The same for the first token of a text, whose leading space some decoders remove. */
 const void *lvn_token_bytes_first(const struct lvn_tokenizer *t, int64_t id, int64_t *bytes);
 /* Append the text of n tokens. LVN_ARG for an invalid id. */
 enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, int64_t n,
@@ -15,10 +15,11 @@ enum lvn_status lvn_decode(const struct lvn_tokenizer *t, const int32_t *ids, in
 
 /* --- for the readers of tokenizer files --- */
 
-/* Read "decoder"; set the decoders of a WordPiece without tokenizer.json; those of SentencePiece's BPE, which may strip
- * the first space of a text. lvn_decoder_run() must follow. */
+/* Read "decoder" of tokenizer.json. lvn_decoder_run() must follow, as after the next two functions. */
 enum lvn_status lvn_decoder_read(struct lvn_tokenizer *t, const char *name, const json_t *object) LVN_CHECKED;
+/* Set the decoders of a WordPiece without tokenizer.json. */
 enum lvn_status lvn_decoder_wordpiece(struct lvn_tokenizer *t) LVN_CHECKED;
+/* Set those of SentencePiece's BPE. strips: remove the first space of a text. */
 enum lvn_status lvn_decoder_sentencepiece(struct lvn_tokenizer *t, bool strips) LVN_CHECKED;
 /* Set t->decoded: all tokens, decoded. An added token that is searched in normalized text is decoded in normalized
  * form. */

@@ -62,7 +62,7 @@ static int end(void **state)
     return tear_down(state);
 }
 
-/* To OUT/kernel. False: the table has this text, which is not compiled again unless `first`. */
+/* Compile to OUT/kernel. Returns false, without compiling, if the table already has this text and `first` is false. */
 static bool compile(FILE *to, const struct lvn_gpu_module *m, const char *start, const char *device,
                     const char *options, bool first)
 {
@@ -142,7 +142,7 @@ static void write_lines(FILE *to, const struct lvn_gpu_module *m, bool large)
     for (int k = 0; k < n; k++) fputs(lines[k], to);
 }
 
-/* Heads of 256 channels are left out because they take long: they fit into no register file. */
+/* Heads of 256 channels are skipped because compiling them is slow: they fit into no register file. */
 static bool is_in_table(const struct lvn_gpu_module *m)
 {
     return strstr(m->definition, "#define ROUNDED ") && !strstr(m->definition, "#define D 256");
@@ -190,7 +190,7 @@ static void ocloc_compiles_all(void **state)
     const bool same = compare_table(table_path, name, found);
     free(found);
     if (same) return;
-    print_message("skipped: %s is of another compiler, and %s is here\n", table_path, name);
+    print_message("skipped: %s was written with another compiler; installed: %s\n", table_path, name);
     skip();
 }
 

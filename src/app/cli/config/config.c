@@ -252,17 +252,17 @@ static enum lvn_status read_flags(struct lvn_config *cf)
         LVN_CHECK(!cf->has_machines || cf->machines == names, ARG,
                   "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
                   cf->machines, names);
-        LVN_CHECK(!cf->has_location || cf->location == LVN_CONFIG_AT_HOSTS, ARG,
+        LVN_CHECK(!cf->has_location || cf->location == LVN_CONFIG_HOSTS, ARG,
                   "--hosts names machines, but --where=%s was given; use --where=hosts, or leave it out",
                   lvn_config_location_words[cf->location]);
         cf->machines = names;
         cf->has_machines = cf->has_location = true;
-        cf->location = LVN_CONFIG_AT_HOSTS;
+        cf->location = LVN_CONFIG_HOSTS;
     } else if (cf->has_machines && !cf->has_location) {
-        cf->location = cf->machines > 1 ? LVN_CONFIG_AT_HOSTS : LVN_CONFIG_AT_HERE;
+        cf->location = cf->machines > 1 ? LVN_CONFIG_HOSTS : LVN_CONFIG_LOCAL;
         cf->has_location = true;
     }
-    LVN_CHECK(cf->machines == 1 || cf->location != LVN_CONFIG_AT_HERE, ARG,
+    LVN_CHECK(cf->machines == 1 || cf->location != LVN_CONFIG_LOCAL, ARG,
               "--where=here uses one machine, but --machines is %" PRId64, cf->machines);
     return parse_memory(c, &cf->memory);
 }

@@ -21,7 +21,7 @@ struct lvn_recipe_template {
     const char *help;                  /* answer to "What do you want to do?" */
     const char *title;                 /* of the recipe */
     const char *data;                  /* question for data.path */
-    const char *form;                  /* what an answer to it must name; NULL: it need not exist yet */
+    const char *form;                  /* what must exist at that path; NULL: nothing */
     const char *use, *use_option;      /* command for the trained model, and the option that precedes its text */
     bool tunes;                        /* model.init is asked for */
     bool by_epochs;                    /* epochs are asked for, not steps */
@@ -31,9 +31,9 @@ struct lvn_recipe_key {
     const char *key, *value;
 };
 extern const struct lvn_recipe_template lvn_recipe_templates[LVN_RECIPE_COUNT];
-enum lvn_config_location { LVN_CONFIG_AT_HERE, LVN_CONFIG_AT_HOSTS, LVN_CONFIG_AT_SLURM, LVN_CONFIG_AT_COUNT };
+enum lvn_config_location { LVN_CONFIG_LOCAL, LVN_CONFIG_HOSTS, LVN_CONFIG_SLURM, LVN_CONFIG_LOCATION_COUNT };
 extern const char *const lvn_recipe_kind_words[LVN_RECIPE_COUNT + 1],
-    *const lvn_config_location_words[LVN_CONFIG_AT_COUNT + 1];
+    *const lvn_config_location_words[LVN_CONFIG_LOCATION_COUNT + 1];
 
 /* A setting of another program's file that levin lacks, or has in another form than its reader expects. */
 struct lvn_config_note {
@@ -44,7 +44,7 @@ struct lvn_config_note {
 struct lvn_config {
     struct lvn_cli *c;
     struct levin_settings *s; /* the recipe */
-    bool ask;                 /* ask on the terminal for settings that are not given; else they take their defaults */
+    bool ask;                 /* ask on the terminal for settings that are not given; otherwise defaults are used */
     enum lvn_recipe_kind kind;
     enum lvn_config_location location;
     bool has_location;    /* given */
@@ -92,7 +92,7 @@ enum lvn_status lvn_config_nanogpt(struct lvn_config *cf, const char *path) LVN_
 /* config_accelerate.c: accelerate's file `path` as keys of the recipe, machines and ranks. */
 enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path) LVN_CHECKED;
 
-/* config_questions.c: ask for the kind of recipe, or take its default; and for all that is not given. */
+/* config_questions.c: ask for the kind of recipe, or use its default; then ask for all settings that are not given. */
 enum lvn_status lvn_config_ask_kind(struct lvn_config *cf) LVN_CHECKED;
 enum lvn_status lvn_config_ask(struct lvn_config *cf) LVN_CHECKED;
 /* One sentence about 16-bit arithmetic on this machine's CPU. */

@@ -86,11 +86,11 @@ static enum lvn_status read_machines(struct lvn_config *cf, const struct lvn_yam
     }
     const struct lvn_yaml *mpirun = lvn_yaml_get(top, "mpirun_config");
     const char *hostfile = get_text(mpirun, "mpirun_hostfile");
-    if (!cf->has_location) cf->location = n > 1 ? LVN_CONFIG_AT_HOSTS : LVN_CONFIG_AT_HERE;
+    if (!cf->has_location) cf->location = n > 1 ? LVN_CONFIG_HOSTS : LVN_CONFIG_LOCAL;
     if (!cf->has_machines) cf->machines = n;
     if (!cf->has_per_machine && ranks) cf->per_machine = ranks / n;
     cf->has_location = cf->has_machines = cf->has_per_machine = true;
-    bool needs_hosts = hostfile && cf->location == LVN_CONFIG_AT_HOSTS && !*cf->hosts;
+    bool needs_hosts = hostfile && cf->location == LVN_CONFIG_HOSTS && !*cf->hosts;
     if (needs_hosts && lvn_path_is_file(hostfile)) {
         cf->hostfile = hostfile;
     } else if (needs_hosts) {

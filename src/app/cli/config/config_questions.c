@@ -184,15 +184,15 @@ static enum lvn_status ask_location(struct lvn_config *cf)
     if (!cf->ask) return LVN_OK;
     if (!cf->has_location) LVN_TRY(choose("Where should it run?", lvn_config_location_words, texts, &n));
     cf->location = (enum lvn_config_location)n;
-    if (cf->location == LVN_CONFIG_AT_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
-    if (cf->location == LVN_CONFIG_AT_SLURM && !cf->has_machines)
+    if (cf->location == LVN_CONFIG_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
+    if (cf->location == LVN_CONFIG_SLURM && !cf->has_machines)
         LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
-    if (cf->location != LVN_CONFIG_AT_HERE && !cf->has_per_machine)
+    if (cf->location != LVN_CONFIG_LOCAL && !cf->has_per_machine)
         LVN_TRY(
             ask_number("How many ranks (processes) on each of them?\n(One uses all cores; one for each socket or NUMA "
                        "node can be faster.)",
                        1, &cf->per_machine));
-    if (cf->location == LVN_CONFIG_AT_HERE || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
+    if (cf->location == LVN_CONFIG_LOCAL || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
     int64_t gib = cf->memory >> 30;
     LVN_TRY(ask_number("How much free memory does each of them have, in GiB?", 1, &gib));
     cf->memory = gib << 30;

@@ -62,13 +62,13 @@ enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths 
     LVN_TRY(name_recipe(cf, p));
     const char *recipe = lvn_word_quoted(a, p->recipe); /* a shell reads p->launch */
     if (!recipe) return LVN_MEMORY;
-    if (cf->location == LVN_CONFIG_AT_HOSTS) {
+    if (cf->location == LVN_CONFIG_HOSTS) {
         const char *hosts = cf->hostfile;
         if (!hosts) hosts = p->hosts = with_extension(cf, p->recipe, "hosts");
         if (hosts) hosts = lvn_word_quoted(a, hosts);
         if (!hosts) return LVN_MEMORY;
         p->launch = lvn_arena_printf(a, "levin launch --hostfile %s -n %" PRId64 " -- train %s", hosts, ranks, recipe);
-    } else if (cf->location == LVN_CONFIG_AT_SLURM) {
+    } else if (cf->location == LVN_CONFIG_SLURM) {
         const char *script = with_extension(cf, p->recipe, "sbatch");
         if (script) script = lvn_word_quoted(a, script);
         if (!script) return LVN_MEMORY;

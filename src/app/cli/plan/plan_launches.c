@@ -19,9 +19,9 @@ struct listing {
 /* "arena+4096 (12, 64) bf16": one argument of the launch. */
 static void add_operand(struct lvn_operand *o, bool written, void *argument)
 {
-    static const char *const buffers[LVN_BUFFER_COUNT] = {
-        "arena", "parameters", "packed", "gradients", "moment 1", "moment 2", "moments of lines",
-        "scale", "sums",       "input",  "cache",     "result"};
+    static const char *const buffers[LVN_BUFFER_COUNT] = {"arena",     "parameters", "packed",         "gradients",
+                                                          "moment 1",  "moment 2",   "matrix moments", "scale",
+                                                          "checksums", "input",      "cache",          "result"};
     struct listing *l = argument;
     struct lvn_text *text = written ? &l->writes : &l->reads;
     const struct lvn_value *v = &l->program->values[o->value];

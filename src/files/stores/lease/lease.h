@@ -25,7 +25,7 @@ struct lvn_lease_options {
     const char *job;  /* the owner's job; another process of it takes the lease over immediately. NULL: none */
     const char *lock; /* names the lock on this machine that this process holds, see lease_owner.h; "": none */
     double seconds;   /* the lease expires this long after its last renewal */
-    bool *busy;       /* NULL: IO if an owner is alive; else this is set, and LVN_OK without a lease is returned */
+    bool *busy;       /* NULL: an owner that is alive is an IO error; otherwise set to true, with LVN_OK and no lease */
 };
 
 /* Acquire the lease and renew it in the background. If another job owns it, this is logged and the lease is watched;

@@ -25,7 +25,8 @@ static enum split split_of_word(const char *word, int64_t n)
     return NO_SPLIT;
 }
 
-/* The split that a name states with its first word of a split, as in `datasets`. last: only its last word counts. */
+/* The split of the first word in a name that names a split, as Hugging Face datasets does; last: only the last word is
+ * considered. */
 static enum split split_of_name(const char *name, int64_t n, bool last)
 {
     enum split split = NO_SPLIT;
@@ -44,7 +45,7 @@ static bool is_shard(const char *name)
            (name[end] == '-' || name[end] == '.');
 }
 
-/* Has the name this extension, before those of compression? */
+/* Does the name have this extension, ignoring extensions of compression? */
 static bool has_extension(const char *name, const char *extension)
 {
     const int64_t n = lvn_file_uncompressed_name(name), m = (int64_t)strlen(extension);
@@ -76,8 +77,8 @@ static enum split split_of(const char *path, int64_t root)
 
 /* --- the files of a folder --- */
 
-/* Is it read from a folder with Parquet files? */
-static bool is_beside_parquet(const char *name)
+/* In a folder with Parquet files: is this file read? */
+static bool is_read_with_parquet(const char *name)
 {
     return lvn_is_parquet(name) || lvn_file_type(name, lvn_file_uncompressed_name(name)) == LVN_FILE_TYPE_LINES;
 }
@@ -96,7 +97,7 @@ static void count_splits(struct folder *f, const char *const *names, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) f->parquet |= lvn_is_parquet(names[i]);
     for (int64_t i = 0; i < n; i++) {
-        if (f->parquet && !is_beside_parquet(names[i])) continue;
+        if (f->parquet && !is_read_with_parquet(names[i])) continue;
         const enum split split = split_of(names[i], f->root);
         if (split == OTHER_SPLIT && !has_rows(names[i])) continue;
         f->n[split]++;
@@ -106,7 +107,7 @@ static void count_splits(struct folder *f, const char *const *names, int64_t n)
 
 static bool is_read(const struct folder *f, const char *name)
 {
-    if (f->parquet && !is_beside_parquet(name)) return false;
+    if (f->parquet && !is_read_with_parquet(name)) return false;
     return !f->n[TRAIN] || split_of(name, f->root) != OTHER_SPLIT;
 }
 
@@ -151,14 +152,13 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
     if (f.left_out)
         lvn_log(LVN_LOG_INFO, "'%s': %lld file%s not read, such as '%s': %s%s%s; give the path of a file to read it",
                 path, (long long)f.n_left_out, f.n_left_out == 1 ? " is" : "s are", below(&f, f.left_out),
-                f.parquet ? "of a folder with Parquet files levin reads these and lines of JSON" : "",
+                f.parquet ? "in a folder with Parquet files only these and lines of JSON are read" : "",
                 f.parquet && f.n[TRAIN] ? ", and " : "",
-                f.n[TRAIN] ? "of splits, which files and folders name, only those for training" : "");
+                f.n[TRAIN] ? "only the training split is read, which names of files and folders tell" : "");
     if (f.n[OTHER_SPLIT] && f.n[NO_SPLIT] && !f.n[TRAIN])
-        lvn_log(
-            LVN_LOG_WARN,
-            "'%s': %lld file%s read, such as '%s', with the name of a validation or test split, because no file has "
-            "the name train; to leave them out, give a folder without them",
-            path, (long long)f.n[OTHER_SPLIT], f.n[OTHER_SPLIT] == 1 ? " is" : "s are", below(&f, f.example));
+        lvn_log(LVN_LOG_WARN,
+                "'%s': %lld file%s read, such as '%s', with the name of a validation or test split, because no file is "
+                "named train; to leave them out, give a folder without them",
+                path, (long long)f.n[OTHER_SPLIT], f.n[OTHER_SPLIT] == 1 ? " is" : "s are", below(&f, f.example));
     return LVN_OK;
 }
