@@ -125,9 +125,9 @@ static void resumes(void **state)
     put("metrics.csv", "step,loss,gone,val_loss\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,2,5,\n4,1");
     run(&lvn_callback_csv, &m, 2, 4);
     holds("metrics.csv",
-          "step,loss,gone,val_loss,val_f1\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,,,,\n4,0.5,,,\n4,,,4.5,0.25\n");
+          "step,loss,gone,val_loss,val_f1\n0,,,9,\n1,4,5,,\n2,3,5,,\n2,,,7,\n3,,,,\n4,0.5,,,\n4,,,4.5,0.25\n");
     run(&lvn_callback_csv, &m, 2, 3); /* its own file again: nothing is added */
-    holds("metrics.csv", "step,loss,gone,val_loss,val_f1\n0,,,9\n1,4,5,\n2,3,5,\n2,,,7\n3,,,,\n");
+    holds("metrics.csv", "step,loss,gone,val_loss,val_f1\n0,,,9,\n1,4,5,,\n2,3,5,,\n2,,,7,\n3,,,,\n");
     put("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"lo");
     run(&lvn_callback_jsonl, &m, 2, 3);
     holds("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"loss\": null}\n");

@@ -18,14 +18,26 @@ static int64_t step_of(const char *row, const char *end)
     return row < end ? strtoll(row, NULL, 10) : -1;
 }
 
-/* Copy the header, and the complete rows of text[bytes] up to `last_step`. */
+static int count_commas(const char *text, const char *end)
+{
+    int n = 0;
+    while (text < end) n += *text++ == ',';
+    return n;
+}
+
+/* Copy the header, and the complete rows of text[bytes] up to `last_step`, which get a field for each of its columns.
+ */
 static void keep(const char *text, int64_t bytes, int64_t last_step, const char *header, struct lvn_text *out)
 {
     const char *row = text, *end;
+    const int columns = count_commas(header, header + strlen(header));
     lvn_text_add(out, header);
     for (; (end = memchr(row, '\n', (size_t)(text + bytes - row))); row = end + 1) {
         int64_t step = row == text && *header && (*row < '0' || *row > '9') ? -1 : step_of(row, end);
-        if (step >= 0 && step <= last_step) lvn_text_add_bytes(out, row, end + 1 - row);
+        if (step < 0 || step > last_step) continue;
+        lvn_text_add_bytes(out, row, end - row);
+        for (int k = *header ? count_commas(row, end) : columns; k < columns; k++) lvn_text_add(out, ",");
+        lvn_text_add(out, "\n");
     }
 }
 
