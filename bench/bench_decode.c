@@ -138,19 +138,19 @@ static enum lvn_status run(const struct workload *w, int threads, int64_t tokens
     struct lvn_sampler *s;
     struct lvn_sample samples[LVN_DECODE_ROWS] = {0};
     struct watch watch = {.best = 1e9};
-    double reading, products, bytes, flops;
+    double reading, matmul, bytes, flops;
     LVN_TRY(open_model(w, threads, type, rows, tokens + 3, &n, &s));
     LVN_TRY(lvn_device_rate(n->device, LVN_RATE_READING, &reading));
-    LVN_TRY(lvn_device_rate(n->device, rate_of(type, rows), &products));
+    LVN_TRY(lvn_device_rate(n->device, rate_of(type, rows), &matmul));
     weights_of(n, w, &bytes, &flops);
     for (int64_t i = 0; i < rows; i++) samples[i] = (struct lvn_sample){.prompt = prompt, .n = 3, .max = tokens};
     samples[0].on_token = timed;
     samples[0].context = &watch;
     LVN_TRY(lvn_sampler_run(s, samples, rows, &(struct lvn_sampling_options){0}));
     *per_s = (double)rows / watch.best;
-    const double read = (double)rows * reading / bytes, multiplied = products / flops;
+    const double read = (double)rows * reading / bytes, multiplied = matmul / flops;
     printf("%-21s %-5s %4lld %9.2f %10.1f %8.1f %8.0f %9.1f %8.0f %7.0f%%\n", w->size, lvn_dtype_name(type),
-           (long long)rows, 1e3 * watch.best, *per_s, reading / 1e9, read, products / 1e9, multiplied,
+           (long long)rows, 1e3 * watch.best, *per_s, reading / 1e9, read, matmul / 1e9, multiplied,
            100 * *per_s / (read < multiplied ? read : multiplied));
     fflush(stdout);
     for (int64_t i = 0; i < rows; i++) lvn_sample_release(&samples[i]);

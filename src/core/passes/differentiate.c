@@ -150,7 +150,7 @@ static bool same_region(const struct lvn_program *p, int v, const struct lvn_des
            memcmp(a->stride, b->stride, sizeof a->stride[0] * (size_t)a->rank) == 0;
 }
 
-static struct lvn_operand whole(const struct lvn_program *p, int v)
+static struct lvn_operand whole_value(const struct lvn_program *p, int v)
 {
     int64_t n = elements(p, v);
     return (struct lvn_operand){.value = v, .desc = lvn_desc_make(p->values[v].dtype, 1, &n)};
@@ -178,7 +178,7 @@ static enum lvn_status insert_zeros(struct tape *t, int value, int at)
     if (!last) return LVN_MEMORY;
     struct lvn_instr zeros = *last;
     zeros.name = p->values[value].name;
-    zeros.out[0] = whole(p, value);
+    zeros.out[0] = whole_value(p, value);
     memmove(&p->instrs[at + 1], &p->instrs[at], sizeof zeros * (size_t)(p->n_instrs - 1 - at));
     p->instrs[at] = zeros;
     t->current += t->current >= at;
@@ -197,7 +197,7 @@ static enum lvn_status fill(struct tape *t, int v)
     if (!has_regions(t, &t->grad[v])) return LVN_MEMORY;
     LVN_TRY(insert_zeros(t, value, first));
     t->grad[v].n_regions = 1;
-    t->grad[v].region[0] = whole(p, value).desc;
+    t->grad[v].region[0] = whole_value(p, value).desc;
     return LVN_OK;
 }
 
@@ -236,9 +236,9 @@ static enum lvn_status emit_sum(struct tape *t, int a, int b, int sum)
     struct lvn_instr *i = lvn_program_add_instr(t->p, LVN_OP_add, LVN_FORWARD);
     if (!i) return LVN_MEMORY;
     i->name = t->p->values[sum].name;
-    i->in[0] = whole(t->p, a);
-    i->in[1] = whole(t->p, b);
-    i->out[0] = whole(t->p, sum);
+    i->in[0] = whole_value(t->p, a);
+    i->in[1] = whole_value(t->p, b);
+    i->out[0] = whole_value(t->p, sum);
     return LVN_OK;
 }
 
@@ -409,8 +409,8 @@ static enum lvn_status copy_from_arena(struct tape *t, int n_values)
         struct lvn_instr *i = lvn_program_add_instr(p, LVN_OP_widen, LVN_BACKWARD);
         if (grad < 0 || !i) return LVN_MEMORY;
         i->name = p->values[v].name;
-        i->dout[0] = whole(p, t->grad[v].value);
-        i->din[0] = whole(p, grad);
+        i->dout[0] = whole_value(p, t->grad[v].value);
+        i->din[0] = whole_value(p, grad);
         i->param_gradient[0] = true;
     }
     return LVN_OK;

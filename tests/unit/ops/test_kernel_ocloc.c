@@ -20,8 +20,8 @@
 #include "unit/kernel_texts.h"
 
 static const char table_path[] = "tests/golden/kernels_intel.txt";
-static char folder[] = "/tmp/levin-ocloc.XXXXXX", source[64], said[64], out[64], dump[64];
-static bool here;
+static char folder[] = "/tmp/levin-ocloc.XXXXXX", source[64], log_path[64], out[64], dump[64];
+static bool has_ocloc;
 
 /* In front of texts for matrix units: this compiler has the instructions, but no header that declares them. */
 static const char units[] =
@@ -29,7 +29,7 @@ static const char units[] =
     "float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8 a, int8 b, float8 c);\n"
     "float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(short8 a, int8 b, float8 c);\n";
 
-/* Output and errors go to the file `said`. */
+/* Output and errors go to the file `log_path`. */
 static int run(char *const *words)
 {
     extern char **environ;
@@ -37,7 +37,7 @@ static int run(char *const *words)
     pid_t pid;
     int status = -1;
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 1, said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&files, 1, log_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
     if (posix_spawnp(&pid, words[0], &files, NULL, words, environ) == 0) waitpid(pid, &status, 0);
     posix_spawn_file_actions_destroy(&files);
@@ -49,10 +49,10 @@ static int begin(void **state)
     set_up(state);
     assert_non_null(mkdtemp(folder));
     snprintf(source, sizeof source, "%s/kernel.cl", folder);
-    snprintf(said, sizeof said, "%s/said", folder);
+    snprintf(log_path, sizeof log_path, "%s/log", folder);
     snprintf(out, sizeof out, "%s/out", folder);
     snprintf(dump, sizeof dump, "%s/dump", folder);
-    here = run((char *[]){"ocloc", "--help", NULL}) != -1;
+    has_ocloc = run((char *[]){"ocloc", "--help", NULL}) != -1;
     return 0;
 }
 
@@ -75,7 +75,7 @@ static bool compile(FILE *to, const struct lvn_gpu_module *m, const char *start,
     int status =
         run((char *[]){"ocloc", "compile", "-q", "-file", source, "-device", (char *)(uintptr_t)device, "-out_dir", out,
                        "-output_no_suffix", *options ? "-options" : NULL, (char *)(uintptr_t)options, NULL});
-    char *log = read_all(said);
+    char *log = read_all(log_path);
     if (status || strstr(log, "warning:") || strstr(log, "error:"))
         fail_msg("%s for %s, %s\n%s", m->source, device, variant(m), log);
     free(log);
@@ -160,11 +160,11 @@ static void compile_sources(FILE *to)
 
 static void compile_for_units(FILE *to)
 {
-    const struct lvn_opencl_device max = {.divides_exactly = true, .past_limit = true, .large_registers = true};
+    const struct lvn_opencl_device device_max = {.divides_exactly = true, .past_limit = true, .large_registers = true};
     bool first = true;
     for (int k = 0; k < n_modules; k++) {
         if (!is_in_table(&modules[k])) continue;
-        const char *options = lvn_opencl_options(&max, modules[k].definition);
+        const char *options = lvn_opencl_options(&device_max, modules[k].definition);
         if (compile(to, &modules[k], units, "pvc", options, first))
             write_lines(to, &modules[k], strstr(options, "-cl-intel-256-GRF-per-thread"));
         first = false;
@@ -176,7 +176,7 @@ static void ocloc_compiles_all(void **state)
     (void)state;
     char *found = NULL;
     size_t bytes;
-    if (!here) {
+    if (!has_ocloc) {
         print_message("skipped: ocloc was not found (apt install intel-opencl-icd)\n");
         skip();
     }

@@ -64,14 +64,14 @@ static void launched(void *context, const struct lvn_launch_order *at)
 enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *programs)
 {
     const struct lvn_backend *backend = programs->model_state->device->backend;
-    const struct lvn_binding nothing = {0};
+    const struct lvn_binding no_memory = {0};
     struct listing l = {.c = c, .program = programs->step_session->program, .list = c->json ? json_array() : NULL};
     const struct lvn_execution execution = {
         .n_micro_batches = programs->accumulation, .context = &l, .launched = launched};
     struct lvn_bound *bound;
     lvn_cli_print(c, "\nlaunches of a step on %s\n%6s %5s  %-8s %-22s %-34s %s\n", backend->name, "", "micro", "phase",
                   "operation", "name", "reads -> writes, each with its buffer and byte offset");
-    enum lvn_status status = backend->bind(&bound, programs->step_session->program, &nothing);
+    enum lvn_status status = backend->bind(&bound, programs->step_session->program, &no_memory);
     if (status == LVN_OK) {
         status = backend->run(bound, &execution);
         backend->unbind(bound);
