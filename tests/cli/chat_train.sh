@@ -31,6 +31,8 @@ says "'rows.jsonl' is read as data.kind=chat" err
 says "'rows.jsonl': 40 conversations, " err
 says "data: 36 training samples, 4 for validation" err
 check grep -q 'lr: 5e-05' tuned/settings.yaml
+code 0 "$LEVIN" train rows.jsonl --model.init=base --lora.rank=2 --run_dir=tuned-adapters --trainer.max_steps=1
+check grep -q 'lr: 0.0002' tuned-adapters/settings.yaml
 code 0 "$LEVIN" evaluate tuned --json
 code 0 "$LEVIN" evaluate tuned --data.path=rows.jsonl --data.split=all --json
 # the tokens that are scored are those that tokenize --chat labels
