@@ -7,6 +7,7 @@
  * much of the CPUs meanwhile, a plan ten minutes later measures again too, and the higher rates are kept. The estimate
  * is a lower bound, close if matrix multiplications are large; with small ones, as of models with a few hundred
  * columns, steps take up to twice as long. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -167,7 +168,7 @@ enum lvn_status lvn_plan_time(struct lvn_cli *c, const struct lvn_train_programs
     double step = (parts.forward + parts.backward) * (double)programs->accumulation + parts.update,
            units = (double)(c->settings.values.trainer.batch_size * programs->block_size) * programs->fill;
     lvn_cli_print(c, "time: %.3g s a step at best, %s %s/s%s%s\n", step,
-                  lvn_count_text((int64_t)(units / step), rate_text),
+                  lvn_count_text((int64_t)fmin(units / step, 1e18), rate_text),
                   lvn_task_unit(programs->step_session->options.task), steps ? "; all steps " : "",
                   steps ? lvn_seconds_text(step * (double)steps, all_text) : "");
     lvn_cli_print(c, "  at %.4g GFLOP/s of matrix multiplications (%.4g in bf16), %.3g GB/s of memory,\n  %s\n",
