@@ -355,7 +355,8 @@ static enum lvn_status plan(struct lvn_launch *l)
     return lvn_launch_build_command(l);
 }
 
-/* Refuse options without effect: those of a batch script without --slurm, and with it those that no script has. */
+/* Refuse options without effect: without --slurm those of a batch script, whose help begins with "with --slurm:", and
+ * with it those that no script has. */
 static enum lvn_status check_options(const struct lvn_cli *c, bool slurm)
 {
     char name[LVN_FLAG_TEXT];

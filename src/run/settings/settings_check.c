@@ -573,26 +573,21 @@ static const struct text_group text_settings[] = {
                {"schedule.kind", "constant"},
                {"schedule.warmup_steps", "100"}}},
 };
-/* A model that can write already. */
 static const struct text_group tuning_settings[] = {
+    /* a model that can write already: small rates keep what it knows */
     {{"trainer.batch_size", "trainer.micro_batch_size"}, .keys = {{"trainer.batch_size", "8"}}},
     {{"trainer.max_"}, .keys = {{"trainer.max_epochs", "3"}}},
-};
-static const struct text_group tuning_rates[] = {
-    /* the whole model: small rates keep what it knows */
     {{"optimizer.", "schedule."},
      .keys = {{"optimizer.lr", "5e-5"},
               {"schedule.kind", "cosine"},
               {"schedule.warmup_steps", "0.1"},
               {"schedule.min_lr", "5e-6"}},
      .timed = {{"optimizer.lr", "2e-5"}, {"schedule.kind", "constant"}, {"schedule.warmup_steps", "20"}}},
-    /* adapters, which begin without an effect */
-    {{"optimizer.", "schedule."},
-     .keys = {{"optimizer.lr", "2e-4"},
-              {"schedule.kind", "cosine"},
-              {"schedule.warmup_steps", "0.1"},
-              {"schedule.min_lr", "2e-5"}},
-     .timed = {{"optimizer.lr", "1e-4"}, {"schedule.kind", "constant"}, {"schedule.warmup_steps", "20"}}},
+};
+/* In place of these rates, if only adapters are trained, which begin without an effect. */
+static const struct text_group adapter_rates = {
+    .keys = {{"optimizer.lr", "2e-4"}, {"schedule.min_lr", "2e-5"}},
+    .timed = {{"optimizer.lr", "1e-4"}},
 };
 enum { TEXT_EPOCHS = 20, TEXT_MIN_STEPS = 200, TEXT_MAX_STEPS = 2600 };
 
@@ -670,8 +665,11 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
     if (!is_open(s, LVN_OPT_data_kind) || !kind || !kind->is_text) return LVN_OK;
     if (*s->values.model.init) {
+        const bool adapters = s->values.lora.rank > 0 || *s->values.lora.init;
         LVN_TRY(set_groups(s, tuning_settings, sizeof tuning_settings / sizeof *tuning_settings));
-        return set_groups(s, &tuning_rates[s->values.lora.rank > 0 || *s->values.lora.init], 1);
+        return adapters && s->origin[LVN_OPT_optimizer_lr].source == LVN_SOURCE_SUGGESTED
+                   ? set_groups(s, &adapter_rates, 1)
+                   : LVN_OK;
     }
     if (kind->needs_model) return LVN_OK; /* refused when the data are opened */
     LVN_TRY(count_bytes(s->values.data.path, &bytes));
