@@ -25,6 +25,9 @@ P
 code 0 train run
 read_back run
 cp -r run/checkpoints checkpoints
+# resumed within the same second, on a host whose clock is behind
+first=$(ls run/tensorboard)
+mv run/tensorboard/$first run/tensorboard/events.out.tfevents.$(($(date +%s) + 100)).z${first#*.*.*.*}
 code 0 train run --trainer.max_steps=16 --resume
 read_back run
 # killed after its last checkpoint: later steps are repeated, and count once

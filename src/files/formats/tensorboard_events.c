@@ -110,15 +110,36 @@ static enum lvn_status write_start(struct lvn_tensorboard *events, double wall_t
     return lvn_append_file_flush(&events->file);
 }
 
+/* Set *second to now, or to the second after that in the name of the newest file: a run may be resumed within a second,
+ * or on a host whose clock is behind. */
+static enum lvn_status choose_second(const char *dir, double now, int64_t *second)
+{
+    static const char prefix[] = "events.out.tfevents.";
+    LVN_LOCAL_ARENA(names);
+    const char *const *name;
+    int n;
+    *second = (int64_t)now;
+    LVN_TRY(lvn_dir_list(&names, dir, &name, &n));
+    for (int i = 0; i < n; i++) {
+        int64_t other;
+        if (strncmp(name[i], prefix, sizeof prefix - 1) == 0 &&
+            sscanf(name[i] + sizeof prefix - 1, "%10" SCNd64, &other) == 1 && other >= *second)
+            *second = other + 1;
+    }
+    return LVN_OK;
+}
+
 /* TensorBoard reads files in the order of their names, so the time comes first. */
 static enum lvn_status open_new(struct lvn_tensorboard *events, const char *dir, double wall_time)
 {
     char host[64] = "host", path[4096];
+    int64_t second;
+    LVN_TRY(choose_second(dir, wall_time, &second));
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "host");
     int fd = -1;
     for (int i = 0; i < 1000 && fd < 0; i++) {
-        int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010" PRId64 ".%s.%ld.%d.levin", dir,
-                         (int64_t)wall_time, host, (long)getpid(), i);
+        int n = snprintf(path, sizeof path, "%s/events.out.tfevents.%010" PRId64 ".%s.%ld.%d.levin", dir, second, host,
+                         (long)getpid(), i);
         LVN_CHECK(n > 0 && n < (int)sizeof path, ARG, "the path '%s' is too long for TensorBoard events", dir);
         fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) break;
