@@ -53,7 +53,7 @@ done
 tiny_bert=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=2 --trainer.batch_size=4)
 for name in dictionary plain delta; do
     cp "$golden/numbers-$name.parquet" table.parquet
-    sed 's/"large":[^,]*,//' "$golden/numbers.jsonl" >table.jsonl # jansson has no larger whole numbers than int64_t
+    cp "$golden/numbers.jsonl" table.jsonl
     for kind in parquet jsonl; do
         code 0 "$LEVIN" train table.$kind "${tiny_bert[@]}" --data.tokenizer="$gpt2" --data.label_column=good --data.skip_bad_rows=true --run_dir=labels-$kind --overwrite
     done

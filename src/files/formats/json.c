@@ -5,6 +5,8 @@
  * version to version. */
 #include "formats/json.h"
 
+#include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdalign.h>
@@ -142,7 +144,35 @@ static int64_t longest_token(const char *text, int64_t bytes)
     return bytes - begin > max ? bytes - begin : max;
 }
 
-enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out, json_error_t *error)
+/* Copy a JSON text. jansson refuses integers beyond 64 bits and reals beyond DBL_MAX: such integers become reals ("e0"
+ * is appended), such reals the largest one. */
+static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes)
+{
+    bool string = false;
+    int64_t copied = 0;
+    for (int64_t i = 0; i < bytes && !t->failed; i++) {
+        if (text[i] == '"') string = !string;
+        if (string && text[i] == '\\') i++;
+        if (string || (text[i] != '-' && (text[i] < '0' || text[i] > '9'))) continue;
+        const int64_t begin = i++;
+        while (i < bytes && memchr("0123456789+-.eE", text[i], 15)) i++;
+        const int64_t before = t->n + begin - copied;
+        lvn_text_add_bytes(t, text + copied, i - copied);
+        copied = i--;
+        const char *number = t->failed ? "0" : t->p + before;
+        const double real = strtod(number, NULL);
+        errno = 0;
+        if (isinf(real)) {
+            t->n = before;
+            lvn_text_printf(t, "%.17g", real < 0 ? -DBL_MAX : DBL_MAX);
+        } else if (!strpbrk(number, ".eE") && strtoll(number, NULL, 10) && errno) {
+            lvn_text_add(t, "e0");
+        }
+    }
+    lvn_text_add_bytes(t, text + copied, bytes - copied);
+}
+
+static enum lvn_status load(const char *text, int64_t bytes, size_t flags, json_t **out, json_error_t *error)
 {
     long begun = lvn_json_begin();
     *out = NULL;
@@ -159,6 +189,16 @@ enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, jso
         snprintf(error->text, sizeof error->text,
                  "a string has the character U+0000 (\\u0000), which is not supported");
     return LVN_OK;
+}
+
+enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out, json_error_t *error)
+{
+    LVN_LOCAL_TEXT(t);
+    LVN_TRY(load(text, bytes, flags, out, error));
+    if (*out || (!strstr(error->text, "too big") && !strstr(error->text, "overflow"))) return LVN_OK;
+    add_rounded(&t, text, bytes);
+    LVN_TRY(lvn_text_status(&t));
+    return load(t.p, t.n, flags, out, error);
 }
 
 enum lvn_status lvn_json_parse(const char *name, const char *text, int64_t bytes, json_t **out)

@@ -21,7 +21,8 @@
 long lvn_json_begin(void);
 LVN_CHECKED enum lvn_status lvn_json_check(long begun);
 
-/* json_loadb() with that check. *out NULL and LVN_OK: the text is invalid; *error has the reason. */
+/* json_loadb() with that check. *out NULL and LVN_OK: the text is invalid; *error has the reason. An integer beyond 64
+ * bits is a real, as in other readers; a real beyond DBL_MAX is DBL_MAX. */
 LVN_CHECKED enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out,
                                           json_error_t *error);
 /* `name` is the text's name in messages. */

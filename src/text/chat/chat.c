@@ -128,7 +128,7 @@ static enum lvn_status read_files(struct lvn_chat *c, const char *given)
     json_decref(object);
     LVN_TRY(status);
     if (config) {
-        LVN_TRY(lvn_tokenizer_config_parse(name, config->text, config->bytes, &object));
+        LVN_TRY(lvn_json_parse(name, config->text, config->bytes, &object));
         const json_t *value = json_object_get(object, "chat_template");
         if (value && !c->chat_template) status = parse_config(c, value, where);
         json_decref(object);

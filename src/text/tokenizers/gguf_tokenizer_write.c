@@ -24,8 +24,7 @@ static enum lvn_status parse_file(const struct lvn_tokenizer *t, const char *nam
 {
     *out = NULL;
     for (int i = 0; i < t->n_files; i++)
-        if (strcmp(t->file[i].name, name) == 0)
-            return lvn_tokenizer_config_parse(name, t->file[i].text, t->file[i].bytes, out);
+        if (strcmp(t->file[i].name, name) == 0) return lvn_json_parse(name, t->file[i].text, t->file[i].bytes, out);
     return LVN_OK;
 }
 

@@ -138,22 +138,11 @@ static const struct lvn_tokenizer_file *file_of(const struct lvn_tokenizer *t, c
     return NULL;
 }
 
-enum lvn_status lvn_tokenizer_config_parse(const char *name, const char *text, int64_t bytes, json_t **out)
-{
-    json_error_t error;
-    enum lvn_status status = lvn_json_parse(name, text, bytes, out);
-    if (status != LVN_FORMAT || !strstr(levin_error_text(), "too big integer")) return status;
-    LVN_TRY(lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, out, &error));
-    if (!*out) return status;
-    lvn_error_clear();
-    return LVN_OK;
-}
-
 static enum lvn_status read_object(const struct lvn_tokenizer *t, const char *name, json_t **out)
 {
     const struct lvn_tokenizer_file *f = file_of(t, name);
     if (!f) return LVN_OK;
-    LVN_TRY(lvn_tokenizer_config_parse(name, f->text, f->bytes, out));
+    LVN_TRY(lvn_json_parse(name, f->text, f->bytes, out));
     LVN_CHECK(json_is_object(*out), FORMAT, "'%s' must be a JSON object", name);
     return LVN_OK;
 }
@@ -534,7 +523,7 @@ static enum lvn_status keeps_chain(const char *dir, bool *keeps, bool *exists)
     if (!lvn_path_is_file(path) || !lvn_path_is_inside(dir, path)) return LVN_OK;
     *exists = true;
     LVN_TRY(lvn_file_read(path, CONFIG_BYTES, &text, &bytes));
-    enum lvn_status status = lvn_tokenizer_config_parse(path, text, bytes, &root);
+    enum lvn_status status = lvn_json_parse(path, text, bytes, &root);
     free(text);
     if (status == LVN_MEMORY) return status;
     lvn_error_clear(); /* the reader of the model reports a damaged file */

@@ -21,9 +21,6 @@ enum lvn_status lvn_tokenizer_config_add(struct lvn_tokenizer *t, const char *li
 enum lvn_status lvn_tokenizer_named(const struct lvn_tokenizer *t, json_t **out) LVN_CHECKED;
 /* The id of one of them; -1: none. */
 int32_t lvn_tokenizer_named_id(const struct lvn_tokenizer *t, const json_t *tokens, const char *key);
-/* lvn_json_parse() for tokenizer_config.json, whose model_max_length may exceed 64 bits: whole numbers are reals then.
- */
-enum lvn_status lvn_tokenizer_config_parse(const char *name, const char *text, int64_t bytes, json_t **out) LVN_CHECKED;
 /* Is it a key of the table, or the name of a token? */
 bool lvn_tokenizer_config_knows(const char *key);
 
