@@ -130,6 +130,11 @@ bool lvn_device_has_memory(const struct lvn_device *d)
     return d && d->memory_bytes > 0;
 }
 
+int lvn_device_threads(const struct lvn_device *d)
+{
+    return !d || lvn_device_has_memory(d) ? 1 : d->threads;
+}
+
 bool lvn_device_has_queues(const struct lvn_device *d)
 {
     return d && d->backend->queues;

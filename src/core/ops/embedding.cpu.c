@@ -119,7 +119,11 @@ LVN_INLINE void sum_gradient(const struct lvn_call *call, int k, int64_t c, int6
     const float *dy = call->dout[0].p;
     const int64_t C = call->din[k].desc->dim[1];
     for (int64_t v = 0; v < call->din[k].desc->dim[0]; v++) {
-        if (l.first[v] < 0 && call->add[k]) continue;
+        if (l.first[v] < 0) {
+            const size_t size = bf16 ? sizeof(uint16_t) : sizeof(float);
+            if (!call->add[k]) memset((char *)call->din[k].p + (size_t)(v * C + c) * size, 0, (size_t)(end - c) * size);
+            continue;
+        }
         int64_t x = c;
         for (; x + CHANNELS <= end; x += CHANNELS)
             sum_row(call, k, l.next, l.first[v], dy + x, v * C + x, CHANNELS, bf16);

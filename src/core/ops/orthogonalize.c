@@ -129,4 +129,4 @@ static double flops(const struct lvn_call *call)
 }
 
 LVN_OPERATION(orthogonalize, shape, forward, LVN_NOT_DIFFERENTIABLE, .n_in = 1, .n_in_min = 1, .n_out = 2,
-              .flops = flops, .spec.scratch = scratch);
+              .side_by_side = true, .flops = flops, .spec.scratch = scratch);

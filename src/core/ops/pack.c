@@ -12,32 +12,40 @@ static enum lvn_status shape(struct lvn_shapes *s)
     return LVN_OK;
 }
 
-/* Offset of element i of a view, counting elements in row-major order. */
-static int64_t offset(const struct lvn_desc *d, int64_t i)
+/* Offset of the first element of row r of a view. */
+static int64_t row_at(const struct lvn_desc *d, int64_t r)
 {
     int64_t sum = 0;
-    for (int k = d->rank - 1; k >= 0; k--) {
-        sum += i % d->dim[k] * d->stride[k];
-        i /= d->dim[k];
+    for (int k = d->rank - 2; k >= 0; k--) {
+        sum += r % d->dim[k] * d->stride[k];
+        r /= d->dim[k];
     }
     return sum;
 }
 
 static void forward(const struct lvn_call *call)
 {
+    const struct lvn_desc *d = call->in[0].desc;
     const real *x = call->in[0].p;
     real *y = call->out[0].p;
-    int64_t n = lvn_desc_count(call->out[0].desc);
-    for (int64_t i = 0; i < n; i++) y[i] = x[offset(call->in[0].desc, i)];
+    const int64_t rows = lvn_desc_rows(d), n = lvn_desc_count(d) / rows, step = d->rank ? d->stride[d->rank - 1] : 1;
+    for (int64_t r = 0; r < rows; r++, y += n) {
+        const real *row = x + row_at(d, r);
+        for (int64_t i = 0; i < n; i++) y[i] = row[i * step];
+    }
 }
 
 static void backward(const struct lvn_call *call)
 {
     if (!call->din[0].p) return;
+    const struct lvn_desc *d = call->din[0].desc;
     const real *dy = call->dout[0].p;
     real *dx = call->din[0].p;
-    int64_t n = lvn_desc_count(call->dout[0].desc);
-    for (int64_t i = 0; i < n; i++) lvn_put(&dx[offset(call->din[0].desc, i)], call->add[0], dy[i]);
+    const int64_t rows = lvn_desc_rows(d), n = lvn_desc_count(d) / rows, step = d->rank ? d->stride[d->rank - 1] : 1;
+    for (int64_t r = 0; r < rows; r++, dy += n) {
+        real *row = dx + row_at(d, r);
+        for (int64_t i = 0; i < n; i++) lvn_put(&row[i * step], call->add[0], dy[i]);
+    }
 }
 
 #ifndef LVN_REAL_DOUBLE

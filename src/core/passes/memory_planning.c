@@ -2,10 +2,11 @@
  * instruction.
  *
  * A value lives from the first to the last instruction that uses it, an output of the program to the end, scratch for
- * one instruction. If an operation allows it, its result overwrites an input whose lifetime ends there
- * (lvn_op.in_place). Then values are placed by decreasing size, each at the lowest offset that no value with an
- * overlapping lifetime occupies. So the peak is known exactly before anything is allocated. (Greedy by size: Pisarchyk,
- * Lee: "Efficient memory management for deep neural net inference", 2020.)
+ * one instruction; of instructions that run side by side, all values live as long as all of them. If an operation
+ * allows it, its result overwrites an input whose lifetime ends there (lvn_op.in_place). Then values are placed by
+ * decreasing size, each at the lowest offset that no value with an overlapping lifetime occupies. So the peak is known
+ * exactly before anything is allocated. (Greedy by size: Pisarchyk, Lee: "Efficient memory management for deep neural
+ * net inference", 2020.)
  *
  * The device chooses kernels here, so a missing kernel is reported during planning instead of in step 1.
  *
@@ -20,18 +21,18 @@ enum { ALIGN = 64 }; /* bytes: a cache line, and a vector of 16 floats */
 
 struct lifetimes {
     struct lvn_program *p;
-    int current; /* index of the visited instruction */
-    int *root;   /* value -> the value whose memory it overwrites; itself: it does not overwrite */
+    int first, last; /* indices of the visited instruction; or, if some run side by side, of the first and last one */
+    int *root;       /* value -> the value whose memory it overwrites; itself: it does not overwrite */
 };
 
-/* Extend the lifetime of an operand's value to the current instruction. */
+/* Extend the lifetime of an operand's value to the visited instructions. */
 static void touch(struct lvn_operand *o, bool written, void *argument)
 {
     (void)written;
     struct lifetimes *l = argument;
     struct lvn_value *v = &l->p->values[o->value];
-    if (v->first < 0) v->first = l->current;
-    v->last = l->current;
+    if (v->first < 0) v->first = l->first;
+    v->last = l->last;
 }
 
 /* Choose the instruction's kernel, and append a value for its scratch. */
@@ -42,6 +43,28 @@ static enum lvn_status choose(struct lvn_program *p, struct lvn_instr *i)
     if (scratch <= 0) return LVN_OK;
     i->scratch = (struct lvn_operand){.value = lvn_program_add_value(p, "scratch", LVN_BUFFER_ARENA, LVN_U8, scratch)};
     return i->scratch.value < 0 ? LVN_MEMORY : LVN_OK;
+}
+
+/* Let instructions run side by side where there are at least as many as threads. */
+static void choose_side_by_side(struct lvn_program *p)
+{
+    const int threads = lvn_device_threads(p->device);
+    for (int n = 0, count; threads > 1 && n < p->n_instrs; n += count) {
+        const struct lvn_op *op = p->instrs[n].op;
+        for (count = 1; op->side_by_side && n + count < p->n_instrs && p->instrs[n + count].op == op;) count++;
+        if (count >= threads) p->instrs[n].side_by_side = count;
+    }
+}
+
+static void find_lifetimes(struct lifetimes *l)
+{
+    struct lvn_program *p = l->p;
+    for (int n = 0, count; n < p->n_instrs; n += count) {
+        count = p->instrs[n].side_by_side ? p->instrs[n].side_by_side : 1;
+        l->first = n;
+        l->last = n + count - 1;
+        for (int i = l->first; i <= l->last; i++) lvn_instr_operands(&p->instrs[i], touch, l);
+    }
 }
 
 static int find_root(const struct lifetimes *l, int v)
@@ -317,10 +340,11 @@ enum lvn_status lvn_pass_memory_planning(struct lvn_program *p, int n_sums, stru
     place_sums(p, n_sums);
     for (int n = 0; n < p->n_instrs; n++)
         if (!p->instrs[n].op->collective) LVN_TRY(choose(p, &p->instrs[n]));
+    choose_side_by_side(p);
     LVN_LOCAL_ARENA(a);
     struct lifetimes l = {.p = p, .root = lvn_arena_alloc(&a, sizeof *l.root * (size_t)(p->n_values + 1))};
     if (!l.root) return LVN_MEMORY;
-    for (l.current = 0; l.current < p->n_instrs; l.current++) lvn_instr_operands(&p->instrs[l.current], touch, &l);
+    find_lifetimes(&l);
     for (int v = 0; v < p->n_values; v++) {
         l.root[v] = v;
         if (p->values[v].keep) p->values[v].last = p->n_instrs;

@@ -25,7 +25,7 @@ enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 /* tree: NULL: all micro-batches add to one gradient. */
 enum lvn_status lvn_pass_gradient_accumulation(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
 /* ARG: the optimizer works on matrices, and the model trains none in its blocks. */
-enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
+enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o, bool side_by_side) LVN_CHECKED;
 /* device: determines which parameters are rounded if s->round is set. UNSUPPORTED: it has no kernel for an instruction.
  */
 enum lvn_status lvn_pass_data_parallel(struct lvn_program *p, const struct lvn_sharding *s,

@@ -1,7 +1,14 @@
 /* program.c - lvn_program_new() runs all passes in order; see program.h. */
 #include "passes/program.h"
 
+#include "passes/device_query.h"
 #include "passes/pass.h"
+
+/* Are updates of matrices to be computed side by side? With sharded state data_parallel_matrices.c arranges them. */
+static bool runs_side_by_side(const struct lvn_plan_options *o)
+{
+    return lvn_device_threads(o->device) > 1 && !(o->sharding && o->sharding->sharded);
+}
 
 enum lvn_status lvn_program_new(struct lvn_program **out, struct levin_graph *g, struct levin_tensor *const *outputs,
                                 int n_outputs, const struct lvn_plan_options *o)
@@ -19,7 +26,7 @@ enum lvn_status lvn_program_new(struct lvn_program **out, struct levin_graph *g,
     if (s == LVN_OK && o->train)
         s = o->recompute == LVN_RECOMPUTE_BLOCKS ? lvn_pass_blocks(p) : lvn_pass_recompute(p, o->recompute, o->device);
     if (s == LVN_OK && o->train) s = lvn_pass_gradient_accumulation(p, o->tree);
-    if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer);
+    if (s == LVN_OK && o->train && o->optimizer) s = lvn_pass_update(p, o->optimizer, runs_side_by_side(o));
     if (s == LVN_OK && o->sharding) s = lvn_pass_data_parallel(p, o->sharding, o->device);
     if (s == LVN_OK && o->sharding && o->train && o->optimizer) s = lvn_pass_shard_checksums(p, o->sharding);
     if (s == LVN_OK && o->train && o->optimizer && o->precision == LVN_PRECISION_16_MIXED)

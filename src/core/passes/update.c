@@ -2,8 +2,9 @@
  *
  * Gradients are in one flat buffer, so the norm is one instruction, and the optimizer one per parameter group. An
  * optimizer on matrices has three instructions for each matrix of a block, and one for each range of other parameters
- * between them. Clipping needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the
- * optimizer multiplies gradients. The factor is 0 if the norm is not finite; the optimizer then changes nothing. */
+ * between them. On CPUs the three are in turn those of several matrices, which threads compute side by side. Clipping
+ * needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the optimizer multiplies
+ * gradients. The factor is 0 if the norm is not finite; the optimizer then changes nothing. */
 #include "passes/pass.h"
 
 static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id, const char *name)
@@ -66,21 +67,39 @@ static enum lvn_status append_update(struct lvn_program *p, const struct lvn_opt
     return ok && add_moments(p, o, i, offset, count) ? LVN_OK : LVN_MEMORY;
 }
 
-/* Append the update of a matrix in group g. */
-static enum lvn_status append_matrix(struct lvn_program *p, const struct lvn_optimizer *o,
-                                     const struct lvn_param_group *g, const struct lvn_param *matrix)
+enum { TOGETHER = 64 };                           /* matrices at a time */
+static const int64_t together_elements = 8 << 20; /* at most, of more than one matrix: 32 MiB of directions */
+
+/* Matrices whose directions are in memory at the same time. */
+struct matrices {
+    const struct lvn_param *matrix[TOGETHER];
+    struct lvn_operand direction[TOGETHER];
+    int n;
+    int64_t elements;
+};
+
+/* Append the direction of a matrix in group g. */
+static enum lvn_status append_direction(struct lvn_program *p, const struct lvn_optimizer *o,
+                                        const struct lvn_param_group *g, const struct lvn_param *matrix,
+                                        struct lvn_operand *direction)
 {
-    const struct lvn_matrix_steps *m = &o->matrices;
     const int64_t offset = matrix->offset, count = matrix->count;
-    const struct lvn_operand direction = lvn_program_add_range(p, "direction", LVN_BUFFER_ARENA, p->real, 0, count);
-    struct lvn_instr *i = after_backward(p, m->direction, matrix->name);
-    if (!i || direction.value < 0) return LVN_MEMORY;
-    i->attr = m->direction_attr;
+    struct lvn_instr *i = after_backward(p, o->matrices.direction, matrix->name);
+    *direction = lvn_program_add_range(p, "direction", LVN_BUFFER_ARENA, p->real, 0, count);
+    if (!i || direction->value < 0) return LVN_MEMORY;
+    i->attr = o->matrices.direction_attr;
     set_update(&i->attr.update, o, g, offset);
     i->in[0] = lvn_program_add_range(p, "gradients", LVN_BUFFER_GRAD, p->gradients, offset, count);
-    i->out[0] = direction;
-    if (i->in[0].value < 0 || !add_moments(p, o, i, offset, count)) return LVN_MEMORY;
-    i = after_backward(p, m->whole, matrix->name);
+    i->out[0] = *direction;
+    return i->in[0].value >= 0 && add_moments(p, o, i, offset, count) ? LVN_OK : LVN_MEMORY;
+}
+
+/* Append what needs the whole matrix. */
+static enum lvn_status append_whole(struct lvn_program *p, const struct lvn_optimizer *o,
+                                    const struct lvn_param *matrix, struct lvn_operand direction)
+{
+    const struct lvn_matrix_steps *m = &o->matrices;
+    struct lvn_instr *i = after_backward(p, m->whole, matrix->name);
     if (!i) return LVN_MEMORY;
     i->attr = m->whole_attr;
     if (p->matmul_dtype == LVN_BF16) i->matmul_dtype = LVN_BF16;
@@ -89,31 +108,56 @@ static enum lvn_status append_matrix(struct lvn_program *p, const struct lvn_opt
     if (m->lines)
         i->out[1] = lvn_program_add_range(p, "moments of lines", LVN_BUFFER_LINES, p->real, matrix->lines_at,
                                           lvn_param_lines(matrix));
-    if (m->lines && i->out[1].value < 0) return LVN_MEMORY;
-    i = after_backward(p, m->step, matrix->name);
+    return m->lines && i->out[1].value < 0 ? LVN_MEMORY : LVN_OK;
+}
+
+/* Append the step of a matrix in group g. */
+static enum lvn_status append_step(struct lvn_program *p, const struct lvn_optimizer *o,
+                                   const struct lvn_param_group *g, const struct lvn_param *matrix,
+                                   struct lvn_operand direction)
+{
+    const struct lvn_matrix_steps *m = &o->matrices;
+    struct lvn_instr *i = after_backward(p, m->step, matrix->name);
     if (!i) return LVN_MEMORY;
     i->attr = m->step_attr;
-    set_update(&i->attr.update, o, g, offset);
+    set_update(&i->attr.update, o, g, matrix->offset);
     if (m->fit) m->fit(&matrix->desc, &i->attr);
     i->in[0] = direction;
-    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, offset, count);
+    i->out[0] = lvn_program_add_range(p, "parameters", LVN_BUFFER_PARAM, p->weights, matrix->offset, matrix->count);
     return i->out[0].value >= 0 ? LVN_OK : LVN_MEMORY;
+}
+
+/* Append the updates of the matrices, all in group g, and forget them. */
+static enum lvn_status append_matrices(struct lvn_program *p, const struct lvn_optimizer *o,
+                                       const struct lvn_param_group *g, struct matrices *m)
+{
+    for (int k = 0; k < m->n; k++) LVN_TRY(append_direction(p, o, g, m->matrix[k], &m->direction[k]));
+    for (int k = 0; k < m->n; k++) LVN_TRY(append_whole(p, o, m->matrix[k], m->direction[k]));
+    for (int k = 0; k < m->n; k++) LVN_TRY(append_step(p, o, g, m->matrix[k], m->direction[k]));
+    m->n = 0;
+    m->elements = 0;
+    return LVN_OK;
 }
 
 /* Append the updates of a group: its matrices and the ranges between them. *at: index in params->flat of the group's
  * first parameter; advanced to the next group's. */
 static enum lvn_status append_group(struct lvn_program *p, const struct lvn_optimizer *o,
-                                    const struct lvn_param_group *g, int *at)
+                                    const struct lvn_param_group *g, bool side_by_side, int *at)
 {
     const struct lvn_params *params = p->graph->params;
     int64_t begin = g->offset, end = g->offset + g->count;
+    struct matrices m = {0};
     for (; *at < params->n && params->flat[*at]->offset < end; ++*at) {
         const struct lvn_param *param = params->flat[*at];
         if (!o->matrices.used || !lvn_param_is_block_matrix(param)) continue;
         if (begin < param->offset) LVN_TRY(append_update(p, o, g, begin, param->offset - begin));
-        LVN_TRY(append_matrix(p, o, g, param));
+        if (m.n == (side_by_side ? TOGETHER : 1) || m.elements + param->count > together_elements)
+            LVN_TRY(append_matrices(p, o, g, &m));
+        m.matrix[m.n++] = param;
+        m.elements += param->count;
         begin = param->offset + (param->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
     }
+    LVN_TRY(append_matrices(p, o, g, &m));
     return begin < end ? append_update(p, o, g, begin, end - begin) : LVN_OK;
 }
 
@@ -130,12 +174,12 @@ static enum lvn_status check_matrices(const struct lvn_params *params, const str
     return LVN_OK;
 }
 
-enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o)
+enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o, bool side_by_side)
 {
     const struct lvn_params *params = p->graph->params;
     int at = 0;
     LVN_TRY(check_matrices(params, o));
     LVN_TRY(append_norm(p, o->clip_norm));
-    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_group(p, o, &params->groups[n], &at));
+    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_group(p, o, &params->groups[n], side_by_side, &at));
     return LVN_OK;
 }

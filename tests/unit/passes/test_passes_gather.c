@@ -61,7 +61,7 @@ static void gather_step(void **state)
     struct model m = tied_blocks();
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     must(lvn_pass_data_parallel(m.program, &fsdp, NULL));
     expect(&m,
            " 0 ranks    all_gather           -> %29 (4096), %30:int32 (1)\n"
@@ -239,7 +239,7 @@ static void round_once(void **state)
     m.program->weights = LVN_F32;
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     const int n = m.program->n_instrs;
     must(lvn_pass_round_parameters(m.program, &device));
     assert_int_equal(m.program->n_instrs, n);

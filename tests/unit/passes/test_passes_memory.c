@@ -80,7 +80,7 @@ static void verify(void **state)
         must(lvn_pass_fuse(m.program));
         must(lvn_pass_differentiate(m.program));
         must(lvn_pass_gradient_accumulation(m.program, NULL));
-        must(lvn_pass_update(m.program, &adamw));
+        must(lvn_pass_update(m.program, &adamw, false));
         must(lvn_pass_verify(m.program));
         cases[i].damage(m.program);
         assert_int_equal(lvn_pass_verify(m.program), cases[i].status);
@@ -100,7 +100,7 @@ static void place(void **state)
     struct lvn_device *reference = open_device("reference", LVN_F32, 1, LVN_ISA_COUNT - 1);
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     expect(&m, " 0 forward  linear               x, w1, b -> %3 (2, 8)\n"
                " 1 forward  gelu                 %3 -> %4 (2, 8)\n"
                " 2 forward  linear               %4, w2 -> %6 (2, 3)\n"

@@ -67,7 +67,7 @@ static void update_adamw(void **state)
     struct model m = differentiated();
     must(lvn_pass_gradient_accumulation(m.program, NULL));
     expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
-    must(lvn_pass_update(m.program, &adamw));
+    must(lvn_pass_update(m.program, &adamw, false));
     expect(&m, CLASSIFIER " 3 update   grad_norm            gradients[0:192]\n"
                           " 4 update   adamw                gradients[0:128]"
                           " -> parameters[0:128], first moment[0:128], second moment[0:128]\n"
@@ -84,7 +84,7 @@ static void update_sgd(void **state)
     struct model m = differentiated();
     must(lvn_pass_gradient_accumulation(m.program, NULL));
     expect(&m, CLASSIFIER "gradients: 1 x 768 bytes\n");
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     expect(&m, CLASSIFIER
            " 3 update   grad_norm            gradients[0:192]\n"
            " 4 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
@@ -109,11 +109,8 @@ static const struct lvn_optimizer on_matrices = {.name = "muon",
                                                               .step = LVN_OP_muon_step,
                                                               .step_attr.muon_step = {.ratio = 1}}};
 
-/* An optimizer on matrices: each matrix of a block by itself, also between others; all else by the other operation, the
- * head outside of blocks too. A model without such matrices is refused. */
-static void update_matrices(void **state)
+static struct model two_matrices(void)
 {
-    (void)state;
     struct model m = model_new();
     struct levin_graph *g = m.graph;
     struct levin_tensor *x = lvn_input(g, "x", LVN_DESC(LVN_F32, 2, 4));
@@ -124,7 +121,16 @@ static void update_matrices(void **state)
     levin_block_end(g);
     model_build(&m, levin_cross_entropy(g, levin_linear(g, x, levin_weight(g, "head", 32, 3, 1), NULL, true), labels));
     expect(&m, MATRICES);
-    must(lvn_pass_update(m.program, &on_matrices));
+    return m;
+}
+
+/* An optimizer on matrices: each matrix of a block by itself, also between others; all else by the other operation, the
+ * head outside of blocks too. A model without such matrices is refused. */
+static void update_matrices(void **state)
+{
+    (void)state;
+    struct model m = two_matrices();
+    must(lvn_pass_update(m.program, &on_matrices, false));
     expect(&m, MATRICES
            " 4 update   grad_norm            gradients[0:4416]\n"
            " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
@@ -137,9 +143,47 @@ static void update_matrices(void **state)
            "12 update   sgd                  gradients[4352:4416] -> parameters[4352:4416], first moment[4352:4416]\n");
     model_free(&m);
     m = differentiated();
-    assert_int_equal(lvn_pass_update(m.program, &on_matrices), LVN_ARG);
+    assert_int_equal(lvn_pass_update(m.program, &on_matrices, false), LVN_ARG);
     assert_non_null(strstr(levin_error_text(), "optimizer.kind muon trains weight matrices of a model's blocks"));
     model_free(&m);
+}
+
+/* Side by side: matrices are multiplied one after the other, so that each of two threads can take one. Then no two of
+ * their values have common memory. With three threads all work on each matrix, and the second uses the memory of the
+ * first one's scratch. */
+static void update_side_by_side(void **state)
+{
+    (void)state;
+    for (int threads = 2; threads <= 3; threads++) {
+        struct lvn_device *device = open_device("cpu", LVN_F32, threads, LVN_ISA_COUNT - 1);
+        struct model m = two_matrices();
+        must(lvn_pass_update(m.program, &on_matrices, true));
+        expect(&m, MATRICES
+               " 4 update   grad_norm            gradients[0:4416]\n"
+               " 5 update   sgd                  gradients[0:128] -> parameters[0:128], first moment[0:128]\n"
+               " 6 update   muon_direction       gradients[4096:4120] -> %16 (24), first moment[4096:4120]\n"
+               " 7 update   muon_direction       gradients[4160:4352] -> %19 (192), first moment[4160:4352]\n"
+               " 8 update   orthogonalize        %16 -> %16 (4, 6)\n"
+               " 9 update   orthogonalize        %19 -> %19 (6, 32)\n"
+               "10 update   muon_step            %16 -> parameters[4096:4120]\n"
+               "11 update   muon_step            %19 -> parameters[4160:4352]\n"
+               "12 update   sgd                  gradients[4352:4416] -> parameters[4352:4416], first moment[4352:4416]"
+               "\n");
+        must(lvn_pass_memory_planning(m.program, 0, device));
+        const struct lvn_instr *first = &m.program->instrs[8], *second = first + 1;
+        assert_int_equal(first->side_by_side, threads == 2 ? 2 : 0);
+        assert_int_equal(second->side_by_side, 0);
+        const struct lvn_value *values = m.program->values, *a = &values[first->scratch.value],
+                               *b = &values[second->scratch.value];
+        const bool apart = a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
+        assert_int_equal(apart, threads == 2);
+        for (int k = 0; k < 2 && threads == 2; k++) {
+            const struct lvn_value *d = &values[k ? first->in[0].value : second->in[0].value], *s = k ? b : a;
+            assert_true(d->offset + d->bytes <= s->offset || s->offset + s->bytes <= d->offset);
+        }
+        model_free(&m);
+        device->backend->close(device);
+    }
 }
 
 /* The listing of two_buckets(). */
@@ -164,7 +208,7 @@ static struct model two_buckets(void)
     must(lvn_pass_fuse(m.program));
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     return m;
 }
 
@@ -191,7 +235,7 @@ static void large_buckets(void **state)
         model_build(&m, levin_cross_entropy(g, x, lvn_input(g, "labels", LVN_DESC(LVN_I32, 1))));
         must(lvn_pass_differentiate(m.program));
         must(lvn_pass_gradient_accumulation(m.program, NULL));
-        must(lvn_pass_update(m.program, &sgd));
+        must(lvn_pass_update(m.program, &sgd, false));
         must(lvn_pass_data_parallel(m.program, &(struct lvn_sharding){.rank = 1, .size = 2}, &device));
         int buckets = 0;
         for (int i = 0; i < m.program->n_instrs; i++) buckets += m.program->instrs[i].id == LVN_OP_all_reduce;
@@ -371,7 +415,7 @@ static void shard_blocks(void **state)
     for (int tree = 0; tree < 2; tree++) {
         struct model m = two_blocks();
         must(lvn_pass_gradient_accumulation(m.program, tree ? &(struct lvn_tree_leaves){.n = 2, .total = 4} : NULL));
-        must(lvn_pass_update(m.program, &sgd));
+        must(lvn_pass_update(m.program, &sgd, false));
         must(lvn_pass_data_parallel(
             m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE, .tree = tree}, NULL));
         expect(&m, tree ? BLOCKS_DEALT_TREE : BLOCKS_DEALT);
@@ -389,7 +433,7 @@ static void shard_matrices(void **state)
     with_lines.matrices.lines = true;
     struct model m = two_blocks();
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &with_lines));
+    must(lvn_pass_update(m.program, &with_lines, false));
     must(lvn_pass_data_parallel(
         m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
         NULL));
@@ -426,7 +470,7 @@ static void shard_gradients(void **state)
     (void)state;
     struct model m = two_blocks();
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     must(lvn_pass_data_parallel(
         m.program, &(struct lvn_sharding){.rank = 1, .size = 2, .sharded = LVN_SHARDS_STATE | LVN_SHARDS_GRADIENTS},
         NULL));
@@ -473,7 +517,7 @@ static void shard_tree(void **state)
     (void)state;
     struct model m = differentiated();
     must(lvn_pass_gradient_accumulation(m.program, &(struct lvn_tree_leaves){.first = 0, .n = 2, .total = 4}));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     expect(&m, CLASSIFIER
            " 3 sum      accumulate           gradients[192:384] -> gradients[0:192] [after 1]\n"
            " 4 update   grad_norm            gradients[0:192]\n"
@@ -501,7 +545,7 @@ static void scale(void **state)
     must(lvn_pass_mixed_precision(m.program, LVN_PRECISION_16_MIXED, NULL));
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     expect(&m, " 0 forward  linear_gelu          x, w1, b -> %4:fp16 (2, 8), %3:fp16 (2, 8)\n"
                " 1 backward linear_cross_entropy %4:fp16, w2, labels:int32"
                " -> %11:fp16 (2, 8), gradient of w2 (8, 3), %8:fp64 (1), %9 (2)\n"
@@ -530,13 +574,21 @@ static void scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accumulate),      cmocka_unit_test(accumulate_as_a_tree),
-        cmocka_unit_test(update_adamw),    cmocka_unit_test(update_sgd),
-        cmocka_unit_test(update_matrices), cmocka_unit_test(large_buckets),
-        cmocka_unit_test(shard_ddp),       cmocka_unit_test(shard_ddp_in_bf16),
-        cmocka_unit_test(shard_zero1),     cmocka_unit_test(shard_blocks),
-        cmocka_unit_test(shard_gradients), cmocka_unit_test(shard_matrices),
-        cmocka_unit_test(shard_tree),      cmocka_unit_test(scale),
+        cmocka_unit_test(accumulate),
+        cmocka_unit_test(accumulate_as_a_tree),
+        cmocka_unit_test(update_adamw),
+        cmocka_unit_test(update_sgd),
+        cmocka_unit_test(update_matrices),
+        cmocka_unit_test(update_side_by_side),
+        cmocka_unit_test(large_buckets),
+        cmocka_unit_test(shard_ddp),
+        cmocka_unit_test(shard_ddp_in_bf16),
+        cmocka_unit_test(shard_zero1),
+        cmocka_unit_test(shard_blocks),
+        cmocka_unit_test(shard_gradients),
+        cmocka_unit_test(shard_matrices),
+        cmocka_unit_test(shard_tree),
+        cmocka_unit_test(scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

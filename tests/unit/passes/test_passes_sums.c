@@ -42,7 +42,7 @@ static void sums(void **state)
     struct lvn_operand in_memory;
     must(lvn_pass_differentiate(m.program));
     must(lvn_pass_gradient_accumulation(m.program, NULL));
-    must(lvn_pass_update(m.program, &sgd));
+    must(lvn_pass_update(m.program, &sgd, false));
     must(lvn_pass_data_parallel(m.program, &fsdp, NULL));
     must(lvn_pass_shard_checksums(m.program, &fsdp));
     expect(&m, " 0 forward  accumulate           parameters[0:4096] -> %16+4096 (4096)\n"

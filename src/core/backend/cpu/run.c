@@ -1,9 +1,10 @@
 /* run.c - runs a bound program on the CPU with a team of threads.
  *
  * The team starts once per run. Every thread executes the same launches, calls the same kernels with its thread number,
- * and waits at a barrier after each of them. */
+ * and waits at a barrier after each of them. Instructions that run side by side are divided among the threads. */
 #include "backend/cpu/run.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "backend/calls.h"
@@ -21,7 +22,8 @@ struct bound {
 struct run {
     struct lvn_calls *calls;
     const struct lvn_execution *execution;
-    bool failed; /* a collective failed */
+    bool failed;      /* a collective failed */
+    atomic_int taken; /* number of instructions that threads have taken of those that run side by side */
 };
 
 /* Perform a collective: thread 0 calls the communicator. Starting does not block. Returns false on all threads if it
@@ -48,10 +50,45 @@ static void prefetch_next(const struct run *r, const struct lvn_instr *i)
     for (size_t k = 0; k < sizeof(struct lvn_call); k += 64) __builtin_prefetch(call + k);
 }
 
-static bool launch(struct run *r, const struct lvn_launch_order *w, int thread, int n_threads)
+/* An instruction that one thread runs. */
+struct alone {
+    const struct lvn_instr *instr;
+    const struct lvn_call *call;
+};
+
+static void run_alone(void *argument, int thread, int n_threads)
+{
+    const struct alone *a = argument;
+    lvn_cpu_call(a->instr->kernel, a->call, thread, n_threads);
+}
+
+/* Run the instructions that begin with w->instr side by side, and advance w to the last of them. */
+static void launch_side_by_side(struct run *r, struct lvn_launch_order *w, int thread)
+{
+    const struct lvn_instr *first = w->instr;
+    const int n = first->side_by_side;
+    for (int k; (k = atomic_fetch_add(&r->taken, 1)) < n;) {
+        struct alone a = {first + k, lvn_calls_of(r->calls, first + k)};
+        lvn_team_run(1, run_alone, &a);
+    }
+    lvn_team_barrier();
+    if (thread == 0) {
+        r->taken = 0;
+        lvn_work_done(n);
+    }
+    for (int k = 1; k < n; k++) {
+        if (thread == 0 && r->execution->launched) r->execution->launched(r->execution->context, w);
+        lvn_launch_order_next(w);
+    }
+    lvn_team_barrier();
+}
+
+static bool launch(struct run *r, struct lvn_launch_order *w, int thread, int n_threads)
 {
     const struct lvn_instr *i = w->instr;
-    if (i->op->collective) {
+    if (i->side_by_side) {
+        launch_side_by_side(r, w, thread);
+    } else if (i->op->collective) {
         if (!communicate(r, i, thread)) return false;
     } else {
         prefetch_next(r, i);
