@@ -208,6 +208,15 @@ P
 code 0 "$LEVIN" evaluate gpt2 --tasks=core --limit=4
 says "the mean of 3 centered accuracies" out
 
+# An answer with which all others begin has no token to run. " x" has two tokens here, so both texts have 2L + 2, and L + 1 are run.
+mkdir -p begin/eval_data
+echo '{"query": "one two", "choices": ["x", "x x"], "gold": 1}' >begin/eval_data/begin.jsonl
+{ echo icl_tasks:; echo '- {label: begin, dataset_uri: begin.jsonl, num_fewshot: [0], icl_task_type: multiple_choice}'; } >begin/core.yaml
+sed -n '1p; s/^twist/begin/p' core/eval_meta_data.csv >begin/eval_meta_data.csv
+code 0 "$LEVIN" evaluate gpt2 --tasks=begin --items=begin.items
+read -r tokens run < <(tr -d , <out | sed -n 's/.* items* with \([0-9]*\) tokens.* which \([0-9]*\) were.*/\1 \2/p')
+check [ $((2 * run)) = "$tokens" ]
+
 # --- what is refused, with file and line ---
 refused() { # refused MESSAGE [EXIT] [OPTIONS]: bad.yaml
     local wanted=$1 exit=${2:-2}

@@ -90,10 +90,11 @@ static int32_t prefix_token(const struct unit *u, int64_t at)
     return at < item->n_prefix ? item->prefix[at] : item->sequence[u->first].token[0];
 }
 
-/* Tokens of a sequence that are run after the prefix. */
+/* Tokens of a sequence that are run after the prefix. None if the sequence ends with it, as an answer does with which
+ * all others begin. */
 static int64_t tail_of(const struct unit *u, const struct lvn_benchmark_sequence *sequence)
 {
-    return u->item->n_prefix + sequence->n - 1 - u->prefix;
+    return at_least(u->item->n_prefix + sequence->n - 1 - u->prefix, 0);
 }
 
 static int64_t common(const struct unit *a, const struct unit *b)
@@ -440,8 +441,8 @@ static enum lvn_status run_row(struct scorer *s, const struct row *row)
     session->step_args = (struct lvn_step){.grad_scale = 1.0};
     fill(s, row, samples);
     samples->n_valid = 1;
-    s->runs--;
     LVN_TRY(lvn_session_feed(session, 0, samples));
+    s->runs--;
     lvn_session_run(session, 1);
     LVN_TRY(session->status);
     take_losses(s, row, session);
