@@ -2,7 +2,8 @@
 """make_parquet.py - writes Parquet files of all settings that levin reads, and their rows, with pyarrow.
 
     make_parquet.py                      writes tests/golden/parquet: small files NAME.parquet, and rows.jsonl for all of them;
-                                         numbers-*.parquet, with columns of numbers, and numbers.jsonl; conversations
+                                         numbers-*.parquet, with columns of numbers, and numbers.jsonl; classes;
+                                         conversations
     make_parquet.py N SEED OUT           N files of random settings and sizes: OUT/I.parquet, OUT/I.jsonl
 
 The rows contain the columns that are read: texts and numbers, also in lists and structs. Needs pyarrow.
@@ -103,6 +104,15 @@ def numbers():
             f.write(json.dumps(seen, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+def classes():
+    """Numbers of classes, whose names are in the metadata as the package `datasets` writes them; a decimal is not read."""
+    names = {"info": {"features": {"text": {"dtype": "string", "_type": "Value"},
+                                   "label": {"names": ["maybe", "right", "wrong"], "_type": "ClassLabel"}}}}
+    t = pa.table({"text": [f"answer {i % 7}" for i in range(24)], "label": [i % 7 % 3 for i in range(24)],
+                  "price": pa.array([1] * 24, pa.decimal128(5, 2))}).replace_schema_metadata({"huggingface": json.dumps(names)})
+    pq.write_table(t, ROOT / "tests/golden/parquet/classes.parquet", write_statistics=False)
+
+
 def conversations():
     """Answers that are not trained, an argument of the template, and tool calls with numbers; token ids with labels."""
     out = ROOT / "tests/golden/parquet"
@@ -144,4 +154,5 @@ if len(sys.argv) == 4:
 else:
     golden()
     numbers()
+    classes()
     conversations()

@@ -69,6 +69,33 @@ code 1 "$LEVIN" train other.parquet "${tiny_bert[@]}" --data.label_column=label
 says "has no column 'document' or 'text' or 'sentence'; it has body, label" err
 code 0 "$LEVIN" predict labels-parquet --input=table.parquet --data.skip_bad_rows=true
 
+# --- names of classes in the metadata: they are the model's, and another file may number them differently ---
+cp "$golden/classes.parquet" .
+code 0 "$LEVIN" train classes.parquet "${tiny_bert[@]}" --trainer.max_steps=60 --data.tokenizer="$gpt2" --run_dir=named
+says "'classes.parquet' names its 3 classes, from 0: 'maybe', 'right', 'wrong'" err
+grep -A3 id2label named/checkpoints/last/config.json | tr -d ' \n' | grep -q '"0":"maybe","1":"right","2":"wrong"'
+python3 - <<'P'
+data = open("classes.parquet", "rb").read()
+for name, names in ("classes", ["maybe", "right", "wrong"]), ("moved", ["RIGHT", "wrong", "maybe"]), ("foreign", ["apple", "pears", "plums"]):
+    text = b"[" + b", ".join(b'"%s"' % x.encode() for x in names) + b"]"
+    open(name + ".parquet", "wb").write(data.replace(b'["maybe", "right", "wrong"]', text))
+    with open(name + ".csv", "w") as f:
+        f.write("text,label\n" + "".join(f"answer {i % 7},{names[i % 7 % 3].lower()}\n" for i in range(24)))
+P
+for name in classes moved; do
+    for kind in parquet csv; do
+        code 0 "$LEVIN" evaluate named --data.path=$name.$kind --json
+        grep -o '"\(loss\|accuracy\)": *[0-9.]*' out >$name-$kind
+        ! grep -q warning err || fail "a warning for $name.$kind"
+    done
+    same_file $name-parquet $name-csv
+done
+! cmp -s classes-csv moved-csv || fail "other labels do not change the metrics"
+code 0 "$LEVIN" evaluate named --data.path=foreign.parquet
+says "'foreign.parquet' calls its class 0 'apple', and the model knows 'maybe', 'right', 'wrong'" err
+code 1 "$LEVIN" train classes.parquet "${tiny_bert[@]}" --data.tokenizer="$gpt2" --data.label_column=price
+says "the column 'price' has a type that is not read" err
+
 # --- folders: only shards of the train split are read, and no README ---
 mkdir -p hub/data
 cp "$golden/snappy-plain.parquet" hub/data/train-00000-of-00002.parquet

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/list.h"
 #include "base/log.h"
+#include "formats/json.h"
 #include "tokenizers/unicode/unicode.h"
 
 enum { SHOWN = 48, NUMBER_BYTES = 64, LISTED = 10, FEW_ROWS = 20 };
@@ -20,6 +22,7 @@ void lvn_class_labels_release(struct lvn_class_labels *c)
     lvn_text_release(&c->key);
     free(c->label);
     free(c->names);
+    free(c->of_number);
     *c = (struct lvn_class_labels){0};
 }
 
@@ -121,6 +124,89 @@ enum lvn_status lvn_class_labels_of_model(struct lvn_class_labels *c, int64_t n,
     c->n = n;
     for (int64_t k = 0; names && k < n; k++, names += strlen(names) + 1) LVN_TRY(append(c, names, &one));
     return names ? set_names(c) : LVN_OK;
+}
+
+/* The class of a name that a file gives to a number; -1: none. */
+static enum lvn_status find_name(struct lvn_class_labels *c, const char *name, int *found)
+{
+    enum kind kind;
+    double number;
+    LVN_TRY(read_label(c, name, (int64_t)strlen(name), &kind, &number));
+    const int *same = lvn_index_find(&c->index, c->key.p);
+    *found = same ? *same : -1;
+    for (int64_t k = 0; k < c->n && *found < 0; k++)
+        if (!strcasecmp(c->names[k], c->key.p)) *found = (int)k;
+    return LVN_OK;
+}
+
+/* Are these the names of at least two classes? */
+static enum lvn_status check_names(const json_t *names, bool *good)
+{
+    struct lvn_index seen = {0};
+    const size_t n = json_array_size(names);
+    enum lvn_status status = LVN_OK;
+    *good = n > 1 && n <= LVN_CLASSES_MAX;
+    for (size_t k = 0; k < n && *good && status == LVN_OK; k++) {
+        const char *name = json_string_value(json_array_get(names, k));
+        *good = name && *name && !has_control(name, (int64_t)strlen(name)) && !lvn_index_find(&seen, name);
+        if (*good && !lvn_index_add(&seen, name, 0)) status = LVN_MEMORY;
+    }
+    lvn_index_release(&seen);
+    return status;
+}
+
+static void list_classes(const struct lvn_class_labels *c, char *text, size_t capacity);
+
+static enum lvn_status use_names(struct lvn_class_labels *c, const char *path, const json_t *names)
+{
+    char list[240], x[SHOWN];
+    struct lvn_class_label *one;
+    const size_t n = json_array_size(names);
+    const bool first = !c->n;
+    for (size_t k = 0; first && k < n; k++) LVN_TRY(append(c, json_string_value(json_array_get(names, k)), &one));
+    if (first) {
+        c->n = c->n_labels;
+        c->source = path;
+        c->counted = true;
+        LVN_TRY(set_names(c));
+    }
+    if (!c->names) return LVN_OK; /* the numbers count the classes */
+    list_classes(c, list, sizeof list);
+    if (first) lvn_log(LVN_LOG_INFO, "'%s' names its %zu classes, from 0: %s", path, n, list);
+    c->of_number = lvn_malloc(sizeof *c->of_number * n);
+    if (!c->of_number) return LVN_MEMORY;
+    for (c->n_numbers = 0; c->n_numbers < (int64_t)n; c->n_numbers++) {
+        const char *name = json_string_value(json_array_get(names, (size_t)c->n_numbers));
+        LVN_TRY(find_name(c, name, &c->of_number[c->n_numbers]));
+        if (c->of_number[c->n_numbers] >= 0) continue;
+        lvn_log(LVN_LOG_WARN,
+                "'%s' calls its class %" PRId64 " '%s', and the model knows %s: the numbers of the file are taken as "
+                "the model's classes in their order, so check it",
+                path, c->n_numbers, shown(name, x), list);
+        c->n_numbers = 0;
+        return LVN_OK;
+    }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_class_labels_of_features(struct lvn_class_labels *c, const char *path, const char *features,
+                                             const char *column)
+{
+    json_t *root;
+    bool good;
+    free(c->of_number);
+    c->of_number = NULL;
+    c->n_numbers = 0;
+    if (!features) return LVN_OK;
+    enum lvn_status status = lvn_json_parse(path, features, (int64_t)strlen(features), &root);
+    if (status == LVN_FORMAT) lvn_error_clear();
+    if (status != LVN_OK) return status == LVN_FORMAT ? LVN_OK : status;
+    const json_t *all = json_object_get(json_object_get(root, "info"), "features"),
+                 *names = json_object_get(json_object_get(all, column), "names");
+    status = check_names(names, &good);
+    if (status == LVN_OK && good) status = use_names(c, path, names);
+    json_decref(root);
+    return status;
 }
 
 enum lvn_status lvn_class_labels_add(struct lvn_class_labels *c, const char *p, int64_t n)
@@ -317,12 +403,15 @@ enum lvn_status lvn_class_labels_find(struct lvn_class_labels *c, const char *p,
     enum kind kind;
     double number = -1.0;
     LVN_TRY(read_label(c, p, n, &kind, &number));
+    *found = kind == WHOLE && number >= 0.0 && number < (double)c->n_numbers ? c->of_number[(int64_t)number] : -1;
+    if (*found >= 0) return LVN_OK;
     const int *named = c->names && kind != EMPTY ? lvn_index_find(&c->index, c->key.p) : NULL;
     *found = named ? *named : -1;
     if (named) return LVN_OK;
-    if (kind == WHOLE && number >= 0.0 && number < (double)c->n && !c->names_are_numbers && (!c->names || !c->source)) {
+    if (kind == WHOLE && number >= 0.0 && number < (double)c->n && !c->names_are_numbers &&
+        (!c->names || !c->source || c->counted)) {
         *found = (int64_t)number;
-        c->numbered = c->names != NULL;
+        c->numbered = c->names && !c->source;
     } else if (kind == WORD) {
         *found = default_name(c);
     }

@@ -3,6 +3,7 @@
  * labelled.c calls it. The classes come from a model, or from the labels of a file: lvn_class_labels_add() collects
  * them, lvn_class_labels_end() determines the classes, lvn_class_labels_find() gives the class of a label.
  *
+ *   numbers that a file names  the names are the classes, in their order (lvn_class_labels_of_features())
  *   whole numbers from 0       each number up to the largest is a class; the classes have no names
  *   other whole numbers        each different number is a class, in their order; its name is the number
  *   words                      each different word is a class, sorted by the bytes of UTF-8
@@ -35,13 +36,20 @@ struct lvn_class_labels {
     const char **names;     /* [n] names of the classes; NULL: they are counted from 0 */
     bool names_are_numbers; /* at least one is: then a number is a name, and never the index of a class */
     bool numbered;          /* lvn_class_labels_find() found a class by its index, although classes have names */
-    const char *source;     /* the file that determined the classes; NULL: a model; borrowed */
-    struct lvn_text key;    /* of the last label */
+    bool counted;           /* `source` has numbers, which count the classes */
+    int *of_number; /* [n_numbers] classes of the numbers in the file that is read; NULL: see lvn_class_labels_find() */
+    int64_t n_numbers;
+    const char *source;  /* the file that determined the classes; NULL: a model; borrowed */
+    struct lvn_text key; /* of the last label */
 };
 
 void lvn_class_labels_release(struct lvn_class_labels *c);
 /* The n classes of a model. names: each ended by a NUL; NULL: they have no names. */
 enum lvn_status lvn_class_labels_of_model(struct lvn_class_labels *c, int64_t n, const char *names) LVN_CHECKED;
+/* Read the names of a column's classes that `features` gives (formats/parquet/parquet.h; NULL: none), for the numbers
+ * in this file. If the classes are not determined, these names determine them. A model's names may differ in case. */
+enum lvn_status lvn_class_labels_of_features(struct lvn_class_labels *c, const char *path, const char *features,
+                                             const char *column) LVN_CHECKED;
 /* Count a row's label of p[0..n). Labels that can be no class are ignored. */
 enum lvn_status lvn_class_labels_add(struct lvn_class_labels *c, const char *p, int64_t n) LVN_CHECKED;
 /* Determine the classes after the last row of a file. FORMAT, if its labels cannot be classes: all are equal, or each

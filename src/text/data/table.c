@@ -132,13 +132,13 @@ static enum lvn_status add_line(void *context, const char *line, int64_t bytes)
 }
 
 /* Turn the rows of a Parquet file into lines of JSON. */
-static enum lvn_status read_parquet(struct lvn_table *t, struct lvn_parquet *p)
+static enum lvn_status read_parquet(struct lvn_table *t)
 {
+    struct lvn_parquet *p = t->parquet;
     struct lvn_text lines = {0};
     enum lvn_status status = LVN_OK;
     for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
         status = lvn_parquet_read_lines(p, i, false, add_line, &lines);
-    lvn_parquet_close(p);
     t->owned = lines.p;
     t->bytes = lines.n;
     return status;
@@ -169,11 +169,10 @@ static enum lvn_status begin_text(struct lvn_table *t, const char *text, int64_t
 
 enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
 {
-    struct lvn_parquet *p;
     begin(t, path);
     if (lvn_is_parquet(path)) {
-        LVN_TRY(lvn_parquet_open(&p, path));
-        LVN_TRY(read_parquet(t, p));
+        LVN_TRY(lvn_parquet_open(&t->parquet, path));
+        LVN_TRY(read_parquet(t));
     } else {
         LVN_TRY(lvn_file_read(path, 0, &t->owned, &t->bytes));
     }
@@ -182,11 +181,10 @@ enum lvn_status lvn_table_open(struct lvn_table *t, const char *path)
 
 enum lvn_status lvn_table_open_text(struct lvn_table *t, const char *path, const char *text, int64_t bytes)
 {
-    struct lvn_parquet *p;
     begin(t, path);
     if (!lvn_is_parquet(path) || bytes < 4 || memcmp(text, "PAR1", 4) != 0) return begin_text(t, text, bytes);
-    LVN_TRY(lvn_parquet_open_memory(&p, path, text, bytes));
-    LVN_TRY(read_parquet(t, p));
+    LVN_TRY(lvn_parquet_open_memory(&t->parquet, path, text, bytes));
+    LVN_TRY(read_parquet(t));
     return begin_text(t, t->owned, t->bytes);
 }
 
@@ -206,6 +204,7 @@ void lvn_table_close(struct lvn_table *t)
             "as in a .csv. In a .tsv quotation marks have no meaning and are part of the text: save the table as .csv",
             t->path, (long long)t->doubled, (long long)t->quoted);
     free(t->owned);
+    lvn_parquet_close(t->parquet);
     lvn_text_release(&t->names);
     lvn_text_release(&t->cells);
     json_decref(t->object);
@@ -287,13 +286,26 @@ enum lvn_status lvn_table_unread(const struct lvn_table *t, char *list, size_t c
     return list_names(t, true, list, capacity);
 }
 
+/* A column of the schema that the rows lack has another type. */
+static enum lvn_status check_type(const struct lvn_table *t, const char *name)
+{
+    LVN_CHECK(!t->parquet || !lvn_parquet_has(t->parquet, name), FORMAT,
+              "'%s': the column '%s' has a type that is not read; cast it to text, a whole number, float32, float64 or "
+              "a boolean",
+              t->path, name);
+    return LVN_OK;
+}
+
 static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, size_t n, bool *found)
 {
     int n_found;
     LVN_CHECK(n < sizeof t->name[k], ARG, "a column's name has at most %d bytes, '%.40s...' has %d",
               (int)sizeof t->name[k] - 1, name, (int)n);
     snprintf(t->name[k], sizeof t->name[k], "%.*s", (int)n, name);
-    if (t->format == LVN_TABLE_JSONL) return first_has(t, t->name[k], found);
+    if (t->format == LVN_TABLE_JSONL) {
+        LVN_TRY(first_has(t, t->name[k], found));
+        return *found ? LVN_OK : check_type(t, t->name[k]);
+    }
     if (t->format == LVN_TABLE_LINES) {
         *found = !strcmp(t->name[k], "text");
         return LVN_OK;

@@ -21,6 +21,8 @@
 
 #include "base/text.h"
 
+struct lvn_parquet;
+
 enum { LVN_TABLE_COLUMNS = 4, LVN_TABLE_BAD = 400 };
 
 struct lvn_table_row {
@@ -33,9 +35,10 @@ struct lvn_table_row {
 };
 
 struct lvn_table {
-    const char *path; /* borrowed */
-    const char *text; /* of the file */
-    char *owned;      /* the same, if the table owns it; else NULL */
+    const char *path;            /* borrowed */
+    const char *text;            /* of the file */
+    char *owned;                 /* the same, if the table owns it; else NULL */
+    struct lvn_parquet *parquet; /* the file of which the rows were made, for its schema; NULL: another one */
     const char
         *column_option; /* options with which a user names columns, for messages; set by the caller after opening */
     bool keep_empty;    /* an empty line before the last row is a bad row; set by the caller after opening */

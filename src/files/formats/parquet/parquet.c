@@ -204,6 +204,26 @@ static enum lvn_status read_groups(struct lvn_parquet *p, struct lvn_thrift *t, 
 
 /* --- the file --- */
 
+/* Pairs of texts that programs add to the schema. */
+static void read_pairs(struct lvn_parquet *p, struct lvn_thrift *t, int type)
+{
+    int element, inner;
+    int64_t n = lvn_thrift_list(t, type, &element), bytes[3] = {0};
+    if (n && element != LVN_THRIFT_STRUCT) t->bad = true;
+    for (; n > 0 && !t->bad; n--) {
+        const char *text[3] = {NULL}; /* [1] the key, [2] the value */
+        for (int id = 0; lvn_thrift_next(t, &id, &inner);) {
+            if (id == 1 || id == 2)
+                text[id] = lvn_thrift_string(t, inner, &bytes[id]);
+            else
+                lvn_thrift_skip(t, inner);
+        }
+        if (!text[1] || !text[2] || bytes[1] != 11 || memcmp(text[1], "huggingface", 11) != 0) continue;
+        p->features = lvn_arena_printf(&p->arena, "%.*s", (int)bytes[2], text[2]);
+        p->out_of_memory |= !p->features;
+    }
+}
+
 static enum lvn_status read_metadata(struct lvn_parquet *p, const unsigned char *footer, int64_t n)
 {
     struct lvn_thrift t = {.p = footer, .end = footer + n};
@@ -212,10 +232,12 @@ static enum lvn_status read_metadata(struct lvn_parquet *p, const unsigned char 
             LVN_TRY(read_schema(p, &t, type));
         else if (id == 4)
             LVN_TRY(read_groups(p, &t, type));
+        else if (id == 5)
+            read_pairs(p, &t, type);
         else
             lvn_thrift_skip(&t, type);
     }
-    if (t.bad || !p->node || !p->chunk) return damaged(p, "its footer is not readable");
+    if (t.bad || p->out_of_memory || !p->node || !p->chunk) return damaged(p, "its footer is not readable");
     return LVN_OK;
 }
 
@@ -325,6 +347,11 @@ static const struct lvn_parquet_node *find(const struct lvn_parquet *p, const ch
 bool lvn_parquet_has(const struct lvn_parquet *p, const char *name)
 {
     return find(p, name) != NULL;
+}
+
+const char *lvn_parquet_features(const struct lvn_parquet *p)
+{
+    return p->features;
 }
 
 enum lvn_status lvn_parquet_column(const struct lvn_parquet *p, const char *name, int *column)

@@ -51,6 +51,7 @@ struct lvn_parquet_chunk {
 struct lvn_parquet {
     struct lvn_arena arena;
     const char *name;
+    const char *features; /* see lvn_parquet_features() */
     int fd;
     const unsigned char *memory; /* NULL: fd */
     int64_t bytes;

@@ -248,7 +248,6 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
 {
     struct labelled *l = d->state;
     struct lvn_table_row row;
-    LVN_TRY(choose_columns(o, t));
     if (!l->reported_columns && !o->unlabeled) LVN_TRY(report_columns(o, t));
     l->reported_columns = true;
     for (bool more = true;;) {
@@ -321,6 +320,10 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabeled && !o->masks)
         status = lvn_fail(
             LVN_FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file", path);
+    if (status == LVN_OK) status = choose_columns(o, &t);
+    if (status == LVN_OK && has_classes(o))
+        status = lvn_class_labels_of_features(&l->classes, path, t.parquet ? lvn_parquet_features(t.parquet) : NULL,
+                                              t.name[LABEL]);
     if (status == LVN_OK && !l->classes.n && has_classes(o)) {
         status = lvn_table_open_text(&labels, path, t.text, t.bytes);
         if (status == LVN_OK) status = read_classes(l, o, &labels);
