@@ -129,6 +129,32 @@ code 0 "$LEVIN" train rows.jsonl --model.init=base --data.template=chatml --run_
 says "the template 'chatml' writes '<|im_end|>' after an answer, which is not a special token of the tokenizer" err
 code 0 "$LEVIN" train alpaca --resume --trainer.max_steps=2
 check grep -q '### Response' alpaca/checkpoints/step-2/chat_template.jinja
+# one that it has becomes an end token of the model, for programs that do not ask the template; of adapters too
+mkdir ends
+cp -r base/checkpoints/last/. ends
+echo '{"temperature": 0.6, "eos_token_id": 1}' >ends/generation_config.json
+for lora in 0 2; do
+    code 0 "$LEVIN" train rows.jsonl --model.init=ends --data.template=chatml --data.add_tokens='<|im_start|>,<|im_end|>' --run_dir=ended \
+        --lora.rank=$lora --trainer.max_steps=1 --overwrite
+    says "answers end with '<|im_end|>', which is added to eos_token_id" err
+    rm -rf out-ended
+    code 0 "$LEVIN" export ended out-ended
+    python3 - ended/checkpoints/last out-ended <<'P'
+import json, sys
+old = json.load(open("ends/config.json"))["eos_token_id"]
+for folder in sys.argv[1:]:
+    added = json.load(open(folder + "/tokenizer.json"))["added_tokens"]
+    end, = (a["id"] for a in added if a["content"] == "<|im_end|>")
+    assert json.load(open(folder + "/config.json"))["eos_token_id"] == [end, old], folder
+    assert json.load(open(folder + "/generation_config.json")) == {"temperature": 0.6, "eos_token_id": [end, 1]}, folder
+P
+    cp ended/checkpoints/last/config.json before.json
+    code 0 "$LEVIN" train ended --resume --trainer.max_steps=2
+    same_file before.json ended/checkpoints/last/config.json
+done
+code 0 "$LEVIN" train rows.jsonl --model.init=out-ended --run_dir=ended --trainer.max_steps=1 --overwrite
+silent_about "answers end with" err
+same_file {out-ended,ended/checkpoints/last}/generation_config.json
 
 # --- packed; 1 and 3 ranks ---
 chat=(--data.kind=chat --data.path=rows.jsonl --model.init=base --trainer.batch_size=6 --trainer.max_steps=3)

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "model_io/model_config.h"
 #include "stores/store.h"
 
 enum { MAX_BYTES = 64 << 20, MAX_ALL = 256 << 20 };
@@ -77,6 +78,24 @@ enum lvn_status lvn_carried_files_read(struct lvn_carried_files *f, const struct
     enum lvn_status status = read_all(f, p, with_base);
     if (status != LVN_OK) lvn_carried_files_release(f);
     return status;
+}
+
+enum lvn_status lvn_carried_files_add_end(struct lvn_carried_files *f, int64_t id)
+{
+    static const char name[] = "generation_config.json";
+    for (int i = 0; i < f->n; i++) {
+        struct lvn_text text = {0};
+        if (strcmp(f->file[i].name, name) != 0) continue;
+        enum lvn_status status = lvn_config_add_end(&text, name, f->file[i].text, -1, id);
+        if (status != LVN_OK || !text.n) {
+            lvn_text_release(&text);
+            return status;
+        }
+        free(f->file[i].text);
+        f->file[i].text = text.p;
+        f->file[i].bytes = text.n;
+    }
+    return LVN_OK;
 }
 
 void lvn_carried_files_release(struct lvn_carried_files *f)

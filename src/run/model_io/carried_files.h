@@ -26,6 +26,8 @@ struct lvn_carried_files {
  * that is too large, or a link to a place outside the folder, is left out with a warning. */
 enum lvn_status lvn_carried_files_read(struct lvn_carried_files *f, const struct lvn_pretrained *p,
                                        bool with_base) LVN_CHECKED;
+/* Put a token that ends answers into generation_config.json, if that is one of the files. */
+enum lvn_status lvn_carried_files_add_end(struct lvn_carried_files *f, int64_t id) LVN_CHECKED;
 void lvn_carried_files_release(struct lvn_carried_files *f);
 /* Is a file of this name written for the codec? A vocabulary of characters has a tokenizer_config.json. */
 bool lvn_carried_is_written(const struct lvn_codec *codec, const struct lvn_carried_file *file);

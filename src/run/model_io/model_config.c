@@ -595,6 +595,49 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *var
     return LVN_OK;
 }
 
+enum lvn_status lvn_config_add_end(struct lvn_text *out, const char *name, const char *text, int64_t old, int64_t id)
+{
+    const long begun = lvn_json_begin();
+    json_t *root, *ends = json_pack("[I]", (json_int_t)id);
+    int64_t *known = NULL;
+    int n = 0;
+    bool named = old == id;
+    enum lvn_status status = lvn_json_parse(name, text, (int64_t)strlen(text), &root);
+    if (status == LVN_OK) status = lvn_json_ints(name, root, "eos_token_id", INT32_MIN, INT32_MAX, &known, &n);
+    if (status == LVN_OK && !n && old >= 0) json_array_append_new(ends, json_integer(old));
+    if (n) named = false;
+    for (int i = 0; i < n; i++) {
+        named |= known[i] == id;
+        json_array_append_new(ends, json_integer(known[i]));
+    }
+    if (json_array_size(ends) == 1) {
+        json_decref(ends);
+        ends = json_integer(id);
+    }
+    if (status == LVN_OK && !named) {
+        json_object_set(root, "eos_token_id", ends);
+        lvn_json_add(out, begun, root, 2);
+        lvn_text_add(out, "\n");
+    }
+    free(known);
+    json_decref(ends);
+    json_decref(root);
+    LVN_TRY(status);
+    return lvn_text_status(out);
+}
+
+enum lvn_status lvn_model_add_end(struct lvn_model_config *c, int64_t id, bool *added)
+{
+    LVN_LOCAL_TEXT(text);
+    LVN_TRY(lvn_config_add_end(&text, "config.json", c->kept ? c->kept : "{}", c->end_id, id));
+    *added = text.n > 0;
+    if (!text.n) return LVN_OK;
+    c->end_id = id;
+    if (!c->kept) c->kept_variant = lvn_model_file_variant(c->model);
+    c->kept = lvn_intern(text.p, (size_t)text.n + 1);
+    return c->kept ? LVN_OK : LVN_MEMORY;
+}
+
 json_t *lvn_config_sizes(const struct lvn_model *variant, const struct lvn_model_config *config)
 {
     const struct lvn_model_config c = lvn_model_resolved(config);

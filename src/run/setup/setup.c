@@ -13,11 +13,13 @@
 #include "formats/json.h"
 #include "formats/sha256.h"
 #include "host/cache_dir.h"
+#include "model_io/model_config.h"
 #include "model_io/model_find.h"
 #include "options/choices.h"
 #include "settings/settings_model.h"
 #include "stores/fetch.h"
 #include "stores/store.h"
+#include "tokenizers/decoder.h"
 #include "tokenizers/tokenizer_config.h"
 
 /* A model without an end token in config.json gets that of its tokenizer. */
@@ -26,6 +28,24 @@ static void end_of_codec(struct lvn_model_config *c, const struct lvn_codec *cod
     if (c->end_known || !lvn_codec_is_text(codec)) return;
     c->end_known = true;
     c->end_id = codec->tokenizer ? codec->tokenizer->end_id : -1;
+}
+
+/* The token that ends an answer becomes an end token of the model, so that programs that do not ask the chat template
+ * stop at it. */
+static enum lvn_status end_of_answers(struct lvn_model_setup *m, const struct lvn_tokenizer *t)
+{
+    const int64_t id = m->data->answer_end;
+    int64_t n;
+    bool added;
+    if (id < 0 || id >= lvn_model_value(&m->config, LVN_ROLE_VOCABULARY)) return LVN_OK;
+    LVN_TRY(lvn_model_add_end(&m->config, id, &added));
+    const char *text = lvn_token_bytes(t, id, &n);
+    if (added && text)
+        lvn_log_once(LVN_LOG_INFO,
+                     "answers end with '%.*s', which is added to eos_token_id of the model's config.json and "
+                     "generation_config.json",
+                     (int)n, text);
+    return LVN_OK;
 }
 
 /* Apply the settings that may be changed for an existing model, which messages call `in` and `name`; windows may be
@@ -475,6 +495,7 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_s
     if (m->data->chat_template && !evaluates) /* a part of the model that is trained with it */
         LVN_TRY(lvn_tokenizer_put_template(codec.tokenizer, m->data->chat_template));
     end_of_codec(&m->config, &codec);
+    if (!evaluates) LVN_TRY(end_of_answers(m, codec.tokenizer));
     return lvn_model_padding(&m->config, &codec);
 }
 

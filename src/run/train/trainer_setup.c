@@ -646,7 +646,10 @@ static enum lvn_status run_part(const char *operation, enum lvn_status (*part)(s
 static enum lvn_status read_carried(struct lvn_trainer *trainer)
 {
     const bool reads = trainer->opened.setup.has_pretrained && trainer->opened.run_dir_open;
-    return reads ? lvn_carried_files_read(&trainer->opened.carried, &trainer->opened.setup.pretrained, true) : LVN_OK;
+    if (!reads) return LVN_OK;
+    LVN_TRY(lvn_carried_files_read(&trainer->opened.carried, &trainer->opened.setup.pretrained, true));
+    const int64_t end = trainer->opened.setup.data->answer_end;
+    return end >= 0 ? lvn_carried_files_add_end(&trainer->opened.carried, end) : LVN_OK;
 }
 
 /* Describe the run to callbacks, listeners and the saver, and open the callbacks. */

@@ -286,6 +286,7 @@ static enum lvn_status open_one(struct lvn_dataset **out, const struct lvn_data_
     d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
     if (status == LVN_OK && !d->path) status = LVN_MEMORY;
     d->for_evaluation = o->for_evaluation;
+    d->answer_end = -1;
     if (status == LVN_OK) compare_files(&local);
     if (status == LVN_OK) status = open_into(d, &local);
     if (status == LVN_OK)

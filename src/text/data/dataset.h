@@ -134,6 +134,7 @@ struct lvn_dataset {
     int64_t block_size;              /* list: the smallest that fits; stream: 0 */
     const char *const *class_names;  /* of the label's classes; NULL: they have no names; owned by the kind */
     const char *chat_template;       /* data.template; NULL: the model's; owned by the kind */
+    int64_t answer_end;              /* chat: the special token with which the template ends an answer; -1: none */
     uint64_t contents;               /* checksum of the samples, if the kind knows it; else 0 */
     int64_t skipped;                 /* labelled, chat: rows that were skipped */
     const char *skipped_rows; /* "FILE:LINE: reason\n" of each for an evaluation, else of the first; NULL: none */

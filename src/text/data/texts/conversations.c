@@ -448,23 +448,23 @@ static void fit_vocabulary(struct lvn_dataset *d, const struct lvn_data_options 
                 if (c->part[i].sample[k].tokens[t] >= d->vocab_size) d->vocab_size = c->part[i].sample[k].tokens[t] + 1;
 }
 
-/* Warn of a template that does not end an answer with a special token: generation then finds the end by its text, or
- * not at all. A template that refuses the conversation with which this is tried is not tried further. */
-static enum lvn_status check_end(const struct chat_data *c)
+/* Set *id to the special token with which the template ends an answer; -1, and a warning, if it writes none: generation
+ * then finds the end by its text, or not at all. A template that refuses the conversation with which this is tried is
+ * not tried further. */
+static enum lvn_status check_end(const struct chat_data *c, int64_t *id)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_chat_encoder *e = lvn_chat_encoder_new(c->chat);
     const char *text;
-    int64_t id;
     if (!e) return LVN_MEMORY;
-    enum lvn_status status = lvn_chat_end(e, &a, &id, &text);
-    if (status == LVN_OK && id < 0 && *text)
+    enum lvn_status status = lvn_chat_end(e, &a, id, &text);
+    if (status == LVN_OK && *id < 0 && *text)
         lvn_log(
             LVN_LOG_WARN,
             "the template '%s' writes '%.40s' after an answer, which is not a special token of the tokenizer and is "
             "encoded as text: use another data.template, or a tokenizer that has this token",
             c->chat->template_name, text);
-    if (status == LVN_OK && id < 0 && !*text)
+    if (status == LVN_OK && *id < 0 && !*text)
         lvn_log(LVN_LOG_WARN,
                 "the template '%s' writes nothing after an answer, so the model does not learn where an answer ends",
                 c->chat->template_name);
@@ -500,7 +500,7 @@ static enum lvn_status open_chat(struct lvn_dataset *d, const struct lvn_data_op
     LVN_TRY(lvn_chat_open(&c->chat, c->tokenizer, &options));
     d->chat_template = c->chat->given;
     d->contents = c->chat->sum ^ tokens_sum(c->tokenizer);
-    if (!o->for_evaluation) LVN_TRY(check_end(c));
+    if (!o->for_evaluation) LVN_TRY(check_end(c, &d->answer_end));
     LVN_TRY(read_part(d, o, LVN_SPLIT_TRAIN, o->path));
     if (val) LVN_TRY(read_part(d, o, LVN_SPLIT_VAL, o->val_path));
     if (test) LVN_TRY(read_part(d, o, LVN_SPLIT_TEST, o->test_path));
