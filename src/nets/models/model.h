@@ -106,31 +106,31 @@ struct lvn_key_word {
 
 struct lvn_key {
     enum lvn_key_kind kind;
-    size_t offset;      /* of the field in the family's struct */
+    uint32_t offset;    /* of the field in the family's struct */
     const char *json;   /* key of config.json; NULL: none. "levin.bias" is `bias` in the object `levin` (levin's own),
                            and likewise for other objects; objects in objects are possible if the key is read only */
     const char *recipe; /* key of recipes, without `model.`; keys of the same name are set together; NULL: none */
     double default_value;
-    double min;                 /* INT, REAL: smallest value */
-    double max;                 /* INT, REAL: largest value */
-    double absent;              /* value if config.json lacks the key (0: the default). JSON null means the default */
-    double null_value;          /* the value for JSON null, which is also written as null; 0: null is the default */
-    size_t default_multiple_of; /* offset of an INT field: an INT of 0 means default_multiple times that field */
-    int64_t default_multiple;   /* 0: an INT of 0 is 0 */
+    double min;                   /* INT, REAL: smallest value */
+    double max;                   /* INT, REAL: largest value */
+    double absent;                /* value if config.json lacks the key (0: the default). JSON null means the default */
+    double null_value;            /* the value for JSON null, which is also written as null; 0: null is the default */
+    uint32_t default_multiple_of; /* offset of an INT field: an INT of 0 means default_multiple times that field */
+    int32_t default_multiple;     /* 0: an INT of 0 is 0 */
     int64_t (*of_layers)(int64_t n); /* INT: the default in a recipe, from the number of layers; NULL: default_value */
     const char *help;                /* of the recipe's key */
     const struct lvn_key_word *words;
-    const char *text;   /* NAME */
-    enum lvn_role role; /* LVN_ROLE_NOTHING: none */
-    bool required;      /* config.json must have it */
-    bool read_only;     /* read from config.json, never written */
-    bool omit_default;  /* written to config.json only if it differs from the default */
-    bool null;          /* the default is written as null */
-    bool by_data;       /* 0 in a recipe: set from the data */
-    bool any_time;      /* a recipe may set it for a loaded model, too */
-    bool fixed;         /* always the default; distinguishes this variant from others of the family */
-    bool count;         /* REAL: written as an integer if it is one */
-    bool in_positions;  /* INT: a recipe's value may not exceed the number of positions */
+    const char *text;      /* NAME */
+    enum lvn_role role;    /* LVN_ROLE_NOTHING: none */
+    bool required : 1;     /* config.json must have it */
+    bool read_only : 1;    /* read from config.json, never written */
+    bool omit_default : 1; /* written to config.json only if it differs from the default */
+    bool null : 1;         /* the default is written as null */
+    bool by_data : 1;      /* 0 in a recipe: set from the data */
+    bool any_time : 1;     /* a recipe may set it for a loaded model, too */
+    bool fixed : 1;        /* always the default; distinguishes this variant from others of the family */
+    bool count : 1;        /* REAL: written as an integer if it is one */
+    bool in_positions : 1; /* INT: a recipe's value may not exceed the number of positions */
 };
 /* {LVN_KEY_INT_OF(struct gpt2, n_layer), .json = ...}: the field must have the kind's type. */
 #define LVN_KEY_OF(kind_, type, field, c_type)                                                                         \

@@ -59,6 +59,7 @@ struct lvn_option {
     const char *key;  /* "optimizer.lr" */
     const char *part; /* "optimizer"; "" for name and run_dir */
     enum lvn_option_kind kind;
+    enum lvn_option_id id;
     const char *default_text;   /* as a user would write it; "": not given */
     const char *family_default; /* for help, if the default depends on the family; NULL: default_text */
     double min;                 /* INT, REAL, PAIR, TIME */
@@ -71,11 +72,10 @@ struct lvn_option {
     bool lists;          /* MAPS: values may be lists */
     bool fixed;          /* decides on the model or the order of the data: must not change when a run continues */
     bool per_rank;       /* may differ between ranks */
+    uint32_t offset;     /* of the member of struct lvn_values */
     const char *for_kind; /* the values of the part's `kind` that use it, separated by ", "; NULL: all do */
     const char *help;     /* at most three lines */
     const char *more;     /* further text for docs/options.md: lines "choice: meaning", or sentences; NULL: none */
-    size_t offset;        /* of the member of struct lvn_values */
-    enum lvn_option_id id;
 };
 /* All options in the order of help: i from 0 to lvn_option_count() - 1. Ids are those of the rows of options.def, then
  * those of the families' keys. */
