@@ -57,5 +57,8 @@ says "early_stopping.monitor is accuracy, which this run does not compute; it co
 code 2 train none --early_stopping.monitor=val_loss --trainer.limit_val_batches=0
 says "early_stopping.monitor is val_loss, which validation computes, and this run does not validate; it computes loss, " err
 code 2 train none --early_stopping.patience=5
-says "early_stopping.patience is 5, but early_stopping.monitor is not set; set it, for example to val_loss, or omit this key" err
+says 'early_stopping.patience (5) has no effect while early_stopping.monitor is "": set that too, or leave it out' err
+# its other keys are in the run's settings.yaml
+code 0 train short "${still[@]/val_loss/}" --trainer.max_steps=6 --resume
+ended_at short 6
 check [ ! -e none ]

@@ -78,6 +78,8 @@ dial 'd["schedule.kind"] == "constant" and float(d["schedule.min_lr"]) == 0' --m
 dial 'd["optimizer.kind"] == "adamw" and near("optimizer.lr", 3e-4) and near("schedule.min_lr", 1.5e-5) and not d["optimizer.groups"] and d["schedule.kind"] == "wsd"' \
     --model.depth=4 --optimizer.kind=adamw
 dial 'd["optimizer.kind"] == "adamw" and d["trainer.batch_size"] == 12 and d["model.block_size"] == 128' --model.n_layer=4
+code 0 "$LEVIN" train text.txt --model.kind=nanochat --model.depth=2 --show-settings # and no choice for the size of the text
+silent_about "from the size of the text" out
 code 0 train dialed --model.kind=nanochat --model.depth=1 --model.n_head=2 --model.n_embd=32 --model.vocab_size=128 --model.block_size=32 --trainer.max_steps=4
 says "from model.depth: optimizer.kind=muon, optimizer.lr=" err
 check grep -q 'warmup_steps: 1$' dialed/settings.yaml

@@ -169,7 +169,8 @@ static void log_derived(const struct lvn_cli *c)
     lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s: %s%s%s",
             *s->values.data.mix ? "data.mix" : s->values.data.path, kind->name, kind->help,
             model ? "; for model.kind=" : "", model ? s->values.model.kind : "");
-    if (s->origin[LVN_OPT_trainer_max_steps].source != LVN_SOURCE_SUGGESTED || !c->from_data) return;
+    const struct lvn_origin *steps = &s->origin[LVN_OPT_trainer_max_steps];
+    if (steps->source != LVN_SOURCE_SUGGESTED || !strcmp(steps->where, "model.depth")) return;
     char rate[64] = "", given[160] = "";
     if (s->origin[LVN_OPT_schedule_kind].source == LVN_SOURCE_SUGGESTED)
         snprintf(rate, sizeof rate, ", a rate that falls to %g", s->values.schedule.min_lr);

@@ -358,9 +358,10 @@ enum lvn_status lvn_settings_environment(struct levin_settings *s)
 /* --- writing --- */
 
 /* These are not written: values that were neither given nor derived; a batch size that follows from
- * batch_size_per_device; the end of a schedule that follows from max_steps, so that it moves with it when the run is
- * resumed; and limits if none was given: max_epochs 1 is derived again, unless a limit is given when the run is
- * resumed. */
+ * batch_size_per_device, and micro-batches that follow from accumulate_grad_batches; the end of a schedule that follows
+ * from max_steps, so that it moves with it when the run is resumed; model.depth if it follows from model.n_layer, since
+ * a given one chooses the optimizer; and limits if none was given: max_epochs 1 is derived again, unless a limit is
+ * given when the run is resumed. */
 static bool is_written(const struct levin_settings *s, const struct lvn_option *o)
 {
     enum lvn_option_id id = o->id;
@@ -368,7 +369,8 @@ static bool is_written(const struct levin_settings *s, const struct lvn_option *
     bool no_limit = s->origin[LVN_OPT_trainer_max_epochs].source == LVN_SOURCE_DERIVED;
     if (s->origin[id].source == LVN_SOURCE_DEFAULT && !*o->default_text) return false;
     if (id == LVN_OPT_trainer_batch_size) return !derived || !by_device;
-    if (id == LVN_OPT_schedule_decay_steps) return !derived;
+    if (id == LVN_OPT_trainer_micro_batch_size && s->values.trainer.accumulate_grad_batches > 1) return !derived;
+    if (id == LVN_OPT_schedule_decay_steps || !strcmp(o->key, "model.depth")) return !derived;
     return !no_limit || (id != LVN_OPT_trainer_max_steps && id != LVN_OPT_trainer_max_epochs);
 }
 
@@ -431,7 +433,7 @@ static void add_differences(const struct levin_settings *then, const struct levi
         const bool is_derived = id == LVN_OPT_data_folder || id == LVN_OPT_name;
         if (is_derived && now->origin[id].source <= LVN_SOURCE_DERIVED) continue;
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
-        const bool follows = id == LVN_OPT_schedule_decay_steps && now->origin[id].source == LVN_SOURCE_DERIVED;
+        const bool follows = id == LVN_OPT_schedule_decay_steps && now->origin[id].source <= LVN_SOURCE_DERIVED;
         *explicit_only = *explicit_only && (follows || now->origin[id].source >= LVN_SOURCE_COMMAND);
     }
 }

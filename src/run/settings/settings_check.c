@@ -39,6 +39,12 @@ static void derived(struct levin_settings *s, enum lvn_option_id id, const char 
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
+/* Forget a value that an earlier call derived, because what it follows from may have changed. */
+static enum lvn_status derive_again(struct levin_settings *s, enum lvn_option_id id)
+{
+    return s->origin[id].source == LVN_SOURCE_DERIVED ? lvn_settings_default(s, id) : LVN_OK;
+}
+
 static enum lvn_status take_tokens(struct levin_settings *s, const struct lvn_lora *there)
 {
     LVN_LOCAL_TEXT(list);
@@ -303,7 +309,8 @@ static enum lvn_status finish_data(struct levin_settings *s)
     return LVN_OK;
 }
 
-/* ARG for keys that have no effect because another one is not given. */
+/* ARG for keys that have no effect because another one is not given, or by an earlier source only, as settings.yaml,
+ * which has all keys. */
 static enum lvn_status check_needs(const struct levin_settings *s)
 {
     static const struct {
@@ -322,15 +329,19 @@ static enum lvn_status check_needs(const struct levin_settings *s)
         {LVN_OPT_lora_merge_checkpoints, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_schedule_decay_steps, LVN_OPT_schedule_kind, NULL},
         {LVN_OPT_schedule_min_lr, LVN_OPT_schedule_kind, NULL},
+        {LVN_OPT_early_stopping_patience, LVN_OPT_early_stopping_monitor, NULL},
+        {LVN_OPT_early_stopping_min_delta, LVN_OPT_early_stopping_monitor, NULL},
+        {LVN_OPT_early_stopping_mode, LVN_OPT_early_stopping_monitor, NULL},
     };
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const enum lvn_option_id key = needs[i].key, owner = needs[i].owner;
         if (needs[i].data && strcmp(needs[i].data, s->values.data.kind) != 0) continue;
-        LVN_CHECK(
-            is_open(s, key) || !lvn_settings_differs(s, key) || !is_open(s, owner) || lvn_settings_differs(s, owner),
-            ARG, "%s (%.60s) has no effect while %s is %s: set that too, or leave it out", lvn_option_by_id(key)->key,
-            lvn_settings_value(s, key, one), lvn_option_by_id(owner)->key, lvn_settings_value(s, owner, two));
+        const bool chosen = !is_open(s, owner) && s->origin[owner].source >= s->origin[key].source;
+        const char *is = lvn_settings_value(s, owner, two);
+        LVN_CHECK(is_open(s, key) || !lvn_settings_differs(s, key) || chosen || lvn_settings_differs(s, owner), ARG,
+                  "%s (%.60s) has no effect while %s is %s: set that too, or leave it out", lvn_option_by_id(key)->key,
+                  lvn_settings_value(s, key, one), lvn_option_by_id(owner)->key, *is ? is : "\"\"");
     }
     return LVN_OK;
 }
@@ -361,8 +372,8 @@ static enum lvn_status check_optimizer(struct levin_settings *s)
 static enum lvn_status finish_schedule(struct levin_settings *s)
 {
     const bool falls = lvn_schedule_find(s->values.schedule.kind)->falls;
-    if (falls &&
-        (!s->values.schedule.decay_steps || s->origin[LVN_OPT_schedule_decay_steps].source == LVN_SOURCE_DERIVED)) {
+    LVN_TRY(derive_again(s, LVN_OPT_schedule_decay_steps));
+    if (falls && !s->values.schedule.decay_steps) {
         const int64_t max = s->values.trainer.max_epochs > 0 ? 0 : s->values.trainer.max_steps,
                       warmup = (int64_t)s->values.schedule.warmup_steps;
         s->values.schedule.decay_steps = max <= 0 ? 0 : max > warmup ? max : warmup;
@@ -441,11 +452,11 @@ static enum lvn_status finish_batch(struct levin_settings *s)
         s->values.trainer.batch_size = each ? each * world : 12;
         derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
     }
+    LVN_TRY(derive_again(s, LVN_OPT_trainer_micro_batch_size));
     LVN_TRY(divide_batch(s));
     int64_t batch = s->values.trainer.batch_size, micro = s->values.trainer.micro_batch_size;
     bool divided = s->values.trainer.accumulate_grad_batches > 1;
-    if (s->values.trainer.deterministic && !divided &&
-        (!micro || s->origin[LVN_OPT_trainer_micro_batch_size].source == LVN_SOURCE_DERIVED)) {
+    if (s->values.trainer.deterministic && !divided && !micro) {
         /* The largest divisor with at least min(8, batch) micro-batches: independent of this machine. */
         int64_t min = batch < 8 ? batch : 8;
         for (micro = batch / min; batch % micro; micro--) continue;
@@ -509,6 +520,7 @@ static enum lvn_status finish_trainer(struct levin_settings *s)
               "number of them; leave one of them out");
     if (s->values.trainer.max_steps < 0) s->values.trainer.max_steps = 0; /* Lightning's -1 */
     if (s->values.trainer.max_epochs < 0) s->values.trainer.max_epochs = 0;
+    LVN_TRY(derive_again(s, LVN_OPT_trainer_max_epochs));
     if (is_open(s, LVN_OPT_trainer_max_steps) && is_open(s, LVN_OPT_trainer_max_epochs) &&
         !s->values.trainer.max_time) {
         s->values.trainer.max_epochs = 1;
@@ -547,6 +559,18 @@ static enum lvn_status finish_run(struct levin_settings *s)
     if (!s->values.run_dir) return LVN_MEMORY;
     derived(s, LVN_OPT_run_dir, "name");
     return LVN_OK;
+}
+
+static const char depth_key[] = "model.depth";
+
+/* The family whose authors' choices model.depth makes; NULL: it is not given. Those of a run are in its settings.yaml.
+ */
+static const struct lvn_model *model_of_depth(const struct levin_settings *s)
+{
+    const struct lvn_model *m = lvn_model_find(s->values.model.kind);
+    const struct lvn_option *depth = lvn_option_find(depth_key);
+    const bool chooses = m && m->train_by_depth && !*s->values.model.init && depth;
+    return chooses && lvn_settings_given(s, depth->id) && s->origin[depth->id].source != LVN_SOURCE_RUN ? m : NULL;
 }
 
 /* --- a text and nothing else --- */
@@ -663,7 +687,7 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     int64_t bytes;
     LVN_TRY(find_kind(s));
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
-    if (!is_open(s, LVN_OPT_data_kind) || !kind || !kind->is_text) return LVN_OK;
+    if (!is_open(s, LVN_OPT_data_kind) || !kind || !kind->is_text || model_of_depth(s)) return LVN_OK;
     if (*s->values.model.init) {
         const bool adapters = s->values.lora.rank > 0 || *s->values.lora.init;
         LVN_TRY(set_groups(s, tuning_settings, sizeof tuning_settings / sizeof *tuning_settings));
@@ -680,7 +704,6 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
 
 /* --- one dial --- */
 
-static const char depth_key[] = "model.depth";
 enum { DEPTH_CONTEXT = 2048, DEPTH_VOCABULARY = 32768 }; /* of nanochat */
 
 static enum lvn_status suggest_count(struct levin_settings *s, const char *key, int64_t n)
@@ -752,11 +775,15 @@ static enum lvn_status set_by_depth(struct levin_settings *s, const struct lvn_d
  * schedule as the model's authors do. */
 static enum lvn_status fit_depth(struct levin_settings *s)
 {
-    const struct lvn_model *m = lvn_model_find(s->values.model.kind);
-    const struct lvn_option *depth = lvn_option_find(depth_key), *context = lvn_option_find("model.block_size");
+    const struct lvn_model *m = model_of_depth(s);
+    const struct lvn_option *context = lvn_option_find("model.block_size");
     struct lvn_model_config c;
     struct lvn_depth_plan plan;
-    if (!m || !m->train_by_depth || *s->values.model.init || !depth || !lvn_settings_given(s, depth->id)) return LVN_OK;
+    for (int i = 0; i < lvn_option_count(); i++) { /* choices of an earlier call */
+        const enum lvn_option_id id = lvn_option_at(i)->id;
+        if (s->origin[id].where == depth_key) LVN_TRY(lvn_settings_default(s, id));
+    }
+    if (!m) return LVN_OK;
     if (context && !lvn_settings_given(s, context->id)) LVN_TRY(suggest_count(s, context->key, DEPTH_CONTEXT));
     LVN_TRY(lvn_settings_finish_family(s));
     LVN_TRY(lvn_settings_config(s, m, &c));

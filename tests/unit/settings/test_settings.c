@@ -23,11 +23,11 @@
 #include "settings/settings.h"
 #include "tasks/task.h"
 
-/* Settings from a recipe and a row of "key=value" of the command line; finished. */
-static enum lvn_status make(struct levin_settings *s, const char *recipe, const char *const *keys)
+/* Settings from a recipe, called `path`, and a row of "key=value" of the command line; finished. */
+static enum lvn_status make_at(struct levin_settings *s, const char *path, const char *recipe, const char *const *keys)
 {
     enum lvn_status status = lvn_settings_init(s);
-    if (!status && recipe) status = lvn_settings_read(s, recipe, strlen(recipe), "r.yaml");
+    if (!status && recipe) status = lvn_settings_read(s, recipe, strlen(recipe), path);
     for (int i = 0; !status && keys && keys[i]; i++) {
         char key[256];
         snprintf(key, sizeof key, "%s", keys[i]);
@@ -37,6 +37,11 @@ static enum lvn_status make(struct levin_settings *s, const char *recipe, const 
         status = lvn_settings_set(s, key, value, LVN_SOURCE_COMMAND);
     }
     return status ? status : lvn_settings_finish(s, LVN_USES_ALL);
+}
+
+static enum lvn_status make(struct levin_settings *s, const char *recipe, const char *const *keys)
+{
+    return make_at(s, "r.yaml", recipe, keys);
 }
 
 static const struct {
@@ -739,6 +744,80 @@ static void deterministic_micro_batch(void **state)
     }
 }
 
+/* A program may set keys after a check: what follows from them follows from the new values. */
+static void derived_again(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys[4], *later[2];
+    } rows[] = {
+        {{NULL}, {"trainer.max_steps", "100000"}},
+        {{"trainer.accumulate_grad_batches=4"}, {"trainer.accumulate_grad_batches", "1"}},
+        {{"trainer.deterministic=true"}, {"trainer.deterministic", "false"}},
+        {{"schedule.kind=cosine", "trainer.max_steps=9"}, {"schedule.kind", "constant"}},
+        {{"model.kind=nanochat", "model.depth=4"}, {"model.depth", "12"}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct levin_settings s, t;
+        const char *keys[5] = {rows[i].keys[0], rows[i].keys[1]};
+        char last[100];
+        snprintf(last, sizeof last, "%s=%s", rows[i].later[0], rows[i].later[1]);
+        assert_int_equal(make(&s, NULL, rows[i].keys), LVN_OK);
+        assert_int_equal(lvn_settings_set(&s, rows[i].later[0], rows[i].later[1], LVN_SOURCE_PROGRAM), LVN_OK);
+        assert_int_equal(lvn_settings_finish(&s, LVN_USES_ALL), LVN_OK);
+        keys[!keys[0] ? 0 : !keys[1] ? 1 : 2] = last;
+        assert_int_equal(make(&t, NULL, keys), LVN_OK);
+        assert_same(&s, &t);
+        lvn_settings_release(&s);
+        lvn_settings_release(&t);
+    }
+}
+
+/* The settings.yaml of a run has nearly all keys, and none of them restricts what a resumed run may change. */
+static void a_run_continues(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys[3], *later, *error, *key, *value;
+    } rows[] = {
+        {{"model.kind=nanochat", "model.n_layer=2", "optimizer.kind=muon"}, NULL, NULL, "optimizer.groups", ""},
+        {{"trainer.accumulate_grad_batches=4"},
+         "trainer.accumulate_grad_batches=2",
+         NULL,
+         "trainer.micro_batch_size",
+         "6"},
+        {{"trainer.accumulate_grad_batches=4"},
+         "trainer.accumulate_grad_batches=1",
+         NULL,
+         "trainer.micro_batch_size",
+         "0"},
+        {{"early_stopping.monitor=loss", "early_stopping.patience=1"},
+         "early_stopping.monitor=",
+         NULL,
+         "early_stopping.patience",
+         "1"},
+        {{NULL}, "lora.dropout=0.5", "lora.dropout (0.5) has no effect while lora.rank is 0: ", NULL, NULL},
+        {{NULL},
+         "schedule.min_lr=1e-5",
+         "schedule.min_lr (1e-05) has no effect while schedule.kind is constant: ",
+         NULL,
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct levin_settings s, t;
+        const char *keys[4] = {rows[i].keys[0], rows[i].keys[1], rows[i].keys[2]}, *later[2] = {rows[i].later};
+        assert_int_equal(make(&s, NULL, keys), LVN_OK);
+        char *yaml = lvn_settings_yaml(&s);
+        assert_int_equal(make_at(&t, "settings.yaml", yaml, later), rows[i].error ? LVN_ARG : LVN_OK);
+        if (rows[i].error) assert_int_equal(strncmp(levin_error_text(), rows[i].error, strlen(rows[i].error)), 0);
+        if (rows[i].key) assert_string_equal(value_of(&t, rows[i].key), rows[i].value);
+        lvn_error_clear();
+        free(yaml);
+        lvn_settings_release(&s);
+        lvn_settings_release(&t);
+    }
+}
+
 /* Parts that a command does not use are checked by their rows only. */
 static void other_parts_are_left_alone(void **state)
 {
@@ -879,6 +958,8 @@ int main(void)
         cmocka_unit_test(long_lists_arrive_whole),
         cmocka_unit_test(long_values_are_refused),
         cmocka_unit_test(deterministic_micro_batch),
+        cmocka_unit_test(derived_again),
+        cmocka_unit_test(a_run_continues),
         cmocka_unit_test(other_parts_are_left_alone),
         cmocka_unit_test(suggestions),
         cmocka_unit_test(table_is_sound),

@@ -15,23 +15,6 @@ static bool enabled(const struct levin_settings *s)
     return *s->values.early_stopping.monitor != '\0';
 }
 
-/* Refuse options that have no effect without a monitor, unless they have their default values. */
-static enum lvn_status check(const struct levin_settings *s)
-{
-    static const enum lvn_option_id ids[] = {LVN_OPT_early_stopping_patience, LVN_OPT_early_stopping_min_delta,
-                                             LVN_OPT_early_stopping_mode};
-    char text[LVN_VALUE_TEXT];
-    for (int i = 0; i < 3 && !enabled(s); i++) {
-        const struct lvn_option *o = lvn_option_by_id(ids[i]);
-        const char *value = lvn_settings_value(s, ids[i], text);
-        LVN_CHECK(!strcmp(value, o->default_text), ARG,
-                  "%s is %s, but early_stopping.monitor is not set; set it, for example to val_loss, or "
-                  "omit this key",
-                  o->key, value);
-    }
-    return LVN_OK;
-}
-
 static enum lvn_status open_it(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
@@ -81,7 +64,6 @@ static enum lvn_status load(void *state, struct lvn_callback_context *context, c
 const struct lvn_callback lvn_callback_early_stopping = {.name = "early_stopping",
                                                          .bytes = sizeof(struct state),
                                                          .enabled = enabled,
-                                                         .check = check,
                                                          .open = open_it,
                                                          .call = call,
                                                          .save = save,

@@ -26,6 +26,13 @@ static bool enabled(const struct levin_settings *s)
     return s->values.sample.every_n_steps > 0;
 }
 
+static enum lvn_status check(const struct levin_settings *s)
+{
+    LVN_CHECK(!enabled(s) || *s->values.sample.prompt, ARG,
+              "sample.prompt is empty, and samples continue at least one token: give a prompt, or leave it out");
+    return LVN_OK;
+}
+
 static enum lvn_status plan(void *state, struct lvn_model_state *n, int64_t block_size, int rank)
 {
     struct state *o = state;
@@ -116,6 +123,7 @@ const struct lvn_callback lvn_callback_sample = {.name = "sample",
                                                  .output = name,
                                                  .in_fast_dev_run = true,
                                                  .enabled = enabled,
+                                                 .check = check,
                                                  .plan = plan,
                                                  .forget = forget,
                                                  .call = call};
