@@ -4,6 +4,7 @@
 Files of FOLDER, at paths that say how they are served:
 
   /plain/F             with ranges and an ETag
+  /forbid/F            the same, and 403 for a file that is not there
   /noranges/F          always the whole, no Accept-Ranges
   /norange_cut/N/F     the whole, but the first answer ends after N bytes
   /cut/N/F             every answer ends after N bytes, without a word
@@ -109,13 +110,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             argument, rest = rest.split("/", 1)
         path = os.path.join(root, rest)
         if not os.path.isfile(path):
-            return self.error(404, "NoSuchKey")
+            return self.error(403 if kind == "forbid" else 404, "NoSuchKey")
         data, etag = content(path)
         with lock:
             key = (self.path, self.headers.get("Range"))
             times = seen[key] = seen.get(key, 0) + 1
             seen[self.path] = total = seen.get(self.path, 0) + 1
-        if kind == "plain":
+        if kind in ("plain", "forbid"):
             self.file(data, etag)
         elif kind == "noranges":
             self.file(data, etag, ranges=False)

@@ -17,6 +17,24 @@ for seed in 1 2; do
     back small small$seed
 done
 ask control/chaos/off >/dev/null
+# two processes that read a folder: the second leaves the first one's download alone, and names that no file can have
+mkdir texts
+python3 -c 'for name in "ab": open("texts/"+name+".txt","w").write("some words and a number\n"*400000)'
+code 0 cp_ --recursive texts s3://b/texts
+code 0 cp_ texts/a.txt s3://b/texts//odd.txt
+ask control/slow/2 >/dev/null
+learn() { timeout -k 3 120 "$LEVIN" tokenizer train --input=s3://b/texts --vocab-size=260 --out=$1; }
+learn first >out.first 2>err.first &
+pid=$!
+soon eval '[ -n "$(find cache/files -name "*.part")" ]'
+code 0 learn second
+says "the file '/odd.txt' of 's3://b/texts' is skipped" err
+ask control/slow/off >/dev/null
+wait $pid || fail "the first process failed: $(cat err.first)"
+check [ "$(find cache/files -name '*.txt*' | wc -l)" = 2 ]
+code 1 cp_ --recursive s3://b/texts texts2
+one_error
+says "'/odd.txt', which has an empty part" err
 # a signed request is sent to no other host, even if the server redirects
 for way in "small s3://moved/f" "s3://moved/f got"; do
     ask log >/dev/null

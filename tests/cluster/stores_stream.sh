@@ -37,6 +37,9 @@ head -c 200000 web/train.bin >web/small.bin
 train small_here "${tokens[@]}" --data.path=web/small.bin 2>err
 train small "${tokens[@]}" --data.path=$web/plain/small.bin --data.stream=true 2>err
 same_run small_here small
+# a server that forbids what is not there, such as a bucket that may not be listed: files that may be missing are
+train forbidden "${tokens[@]}" --data.path=$web/forbid/small.bin 2>err
+same_run small_here forbidden
 arguments refused "${tokens[@]}" --data.path=$web/noranges/train.bin --data.stream=true
 code 1 "$LEVIN" "${all[@]}"
 one_error

@@ -30,6 +30,15 @@ rm -rf cache
 train tokens_named --data.kind=tokens --data.path=s3://bucket/tokens/train.bin --data.val_path=s3://bucket/tokens/val.bin 2>err
 same_run tokens_here tokens_named
 code 0 "$LEVIN" generate tokens_named --max-new-tokens=5 --prompt=int
+# what the store no longer has is removed from the cache, whether the folder or one file is named
+for path in tokens tokens/train.bin; do
+    echo '{}' >$root/tokens/special_tokens_map.json
+    train tokens_more --data.kind=tokens --data.path=s3://bucket/$path --data.val_path=s3://bucket/tokens/val.bin --overwrite 2>err
+    check [ -n "$(find cache/files -name special_tokens_map.json)" ]
+    rm $root/tokens/special_tokens_map.json
+    train tokens_more --data.kind=tokens --data.path=s3://bucket/$path --data.val_path=s3://bucket/tokens/val.bin --overwrite 2>err
+    check [ -z "$(find cache/files -name special_tokens_map.json)" ]
+done
 # models: a run, a checkpoint, best, a model directory
 code 0 cp_ --recursive here s3://bucket/runs/here
 code 0 "$LEVIN" evaluate here --json --data.path=text.txt

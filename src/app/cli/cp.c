@@ -136,8 +136,8 @@ static enum lvn_status copy_folder(struct lvn_cli *c, const char *from, const ch
     for (int i = 0; i < all.n; i++) {
         const char *name = all.entry[i].name;
         LVN_CHECK(lvn_store_name_is_safe(name), FORMAT,
-                  "'%s' holds the name '%.200s', which leads out of the folder '%s'; nothing "
-                  "was copied there",
+                  "'%s' holds the name '%.200s', which has an empty part, '.' or '..', so no file of a folder can have "
+                  "it: nothing was copied to '%s'",
                   from, name, to);
     }
     const char *alias = ""; /* the last alias that was copied: files below it need no copy */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "base/getenv.h"
 #include "base/log.h"
 #include "base/redact.h"
+#include "base/text.h"
 #include "formats/checksum.h"
 #include "stores/fetch_limit.h"
 
@@ -79,10 +81,30 @@ void lvn_store_cache_release(const char *facts)
     (void)!utimensat(AT_FDCWD, facts, times, 0);
 }
 
-void lvn_store_cache_drop(const char *file, const char *facts)
+size_t lvn_store_cache_part(const char *name)
 {
+    const size_t n = strlen(name);
+    return lvn_ends_with(name, ".part") ? n - 5 : lvn_ends_with(name, ".part.done") ? n - 10 : 0;
+}
+
+/* True if a process holds the lock of NAME.part, see store_get.c. */
+static bool is_in_progress(const char *file)
+{
+    char part[PATH_MAX];
+    const size_t n = lvn_store_cache_part(file);
+    if (!n || !lvn_fit(part, sizeof part, "%.*s.part", (int)n, file)) return false;
+    const int fd = open(part, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    const bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return locked;
+}
+
+bool lvn_store_cache_drop(const char *file, const char *facts)
+{
+    if (is_in_progress(file)) return false;
     unlink(facts);
     unlink(file);
+    return true;
 }
 
 /* --- facts --- */
@@ -201,8 +223,7 @@ enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const char *files, co
     for (int i = 0; i < n && total + bytes > max && cached[i].used.tv_sec < first_use; i++) {
         const char *file = lvn_path_join(a, files, cached[i].name), *fact = lvn_path_join(a, facts, cached[i].name);
         if (!file || !fact) return LVN_MEMORY;
-        lvn_store_cache_drop(file, fact);
-        total -= cached[i].bytes;
+        if (lvn_store_cache_drop(file, fact)) total -= cached[i].bytes;
     }
     *excess = total + bytes - max;
     return LVN_OK;

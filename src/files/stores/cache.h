@@ -36,7 +36,9 @@ LVN_CHECKED enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const cha
 void lvn_store_cache_touch(const char *facts);
 /* This process does not need the file any more, so it may be evicted. */
 void lvn_store_cache_release(const char *facts);
-/* Remove a file and its facts from the cache. */
-void lvn_store_cache_drop(const char *file, const char *facts);
+/* The length of NAME in NAME.part and NAME.part.done, the files of an unfinished download of NAME; 0: it is neither. */
+size_t lvn_store_cache_part(const char *name);
+/* Remove a file and its facts from the cache. False: it is part of a download in progress, and stays. */
+bool lvn_store_cache_drop(const char *file, const char *facts);
 
 #endif

@@ -133,6 +133,20 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
     return LVN_OK;
 }
 
+bool lvn_entries_have(const struct lvn_store_entries *list, const char *name)
+{
+    int low = 0, high = list->n;
+    while (low < high) {
+        int middle = (low + high) / 2, c = strcmp(list->entry[middle].name, name);
+        if (c == 0) return true;
+        if (c < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
 /* Remove leases from a listing: a run's files are the same whether or not a job is training in it. */
 static void drop_leases(struct lvn_store_entries *all)
 {

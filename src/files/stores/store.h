@@ -91,6 +91,16 @@ enum lvn_store_want { LVN_WANT_ALL, LVN_WANT_MODEL, LVN_WANT_TOKENIZER, LVN_WANT
 LVN_CHECKED enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum lvn_store_want want,
                                                const char **local);
 
+/* The wanted files of a folder in a store. Removes cached files from the cache that the folder no longer has. */
+LVN_CHECKED enum lvn_status lvn_store_list_wanted(struct lvn_arena *a, const char *path, enum lvn_store_want want,
+                                                  struct lvn_store_entries *out);
+/* Download a file of a store to the cache if it exists; otherwise remove its cached copy. A server that forbids access
+ * to a file (403) does not say whether it exists; it counts as missing. */
+LVN_CHECKED enum lvn_status lvn_store_download_optional(const char *path);
+/* The same for what may describe a token file or a file of a tokenizer: the tokenizer's files in its folder. Tries each
+ * name: a web server cannot list a folder. */
+LVN_CHECKED enum lvn_status lvn_store_download_companions(struct lvn_arena *a, const char *path);
+
 /* The path to which lvn_store_download() writes a file, in the arena; LVN_UNSUPPORTED for stores with their own
  * cache. */
 LVN_CHECKED enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local);

@@ -117,7 +117,8 @@ void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want)
 }
 
 /* Remove cached files that the folder no longer has; otherwise they would appear to be part of it. Files that are not
- * wanted may be of other uses of the folder, such as a model in a folder below, and stay. */
+ * wanted may be of other uses of the folder, such as a model in a folder below, and stay. So do unfinished downloads of
+ * its files, which this process resumes if no other one continues them. */
 static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const char *facts, enum lvn_store_want want,
                                    const struct lvn_store_entries *wanted)
 {
@@ -125,15 +126,48 @@ static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const
     if (!lvn_path_is_dir(files)) return LVN_OK;
     LVN_TRY(lvn_store_list(a, files, true, &cached));
     if (want != LVN_WANT_ALL) lvn_store_choose(&cached, want);
-    for (int i = 0, k = 0; i < cached.n; i++) { /* both lists are sorted */
-        while (k < wanted->n && strcmp(wanted->entry[k].name, cached.entry[i].name) < 0) k++;
-        if (k < wanted->n && strcmp(wanted->entry[k].name, cached.entry[i].name) == 0) continue;
+    for (int i = 0; i < cached.n; i++) {
+        const size_t n = lvn_store_cache_part(cached.entry[i].name);
+        const char *whole = lvn_arena_printf(a, "%.*s", (int)n, cached.entry[i].name);
+        if (!whole) return LVN_MEMORY;
+        if (lvn_entries_have(wanted, cached.entry[i].name) || (n && lvn_entries_have(wanted, whole))) continue;
         const char *file = lvn_path_join(a, files, cached.entry[i].name),
                    *fact = lvn_path_join(a, facts, cached.entry[i].name);
         if (!file || !fact) return LVN_MEMORY;
-        lvn_store_cache_drop(file, fact);
+        (void)lvn_store_cache_drop(file, fact);
     }
     return LVN_OK;
+}
+
+/* Remove names that no file of this machine can have ("a//b", "../a"). */
+static void drop_unsafe(const char *url, struct lvn_store_entries *all)
+{
+    int n = 0;
+    for (int i = 0; i < all->n; i++)
+        if (lvn_store_name_is_safe(all->entry[i].name))
+            all->entry[n++] = all->entry[i];
+        else
+            lvn_log(LVN_LOG_WARN, "the file '%.200s' of '%s' is skipped: its name has an empty part, '.' or '..'",
+                    all->entry[i].name, url);
+    all->n = n;
+}
+
+enum lvn_status lvn_store_list_wanted(struct lvn_arena *a, const char *path, enum lvn_store_want want,
+                                      struct lvn_store_entries *out)
+{
+    struct lvn_location location;
+    const char *files, *facts;
+    LVN_TRY(lvn_store_list(a, path, true, out));
+    lvn_store_choose(out, want);
+    drop_unsafe(path, out);
+    LVN_TRY(lvn_location_open(&location, path));
+    enum lvn_status status = LVN_OK;
+    if (location.store->network && !location.store->download) {
+        status = lvn_store_cache_path(a, &location, location.key, &files, &facts);
+        if (status == LVN_OK) status = drop_others(a, files, facts, want, out);
+    }
+    lvn_location_close(&location);
+    return status;
 }
 
 /* Download one file. */
@@ -152,18 +186,11 @@ static enum lvn_status download_folder(struct lvn_location *location, struct lvn
 {
     struct lvn_store_entries all;
     const char *facts, *file;
-    LVN_TRY(lvn_store_list(&location->arena, location->url, true, &all));
-    lvn_store_choose(&all, want);
+    LVN_TRY(lvn_store_list_wanted(&location->arena, location->url, want, &all));
     LVN_CHECK(all.n > 0, IO, "'%s' contains no file that levin needs", location->url);
     LVN_TRY(lvn_store_cache_path(a, location, location->key, local, &facts));
-    /* Only a complete listing may remove files: other uses of the folder may have downloaded more. */
-    if (want == LVN_WANT_ALL || want == LVN_WANT_MODEL || want == LVN_WANT_RUNS)
-        LVN_TRY(drop_others(&location->arena, *local, facts, want, &all));
     for (int i = 0; i < all.n; i++) {
-        const char *name = all.entry[i].name;
-        LVN_CHECK(lvn_store_name_is_safe(name), FORMAT,
-                  "'%s' contains the name '%.200s', which leads out of its folder", location->url, name);
-        const char *url = lvn_store_join(&location->arena, location->url, name);
+        const char *url = lvn_store_join(&location->arena, location->url, all.entry[i].name);
         if (!url) return LVN_MEMORY;
         LVN_TRY(download_file(url, http, NULL, &file));
     }
@@ -204,6 +231,51 @@ enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum l
     lvn_http_close(http);
     lvn_location_close(&location);
     return status;
+}
+
+/* The hub's cache has files by commit, so nothing in it is out of date. */
+static enum lvn_status download_optional(struct lvn_location *location, struct lvn_http *http)
+{
+    struct lvn_object object;
+    const char *local, *facts;
+    enum lvn_status status = location->store->stat(location, http, &object);
+    if (status != LVN_OK && (object.forbidden || (object.unreached && location->store->download))) {
+        lvn_log(LVN_LOG_DEBUG, "an optional file is taken to be missing: %s", levin_error_text());
+        lvn_error_clear();
+        status = LVN_OK;
+    }
+    LVN_TRY(status);
+    if (object.kind == LVN_STORE_FILE) return lvn_store_download(&location->arena, location->url, LVN_WANT_ALL, &local);
+    if (location->store->download) return LVN_OK;
+    LVN_TRY(lvn_store_cache_path(&location->arena, location, location->key, &local, &facts));
+    (void)lvn_store_cache_drop(local, facts);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_store_download_optional(const char *path)
+{
+    struct lvn_location location;
+    struct lvn_http *http;
+    LVN_TRY(lvn_location_open(&location, path));
+    enum lvn_status status = lvn_http_open(&http);
+    if (status == LVN_OK) status = download_optional(&location, http);
+    lvn_http_close(http);
+    lvn_location_close(&location);
+    return status;
+}
+
+enum lvn_status lvn_store_download_companions(struct lvn_arena *a, const char *path)
+{
+    static const char *const others[] = {"config.json", NULL}; /* its model_type is read, too */
+    const char *const *const lists[] = {lvn_store_tokenizer_files, lvn_store_tokenizer_companions, others},
+                             *dir = lvn_path_dir(a, path);
+    for (int i = 0; i < 3; i++)
+        for (const char *const *name = lists[i]; *name; name++) {
+            const char *url = dir ? lvn_store_join(a, dir, *name) : NULL;
+            if (!url) return LVN_MEMORY;
+            LVN_TRY(lvn_store_download_optional(url));
+        }
+    return LVN_OK;
 }
 
 enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local)

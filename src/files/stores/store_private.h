@@ -18,6 +18,9 @@ LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *location, str
 LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, const char *name,
                                             int64_t length, enum lvn_store_kind kind, int64_t bytes);
 
+/* True if a sorted list has an entry of that name. */
+bool lvn_entries_have(const struct lvn_store_entries *list, const char *name);
+
 /* store_get_stream.c: lvn_store_get() into a stream. */
 LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
                                            lvn_store_progress *progress, void *context);

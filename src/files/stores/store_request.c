@@ -203,6 +203,7 @@ enum lvn_status lvn_store_request_stat(struct lvn_location *location, struct lvn
         if (location->store->parse_headers) location->store->parse_headers(&response, object);
     }
     object->unreached = status != LVN_OK && response.code == 0;
+    object->forbidden = status != LVN_OK && response.code == 403;
     lvn_http_response_release(&response);
     return status;
 }

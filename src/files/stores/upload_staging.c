@@ -65,20 +65,6 @@ static bool is_of_checkpoint(const char *name)
     return strncmp(name, "checkpoints/", 12) == 0;
 }
 
-static bool is_in_store(const struct lvn_store_entries *remote, const char *name)
-{
-    int low = 0, high = remote->n;
-    while (low < high) {
-        int middle = (low + high) / 2, c = strcmp(remote->entry[middle].name, name);
-        if (c == 0) return true;
-        if (c < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
-}
-
 static char *record_line(struct lvn_arena *a, const struct item *i)
 {
     return lvn_arena_printf(a, "%lld %lld.%09ld %s %s\n", i->bytes, i->seconds, i->nanoseconds, i->link ? i->link : "-",
@@ -135,7 +121,7 @@ static enum lvn_status add(struct items *items, const char *name, const char *pa
     i.order = send_order(name, i.link);
     const char *line = record_line(items->a, &i), *found = find_line(items->sent, name);
     if (!line) return LVN_MEMORY;
-    i.up_to_date = found && strncmp(found, line, strlen(line)) == 0 && is_in_store(items->remote, name);
+    i.up_to_date = found && strncmp(found, line, strlen(line)) == 0 && lvn_entries_have(items->remote, name);
     bool gone = false;
     if (is_of_checkpoint(name) && !i.link && !i.up_to_date) LVN_TRY(make_hard_link(items, &i, path, &gone));
     if (gone) return LVN_OK;

@@ -11,29 +11,15 @@
 
 enum { MIN_STREAM = 16 << 20 };
 
-static enum lvn_status download_if_present(struct lvn_arena *a, const char *url)
-{
-    enum lvn_store_kind kind;
-    int64_t bytes;
-    const char *local;
-    if (!url) return LVN_MEMORY;
-    LVN_TRY(lvn_store_stat(url, &kind, &bytes));
-    return kind == LVN_STORE_FILE ? lvn_store_download(a, url, LVN_WANT_ALL, &local) : LVN_OK;
-}
-
-/* The sidecar, nanoGPT's meta.pkl and the tokenizer's files of a .bin file. Tries each name: a web server cannot list a
- * folder. */
+/* The sidecar, nanoGPT's meta.pkl and the tokenizer's files of a .bin file. */
 static enum lvn_status download_sidecars(struct lvn_arena *a, const char *url)
 {
-    const char *dir = lvn_path_dir(a, url);
-    if (!dir) return LVN_MEMORY;
-    LVN_TRY(download_if_present(a, lvn_arena_printf(a, "%s.json", url)));
-    LVN_TRY(download_if_present(a, lvn_store_join(a, dir, "meta.pkl")));
-    const char *const *const lists[] = {lvn_store_tokenizer_files, lvn_store_tokenizer_companions};
-    for (int i = 0; i < 2; i++)
-        for (const char *const *name = lists[i]; *name; name++)
-            LVN_TRY(download_if_present(a, lvn_store_join(a, dir, *name)));
-    return LVN_OK;
+    const char *dir = lvn_path_dir(a, url), *json = lvn_arena_printf(a, "%s.json", url),
+               *meta = dir ? lvn_store_join(a, dir, "meta.pkl") : NULL;
+    if (!json || !meta) return LVN_MEMORY;
+    LVN_TRY(lvn_store_download_optional(json));
+    LVN_TRY(lvn_store_download_optional(meta));
+    return lvn_store_download_companions(a, url);
 }
 
 enum lvn_status lvn_data_fetch(struct lvn_arena *a, const char *path, const char **local)
@@ -53,7 +39,7 @@ static enum lvn_status download_others(struct lvn_arena *a, const char *path, co
     const char *local, *sidecar = "";
     int64_t prefix;
     *first = NULL;
-    LVN_TRY(lvn_store_list(a, path, false, &files));
+    LVN_TRY(lvn_store_list_wanted(a, path, LVN_WANT_TOKENS, &files));
     for (int i = 0; i < files.n && !*first; i++)
         if (lvn_shard_file_split(files.entry[i].name, &prefix) == LVN_SPLIT_TRAIN) *first = files.entry[i].name;
     if (!*first) return LVN_OK;
@@ -65,10 +51,7 @@ static enum lvn_status download_others(struct lvn_arena *a, const char *path, co
         const char *bin = lvn_arena_printf(a, "%.*s", (int)(strlen(name) - (json ? 5 : 0)), name);
         if (!url || !bin) return LVN_MEMORY;
         const bool training = lvn_shard_file_split(of_shard ? bin : name, &prefix) == LVN_SPLIT_TRAIN;
-        const bool wanted =
-            json || lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".txt") || !strcmp(name, "meta.pkl");
-        if (files.entry[i].kind == LVN_STORE_FILE && wanted && (!training || !strcmp(name, sidecar)))
-            LVN_TRY(lvn_store_download(a, url, LVN_WANT_ALL, &local));
+        if (!training || !strcmp(name, sidecar)) LVN_TRY(lvn_store_download(a, url, LVN_WANT_ALL, &local));
     }
     return LVN_OK;
 }
@@ -106,8 +89,8 @@ enum lvn_status lvn_data_stream(struct lvn_arena *a, const char *path, const cha
     const char *val_json = val ? lvn_arena_printf(a, "%s.json", val) : NULL;
     if (!val_json) return LVN_MEMORY;
     LVN_TRY(download_sidecars(a, url));
-    if (is_folder) LVN_TRY(download_if_present(a, val));
-    if (is_folder) LVN_TRY(download_if_present(a, val_json));
+    if (is_folder) LVN_TRY(lvn_store_download_optional(val));
+    if (is_folder) LVN_TRY(lvn_store_download_optional(val_json));
     LVN_TRY(lvn_store_cached_path(a, url, &folder)); /* path of the file once downloaded */
     *local = is_folder ? lvn_path_dir(a, folder) : folder;
     return *local ? lvn_streaming_file_open(stream, url) : LVN_MEMORY;

@@ -179,21 +179,12 @@ static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
     return LVN_OK;
 }
 
-/* Download a tokenizer from a store; for one file of a pair also the other one. */
+/* Download a tokenizer from a store; for one file also the others in its folder. */
 static enum lvn_status download(struct lvn_tokenizer *t, const char *path, const char **local)
 {
     LVN_TRY(lvn_store_download(&t->arena, path, LVN_WANT_TOKENIZER, local));
-    for (int i = 0; *local != path && i < N_PAIRS; i++) {
-        const char *pair[] = {pairs[i].vocab, pairs[i].merges}, *other;
-        char *dir = lvn_path_dir(&t->arena, path);
-        for (int k = 0; k < 2 && dir; k++) {
-            if (strcmp(lvn_path_name(path), pair[k]) != 0) continue;
-            const char *url = lvn_store_join(&t->arena, dir, pair[1 - k]);
-            if (!url) return LVN_MEMORY;
-            LVN_TRY(lvn_store_download(&t->arena, url, LVN_WANT_TOKENIZER, &other));
-        }
-    }
-    return LVN_OK;
+    const bool alone = lvn_store_is_remote(path) && lvn_path_is_file(*local) && !lvn_gguf_is_file(*local);
+    return alone ? lvn_store_download_companions(&t->arena, path) : LVN_OK;
 }
 
 static enum lvn_status read_any(struct lvn_tokenizer *t, const char *path)
