@@ -29,6 +29,27 @@ killed_after() { # killed_after SECONDS COMMAND...: kill it; its exit code, or 1
 decoders() { # the families that generate text, and that transformers has with a head for classes
     sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|^mnist_\|^nanochat'
 }
+double_of_cuda() { # doctor.json is that of levin over the doubles in $doubles; skips where run_double finds no runtime for them
+    local got=0
+    "$LEVIN_SOURCE/tests/run_double" "$doubles" "$LEVIN" doctor --json >doctor.json 2>doctor.err || got=$?
+    [ $got = 0 ] || { cat doctor.json doctor.err; exit $got; }
+    grep -q '"cuda"' doctor.json || fail "the double of CUDA has no device"
+}
+opencl_here() { # does a driver of OpenCL have a device, seen without levin?
+    python3 - <<'PY'
+import ctypes, sys
+try:
+    cl = ctypes.CDLL("libOpenCL.so.1")
+except OSError:
+    sys.exit(1)
+platforms, n, devices = (ctypes.c_void_p * 16)(), ctypes.c_uint(), ctypes.c_uint()
+cl.clGetPlatformIDs(16, platforms, ctypes.byref(n))
+for p in platforms[:min(n.value, 16)]:
+    if cl.clGetDeviceIDs(ctypes.c_void_p(p), ctypes.c_ulong(0xFFFFFFFF), 0, None, ctypes.byref(devices)) == 0 and devices.value:
+        sys.exit(0)
+sys.exit(1)
+PY
+}
 has() { grep -qF -- "$1" "$2"; }
 serve() { # serve FOLDER: serve its files at $url until the script ends; the process is $server, its log the file `server`
     python3 -u -m http.server --bind 127.0.0.1 --directory "$1" 0 >server 2>&1 &
@@ -128,6 +149,22 @@ wait_rows() { # wait_rows RUN N: wait until metrics.jsonl has N rows, or $pid ha
 ended() { # wait for $pid; its exit code is in $got
     got=0
     { wait $pid || got=$?; } 2>/dev/null
+}
+# killed_often N RUN COMMAND...: COMMAND, which trains RUN without an end, N times; each is killed at a random moment after its
+# first checkpoint. $end is then four steps after the newest checkpoint.
+killed_often() {
+    local n=$1 run=$2 before
+    shift 2
+    for _ in $(seq "$n"); do
+        before=$(newest "$run" 2>/dev/null || true)
+        "$@" >out 2>err &
+        pid=$!
+        while kill -0 $pid 2>/dev/null && [ "$(newest "$run" 2>/dev/null || true)" = "$before" ]; do sleep 0.005; done
+        sleep "0.0$((RANDOM % 40 + 10))"
+        kill -KILL $pid || fail "the run ended before it was killed: $(cat out err)"
+        ended
+    done
+    end=$(($(newest "$run") + 4))
 }
 # Mark the rates in the cache of this test, LEVIN_CACHE, as measured on an idle machine, so that plans do not measure again.
 idle_rates() {

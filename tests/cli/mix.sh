@@ -33,11 +33,11 @@ same_run one ranks
 code 0 "$LEVIN" train --run_dir=parts "${short[@]/max_steps=8/max_steps=4}" --data.mix="$mix"
 code 0 "$LEVIN" launch --launcher=levin -n 3 -- train --run_dir=parts "${short[@]}" --data.mix="$mix" --resume
 same_run one parts
-for i in 1 2 3 4; do
-    killed_after "0.$((RANDOM % 8 + 2))" "$LEVIN" train --run_dir=killed "${short[@]/every_n_steps=4/every_n_steps=1}" --data.mix="$mix" --resume || true
-done
-code 0 "$LEVIN" train --run_dir=killed "${short[@]/every_n_steps=4/every_n_steps=1}" --data.mix="$mix" --resume
-same_weights one killed
+endless=("${short[@]/every_n_steps=4/every_n_steps=1}")
+killed_often 4 killed "$LEVIN" train --run_dir=killed "${endless[@]/max_steps=8/max_steps=1000000}" --data.mix="$mix" --resume
+code 0 "$LEVIN" train --run_dir=killed "${endless[@]/max_steps=8/max_steps=$end}" --data.mix="$mix" --resume
+code 0 "$LEVIN" train --run_dir=undisturbed "${short[@]/max_steps=8/max_steps=$end}" --data.mix="$mix"
+same_weights undisturbed killed
 # a mix of one source equals this source
 mix="[{path: a, weight: 5}]" run alone --trainer.val_check_interval=0
 code 0 "$LEVIN" train --run_dir=path "${short[@]/val_check_interval=4/val_check_interval=0}" --data.path=a

@@ -104,11 +104,11 @@ python3 -c 'import json
 a, b = json.load(open("out")), json.load(open("of_many"))
 assert a["loss"] == b["loss"] and a["tokens"] == b["tokens"], (a, b)'
 # killed at random moments
-for i in 1 2 3 4; do
-    killed_after "0.$((RANDOM % 8 + 2))" "$LEVIN" train --run_dir=run-killed --data.path=many "${short[@]/every_n_steps=4/every_n_steps=1}" --resume || true
-done
-code 0 "$LEVIN" train --run_dir=run-killed --data.path=many "${short[@]/every_n_steps=4/every_n_steps=1}" --resume
-same_weights run-one run-killed
+endless=("${short[@]/every_n_steps=4/every_n_steps=1}")
+killed_often 4 run-killed "$LEVIN" train --run_dir=run-killed --data.path=many "${endless[@]/max_steps=8/max_steps=1000000}" --resume
+code 0 "$LEVIN" train --run_dir=run-killed --data.path=many "${endless[@]/max_steps=8/max_steps=$end}" --resume
+code 0 "$LEVIN" train --run_dir=run-undisturbed --data.path=one "${short[@]/max_steps=8/max_steps=$end}"
+same_weights run-undisturbed run-killed
 # validation data in another folder; the kind is detected by the names
 mkdir apart
 cp many/train-*.bin many/tokenizer* many/vocab* many/merges* apart 2>/dev/null || true

@@ -65,11 +65,10 @@ code 0 "$LEVIN" launch --launcher=levin -n 3 -- train --run_dir=parts --data.pat
 says "it was skipped before the run was resumed" err
 wrong_id bad/train-00007.bin 2999
 truncate -s 5000 bad/train-00003.bin
-for i in 1 2 3; do
-    killed_after "0.$((RANDOM % 8 + 2))" "$LEVIN" train --run_dir=killed --data.path=bad "${short[@]/every_n_steps=5/every_n_steps=1}" $skip --resume || true
-done
+endless=("${short[@]/every_n_steps=5/every_n_steps=1}")
+killed_often 3 killed "$LEVIN" train --run_dir=killed --data.path=bad "${endless[@]/max_steps=60/max_steps=1000000}" $skip --resume
 : >bad/train-00011.bin
-code 0 "$LEVIN" train --run_dir=killed --data.path=bad "${short[@]/every_n_steps=5/every_n_steps=1}" $skip --resume
+code 0 "$LEVIN" train --run_dir=killed --data.path=bad "${endless[@]/max_steps=60/max_steps=$end}" $skip --resume
 run all bad $skip --data.sampling=shards
 code 0 "$LEVIN" launch --launcher=levin -n 3 -- train --run_dir=all-3 --data.path=bad "${short[@]}" $skip --data.sampling=shards
 same_weights all all-3

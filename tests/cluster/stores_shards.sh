@@ -51,13 +51,12 @@ for sampling in shards sequential; do
     code 0 "$LEVIN" train --run_dir=parts-$sampling "${short[@]}" --data.path=$store --data.stream=true --data.sampling=$sampling --resume
     same_run here-$sampling parts-$sampling
 done
-for i in 1 2 3; do
-    killed_after "0.$((RANDOM % 8 + 2))" "$LEVIN" train --run_dir=killed "${short[@]/every_n_steps=20/every_n_steps=2}" --data.path=$store \
-        --data.stream=true --data.sampling=shards --resume || true
-done
-code 0 "$LEVIN" train --run_dir=killed "${short[@]/every_n_steps=20/every_n_steps=2}" --data.path=$store --data.stream=true \
-    --data.sampling=shards --resume
-same_weights here-shards killed
+endless=("${short[@]/every_n_steps=20/every_n_steps=2}" --data.sampling=shards)
+there=(--data.path=$store --data.stream=true --resume)
+killed_often 3 killed "$LEVIN" train --run_dir=killed "${endless[@]/max_steps=40/max_steps=1000000}" "${there[@]}"
+code 0 "$LEVIN" train --run_dir=killed "${endless[@]/max_steps=40/max_steps=$end}" "${there[@]}"
+code 0 "$LEVIN" train --run_dir=undisturbed "${endless[@]/max_steps=40/max_steps=$end}" --data.path=here
+same_weights undisturbed killed
 
 # --- refused ---
 refuses() { # refuses CODE SENTENCE [keys]
