@@ -28,7 +28,7 @@ offers recipe.yaml levin doctor rec
 mkdir -p runs/mine && : >runs/mine/settings.yaml
 offers mine levin generate m
 offers --optimizer.lr= levin train --optimizer.l
-! grep -q 'complete -o filenames' complete.bash # it would escape the = of options
+if grep -q 'complete -o filenames' complete.bash; then echo "complete -o filenames escapes the = of options" && exit 1; fi
 "$LEVIN" help --completion zsh >complete.zsh
 grep -q bashcompinit complete.zsh
 "$LEVIN" help --completion fish >complete.fish

@@ -73,7 +73,9 @@ all_of() {
     for strategy in ddp fsdp; do
         over "$mpi" 3 "$mpi-bf16-$strategy" "${sizes[@]}" --trainer.strategy=$strategy --trainer.reduce_dtype=bf16
         near plain "$mpi-bf16-$strategy" $bf16_tolerance
-        ! cmp -s "$mpi-plain-$strategy/checkpoints/last/model.safetensors" "$mpi-bf16-$strategy/checkpoints/last/model.safetensors"
+        if cmp -s "$mpi-plain-$strategy/checkpoints/last/model.safetensors" "$mpi-bf16-$strategy/checkpoints/last/model.safetensors"; then
+            fail "$mpi, $strategy: trainer.reduce_dtype=bf16 changes nothing"
+        fi
     done
     # batch_size_per_device is the same batch
     over "$mpi" 3 "$mpi-each" "${sizes[@]/batch_size=12/batch_size_per_device=4}" --trainer.batch_size=0
