@@ -8,11 +8,7 @@ make_text
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=2 --model.n_head=3 --model.n_embd=24
     --model.block_size=16 --model.dropout=0.1 --trainer.batch_size=6 --trainer.micro_batch_size=2
     --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2 --checkpoint.top_k=9 --trainer.val_check_interval=2)
-double "$LEVIN" doctor --json >doctor.json 2>doctor.err
-if ! grep -q '"cuda"' doctor.json; then
-    echo "skipped: the double of CUDA has nothing to compute with (tools/setup.sh --dev installs it)"
-    exit 77
-fi
+double_of_cuda
 python3 - <<'P'
 import json
 d = json.load(open("doctor.json"))

@@ -12,11 +12,7 @@ sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_lay
     --model.block_size=8 --model.dropout=0.1 --trainer.batch_size=6 --trainer.limit_val_batches=2
     --checkpoint.every_n_steps=2 --trainer.val_check_interval=2 --trainer.accelerator=cuda --trainer.max_steps=4
     --trainer.threads=1)
-double "$LEVIN" doctor --json >doctor.json 2>doctor.err
-if ! grep -q '"cuda"' doctor.json; then
-    echo "skipped: the double of CUDA has nothing to compute with (tools/setup.sh --dev installs it)"
-    exit 77
-fi
+double_of_cuda
 one_error() { [ "$(grep -cE '^(\[[0-9]+\] )?error: ' err)" = 1 ] || { echo "not one error:"; cat err; exit 1; }; }
 ranks() { double "$LEVIN" launch -n "$1" -- train "${sizes[@]}" "${@:2}"; }
 close_to() { # close_to RUN RUN MOST: their losses and norms

@@ -5,11 +5,7 @@
 [ "$LEVIN_SOURCE/build/levin" -ef "$LEVIN" ] || { echo "skipped: bench/gpu takes build/levin"; exit 77; }
 doubles=$(dirname "$LEVIN")/tests/double
 first() { "$LEVIN_SOURCE/tests/run_double" "$doubles" "$LEVIN_SOURCE/bench/gpu" --first "$@"; }
-"$LEVIN_SOURCE/tests/run_double" "$doubles" "$LEVIN" doctor --json >doctor.json 2>/dev/null || true
-if ! grep -q '"cuda"' doctor.json; then
-    echo "skipped: the double of CUDA has nothing to compute with (tools/setup.sh --dev installs it)"
-    exit 77
-fi
+double_of_cuda
 code 0 first --only doctor,train-32,kernels-bf16-once --out good --scale 10
 says "pass  doctor: Double 0, CUDA 13.2" out
 says "pass  train-32: losses within" out

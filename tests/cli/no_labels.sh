@@ -75,6 +75,7 @@ for device in opencl cuda; do
             unchanged other
         else
             grep -qE "found no device|which was not found|has no GPU|no device" err || fail "$(cat err)"
+            if [ $device = opencl ] && opencl_here; then fail "levin does not find the device: $(cat err)"; fi
         fi
     done
 done

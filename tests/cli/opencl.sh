@@ -8,11 +8,8 @@ make_text
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=1 --model.n_head=2 --model.n_embd=16
     --model.block_size=16 --model.dropout=0.1 --trainer.batch_size=4 --trainer.micro_batch_size=2
     --trainer.deterministic=true --trainer.limit_val_batches=2 --checkpoint.every_n_steps=2 --checkpoint.top_k=9)
-if ! "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=1 --run_dir=first >out 2>err; then
-    grep -qE "found no device|which was not found" err || fail "$(cat err)"
-    echo "skipped: no device with OpenCL is here (tools/setup.sh --dev installs PoCL)"
-    exit 77
-fi
+opencl_here || { echo "skipped: no device with OpenCL is here (tools/setup.sh --dev installs PoCL)"; exit 77; }
+code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --trainer.max_steps=1 --run_dir=first
 
 # --- against the cpu ---
 for a in cpu opencl; do

@@ -6,11 +6,8 @@ export XDG_CACHE_HOME=$PWD/cache
 make_text
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=2 --model.n_head=2 --model.n_embd=16
     --model.block_size=16 --trainer.batch_size=4 --trainer.max_steps=3 --trainer.limit_val_batches=2)
-if ! "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --run_dir=first >out 2>err; then
-    grep -qE "found no device|which was not found" err || fail "$(cat err)"
-    echo "skipped: no device with OpenCL is here (tools/setup.sh --dev installs PoCL)"
-    exit 77
-fi
+opencl_here || { echo "skipped: no device with OpenCL is here (tools/setup.sh --dev installs PoCL)"; exit 77; }
+code 0 "$LEVIN" train "${sizes[@]}" --trainer.accelerator=opencl --run_dir=first
 both() { # both NAME MOST OPTIONS: losses on the cpu and on the device are no further apart than MOST of them
     local name=$1 most=$2
     shift 2

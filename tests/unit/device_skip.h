@@ -21,6 +21,13 @@ static inline bool device_is_for_late(const struct lvn_backend *backend)
     return order && !strcmp(order, "early") && strcmp(backend->name, "cuda");
 }
 
+/* tests/run_double sets this where it found a runtime for the doubles: every backend must then have a device, and a
+ * test that finds none fails instead of being skipped. */
+static inline bool device_is_required(void)
+{
+    return getenv("LEVIN_DOUBLE_REQUIRED") != NULL;
+}
+
 /* The backend's first device, in fp32; if it has none, the test is skipped. LEVIN_DEVICE_BACKEND names the only backend
  * that is tested, on a machine with a real device. */
 static inline struct lvn_device *device_or_skip(const struct lvn_backend *backend)
@@ -39,6 +46,7 @@ static inline struct lvn_device *device_or_skip(const struct lvn_backend *backen
         if (*d->note) print_message("%s\n", d->note);
         return d;
     }
+    if (device_is_required()) fail_msg("%s does not open: %s", backend->name, levin_error_text());
     print_message("skipped: %s\n", levin_error_text());
     lvn_error_clear();
     skip();

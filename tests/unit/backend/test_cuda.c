@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/work.h"
 #include "device_run.h"
+#include "device_skip.h"
 #include "ops_cases.h"
 
 static struct library {
@@ -41,6 +42,7 @@ static void here_or_skip(void)
     else if (!lvn_backend_find("cuda")->describe(0, &f))
         why = "the doubles have nothing to compute with (intel-opencl-rt)";
     if (!why) return;
+    if (device_is_required()) fail_msg("%s", why);
     print_message("skipped: %s\n", why);
     skip();
 }
@@ -389,7 +391,8 @@ static bool captures(const char *name)
     return false;
 }
 
-static void fail_each(const struct library *l, const char *name)
+/* Fail every call of the function `name` in turn; returns their number. */
+static long fail_each(const struct library *l, const char *name)
 {
     begin("");
     watched = l;
@@ -413,6 +416,7 @@ static void fail_each(const struct library *l, const char *name)
         end();
         if (releases(name)) break; /* what it left counts from now on */
     }
+    return n;
 }
 
 static void every_call_may_fail(void **state)
@@ -420,9 +424,11 @@ static void every_call_may_fail(void **state)
     (void)state;
     here_or_skip();
     static const char *const of_cuda[] = {LVN_CUDA_FUNCTIONS(LVN_LIBRARY_SYMBOL) "kernel"};
+    int called = 0;
     for (int pass = 0; pass < 2; pass++) /* calls that release come last, because their failure leaks */
         for (size_t k = 0; k < sizeof of_cuda / sizeof *of_cuda; k++)
-            if (releases(of_cuda[k]) == (pass == 1)) fail_each(&cuda, of_cuda[k]);
+            if (releases(of_cuda[k]) == (pass == 1)) called += fail_each(&cuda, of_cuda[k]) > 0;
+    assert_true(called > 35); /* of 45 */
 }
 
 static void every_call_of_the_compiler_may_fail(void **state)
@@ -431,7 +437,7 @@ static void every_call_of_the_compiler_may_fail(void **state)
     here_or_skip();
     static const char *const names[] = {"nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs", "nvrtcCreateProgram",
                                         "nvrtcCompileProgram",       "nvrtcGetCUBINSize",      "nvrtcGetCUBIN"};
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&nvrtc, names[k]);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_true(fail_each(&nvrtc, names[k]) > 0);
     begin("nvrtcCompileProgram:1");
     assert_int_equal(live_and_die(), LVN_UNSUPPORTED);
     assert_non_null(strstr(levin_error_text(), "chain: the kernel does not compile for sm_90a"));
@@ -460,7 +466,7 @@ static void every_call_of_the_library_may_fail(void **state)
                                         "cublasLtMatmulPreferenceDestroy",
                                         "cublasLtDestroy"};
     lived = &product_case;
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&blas, names[k]);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_true(fail_each(&blas, names[k]) > 0);
     begin("cublasLtMatmul:1");
     assert_int_equal(live_and_die(), LVN_COMM);
     assert_non_null(strstr(levin_error_text(), "the device was lost: cuBLASLt 13.0.0 returned execution failed (13)"));
@@ -850,7 +856,7 @@ static void every_call_of_a_measurement_may_fail(void **state)
     end();
     setenv("LEVIN_DOUBLE_TIMES", "3,1,2", 1);
     tuning.recorded = "";
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) fail_each(&cuda, names[k]);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_true(fail_each(&cuda, names[k]) > 0);
     begin("");
     end_tuning();
 }
