@@ -10,7 +10,14 @@ code() { # code EXPECTED COMMAND...: check the exit code; output in out and err
 fail() { echo "$*"; exit 1; }
 check() { "$@" || fail "check failed: $*"; }
 says() { grep -qF -- "$1" "$2" || { echo "no '$1' in $2:"; cat "$2"; exit 1; }; }
-silent_about() { ! grep -qF -- "$1" "$2" || { echo "'$1' in $2:"; cat "$2"; exit 1; }; }
+silent_about() { # silent_about PHRASE FILE: the phrase is one of levin's messages, and not in the file
+    grep -qaF -- "$1" "$LEVIN" || fail "levin has no message with '$1'; correct the phrase, or use lacks if it is not levin's"
+    lacks "$1" "$2"
+}
+lacks() { # lacks TEXT FILE: of any text
+    check [ -e "$2" ]
+    if grep -qF -- "$1" "$2"; then echo "'$1' in $2:" && cat "$2" && exit 1; fi
+}
 soon() { # soon COMMAND...: it must succeed within a minute, because other processes may be slow
     for _ in $(seq 600); do
         if "$@" >/dev/null 2>&1; then return 0; fi

@@ -31,7 +31,8 @@ staged="collectives are staged through host memory"
 
 # --- as one rank; captured, in either order ---
 code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=one
-silent_about "collectives go" err
+silent_about "collectives run between" err
+silent_about "collectives are staged" err
 for order in late early; do
     rm -f report
     LEVIN_DOUBLE_ORDER=$order LEVIN_DOUBLE_REPORT=$PWD/report code 0 ranks 2 --run_dir=$order

@@ -24,7 +24,7 @@ rm -r key
 code 0 "$LEVIN" train --run_dir=key --data.path=my.txt "${short[@]}"
 says "'my.txt' is read as data.kind=chars" err
 code 0 "$LEVIN" train --run_dir=said --data.kind=chars --data.path=my.txt "${short[@]}"
-silent_about "taken" err
+silent_about "is read as" err
 code 2 "$LEVIN" train my.txt --data.path=text.txt
 says "'my.txt' and --data.path both name the data to train on" err
 

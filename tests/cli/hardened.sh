@@ -9,7 +9,7 @@ says "DYN (" header # position-independent
 readelf -lW "$LEVIN" >segments
 says GNU_RELRO segments
 check grep -q 'GNU_STACK.* RW ' segments # the stack is not executable
-silent_about " RWE " segments
+lacks " RWE " segments
 readelf -dW "$LEVIN" >dynamic
 says BIND_NOW dynamic
 [ ! -e "$cache" ] || grep -q '^CMAKE_BUILD_TYPE:STRING=Release' "$cache" || exit 0

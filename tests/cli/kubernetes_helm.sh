@@ -41,14 +41,14 @@ says 'value: "j-1732470000-0.j-1732470000"' workload.out
 says 'value: "j-second-try-node-0-0.j-second-try"' jobset.out
 says 'kueue.x-k8s.io/queue-name: "team-a"' jobset.out
 says 'suspend: true' jobset.out
-silent_about 'kind: Service' jobset.out
+lacks 'kind: Service' jobset.out
 says 'ephemeral-storage: "21Gi"' small.out
 silent_about min_lr placement.out
-silent_about nvidia.com processors.out
+lacks nvidia.com processors.out
 says 'accelerator: cpu' processors.out
 says 'limit_val_batches: "1.0"' processors.out
 says 'weight_decay: 0' volumes.out
-silent_about 'weight_decay: 0.1' volumes.out
+lacks 'weight_decay: 0.1' volumes.out
 says 'net.ipv4.tcp_mtu_probing' volumes.out
 
 # Documents as Kubernetes reads them.

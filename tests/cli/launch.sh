@@ -169,7 +169,7 @@ if LEVIN_RANK=1 LEVIN_TERMINAL=90 LEVIN_RENDEZVOUS=old LEVIN_RENDEZVOUS_TOKEN=ol
     says "-x LEVIN_CACHE" out
     for name in LEVIN_RANK LEVIN_TERMINAL LEVIN_RENDEZVOUS LEVIN_RENDEZVOUS_TOKEN; do
         says "-u $name" out
-        silent_about "-x $name" out
+        lacks "-x $name" out
     done
 else
     says "this machine has no route to the host" err

@@ -22,7 +22,7 @@ print("\n".join(k for k in a if a[k] != b[k]))
 P
 says h.1.attn names
 says wpe names
-silent_about h.0. names
+lacks h.0. names
 
 # the same groups from a recipe are the same text in settings.yaml, and the same weights
 cat >groups.yaml <<'EOF'

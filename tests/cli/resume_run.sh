@@ -55,7 +55,7 @@ for kind in "constant" "linear" "cosine" "exponential --schedule.min_lr=1e-5" "w
     rm -rf begun epochs
     code 0 "$LEVIN" train plain.yaml --run_dir=begun "${schedule[@]}" --trainer.max_steps=8 --quiet
     silent_about warning err
-    silent_about "  decay_steps: 8" begun/settings.yaml # what follows from max_steps is not recorded
+    lacks "  decay_steps: 8" begun/settings.yaml # what follows from max_steps is not recorded
     for from in own recipe; do
         rm -rf next
         cp -r begun next
@@ -126,7 +126,7 @@ json 'd["step"] == 100'
 code 0 env LEVIN_OPTIMIZER_LR=7 "$LEVIN" train epoch --resume --trainer.max_steps=101
 says "warning: LEVIN_OPTIMIZER_LR is ignored, because a run continues with its own settings; give --optimizer.lr instead" err
 says "  lr: 0.01" runs/epoch/settings.yaml
-silent_about "lr: 7" runs/epoch/settings.yaml
+lacks "lr: 7" runs/epoch/settings.yaml
 
 # --- nothing to resume from ---
 code 0 "$LEVIN" train tiny.yaml --name=new --resume

@@ -74,7 +74,7 @@ json '[(r["name"], r["path"]) for r in d["runs"]] == [("b", ".")]'
 mkdir "runs/$(printf 'x\033[31m')"
 cp runs/a/metrics.jsonl "runs/$(printf 'x\033[31m')"
 code 0 "$LEVIN" runs
-silent_about "$(printf '\033')" out
+lacks "$(printf '\033')" out
 says 'x\x1b[31m' out
 # a newline in a name does not start a row, and U+202E does not reverse one: here, in ls and in watch
 forged=$'runs/y\nb    done   99    0.0001'
@@ -91,7 +91,7 @@ says 'z\u202egnp/' out
 says 'y b    done' out
 code 0 "$LEVIN" watch "$forged" --once
 check [ "$(grep -cE '^(b|forged)' out)" = 0 ]
-silent_about "$(printf '\u202e')" out
+lacks "$(printf '\u202e')" out
 # settings of two starts are compared in linear time: seconds of CPU time; comparing all pairs would need an hour
 python3 -c 'import json
 for origin in "first", "second":

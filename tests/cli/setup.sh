@@ -34,8 +34,8 @@ code 0 setup
 says "apt-get reports libcmocka-dev as installed" out
 says "setup: no cmocka: the tests that need it are skipped" out
 says "setup: done. Now: . $PWD/parts/env.sh && make" out
-silent_about "dpkg-deb" err
-silent_about "libarchive" out
+lacks "dpkg-deb" err
+lacks "libarchive" out
 
 # env.sh adds no empty entry, which would be the current folder
 variable() { (. parts/env.sh && printf '%s\n' "$LD_LIBRARY_PATH"); }
@@ -58,7 +58,7 @@ chmod +x bin/id bin/dnf
 setup() { CC=$PWD/hiding-cc without_sbin bash tree/tools/setup.sh; }
 NO_NINJA=1 code 0 setup
 says "dnf: -y install libcmocka-devel" out
-silent_about "ninja-build" out
+lacks "ninja-build" out
 NO_NINJA=0 code 0 setup
 says "ninja-build" out
 USER_ID=1000 code 1 setup

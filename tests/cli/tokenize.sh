@@ -125,7 +125,7 @@ says "the id 700, and its id is 600" err
 changed tiny-bert-cased '{}' '{"[E1]": 700, "[E2]": 701, "[E3]": 702}'
 gives '[E3]' 602
 says "the token '[E1]' the id 700, and its id is 600, as in transformers 5: the next free one, or that of the vocabulary; other such tokens: 2" err
-silent_about "'[E2]'" err
+lacks "'[E2]'" err
 changed tiny-bert '{}' '{"[E1]": 600}'
 gives 'the [E1] man [e1]' '143 600 434 600'
 changed tiny-bert-cased '{"additional_special_tokens": ["[E1]", "[E2]"]}'
@@ -218,7 +218,7 @@ says "the added token '<g2>' has the id 702, and 601 in transformers" err
 added 'a += [new(703 + i, f"<h{i}>") for i in range(9)]'
 gives 'a<h0>' '360 703'
 says "other such tokens: 9" err
-silent_about "'<h" err
+lacks "'<h" err
 changed tiny-gpt2 '{"tokenizer_class": "Qwen2Tokenizer"}'
 gives hello '303 76 340'
 says "tokenizer_class is Qwen2Tokenizer" err

@@ -162,13 +162,13 @@ END
 code 0 "$LEVIN" watch runs/x --once
 says 'no\x1b[31mde' out
 escape=$(printf '\033')
-silent_about "$escape" out
+lacks "$escape" out
 mkdir -p rude
 printf '{"model_type": "gpt2\\u001b[31m"}' >rude/config.json
 code 1 "$LEVIN" plan --model.init=rude
 says 'gpt2\x1b[31m' err
-silent_about "$escape" err
+lacks "$escape" err
 printf 'model:\n  "n\\e[31m": 1\n' >rude.yaml
 code 2 "$LEVIN" plan rude.yaml
 says 'n\x1b[31m' err
-silent_about "$escape" err
+lacks "$escape" err

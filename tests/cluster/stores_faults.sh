@@ -83,7 +83,7 @@ ask log >/dev/null
 code 0 cp_ $web/cut/8388608/g half
 same_file web/g half
 ask log >requests
-silent_about "bytes=0-8388607" requests
+lacks "bytes=0-8388607" requests
 ask control/slow/1 >/dev/null
 for _ in 1 2 3 4 5; do
     rm -f half

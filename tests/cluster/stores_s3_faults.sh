@@ -42,7 +42,7 @@ for way in "small s3://moved/f" "s3://moved/f got"; do
     one_error
     says "signed requests do not follow redirections" err
     ask log >requests
-    silent_about lured requests
+    lacks lured requests
 done
 # killed at any moment: in the end the same bytes; stopped: only the rest is sent
 for i in $(seq 8); do
@@ -66,7 +66,7 @@ ask control/slow/off >/dev/null
 ask log >/dev/null
 code 0 cp_ f s3://b/stopped
 ask log >requests
-silent_about "partNumber=1&" requests
+lacks "partNumber=1&" requests
 back f stopped
 # keys that expire during the upload
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
