@@ -19,7 +19,7 @@ Files of FOLDER, at paths that say how they are served:
 An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is expired after `?expire=N` requests
 (set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance. With
 GET /control/conditions/501 it answers 501 to conditional requests, which it ignores otherwise, with /control/down/1 it
-answers 503 to everything. The bucket "moved" is said to be on another host, and "rude" answers with control characters.
+answers 503 to everything, with /control/refuse/N it forbids PUTs below step-N, with /control/keep/1 DELETEs. The bucket "moved" is said to be on another host, and "rude" answers with control characters.
 Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new".
 Resumable uploads to a Google Cloud Storage at /upload, whose objects are at /storage: with /control/gs/1 it reports one
 byte more than it has, with /control/gs/2 it loses what it has confirmed, with /control/gs/3 it takes nothing.
@@ -30,7 +30,8 @@ import hashlib, http.server, json, os, random, re, socketserver, sys, threading,
 
 root, lock = sys.argv[1], threading.Lock()
 seen, log, objects, uploads, files = {}, [], {}, {}, {}
-state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None, "gs": None}
+state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None, "gs": None,
+         "refuse": None, "keep": None}
 
 
 class Cut(Exception):
@@ -165,6 +166,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(403, text.encode())
         if state["down"]:
             return self.error(503, "SlowDown", Retry_After="0")
+        if self.command == "PUT" and f"/step-{state['refuse']}/" in rest or self.command == "DELETE" and state["keep"]:
+            return self.error(403, "AccessDenied")
         if state["conditions"] and (self.headers.get("If-Match") or self.headers.get("If-None-Match")):
             return self.error(state["conditions"], "NotImplemented")
         cut = None

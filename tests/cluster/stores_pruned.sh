@@ -26,3 +26,45 @@ done
 code 0 "${train[@]}" --trainer.max_steps=$((from + 3)) --resume --quiet=false
 says "continuing after step $from" err
 check [ "$(cat $there/last)" = "step-$((from + 3))" ]
+
+# a checkpoint that is removed on this machine is also removed from the store, and no file is sent twice: after an upload that
+# failed, and on another machine, which has downloaded it
+web_server
+export AWS_ENDPOINT_URL=$web/s3 AWS_ACCESS_KEY_ID=new AWS_SECRET_ACCESS_KEY=s LEVIN_STORE_TRIES=1
+to() { # to STEP [keys]: trains on to this step, with a checkpoint every second step
+    "${train[@]}" --checkpoint.every_n_steps=2 --run_dir=s3://b/$run --resume --trainer.max_steps="$@"
+}
+has_steps() { # has_steps NAME...: the checkpoints in the store
+    code 0 "$LEVIN" ls --recursive s3://b/$run/checkpoints
+    check [ "$(grep -o 'step-[0-9]*' out | sort -u | xargs)" = "$*" ]
+}
+run=run
+rm -rf cache
+code 0 to 4
+has_steps step-4
+ask control/refuse/6 >/dev/null
+code 1 to 6
+has_steps step-4
+ask control/refuse/off >/dev/null
+code 0 to 8
+has_steps step-8
+rm -rf cache
+code 0 to 12
+has_steps step-12
+# without the permission to remove files the run succeeds; with it the next run removes what has remained
+ask control/keep/1 >/dev/null
+code 0 to 14
+says "old checkpoints remain in the store: cannot remove 's3://b/run/checkpoints/step-12/" err
+has_steps step-12 step-14
+ask control/keep/off >/dev/null
+code 0 to 16
+has_steps step-16
+run=best
+keep=(--checkpoint.top_k=1 --checkpoint.mode=max --trainer.val_check_interval=2)
+code 0 to 4 "${keep[@]}"
+has_steps step-2 step-4
+rm -rf cache
+ask log >/dev/null
+code 0 to 6 "${keep[@]}"
+has_steps step-2 step-6
+check [ "$(ask log | grep -c 'PUT .*/step-2/')" = 0 ]

@@ -8,6 +8,7 @@
 #include "checkpoints/checkpoint_private.h"
 #include "checkpoints/model_fetch.h"
 #include "stores/store.h"
+#include "stores/upload_staging.h"
 
 /* The step to which a pointer file (`last`, `best`) of a run in a store refers; -1: none. */
 static enum lvn_status remote_step(struct lvn_arena *a, const char *path, const char *name, int64_t *step)
@@ -48,19 +49,24 @@ static enum lvn_status fetch_file(struct lvn_arena *a, const char *url, const ch
 }
 
 /* Download a checkpoint, into a hidden folder first: a partial checkpoint never has its final name. */
-static enum lvn_status fetch_step(struct lvn_arena *a, const char *checkpoints, const char *path, int64_t step)
+static enum lvn_status fetch_step(struct lvn_arena *a, const char *folder, const char *path, int64_t step)
 {
     long long n = step;
-    char *final = lvn_arena_printf(a, "%s/step-%lld", checkpoints, n);
-    char *hidden = lvn_arena_printf(a, "%s/.step-%lld" LVN_TEMPORARY "%ld", checkpoints, n, (long)getpid());
-    char *url = lvn_arena_printf(a, "%s/checkpoints/step-%lld", path, n);
+    char *below = lvn_arena_printf(a, "checkpoints/step-%lld", n);
+    char *final = below ? lvn_path_join(a, folder, below) : NULL, *url = below ? lvn_store_join(a, path, below) : NULL;
+    char *hidden = lvn_arena_printf(a, "%s/checkpoints/.step-%lld" LVN_TEMPORARY "%ld", folder, n, (long)getpid());
     struct lvn_store_entries all;
     if (!final || !hidden || !url) return LVN_MEMORY;
     if (step < 0 || lvn_path_is_dir(final)) return LVN_OK;
     LVN_TRY(lvn_store_list(a, url, true, &all));
     LVN_TRY(lvn_tree_remove(hidden));
     for (int i = 0; i < all.n; i++) LVN_TRY(fetch_file(a, url, hidden, all.entry[i].name));
-    return lvn_file_rename(hidden, final);
+    LVN_TRY(lvn_file_rename(hidden, final));
+    for (int i = 0; i < all.n; i++) {
+        const char *name = lvn_path_join(a, below, all.entry[i].name);
+        LVN_TRY(name ? lvn_upload_staging_fetched(a, folder, name) : LVN_MEMORY);
+    }
+    return LVN_OK;
 }
 
 /* True if `name` is one of these names, or below one. */
@@ -90,8 +96,8 @@ static enum lvn_status fetch(struct lvn_arena *a, const char *folder, const char
     if (last < 0 || local >= last) return LVN_OK;
     LVN_TRY(remote_step(a, path, "best", &best));
     LVN_TRY(lvn_dir_make(checkpoints));
-    LVN_TRY(fetch_step(a, checkpoints, path, best));
-    LVN_TRY(fetch_step(a, checkpoints, path, last));
+    LVN_TRY(fetch_step(a, folder, path, best));
+    LVN_TRY(fetch_step(a, folder, path, last));
     LVN_TRY(lvn_store_list(a, path, true, &all));
     for (int i = 0; i < all.n; i++) {
         if (is_among(all.entry[i].name, files, n)) LVN_TRY(fetch_file(a, path, folder, all.entry[i].name));

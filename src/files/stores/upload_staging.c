@@ -2,6 +2,7 @@
 #include "stores/upload_staging.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "formats/checksum.h"
 #include "stores/cache.h"
 #include "stores/store_private.h"
@@ -71,17 +73,27 @@ static char *record_line(struct lvn_arena *a, const struct item *i)
                             i->name);
 }
 
-/* The line of `.sent` of a file; NULL: it was not sent from here. The name is what follows three fields. */
+/* Append a line to `.sent` right after the transfer, so that it is not lost if the upload fails. */
+static enum lvn_status record(struct lvn_arena *a, const char *folder, const char *line)
+{
+    const char *path = lvn_path_join(a, folder, ".sent");
+    FILE *file = path ? fopen(path, "ae") : NULL;
+    if (file) fputs(line, file), fclose(file);
+    return path ? LVN_OK : LVN_MEMORY;
+}
+
+/* The last line of `.sent` of a file; NULL: it was not sent from here. The name is what follows three fields. */
 static const char *find_line(const char *sent, const char *name)
 {
     const size_t n = strlen(name);
+    const char *found = NULL;
     for (const char *line = sent, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         const char *at = line;
         for (int field = 0; field < 3 && at; field++)
             if ((at = memchr(at, ' ', (size_t)(end - at)))) at++;
-        if (at && (size_t)(end - at) == n && memcmp(at, name, n) == 0) return line;
+        if (at && (size_t)(end - at) == n && memcmp(at, name, n) == 0) found = line;
     }
-    return NULL;
+    return found;
 }
 
 /* Hard-links a file of a checkpoint, so that the checkpoint can be uploaded completely even if the run removes it.
@@ -216,7 +228,7 @@ static enum lvn_status find_dangling(struct items *items)
 }
 
 /* Remove from the store the files that were sent before and no longer exist locally; with `keep`, keep and record
- * them. Files that were not sent from here stay. */
+ * them. Files that were not sent from here stay. Without permission to remove, old checkpoints stay too. */
 static enum lvn_status remove_gone(struct items *items, const char *path, bool keep, struct lvn_text *sent)
 {
     for (int k = 0; items->sent && k < items->remote->n; k++) {
@@ -225,10 +237,14 @@ static enum lvn_status remove_gone(struct items *items, const char *path, bool k
         for (int i = 0; i < items->n && !wanted; i++) wanted = strcmp(items->item[i].name, name) == 0;
         const char *line = wanted ? NULL : find_line(items->sent, name), *url = lvn_store_join(items->a, path, name);
         if (!url) return LVN_MEMORY;
-        if (line && keep)
-            lvn_text_add_bytes(sent, line, strchr(line, '\n') + 1 - line);
-        else if (line)
-            LVN_TRY(lvn_store_remove(url));
+        enum lvn_status status = line && !keep ? lvn_store_remove(url) : LVN_OK;
+        if (status == LVN_IO && is_of_checkpoint(name)) {
+            lvn_log_once(LVN_LOG_WARN, "old checkpoints remain in the store: %s", levin_error_text());
+            lvn_error_clear();
+            keep = true;
+        } else
+            LVN_TRY(status);
+        if (line && keep) lvn_text_add_bytes(sent, line, strchr(line, '\n') + 1 - line);
     }
     return LVN_OK;
 }
@@ -255,7 +271,10 @@ static enum lvn_status send_items(struct items *items, const char *path, struct 
         partial |= item->dangling;
         if (item->link && partial) continue;
         bool lost = false;
-        if (!item->up_to_date) LVN_TRY(send_one(items, item, path, &lost));
+        if (!item->up_to_date) {
+            LVN_TRY(send_one(items, item, path, &lost));
+            if (!lost) LVN_TRY(record(items->a, items->folder, line));
+        }
         partial |= lost;
         lvn_text_add(sent, line);
     }
@@ -269,25 +288,23 @@ static enum lvn_status send(struct lvn_arena *a, const char *folder, const char 
     struct lvn_store_entries remote;
     struct items items = {.a = a, .folder = folder, .remote = &remote, .owner = owner};
     LVN_LOCAL_TEXT(sent);
-    const char *record = lvn_path_join(a, folder, ".sent");
+    const char *path_sent = lvn_path_join(a, folder, ".sent");
     char *text = NULL;
     int64_t bytes;
     items.hard_links = lvn_path_join(a, folder, ".held");
-    if (!record || !items.hard_links) return LVN_MEMORY;
+    if (!path_sent || !items.hard_links) return LVN_MEMORY;
     LVN_TRY(confirm(owner));
     LVN_TRY(list_remote(a, path, &remote));
     LVN_TRY(lvn_tree_remove(items.hard_links));
     LVN_TRY(lvn_dir_make(items.hard_links));
-    enum lvn_status status = lvn_path_is_file(record) ? lvn_file_read(record, MAX_SENT, &text, &bytes) : LVN_OK;
+    enum lvn_status status = lvn_path_is_file(path_sent) ? lvn_file_read(path_sent, MAX_SENT, &text, &bytes) : LVN_OK;
     items.sent = text;
     if (status == LVN_OK) status = collect_items(&items, "", 0);
     if (items.n) qsort(items.item, (size_t)items.n, sizeof *items.item, by_order);
     if (status == LVN_OK) status = find_dangling(&items);
     if (status == LVN_OK) status = send_items(&items, path, &sent);
     free(text);
-    /* Also after a failure, so that items already sent are not sent again. */
-    if (sent.n && !sent.failed && lvn_file_write(record, sent.p, sent.n) != LVN_OK && status == LVN_OK)
-        lvn_error_clear();
+    if (status == LVN_OK && !sent.failed && lvn_file_write(path_sent, sent.p, sent.n) != LVN_OK) lvn_error_clear();
     if (lvn_tree_remove(items.hard_links) != LVN_OK && status == LVN_OK) lvn_error_clear();
     return status;
 }
@@ -297,6 +314,17 @@ bool lvn_upload_staging_was_sent(const char *folder)
     LVN_LOCAL_ARENA(a);
     char *record = lvn_path_join(&a, folder, ".sent");
     return record && lvn_path_exists(record);
+}
+
+enum lvn_status lvn_upload_staging_fetched(struct lvn_arena *a, const char *folder, const char *name)
+{
+    struct stat s;
+    const char *path = lvn_path_join(a, folder, name), *line;
+    if (!path) return LVN_MEMORY;
+    if (stat(path, &s) != 0) return LVN_OK;
+    const struct item i = {
+        .name = name, .bytes = s.st_size, .seconds = s.st_mtim.tv_sec, .nanoseconds = s.st_mtim.tv_nsec};
+    return (line = record_line(a, &i)) ? record(a, folder, line) : LVN_MEMORY;
 }
 
 enum lvn_status lvn_upload_staging_send(const char *folder, const char *path)

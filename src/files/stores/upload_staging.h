@@ -4,8 +4,8 @@
  * interrupted work resumes. Sending synchronizes the store with that folder: new and changed files are uploaded,
  * settings.yaml first; state/manifest.json after the other files of its checkpoint; `best` and `last` (local links,
  * small files in the store) after everything else. Then files that were sent earlier and no longer exist locally are
- * removed from the store. The hidden file `.sent` in the folder lists the files sent. A local path is used directly,
- * and sending it does nothing. */
+ * removed from the store. The hidden file `.sent` in the folder lists the files sent, after a failure also those
+ * that were not reached. A local path is used directly, and sending it does nothing. */
 #ifndef LVN_UPLOAD_STAGING_H
 #define LVN_UPLOAD_STAGING_H
 
@@ -27,6 +27,9 @@ LVN_CHECKED enum lvn_status lvn_upload_staging_send_run(const char *folder, cons
                                                         const struct lvn_upload_owner *owner);
 /* True if a part of the folder was sent before. */
 bool lvn_upload_staging_was_sent(const char *folder);
+/* Record that the file `name` of the folder came from the store: it is not sent again, and is removed there once it no
+ * longer exists here. */
+LVN_CHECKED enum lvn_status lvn_upload_staging_fetched(struct lvn_arena *a, const char *folder, const char *name);
 /* Remove the files and folders with these names below the path from the store. */
 LVN_CHECKED enum lvn_status lvn_upload_staging_clear(const char *path, const char *const *names, int n);
 
