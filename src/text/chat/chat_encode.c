@@ -175,6 +175,64 @@ static bool is_answer(const struct lvn_chat_row *row, int64_t i)
     return strcmp(json_string_value(json_object_get(message, "role")), "assistant") == 0;
 }
 
+/* The messages without their tool calls; NULL: out of memory. */
+static json_t *without_calls(const json_t *messages)
+{
+    json_t *list = json_array();
+    const json_t *message;
+    size_t i;
+    json_array_foreach((json_t *)messages, i, message)
+    {
+        json_t *copy = json_copy((json_t *)message);
+        json_object_del(copy, "tool_calls");
+        json_array_append_new(list, copy);
+    }
+    return list;
+}
+
+/* *same: would the text of a conversation be the same with another value of a variable? */
+static enum lvn_status try_without(const struct variables *v, struct lvn_arena *a, const char *name,
+                                   struct lvn_tpl_value value, const struct lvn_rendered *text, bool *same)
+{
+    struct lvn_rendered other;
+    struct variables *w = lvn_arena_alloc(a, sizeof *w);
+    if (!w) return LVN_MEMORY;
+    *w = *v;
+    LVN_TRY(set_variable(w, name, value));
+    const enum lvn_status status = render(w, a, w->v[0].value.n, false, &other);
+    if (status == LVN_MEMORY) return status;
+    *same = status == LVN_OK && strcmp(other.text, text->text) == 0;
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+/* Refuse a trained answer whose tool calls the template does not write. Set row->loses_tools
+ * if it does not write other tool calls, or the tools. */
+static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *a, struct lvn_chat_row *row,
+                                   const struct lvn_rendered *text)
+{
+    struct lvn_tpl_value value = {.kind = LVN_TPL_NONE};
+    bool calls = false, same = false;
+    if (row->tools) LVN_TRY(try_without(v, a, "tools", value, text, &row->loses_tools));
+    for (int64_t i = 0; i < row->n; i++)
+        calls |= json_array_size(json_object_get(json_array_get(row->messages, (size_t)i), "tool_calls")) > 0;
+    if (!calls) return LVN_OK;
+    json_t *messages = without_calls(row->messages);
+    enum lvn_status status = lvn_tpl_value_of_messages(a, messages, &value);
+    if (status == LVN_OK) status = try_without(v, a, "messages", value, text, &same);
+    json_decref(messages);
+    LVN_TRY(status);
+    for (int64_t i = 0; i < row->n && same; i++)
+        LVN_CHECK(!row->is_trained[i] ||
+                      !json_array_size(json_object_get(json_array_get(row->messages, (size_t)i), "tool_calls")),
+                  UNSUPPORTED,
+                  "message %lld has tool_calls, which the template does not write, so the answer would be trained "
+                  "without them: use a data.template that writes them",
+                  (long long)i + 1);
+    row->loses_tools |= same;
+    return LVN_OK;
+}
+
 static enum lvn_status make_drafts(struct lvn_chat_encoder *e, struct lvn_arena *a, struct lvn_chat_row *row,
                                    struct draft **out, int64_t *n)
 {
@@ -201,6 +259,7 @@ static enum lvn_status make_drafts(struct lvn_chat_encoder *e, struct lvn_arena 
     *out = drafts;
     *n = 1;
     LVN_TRY(render(v, a, row->n, false, &drafts->text));
+    LVN_TRY(check_tools(v, a, row, &drafts->text));
     if (c->train_on == LVN_TRAIN_ON_ALL) {
         if (!(drafts->span = lvn_arena_alloc(a, sizeof *drafts->span))) return LVN_MEMORY;
         drafts->span[drafts->n++] = (struct span){0, drafts->text.n};
@@ -393,6 +452,7 @@ static enum lvn_status encode_row(struct lvn_chat_encoder *e, struct lvn_arena *
     struct draft *drafts = NULL;
     out->n = 1;
     if (row->form != LVN_CHAT_IDS) LVN_TRY(make_drafts(e, a, row, &drafts, &out->n));
+    out->loses_tools = row->loses_tools;
     out->p = lvn_arena_alloc(a, (size_t)out->n * sizeof *out->p);
     if (!out->p) return LVN_MEMORY;
     if (!drafts) return copy_ids(e, a, row->source, out->p);

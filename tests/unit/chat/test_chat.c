@@ -132,6 +132,8 @@ static void like_hugging_face(void **state)
     lvn_tokenizer_close(t);
 }
 
+static bool loses_tools; /* the last row of trained() */
+
 /* The trained text of each sample, "|" between parts of it and "/" between samples. */
 static const char *trained(const struct lvn_tokenizer *t, const char *template, const char *train_on, const char *row)
 {
@@ -146,6 +148,7 @@ static const char *trained(const struct lvn_tokenizer *t, const char *template, 
         lvn_text_printf(&out, "error: %s", levin_error_text());
         s.n = 0;
     }
+    loses_tools = s.loses_tools;
     for (int64_t i = 0; i < s.n; i++) {
         bool before = false;
         if (i) lvn_text_add(&out, "/");
@@ -339,6 +342,42 @@ static void changing_template(void **state)
     lvn_tokenizer_close(t);
 }
 
+#define TOOLS "\"tools\": [{\"name\": \"f\"}], "
+#define CALL ", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": %s}}]"
+
+/* Templates that write no tools, or no tool calls. */
+static void tools_that_are_lost(void **state)
+{
+    static const char *const writes =
+        "{% for m in messages %}<|im_start|>{{ m.content }}{% for t in m.tool_calls or [] %}"
+        "{{ t.function | tojson }}{% endfor %}<|im_end|>{% endfor %}";
+    static const struct {
+        const char *template, *tools, *call, *text;
+        bool loses;
+    } cases[] = {
+        {"chatml", "", "", "b<|im_end|>\n|d<|im_end|>\n", false},
+        {"chatml", TOOLS, "", "b<|im_end|>\n|d<|im_end|>\n", true},
+        {"chatml", "", CALL,
+         "error: message 2 has tool_calls, which the template does not write, so the answer would be "
+         "trained without them: use a data.template that writes them",
+         false},
+        {"chatml", "", CALL ", \"train\": false", "d<|im_end|>\n", true},
+        {NULL, "", CALL, "<|im_start|>b{\"name\": \"f\", \"arguments\": 1}<|im_end|>|<|im_start|>d<|im_end|>", false},
+        {NULL, TOOLS, CALL, "<|im_start|>b{\"name\": \"f\", \"arguments\": 1}<|im_end|>|<|im_start|>d<|im_end|>", true},
+    };
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", writes);
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char call[200], talk[600], row[700];
+        snprintf(call, sizeof call, cases[i].call, "1");
+        snprintf(talk, sizeof talk, TALK, call);
+        snprintf(row, sizeof row, "{%s%s}", cases[i].tools, talk);
+        assert_string_equal(trained(t, cases[i].template, "answers", row), cases[i].text);
+        assert_int_equal(loses_tools, cases[i].loses);
+    }
+    lvn_tokenizer_close(t);
+}
+
 static void refused_templates(void **state)
 {
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
@@ -395,13 +434,10 @@ static void roles_that_do_not_alternate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_hugging_face),
-        cmocka_unit_test(forms_of_rows),
-        cmocka_unit_test(members_of_rows),
-        cmocka_unit_test(excluded),
-        cmocka_unit_test(changing_template),
-        cmocka_unit_test(refused_templates),
-        cmocka_unit_test(roles_that_do_not_alternate),
+        cmocka_unit_test(like_hugging_face), cmocka_unit_test(forms_of_rows),
+        cmocka_unit_test(members_of_rows),   cmocka_unit_test(excluded),
+        cmocka_unit_test(changing_template), cmocka_unit_test(tools_that_are_lost),
+        cmocka_unit_test(refused_templates), cmocka_unit_test(roles_that_do_not_alternate),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }

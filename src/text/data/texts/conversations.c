@@ -36,12 +36,13 @@
 #include "host/machine.h"
 #include "stores/store.h"
 
-enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100 };
+enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100, LOSES = 1 << 30 };
 
 /* The head of a record. */
 struct record {
     enum { SAMPLE, NAME, BAD, OTHER_FILES } kind;
-    uint32_t row;    /* SAMPLE: the number of this sample of its row, from the last one to 0 */
+    uint32_t row;    /* SAMPLE: the number of this sample of its row, from the last one to 0; of the 0th with LOSES if
+                        the template does not write the tools or tool calls of the row */
     int64_t line, n; /* OTHER_FILES: their number, 0; SAMPLE: tokens, each two int32_t: id, label; else bytes of the
                         text that follows */
 };
@@ -62,7 +63,8 @@ struct part {
     int64_t found, bad, cut, dropped, unlabeled, tokens, labels; /* rows; bad rows; samples: ... */
     struct lvn_text lost;                                        /* the first rows that are left out, and why */
     int64_t n_lost;
-    int64_t other_files; /* of the folder or archive, which are not read */
+    int64_t without_tools; /* rows of which the template does not write tools or tool calls */
+    int64_t other_files;   /* of the folder or archive, which are not read */
 };
 
 /* The samples of a split. */
@@ -105,7 +107,10 @@ static enum lvn_status write_row(struct lvn_text *out, int64_t line, const struc
 {
     for (int64_t i = 0; i < samples->n; i++) {
         const struct lvn_chat_sample *s = &samples->p[i];
-        add_record(out, (struct record){SAMPLE, (uint32_t)(samples->n - 1 - i), line, s->n}, NULL, 0);
+        const int64_t number = samples->n - 1 - i;
+        add_record(out,
+                   (struct record){SAMPLE, (uint32_t)(number || !samples->loses_tools ? number : LOSES), line, s->n},
+                   NULL, 0);
         for (int64_t k = 0, some; k < s->n; k += some) {
             int32_t pairs[256][2];
             some = s->n - k < 256 ? s->n - k : 256;
@@ -194,7 +199,7 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
 /* A checksum of all that determines the records: the files, template and tokenizer, and what has labels. */
 static enum lvn_status records_key(const struct reading *r, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 5 }; /* raise it when records, or what is written into them, change */
+    enum { FORMAT_NUMBER = 6 }; /* raise it when records, or what is written into them, change */
     const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
@@ -312,8 +317,9 @@ static enum lvn_status find_samples(struct chat_data *c, struct part *p)
             name_lost(p, "%.*s", (int)head.n, text);
         } else {
             LVN_TRY(take_sample(c, p, file, &head, (const int32_t *)text));
-            if (head.row) continue; /* more samples of the row follow */
+            if (head.row && head.row != LOSES) continue; /* more samples of the row follow */
             p->found++;
+            p->without_tools += head.row == LOSES;
             if (p->n > first) LVN_TRY(add_row(p, first));
             first = p->n;
         }
@@ -348,6 +354,12 @@ static enum lvn_status report(const struct chat_data *c, const struct lvn_data_o
                 "'%s': %s of them are longer than %" PRId64
                 " tokens and were truncated (data.overlong; data.max_length, else the model's context length)",
                 path, lvn_count_text(p->cut, some), c->limit);
+    if (p->without_tools)
+        lvn_log(
+            LVN_LOG_WARN,
+            "'%s': the template '%s' does not write the tools or tool calls of %s conversation%s, so the model does "
+            "not read them",
+            path, c->chat->template_name, lvn_count_text(p->without_tools, some), lvn_plural(p->without_tools));
     if (!p->n_lost) return LVN_OK;
     lvn_log(LVN_LOG_WARN, "'%s': %s of %s conversations are left out%s", path, lvn_count_text(lost, some),
             lvn_count_text(p->found, rows), p->n_lost > lost ? ", and parts of others" : "");
