@@ -341,6 +341,15 @@ bool lvn_path_exists(const char *path)
     return stat(path, &s) == 0;
 }
 
+enum lvn_status lvn_path_find(const char *path, bool *found)
+{
+    struct stat s;
+    *found = stat(path, &s) == 0;
+    LVN_CHECK(*found || errno == ENOENT || errno == ENOTDIR || errno == ELOOP, IO, "cannot read '%s': %s", path,
+              strerror(errno));
+    return LVN_OK;
+}
+
 const char *lvn_path_home(struct lvn_arena *a, const char *path)
 {
     const char *home = lvn_getenv("HOME");

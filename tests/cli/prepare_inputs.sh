@@ -189,9 +189,22 @@ if [ -e going/prepare.state.json ]; then # unless it was done before it could be
     code 2 prepare text --input=folder --out=going
     says "holds an interrupted preparation" err
     folder_listing going | diff before - || fail "an interrupted preparation was changed"
+    # nor one that cannot be read at this time; a damaged state begins again
+    mv going/prepare.state.json state && mkdir going/prepare.state.json
+    folder_listing going >before
+    code 1 prepare text --input=many --out=going
+    says "the interrupted preparation in 'going' was left as it is: " err
+    folder_listing going | diff before - || fail "an interrupted preparation was changed"
+    rmdir going/prepare.state.json
+    cp -r going damaged && sed 's/"file": [0-9]*/"file": 4000000000000/' state >damaged/prepare.state.json
+    code 0 prepare text --input=many --out=damaged
+    says "begins again: 'damaged/prepare.state.json' counts more files than the input has" err
+    mv state going/prepare.state.json
     code 0 prepare text --input=many --out=going # resumes
+    silent_about "begins again" err
     code 0 prepare text --input=many --out=whole
     same_file whole/train.bin going/train.bin
+    same_file whole/train.bin damaged/train.bin
 fi
 
 # --- a validation split of any amount of data ---

@@ -108,6 +108,11 @@ cp elsewhere/deep/z.txt plain/1.txt && cp elsewhere/y.txt plain/2.txt && cp link
 for folder in linked plain; do code 0 prepare text --input=$folder --out=of-$folder --val-fraction=0; done
 same_file of-plain/train.bin of-linked/train.bin
 
+# a file that cannot be reached is not left out
+ln -s "$(printf 'x%.0s' $(seq 300))" linked/unknown
+code 1 prepare text --input=linked --out=of-unknown
+says "cannot read 'linked/unknown'" err
+
 # duplicates: three of the same document
 code 0 prepare text --input=in --out=d --val-fraction=0.1 --drop-duplicates --json
 json 'd["duplicates"] == 2 and d["train_documents"] + d["val_documents"] in (898, 899)'

@@ -410,6 +410,9 @@ static enum lvn_status list_dir(struct list *l, const char *dir, int64_t n, int 
         if (names[i][0] == '.') continue;
         char *path = lvn_path_join(l->a, dir, names[i]);
         if (!path) return LVN_MEMORY;
+        bool found;
+        LVN_TRY(lvn_path_find(path, &found));
+        if (!found) continue;
         if (lstat(path, &s) == 0 && S_ISDIR(s.st_mode))
             LVN_TRY(list_dir(l, path, n, depth + 1));
         else if (lvn_path_is_file(path))
@@ -435,7 +438,9 @@ static enum lvn_status list_folders(struct list *l, const char *path)
 enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const char *const **names, int64_t *n)
 {
     struct list l = {.a = a};
-    LVN_CHECK(lvn_path_exists(path), IO, "'%s' does not exist", path);
+    bool found;
+    LVN_TRY(lvn_path_find(path, &found));
+    LVN_CHECK(found, IO, "'%s' does not exist", path);
     enum lvn_status status = lvn_path_is_dir(path) ? list_folders(&l, path) : add(&l.files, path);
     const struct names *files = &l.files;
     if (files->n) qsort(files->name, (size_t)files->n, sizeof *files->name, lvn_by_text);

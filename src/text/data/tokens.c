@@ -112,8 +112,8 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
     const char *sum = json_string_value(json_object_get(root, "xxh64"));
     if (sum) s->sum = strtoull(sum, NULL, 16);
     LVN_TRY(lvn_json_int(path, root, "shards", false, 0, INT32_MAX, &s->shards));
-    LVN_TRY(lvn_json_int(path, root, "shard_tokens", false, 0, INT64_MAX / 4, &s->shard_tokens));
-    LVN_TRY(lvn_json_int(path, root, "tokens", false, 0, INT64_MAX / 4, &s->tokens));
+    LVN_TRY(lvn_json_int(path, root, "shard_tokens", false, 0, (int64_t)1 << 40, &s->shard_tokens));
+    LVN_TRY(lvn_json_int(path, root, "tokens", false, 0, (int64_t)1 << 48, &s->tokens));
     if (dtype) {
         const char *name = json_string_value(dtype);
         LVN_CHECK(name && (!strcmp(name, "uint16") || !strcmp(name, "uint32")), FORMAT,
@@ -142,9 +142,11 @@ static enum lvn_status parse_sidecar(struct sidecar *s, const char *path, const 
 static enum lvn_status read_sidecar(struct sidecar *s, const char *path)
 {
     *s = (struct sidecar){.width = 2, .end_token = -1};
-    if (!lvn_path_exists(path)) return LVN_OK;
     char *text;
     int64_t bytes;
+    bool found;
+    LVN_TRY(lvn_path_find(path, &found));
+    if (!found) return LVN_OK;
     LVN_TRY(lvn_file_read(path, SIDECAR_BYTES, &text, &bytes));
     json_error_t error;
     json_t *root;
@@ -221,8 +223,10 @@ static enum lvn_status read_meta(struct sidecar *s, const char *bin)
     const char *dir = lvn_path_dir(&a, bin), *path = dir ? lvn_path_join(&a, dir, "meta.pkl") : NULL;
     char *bytes = NULL;
     int64_t n;
+    bool found;
     if (!path) return LVN_MEMORY;
-    if (!lvn_path_is_file(path)) return LVN_OK;
+    LVN_TRY(lvn_path_find(path, &found));
+    if (!found) return LVN_OK;
     enum lvn_status status = lvn_file_read(path, SIDECAR_BYTES, &bytes, &n);
     if (status == LVN_OK) status = parse_meta(&a, s, path, bytes, n);
     free(bytes);
@@ -461,13 +465,14 @@ static enum lvn_status describe_shard(struct tokens *t, const char *json, bool i
     const char *own = folder ? lvn_arena_printf(&a, "%s/%s.json", folder, name) : NULL;
     struct lvn_streaming_file *file;
     if (!own) return LVN_MEMORY;
+    bool found;
     LVN_CHECK(shard->bytes, FORMAT, "'%s' is empty", shard->path);
+    LVN_TRY(lvn_path_find(own, &found));
     LVN_TRY(streams ? lvn_streaming_file_open(&file, shard->path) : lvn_streaming_file_open_path(&file, shard->path));
     enum lvn_status status = lvn_streaming_file_read(file, 0, n, t->beginning);
     lvn_streaming_file_close(file);
     LVN_TRY(status);
-    return describe(shard->path, lvn_path_exists(own) ? own : json, t->beginning, n, shard->bytes, false, s,
-                    &shard->header);
+    return describe(shard->path, found ? own : json, t->beginning, n, shard->bytes, false, s, &shard->header);
 }
 
 /* The first of the shards that `levin prepare` wrote, train.bin.json counts and the folder lacks; NULL: none. */
@@ -626,7 +631,8 @@ static enum lvn_status open_part(struct lvn_dataset *d, enum lvn_split_id id, co
     if (!whole) return LVN_MEMORY;
     LVN_TRY(lvn_store_list(&t->arena, store ? store : folder, false, &files));
     LVN_TRY(lvn_shard_list_find(&t->arena, store ? store : folder, &files, id, &shard, &n));
-    const bool is_whole = !store && lvn_path_exists(whole);
+    bool is_whole = false;
+    if (!store) LVN_TRY(lvn_path_find(whole, &is_whole));
     *found = is_whole || n;
     if (is_whole && n && strncmp(lvn_path_name(shard[0].path), lvn_split_names[id], strlen(lvn_split_names[id])) != 0)
         n = 0; /* files of other names beside train.bin are not part of it */

@@ -171,8 +171,11 @@ static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
         for (const char *const *name = lists[i]; *name; name++) {
             const char *path = lvn_path_join(&t->arena, dir, *name), *text;
             int64_t bytes;
+            bool found;
             if (!path) return LVN_MEMORY;
-            if (has_file(t, *name) || !lvn_path_is_file(path) || !lvn_path_is_inside(dir, path)) continue;
+            if (has_file(t, *name)) continue;
+            LVN_TRY(lvn_path_find(path, &found));
+            if (!found || !lvn_path_is_file(path) || !lvn_path_is_inside(dir, path)) continue;
             LVN_TRY(read_text(t, path, &text, &bytes));
             lvn_load_add_file(t, *name, text, bytes);
         }

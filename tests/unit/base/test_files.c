@@ -328,6 +328,14 @@ static void directories(void **state)
     ASSERT_OK(lvn_tree_remove(test_path("tree")));
     ASSERT_OK(lvn_tree_remove(test_path("tree")));
     assert_false(lvn_path_exists(test_path("tree")));
+    bool found = true;
+    char name[400] = ""; /* longer than names may be: whether it exists is not known */
+    memset(name, 'x', sizeof name - 1);
+    ASSERT_OK(lvn_path_find(test_path("tree"), &found));
+    assert_false(found);
+    ASSERT_OK(lvn_path_find(".", &found));
+    assert_true(found);
+    ASSERT_FAILS(IO, "cannot read 'xxx", lvn_path_find(name, &found));
     assert_true(lvn_path_is_file(test_path("outside")));
     assert_string_equal(lvn_path_join(&a, "a", "b"), "a/b");
     assert_string_equal(lvn_path_join(&a, "a/", "b"), "a/b");

@@ -269,6 +269,8 @@ static void refuses(void **state)
     assert_refused(LVN_FORMAT, "counts 3 shards, and its folder has 2", PATH("count"));
     write_text("count/train.bin.json", "{\"shards\": 2, \"shard_tokens\": 101}");
     assert_refused(LVN_FORMAT, "count/train-0.bin' has 100 tokens", PATH("count"));
+    write_text("count/train.bin.json", "{\"shards\": 2, \"shard_tokens\": 2305843009213693951}");
+    assert_refused(LVN_FORMAT, "'shard_tokens' is 2305843009213693951, expected a number from 0", PATH("count"));
     /* a shard that changed between listing and reading */
     struct lvn_shard_list *list;
     uint16_t ids[10];

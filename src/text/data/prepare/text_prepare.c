@@ -142,7 +142,8 @@ enum lvn_status lvn_text_prepare(const struct lvn_text_options *o, struct lvn_te
     struct preparation preparation = {.o = o};
     lvn_arena_init(&preparation.arena);
     enum lvn_status status = list_input(&preparation);
-    if (status == LVN_OK) status = lvn_text_writer_open(&preparation.writer, o, hash_settings(&preparation));
+    if (status == LVN_OK)
+        status = lvn_text_writer_open(&preparation.writer, o, hash_settings(&preparation), preparation.files.n);
     if (status == LVN_OK) {
         status = run(&preparation);
         *counts = preparation.writer.counts;

@@ -102,7 +102,10 @@ bool lvn_text_prepare_begun(const char *out)
 {
     LVN_LOCAL_ARENA(a);
     char *path = state_path(&a, out);
-    return path && lvn_path_exists(path);
+    bool found = true;
+    const enum lvn_status status = path ? lvn_path_find(path, &found) : LVN_MEMORY;
+    if (status != LVN_OK) lvn_error_clear(); /* reading it gives the reason */
+    return status != LVN_OK || found;
 }
 
 static enum lvn_status read_sum(const char *name, const json_t *root, const char *key, uint64_t *out)
@@ -114,16 +117,18 @@ static enum lvn_status read_sum(const char *name, const json_t *root, const char
 }
 
 /* Was the file renamed or partly cut into shards before an interruption, so that its .json is complete? */
-static bool is_finished(const struct lvn_text_writer *w, int i, const char *path, int64_t bytes)
+static enum lvn_status is_finished(const struct lvn_text_writer *w, int i, const char *path, int64_t bytes, bool *yes)
 {
     struct stat s;
-    if (stat(path, &s) != 0) return true;
-    return i < LVN_SPLITS_TRAINED && s.st_size < bytes &&
-           lvn_token_shards_count(w->counts.tokens[i], w->o->shard_tokens);
+    bool found;
+    LVN_TRY(lvn_path_find(path, &found));
+    *yes = !found || (i < LVN_SPLITS_TRAINED && stat(path, &s) == 0 && s.st_size < bytes &&
+                      lvn_token_shards_count(w->counts.tokens[i], w->o->shard_tokens));
+    return LVN_OK;
 }
 
 /* Set w from a state, open the files and verify them against it. */
-static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, const json_t *root)
+static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, const json_t *root, int64_t files)
 {
     int64_t version = 0;
     uint64_t settings;
@@ -134,19 +139,21 @@ static enum lvn_status load_state(struct lvn_text_writer *w, const char *name, c
     for (int i = 0; i < N_COUNTERS; i++)
         LVN_TRY(lvn_json_int(name, root, counters[i].key, true, 0, INT64_MAX,
                              (int64_t *)(void *)((char *)w + counters[i].at)));
+    LVN_CHECK(w->file <= files, FORMAT, "'%s' counts more files than the input has", name);
     LVN_TRY(lvn_json_bool(name, root, "finished", true, &w->finished));
     for (int i = 0; i < N_FILES; i++) {
         char key[32];
         uint64_t sum;
         int64_t bytes = 0;
         char *path;
+        bool done = false;
         LVN_TRY(path_of(w, i, &path, NULL));
         snprintf(key, sizeof key, "sum%d", i);
         LVN_TRY(read_sum(name, root, key, &sum));
         snprintf(key, sizeof key, "bytes%d", i);
         LVN_TRY(lvn_json_int(name, root, key, true, 0, INT64_MAX, &bytes));
-        if (w->finished && is_finished(w, i, path, bytes)) continue;
-        LVN_TRY(lvn_resumable_file_open(file_of(w, i), path, bytes, sum));
+        if (w->finished) LVN_TRY(is_finished(w, i, path, bytes, &done));
+        if (!done) LVN_TRY(lvn_resumable_file_open(file_of(w, i), path, bytes, sum));
     }
     return w->hashes.fd >= 0 && w->hashes.bytes ? load_hashes(w) : LVN_OK;
 }
@@ -168,16 +175,18 @@ static void reset(struct lvn_text_writer *w)
 }
 
 /* *yes: resumed from the state in OUT. ARG if the state is of other input or options and must not be overwritten; a
- * state that cannot be used is discarded with a log line. */
-static enum lvn_status resume(struct lvn_text_writer *w, bool *yes)
+ * damaged state is discarded with a log line, but not one that cannot be read at this time. */
+static enum lvn_status resume(struct lvn_text_writer *w, int64_t files, bool *yes)
 {
     char *path = state_path(&w->arena, w->o->out);
     json_t *root = NULL;
     *yes = false;
     if (!path) return LVN_MEMORY;
-    if (!lvn_path_exists(path)) return LVN_OK;
+    bool found;
+    LVN_TRY(lvn_path_find(path, &found));
+    if (!found) return LVN_OK;
     enum lvn_status status = lvn_json_read(path, &root);
-    if (status == LVN_OK) status = load_state(w, path, root);
+    if (status == LVN_OK) status = load_state(w, path, root, files);
     json_decref(root);
     *yes = status == LVN_OK;
     if (*yes) return LVN_OK;
@@ -185,7 +194,11 @@ static enum lvn_status resume(struct lvn_text_writer *w, bool *yes)
               "'%s' holds an interrupted preparation of other input, or with other options: finish it with the command "
               "that began it, replace it with --overwrite, or give another --out",
               w->o->out);
-    lvn_log(LVN_LOG_INFO, "the interrupted preparation in '%s' cannot be continued: %s", w->o->out, levin_error_text());
+    if (status == LVN_MEMORY || (status == LVN_IO && !w->o->overwrite))
+        return lvn_fail(status, "the interrupted preparation in '%s' was left as it is: %s", w->o->out,
+                        levin_error_text());
+    lvn_log(LVN_LOG_WARN, "the interrupted preparation in '%s' cannot be continued and begins again: %s", w->o->out,
+            levin_error_text());
     lvn_error_clear();
     close_files(w);
     reset(w);
@@ -203,7 +216,8 @@ static enum lvn_status open_empty(struct lvn_text_writer *w)
     return LVN_OK;
 }
 
-enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o, uint64_t settings)
+enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o, uint64_t settings,
+                                     int64_t files)
 {
     *w = (struct lvn_text_writer){.o = o, .settings = settings, .part = {{.fd = -1}, {.fd = -1}}, .hashes = {.fd = -1}};
     lvn_arena_init(&w->arena);
@@ -211,7 +225,7 @@ enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn
     w->created = !lvn_path_exists(o->out);
     enum lvn_status status = lvn_dir_make(o->out);
     reset(w);
-    if (status == LVN_OK) status = resume(w, &resuming);
+    if (status == LVN_OK) status = resume(w, files, &resuming);
     if (status == LVN_OK && !resuming) status = open_empty(w);
     if (status != LVN_OK) lvn_text_writer_close(w);
     return status;
@@ -529,7 +543,9 @@ static enum lvn_status rename_part(struct lvn_text_writer *w, enum lvn_split_id 
     char *part, *json = lvn_arena_printf(&w->arena, "%s/%s.bin.json", w->o->out, lvn_split_names[split]);
     if (!json) return LVN_MEMORY;
     LVN_TRY(path_of(w, split, &part, &bin));
-    if (!lvn_path_exists(part)) return LVN_OK; /* renamed before an interruption */
+    bool found;
+    LVN_TRY(lvn_path_find(part, &found));
+    if (!found) return LVN_OK; /* renamed before an interruption */
     LVN_TRY(lvn_token_shards_remove_others(w->o->out, split, w->counts.tokens[split], w->o->shard_tokens));
     if (!w->counts.tokens[split]) {
         unlink(bin);

@@ -33,9 +33,9 @@ struct lvn_text_writer {
     int64_t ids_capacity;
 };
 
-/* Resume from the state in OUT if it has the same settings, else begin. */
-enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o,
-                                     uint64_t settings) LVN_CHECKED;
+/* Resume from the state in OUT if it has the same settings, else begin. files: number of input files. */
+enum lvn_status lvn_text_writer_open(struct lvn_text_writer *w, const struct lvn_text_options *o, uint64_t settings,
+                                     int64_t files) LVN_CHECKED;
 /* The next batch, in order. */
 enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lvn_batch *b) LVN_CHECKED;
 /* Called after all input was read. *needed true: the default fraction is too small for this number of tokens; the
@@ -51,7 +51,7 @@ enum lvn_status lvn_text_writer_finish(struct lvn_text_writer *w) LVN_CHECKED;
 void lvn_text_writer_abandon(struct lvn_text_writer *w);
 void lvn_text_writer_close(struct lvn_text_writer *w);
 
-/* Does OUT have the state of an interrupted preparation? */
+/* Does OUT have the state of an interrupted preparation? Also true if that cannot be determined. */
 bool lvn_text_prepare_begun(const char *out);
 
 /* Contents of OUT/NAME.bin.json. */
