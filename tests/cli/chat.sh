@@ -126,7 +126,7 @@ says "sampling: temperature 0.6, top_k 50, top_p 0.9, repetition_penalty 1" err
 echo '{"do_sample": false, "temperature": 0.6, "min_p": 0.1, "num_beams": 1, "typical_p": 1.0, "stop_strings": ["x"]}' >model/generation_config.json
 code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
 says "temperature 0), as generation_config.json says" err
-says "levin does not follow min_p, stop_strings, with which transformers chooses other tokens" err
+says "levin ignores min_p, stop_strings; transformers would choose other tokens" err
 for config in '{"temperature": 0.6, "top_p": 0.9}' '{"do_sample": null, "top_k": 5}'; do # do_sample is false, as in transformers
     echo "$config" >model/generation_config.json
     code 0 "$LEVIN" chat model --max-new-tokens=4 <lines

@@ -139,6 +139,10 @@ code 0 "$LEVIN" evaluate gpt2 --data.path=test.tsv --json
 json 'd["samples"] == 40'
 code 1 "$LEVIN" generate gpt2 --prompt-ids=1,2
 says "this gpt2 classifies and does not generate text" err
+code 1 "$LEVIN" evaluate gpt2 --tasks=none.yaml
+says "tasks are scored by the probabilities of tokens, which this gpt2 does not predict" err
+code 1 "$LEVIN" evaluate tsv --tasks=none.yaml
+says "which this bert does not predict; give a language model" err
 
 # a decoder's own untied language-model head is not used
 mkdir few

@@ -52,7 +52,7 @@ int levin_inference_open(struct levin_inference **out, struct levin_settings *s)
     enum lvn_status status = lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DEVICE);
     if (status == LVN_OK) status = lvn_model_setup_loaded(&setup, s);
     if (status == LVN_OK)
-        status = lvn_generator_open_any(&m->generator, &setup, &s->values);
+        status = lvn_generator_open(&m->generator, &setup, &s->values, NULL, true, false);
     else
         lvn_model_setup_close(&setup);
     if (status == LVN_OK && (status = lvn_api_add(&m->handle, kind, "")) != LVN_OK) lvn_generator_close(&m->generator);

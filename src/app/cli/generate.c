@@ -419,7 +419,7 @@ enum lvn_status lvn_command_generate(struct lvn_cli *c)
     struct lvn_model_setup setup;
     enum lvn_status status = lvn_model_setup_loaded(&setup, &c->settings);
     if (status == LVN_OK)
-        status = lvn_generator_open(&g, &setup, &c->settings.values, c->ranks, with_ends);
+        status = lvn_generator_open(&g, &setup, &c->settings.values, c->ranks, with_ends, true);
     else
         lvn_model_setup_close(&setup);
     status = lvn_ranks_agree(c->ranks, status);

@@ -256,7 +256,8 @@ static const float *losses_of(void *session)
     return lvn_session_losses(session);
 }
 
-enum lvn_status lvn_session_text(struct lvn_session *session, const struct lvn_samples *b, struct lvn_text_sums *out)
+enum lvn_status lvn_session_text_sums(struct lvn_session *session, const struct lvn_samples *b,
+                                      struct lvn_text_sums *out)
 {
     return lvn_task_text(&session->outputs, b, session->micro_losses[0], losses_of, session, out);
 }

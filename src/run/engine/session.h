@@ -26,7 +26,7 @@ struct lvn_session_options {
     int64_t n_leaves;                          /* micro-batches of the global batch; 0: only those of this session */
     int64_t max_B;                             /* B of the rank with the most samples; 0: this rank's */
     int64_t max_micro_batches;                 /* its n_micro_batches; 0: this rank's */
-    int64_t cache_length;                      /* > 0: decode with a key/value cache of this many positions */
+    int64_t cache_length;                      /* > 0: decode with a key/value cache of this many tokens */
     int64_t cache_tokens;                      /* maximum new tokens per run */
     const struct lvn_session *caches;          /* an earlier session whose caches this one uses; NULL: its own */
     int64_t cache_batch;                       /* with caches: index of their rows, in batches of B */
@@ -52,7 +52,7 @@ struct lvn_session {
     struct lvn_bound *bound;
     struct lvn_memory *inputs[LVN_MAX_FIELDS]; /* (n_micro_batches*B, field) */
     int field[LVN_MAX_FIELDS];                 /* [input] index of its field in a batch */
-    int64_t n_partial_sums;                    /* number of summands of a gradient */
+    int64_t n_partial_sums;                    /* of a step's gradient (struct lvn_plan_options) */
     struct lvn_memory **caches;                /* keys and values */
     void *staging[LVN_STAGING_COUNT];          /* for results that the host cannot access */
     void (*before_update)(void *context);      /* called once per run, before parameters and state change; NULL: none */
@@ -77,7 +77,7 @@ double lvn_session_run(struct lvn_session *session, int64_t n_micro_batches);
 /* The same in two parts, between which a device computes and the next batch may be fed. */
 void lvn_session_launch(struct lvn_session *session, int64_t n_micro_batches);
 double lvn_session_finish(struct lvn_session *session, int64_t n_micro_batches);
-/* The same with the caller's hooks and collectives. */
+/* Run once with the caller's hooks and collectives; returns the status instead of the loss. */
 enum lvn_status lvn_session_run_as(struct lvn_session *session, const struct lvn_execution *execution) LVN_CHECKED;
 /* Run again and check every value that an instruction writes. Returns the name of the first one that is not finite, or
  * NULL. Writes gradients, but changes no parameter. */
@@ -87,8 +87,8 @@ const float *lvn_session_prediction(struct lvn_session *session); /* shape: outp
 const float *lvn_session_losses(struct lvn_session *session);     /* per label or per sample */
 
 /* If the session has a metric of text: its sums, after a run of one micro-batch on these samples. */
-enum lvn_status lvn_session_text(struct lvn_session *session, const struct lvn_samples *b,
-                                 struct lvn_text_sums *out) LVN_CHECKED;
+enum lvn_status lvn_session_text_sums(struct lvn_session *session, const struct lvn_samples *b,
+                                      struct lvn_text_sums *out) LVN_CHECKED;
 
 /* Sum of x[0..n-1] as a binary tree, split at the largest power of two below n. */
 double lvn_tree_sum(const double *x, int64_t n);

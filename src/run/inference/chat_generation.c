@@ -20,8 +20,8 @@ enum lvn_status lvn_generator_open_chat(const struct lvn_generator *g, const str
 enum lvn_status lvn_generator_chat_choice(const struct lvn_generator *g, const struct lvn_choice *given,
                                           struct lvn_choice *out)
 {
-    const char *greedy;
-    LVN_TRY(lvn_generator_choice(g, out, &greedy));
+    const char *why_greedy;
+    LVN_TRY(lvn_generator_choice(g, out, &why_greedy));
     if (!(given->top_k < 0)) out->top_k = given->top_k;
     if (!(given->top_p < 0)) out->top_p = given->top_p;
     if (!(given->repetition_penalty < 0)) out->repetition_penalty = given->repetition_penalty;
@@ -32,7 +32,7 @@ enum lvn_status lvn_generator_chat_choice(const struct lvn_generator *g, const s
     LVN_TRY(lvn_choice_check(out));
     if (out->temperature == 0)
         lvn_log(LVN_LOG_INFO, "sampling: the most probable token (temperature 0)%s",
-                given->temperature == 0 ? "" : greedy);
+                given->temperature == 0 ? "" : why_greedy);
     else
         lvn_log(LVN_LOG_INFO, "sampling: temperature %g, top_k %lld, top_p %g, repetition_penalty %g", out->temperature,
                 (long long)out->top_k, out->top_p, out->repetition_penalty);

@@ -10,14 +10,11 @@
 #include "base/target.h"
 #include "base/work.h"
 #include "data/loader.h"
-#include "engine/devices.h"
 #include "engine/ranks.h"
 #include "engine/session.h"
 #include "formats/safetensors.h"
 #include "inference/model_shards.h"
 #include "model_io/model_files.h"
-#include "model_io/model_setup.h"
-#include "options/choices.h"
 
 /* Labels; bytes of those that are text; then counts of metrics. */
 enum { LABELS, TEXT_BYTES, COUNTS };
@@ -73,26 +70,6 @@ static enum lvn_status new_sessions(void *context)
     return LVN_OK;
 }
 
-static enum lvn_status new_model_state(struct evaluation *e)
-{
-    /* Models trained in fp16 are evaluated in fp32, which every device supports and in which no gradient underflows. */
-    const bool fp16 = e->v->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
-    int device;
-    LVN_TRY(lvn_ranks_device(e->o->ranks, e->v, &device));
-    if (e->o->gradients) e->setup->config.n_stored = 0; /* packed blocks have none */
-    LVN_TRY(lvn_model_setup_quantize(e->setup, e->v->model.quantize));
-    struct lvn_model_state_options options = {
-        .backend = lvn_backend_find(e->v->trainer.accelerator),
-        .device = device,
-        .tf32 = e->v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
-        .real = LVN_F32,
-        .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(e->v->trainer.precision),
-        .quantize = lvn_quantize_of(e->v->model.quantize),
-        .threads = lvn_ranks_threads(e->o->ranks, e->v->trainer.threads),
-        .processes = e->o->ranks->local_size};
-    return lvn_model_state_new(&e->model_state, &e->setup->config, &options);
-}
-
 static enum lvn_status allocate(struct evaluation *e)
 {
     e->n_counts = lvn_task_counts(&e->session->outputs);
@@ -144,7 +121,8 @@ static enum lvn_status set_up(struct evaluation *e)
         e->B = max; /* a smaller batch instead of padding */
         LVN_TRY(open_parts(e, &parts, &max));
     }
-    return new_model_state(e);
+    if (e->o->gradients) e->setup->config.n_stored = 0; /* packed blocks have none */
+    return lvn_model_shards_new(&e->model_state, e->setup, e->v, e->o->ranks, true);
 }
 
 /* The model with its sessions and weights, on all ranks. */
@@ -204,7 +182,7 @@ static void add_counts(struct evaluation *e)
 static enum lvn_status add_text(struct evaluation *e, int64_t batch)
 {
     struct lvn_text_sums text;
-    LVN_TRY(lvn_session_text(e->session, &e->batch, &text));
+    LVN_TRY(lvn_session_text_sums(e->session, &e->batch, &text));
     e->sums[e->batches + batch] = text.loss;
     e->count[TEXT_BYTES] += (double)text.bytes;
     return LVN_OK;

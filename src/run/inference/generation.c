@@ -7,37 +7,26 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "engine/devices.h"
+#include "engine/ranks.h"
 #include "formats/json.h"
 #include "inference/model_shards.h"
 #include "models/keys.h"
-#include "options/choices.h"
 
-static enum lvn_status read_ends(struct lvn_generator *g, const char *path)
+/* Read the end tokens from the file `path`, whose text is `text`, or is read if that is NULL. */
+static enum lvn_status read_ends(struct lvn_generator *g, const char *path, const char *text)
 {
     json_t *root;
-    LVN_TRY(lvn_json_read(path, &root));
+    LVN_TRY(text ? lvn_json_parse(path, text, (int64_t)strlen(text), &root) : lvn_json_read(path, &root));
     enum lvn_status status = lvn_json_ints(path, root, "eos_token_id", INT32_MIN, INT32_MAX, &g->ends, &g->n_ends);
     json_decref(root);
     return status;
 }
 
-/* Those of a model in a single file, which are kept in its configuration. */
-static enum lvn_status kept_ends(struct lvn_generator *g, const char *path)
-{
-    const char *kept = g->setup.pretrained.config.kept;
-    json_t *root;
-    if (!kept) return LVN_OK;
-    LVN_TRY(lvn_json_parse(path, kept, (int64_t)strlen(kept), &root));
-    enum lvn_status status = lvn_json_ints(path, root, "eos_token_id", INT32_MIN, INT32_MAX, &g->ends, &g->n_ends);
-    json_decref(root);
-    return status;
-}
-
-/* The end tokens of the first file that has some. A nanoGPT checkpoint is a single file without end tokens. */
+/* Find the end tokens in the first file that has some. A nanoGPT checkpoint is a single file without end tokens. */
 static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
 {
-    if (!lvn_path_is_dir(model)) return kept_ends(g, model);
+    const char *kept = g->setup.pretrained.config.kept; /* of a model in a single file: a part of its configuration */
+    if (!lvn_path_is_dir(model)) return kept ? read_ends(g, model, kept) : LVN_OK;
     static const char *const files[] = {"generation_config.json", "config.json"};
     LVN_LOCAL_ARENA(a);
     enum lvn_status status = LVN_OK;
@@ -46,36 +35,25 @@ static enum lvn_status find_ends(struct lvn_generator *g, const char *model)
         if (!path)
             status = LVN_MEMORY;
         else if (lvn_path_is_file(path))
-            status = read_ends(g, path);
+            status = read_ends(g, path, NULL);
     }
     return status;
 }
 
 enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_model_setup *setup,
-                                   const struct lvn_values *v, struct lvn_ranks *ranks, bool with_ends)
+                                   const struct lvn_values *v, struct lvn_ranks *ranks, bool with_ends,
+                                   bool must_generate)
 {
     *g = (struct lvn_generator){.values = v, .setup = *setup, .ranks = ranks};
-    enum lvn_status status = lvn_sampling_possible(&g->setup.config);
+    enum lvn_status status = must_generate ? lvn_sampling_possible(&g->setup.config) : LVN_OK;
     if (status == LVN_OK && with_ends) status = find_ends(g, g->setup.pretrained.path);
     if (status != LVN_OK) lvn_generator_close(g);
     return status;
 }
 
-enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct lvn_model_setup *setup,
-                                       const struct lvn_values *v)
+/* Make a model state without sessions, or drop the sessions of the existing one and keep its parameters. */
+static enum lvn_status reset_state(struct lvn_generator *g)
 {
-    *g = (struct lvn_generator){.values = v, .setup = *setup};
-    enum lvn_status status = find_ends(g, g->setup.pretrained.path);
-    if (status != LVN_OK) lvn_generator_close(g);
-    return status;
-}
-
-/* A model state without sessions: new, or that of the last call, whose parameters are kept. */
-static enum lvn_status begin(struct lvn_generator *g)
-{
-    const struct lvn_values *v = g->values;
-    const bool bf16 = v->trainer.precision == LVN_TRAINER_PRECISION_BF16_TRUE;
-    int device;
     lvn_sampler_free(g->sampler);
     g->sampler = NULL;
     g->kept_length = 0;
@@ -83,17 +61,7 @@ static enum lvn_status begin(struct lvn_generator *g)
         lvn_model_state_drop_sessions(g->model_state);
         return LVN_OK;
     }
-    LVN_TRY(lvn_ranks_device(g->ranks, v, &device));
-    LVN_TRY(lvn_model_setup_quantize(&g->setup, v->model.quantize));
-    struct lvn_model_state_options options = {.backend = lvn_backend_find(v->trainer.accelerator),
-                                              .tf32 = v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
-                                              .device = device,
-                                              .real = LVN_F32,
-                                              .precision = bf16 ? LVN_PRECISION_BF16_TRUE : LVN_PRECISION_TRUE,
-                                              .quantize = lvn_quantize_of(v->model.quantize),
-                                              .threads = lvn_ranks_threads(g->ranks, v->trainer.threads),
-                                              .processes = g->ranks ? g->ranks->local_size : 1};
-    return lvn_model_state_new(&g->model_state, &g->setup.config, &options);
+    return lvn_model_shards_new(&g->model_state, &g->setup, g->values, g->ranks, false);
 }
 
 /* Allocate what the sessions need, and load the weights if that was not done. */
@@ -110,7 +78,7 @@ static enum lvn_status allocate(struct lvn_generator *g)
 
 enum lvn_status lvn_generator_load(struct lvn_generator *g)
 {
-    LVN_TRY(begin(g));
+    LVN_TRY(reset_state(g));
     return allocate(g);
 }
 
@@ -129,6 +97,7 @@ static enum lvn_status make_sampler(void *context)
     return lvn_sampler_new(&g->sampler, g->model_state, g->setup.block_size, p->rows, p->length);
 }
 
+/* Check the samples, and set p->length to the tokens that the caches must hold. */
 static enum lvn_status check_samples(struct lvn_generator *g, const struct lvn_sample *samples,
                                      const struct lvn_choice *choice, struct plan *p)
 {
@@ -142,11 +111,11 @@ static enum lvn_status check_samples(struct lvn_generator *g, const struct lvn_s
     return LVN_OK;
 }
 
-static enum lvn_status check_and_begin(struct lvn_generator *g, const struct lvn_sample *samples,
+static enum lvn_status check_and_reset(struct lvn_generator *g, const struct lvn_sample *samples,
                                        const struct lvn_choice *choice, struct plan *p)
 {
     LVN_TRY(check_samples(g, samples, choice, p));
-    return begin(g);
+    return reset_state(g);
 }
 
 /* The result is the same on all ranks, but must be agreed on, because each rank would wait to see whether another
@@ -157,7 +126,7 @@ static enum lvn_status check_strategy(const struct lvn_generator *g)
     LVN_CHECK(
         !g->ranks || g->ranks->size == 1 || lvn_parameters_sharded(g->model_state, LVN_PARAMETER_VALUES), ARG,
         "with trainer.strategy %s each of %d ranks has the whole model here, and all would generate the same text; "
-        "start one, or use fsdp, which shards the parameters",
+        "start one rank, or use fsdp, which shards the parameters",
         lvn_value_text(g->values, LVN_OPT_trainer_strategy, word), g->ranks->size);
     return LVN_OK;
 }
@@ -169,17 +138,17 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
     o->ends = g->ends;
     o->n_ends = g->n_ends;
     o->ranks = g->ranks;
-    LVN_TRY(lvn_ranks_agree(g->ranks, check_and_begin(g, samples, &o->choice, &p)));
+    LVN_TRY(lvn_ranks_agree(g->ranks, check_and_reset(g, samples, &o->choice, &p)));
     LVN_TRY(lvn_model_shards_plan(g->model_state, g->ranks, g->values, make_sampler, &p));
     LVN_TRY(lvn_ranks_agree(g->ranks, check_strategy(g)));
     LVN_TRY(allocate(g));
     return lvn_sampler_run(g->sampler, samples, n, o);
 }
 
-/* A sampler of one row with caches of p->length positions. */
+/* Make a sampler of one row with caches of p->length tokens. */
 static enum lvn_status make_longer(struct lvn_generator *g, struct plan *p)
 {
-    LVN_TRY(begin(g));
+    LVN_TRY(reset_state(g));
     LVN_TRY(lvn_model_shards_plan(g->model_state, NULL, g->values, make_sampler, p));
     return allocate(g);
 }
@@ -212,7 +181,7 @@ enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sampl
     return lvn_sampler_run(g->sampler, sample, 1, o);
 }
 
-/* Members of generation_config.json that change what transformers generates and that levin does not follow, with the
+/* Members of generation_config.json that change what transformers generates and that levin ignores, with the
  * values that have no effect. */
 static void report_unread(const char *path, const json_t *root)
 {
@@ -244,28 +213,28 @@ static void report_unread(const char *path, const json_t *root)
                                                : json_is_string(one) || json_array_size(one) || json_object_size(one);
         if (given) lvn_print_append(list, sizeof list, "%s%s", *list ? ", " : "", members[i].name);
     }
-    if (*list)
-        lvn_log_once(LVN_LOG_WARN, "'%s': levin does not follow %s, with which transformers chooses other tokens", path,
-                     list);
+    if (*list) lvn_log_once(LVN_LOG_WARN, "'%s': levin ignores %s; transformers would choose other tokens", path, list);
 }
 
-enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, const char **greedy)
+enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out, const char **why_greedy)
 {
+    static const char *const sampled[] = {"temperature", "top_p", "top_k"};
     LVN_LOCAL_ARENA(a);
     const char *path = lvn_path_join(&a, g->setup.pretrained.path, "generation_config.json");
     bool samples = false;
     json_t *root;
-    *greedy = "; the model has no generation_config.json";
+    *why_greedy = "; the model has no generation_config.json";
     *out = (struct lvn_choice){.temperature = 1, .top_k = 50, .top_p = 1, .repetition_penalty = 1};
     if (!path) return LVN_MEMORY;
     if (lvn_path_is_file(path)) {
         LVN_TRY(lvn_json_read(path, &root));
         const bool given = json_is_boolean(json_object_get(root, "do_sample"));
-        *greedy = given ? ", as generation_config.json says" : "; generation_config.json has no do_sample";
+        *why_greedy = given ? ", as generation_config.json says" : "; generation_config.json has no do_sample";
         for (int i = 0; i < 3 && !given; i++)
-            if (json_is_number(json_object_get(root, ((const char *[]){"temperature", "top_p", "top_k"})[i])))
-                *greedy = "; temperature, top_k and top_p in generation_config.json are not used, because it has no "
-                          "do_sample";
+            if (json_is_number(json_object_get(root, sampled[i])))
+                *why_greedy =
+                    "; temperature, top_k and top_p in generation_config.json are not used, because it has no "
+                    "do_sample";
         enum lvn_status status = lvn_json_bool(path, root, "do_sample", false, &samples);
         if (status == LVN_OK) status = lvn_json_real(path, root, "temperature", false, &out->temperature);
         if (status == LVN_OK) status = lvn_json_int(path, root, "top_k", false, 0, 1 << 30, &out->top_k);
@@ -335,7 +304,7 @@ enum lvn_status lvn_generator_logits(struct lvn_generator *g, const int32_t *ids
     struct lvn_samples batch;
     LVN_TRY(fields_of(g, T, &fields));
     LVN_TRY(check_ids(g, ids, B, T));
-    LVN_TRY(begin(g));
+    LVN_TRY(reset_state(g));
     const struct lvn_session_options options = {.fields = &fields, .B = B, .n_micro_batches = 1, .prediction = true};
     LVN_TRY(lvn_session_new(&session, g->model_state, &options));
     LVN_TRY(allocate(g));

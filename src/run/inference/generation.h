@@ -22,10 +22,12 @@ struct lvn_generator {
 };
 
 /* setup: a model that lvn_model_setup_loaded() opened, which the generator closes, also after an error. with_ends: read
- * the model's end tokens; otherwise there are none. v must outlive the generator. Several ranks open it with the same
- * model and values. */
+ * the model's end tokens; otherwise there are none. must_generate: UNSUPPORTED if the model cannot generate; otherwise
+ * any family is accepted, for lvn_generator_logits(). v must outlive the generator. Several ranks open it with the same
+ * model and values; ranks is NULL for one rank. */
 enum lvn_status lvn_generator_open(struct lvn_generator *g, const struct lvn_model_setup *setup,
-                                   const struct lvn_values *v, struct lvn_ranks *ranks, bool with_ends) LVN_CHECKED;
+                                   const struct lvn_values *v, struct lvn_ranks *ranks, bool with_ends,
+                                   bool must_generate) LVN_CHECKED;
 /* Maximum number of tokens that can follow a prompt of n. */
 int64_t lvn_generator_capacity(const struct lvn_generator *g, int64_t n);
 /* Continue the samples; may be called repeatedly. The first call loads the weights, in bf16 if trainer.precision is
@@ -38,15 +40,12 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
 enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
                                        struct lvn_sampling_options *o) LVN_CHECKED;
 /* The sampling options that the publisher of the model recommends: generation_config.json, with the defaults of
- * transformers: greedy unless do_sample is true; then top_k is 50 by default. *greedy: why it is greedy, the end of a
+ * transformers: greedy unless do_sample is true; then top_k is 50 by default. *why_greedy: the end of a
  * sentence. */
 enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out,
-                                     const char **greedy) LVN_CHECKED;
+                                     const char **why_greedy) LVN_CHECKED;
 /* Add a token that ends a sample; -1: none. */
 enum lvn_status lvn_generator_add_end(struct lvn_generator *g, int64_t id) LVN_CHECKED;
-/* Open a model of any family for lvn_generator_logits(), and for generation if it can generate. */
-enum lvn_status lvn_generator_open_any(struct lvn_generator *g, const struct lvn_model_setup *setup,
-                                       const struct lvn_values *v) LVN_CHECKED;
 /* The prediction for token ids (B,T), without dropout: *shape, for language models (B,T,V), for classifiers
  * (B,classes). *prediction: fp32, valid until the next call with g. ARG for ids beyond the vocabulary or too many,
  * UNSUPPORTED for a model that reads no token ids. */

@@ -6,6 +6,27 @@
 #include "engine/devices.h"
 #include "engine/rank_groups.h"
 #include "engine/strategy.h"
+#include "options/choices.h"
+
+enum lvn_status lvn_model_shards_new(struct lvn_model_state **out, struct lvn_model_setup *setup,
+                                     const struct lvn_values *v, const struct lvn_ranks *ranks, bool mixed)
+{
+    const enum lvn_precision precision = lvn_precision_of(v->trainer.precision);
+    const bool same = precision == LVN_PRECISION_BF16_TRUE || (mixed && precision == LVN_PRECISION_BF16_MIXED);
+    int device;
+    LVN_TRY(lvn_ranks_device(ranks, v, &device));
+    LVN_TRY(lvn_model_setup_quantize(setup, v->model.quantize));
+    const struct lvn_model_state_options options = {.backend = lvn_backend_find(v->trainer.accelerator),
+                                                    .device = device,
+                                                    .tf32 =
+                                                        v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
+                                                    .real = LVN_F32,
+                                                    .precision = same ? precision : LVN_PRECISION_TRUE,
+                                                    .quantize = lvn_quantize_of(v->model.quantize),
+                                                    .threads = lvn_ranks_threads(ranks, v->trainer.threads),
+                                                    .processes = ranks ? ranks->local_size : 1};
+    return lvn_model_state_new(out, &setup->config, &options);
+}
 
 /* *all: do all ranks have enough memory for the plan? */
 static enum lvn_status fits(const struct lvn_model_state *n, struct lvn_ranks *ranks, bool *all)

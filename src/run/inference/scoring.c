@@ -5,14 +5,10 @@
 #include <string.h>
 
 #include "base/work.h"
-#include "engine/devices.h"
 #include "engine/ranks.h"
 #include "engine/session.h"
 #include "inference/model_shards.h"
-#include "inference/sampler.h"
-#include "model_io/model_setup.h"
 #include "models/keys.h"
-#include "options/choices.h"
 
 /* ROW: tokens of a run, unless a single sequence is longer. SHARED: tokens that items must have in common to share
  * them. SELECTED: tokens of a run whose logits are stored, because the most probable token is needed. OPEN: rows that
@@ -55,13 +51,13 @@ struct scorer {
     bool shares;     /* the device supports hidden ranges */
     int64_t length;  /* tokens of the longest row */
     int64_t step;    /* lengths are multiples of it */
-    int64_t most[2]; /* selected tokens of a row; [1]: if logits are stored */
+    int64_t most[2]; /* maximum number of selected tokens of a row, without and with logits */
     struct lvn_model_state *model_state;
     bool planned[2][STEPS];
     struct lvn_session *session[2][STEPS]; /* [1]: with logits */
     struct lvn_samples samples[2][STEPS];
-    int64_t runs;   /* of this rank, and those to which sharded parameters force it */
-    int64_t tokens; /* of these runs, without padding */
+    int64_t runs;   /* left; with sharded parameters every rank starts with the maximum over ranks */
+    int64_t tokens; /* of this rank's rows, without padding */
 };
 
 /* --- items to units --- */
@@ -76,8 +72,9 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Does the first token of each sequence continue the prefix? It is not scored, but the token after it may be. */
-static int continues(const struct lvn_benchmark_item *item)
+/* The number of tokens (0 or 1) with which all sequences of the item begin, and which are therefore run as part of the
+ * prefix. The first token of a sequence is never scored (benchmark.h). */
+static int shared_first(const struct lvn_benchmark_item *item)
 {
     for (int i = 1; i < item->n; i++)
         if (item->sequence[i].token[0] != item->sequence[0].token[0]) return 0;
@@ -129,12 +126,12 @@ static int64_t longest_of(const struct lvn_benchmarks *b)
 static void add_units(struct scorer *s, struct lvn_benchmark_item *item)
 {
     struct unit *u = NULL;
-    const int continued = item->n ? continues(item) : 0;
+    const int n_shared = item->n ? shared_first(item) : 0;
     for (int j = 0; j < item->n; j++) {
         const struct lvn_benchmark_sequence *sequence = &item->sequence[j];
         if (!u || !s->shares || u->prefix + u->tails + tail_of(u, sequence) > s->length) {
             u = &s->unit[s->n_units];
-            *u = (struct unit){.item = item, .first = j, .prefix = item->n_prefix + continued, .number = s->n_units++};
+            *u = (struct unit){.item = item, .first = j, .prefix = item->n_prefix + n_shared, .number = s->n_units++};
         }
         u->n++;
         u->tails += tail_of(u, sequence);
@@ -164,8 +161,8 @@ static enum lvn_status collect_units(struct scorer *s, struct lvn_benchmarks *b,
 
 /* --- units to rows --- */
 
-/* Add unit i to the cluster of the unit before it, if that saves tokens and there is place. */
-static bool joins(const struct scorer *s, struct cluster *c, int64_t i)
+/* Add unit i to the cluster of the unit before it, if this saves tokens and the row has room. */
+static bool try_join(const struct scorer *s, struct cluster *c, int64_t i)
 {
     const struct unit *u = &s->unit[i], *before = &s->unit[i - 1];
     const int64_t n = common(before, u), shared = c->n == 1 ? n : c->shared;
@@ -184,7 +181,7 @@ static void make_clusters(struct scorer *s)
 {
     for (int64_t i = 0; i < s->n_units; i++) {
         const struct unit *u = &s->unit[i];
-        if (i && joins(s, &s->cluster[s->n_clusters - 1], i)) continue;
+        if (i && try_join(s, &s->cluster[s->n_clusters - 1], i)) continue;
         s->cluster[s->n_clusters++] =
             (struct cluster){.first = i, .n = 1, .tokens = u->prefix + u->tails, .scored = u->scored, .next = -1};
     }
@@ -195,7 +192,7 @@ static bool is_greedy(const struct scorer *s, const struct cluster *c)
     return s->unit[c->first].item->needs_greedy;
 }
 
-/* Add a cluster to the first of the last rows that has place for it, or else to a new row. */
+/* Add a cluster to the first of the last rows with room for it, or else to a new row. */
 static void place(struct scorer *s, int64_t i)
 {
     const struct cluster *c = &s->cluster[i];
@@ -251,7 +248,7 @@ static void make_rows(struct scorer *s)
 
 enum { IDS, LABELS, ROW_SEGMENTS, ROW_SELECTED, ROW_HIDDEN };
 
-/* Of a row of length index k. */
+/* The fields of a row with length index k. */
 static struct lvn_fields fields_of(const struct scorer *s, bool greedy, int k)
 {
     const int64_t V = lvn_model_value(&s->o->setup->config, LVN_ROLE_VOCABULARY), T = (k + 1) * s->step;
@@ -287,28 +284,9 @@ static enum lvn_status new_sessions(void *context)
     return LVN_OK;
 }
 
-static enum lvn_status new_model_state(struct scorer *s)
-{
-    const struct lvn_values *v = s->o->values;
-    const bool fp16 = v->trainer.precision == LVN_TRAINER_PRECISION_16_MIXED;
-    int device;
-    LVN_TRY(lvn_ranks_device(s->o->ranks, v, &device));
-    const struct lvn_model_state_options options = {
-        .backend = lvn_backend_find(v->trainer.accelerator),
-        .device = device,
-        .tf32 = v->trainer.float32_matmul_precision == LVN_TRAINER_FLOAT32_HIGH,
-        .real = LVN_F32,
-        .precision = fp16 ? LVN_PRECISION_TRUE : lvn_precision_of(v->trainer.precision),
-        .quantize = lvn_quantize_of(v->model.quantize),
-        .threads = lvn_ranks_threads(s->o->ranks, v->trainer.threads),
-        .processes = s->o->ranks->local_size};
-    return lvn_model_state_new(&s->model_state, &s->o->setup->config, &options);
-}
-
 static enum lvn_status read_tasks(struct scorer *s, struct lvn_benchmarks *b)
 {
     const struct lvn_scoring_options *o = s->o;
-    LVN_TRY(lvn_model_setup_quantize(o->setup, o->values->model.quantize));
     const struct lvn_codec codec = lvn_model_setup_codec(o->setup);
     const struct lvn_benchmark_options options = {.codec = &codec,
                                                   .model = o->values->model.init,
@@ -321,13 +299,16 @@ static enum lvn_status read_tasks(struct scorer *s, struct lvn_benchmarks *b)
 
 static enum lvn_status set_up(struct scorer *s, struct lvn_benchmarks *b, struct lvn_scoring_counts *counts)
 {
+    const struct lvn_model_config *config = &s->o->setup->config;
+    LVN_CHECK(config->model->generates && !lvn_model_predicts_samples(config), UNSUPPORTED,
+              "tasks are scored by the probabilities of tokens, which this %s does not predict; give a language model",
+              config->model->name);
     LVN_TRY(read_tasks(s, b));
-    LVN_TRY(lvn_sampling_possible(&s->o->setup->config));
     s->shares = lvn_backend_find(s->o->values->trainer.accelerator)->hides;
     LVN_TRY(collect_units(s, b, counts));
     make_clusters(s);
     make_rows(s);
-    return new_model_state(s);
+    return lvn_model_shards_new(&s->model_state, s->o->setup, s->o->values, s->o->ranks, true);
 }
 
 static enum lvn_status allocate(struct scorer *s)
@@ -369,24 +350,24 @@ static void add_token(struct cursor *c, int32_t id, int64_t position, int64_t a,
 static void add_labels(struct cursor *c, const struct unit *u, const struct lvn_benchmark_sequence *sequence,
                        int64_t last, int64_t tail)
 {
-    const int64_t continued = u->prefix - u->item->n_prefix;
+    const int64_t n_shared = u->prefix - u->item->n_prefix;
     for (int64_t i = sequence->n - sequence->scored; i < sequence->n; i++, c->selected++) {
         c->p[LABELS][c->selected] = sequence->token[i];
-        c->p[ROW_SELECTED][c->selected] = (int32_t)(i - 1 < continued ? last : tail + i - 1 - continued);
+        c->p[ROW_SELECTED][c->selected] = (int32_t)(i - 1 < n_shared ? last : tail + i - 1 - n_shared);
     }
 }
 
 /* Add a unit after the `shared` tokens at `begin`. */
 static void add_unit(struct cursor *c, const struct unit *u, int64_t begin, int64_t shared)
 {
-    const int64_t own = c->at, after = begin + shared, continued = u->prefix - u->item->n_prefix;
+    const int64_t own = c->at, after = begin + shared, n_shared = u->prefix - u->item->n_prefix;
     for (int64_t at = shared; at < u->prefix; at++) add_token(c, prefix_token(u, at), at, after, own, 0, 0);
     const int64_t tails = c->at, last = tails > own ? tails - 1 : after - 1;
     for (int j = u->first; j < u->first + u->n; j++) {
         const struct lvn_benchmark_sequence *sequence = &u->item->sequence[j];
         const int64_t tail = c->at;
-        for (int64_t i = continued; i < sequence->n - 1; i++)
-            add_token(c, sequence->token[i], u->prefix + i - continued, after, own, tails, tail);
+        for (int64_t i = n_shared; i < sequence->n - 1; i++)
+            add_token(c, sequence->token[i], u->prefix + i - n_shared, after, own, tails, tail);
         add_labels(c, u, sequence, last, tail);
     }
 }
@@ -413,7 +394,7 @@ static bool is_largest(const float *logits, int64_t n, int32_t id)
     return true;
 }
 
-static void take_losses(const struct scorer *s, const struct row *row, struct lvn_session *session)
+static void add_losses(const struct scorer *s, const struct row *row, struct lvn_session *session)
 {
     const int64_t V = lvn_model_value(&s->o->setup->config, LVN_ROLE_VOCABULARY);
     const float *loss = lvn_session_losses(session), *logits = row->greedy ? lvn_session_prediction(session) : NULL;
@@ -445,11 +426,12 @@ static enum lvn_status run_row(struct scorer *s, const struct row *row)
     s->runs--;
     lvn_session_run(session, 1);
     LVN_TRY(session->status);
-    take_losses(s, row, session);
+    add_losses(s, row, session);
     return LVN_OK;
 }
 
-/* Ranks that gather parameters run equally often: one with fewer runs, or whose run failed, runs padding. */
+/* Ranks that gather parameters must make the same number of runs. A rank with fewer rows, or whose run failed, runs
+ * padding. */
 static enum lvn_status run_padding(struct scorer *s)
 {
     int k = 0;
@@ -483,7 +465,7 @@ static enum lvn_status run_rows(struct scorer *s)
 
 /* --- ranks --- */
 
-/* Of sharded parameters: all ranks run as often as the one with most runs. */
+/* With sharded parameters: set the number of runs to the maximum over ranks. */
 static enum lvn_status level_runs(struct scorer *s)
 {
     struct lvn_ranks *ranks = s->o->ranks;

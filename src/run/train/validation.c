@@ -102,7 +102,7 @@ static enum lvn_status run_micro_batches(const struct lvn_validation *v, struct 
     count[LABELS] += (double)lvn_task_count(&eval->outputs, &part);
     for (int64_t k = 0; k < lvn_task_counts(&eval->outputs); k++) count[COUNTS + k] += eval->counts[k];
     if (!eval->outputs.text) return LVN_OK;
-    LVN_TRY(lvn_session_text(eval, &part, &text));
+    LVN_TRY(lvn_session_text_sums(eval, &part, &text));
     losses[losses_of(v, programs) + m] = text.loss;
     count[TEXT_BYTES] += (double)text.bytes;
     return LVN_OK;

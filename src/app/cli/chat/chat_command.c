@@ -336,7 +336,7 @@ static enum lvn_status open_session(struct chat_session *session)
     const enum lvn_status status = lvn_model_setup_loaded(&setup, &c->settings);
     if (status != LVN_OK) lvn_model_setup_close(&setup);
     LVN_TRY(status);
-    LVN_TRY(lvn_generator_open(&session->generator, &setup, &c->settings.values, NULL, true));
+    LVN_TRY(lvn_generator_open(&session->generator, &setup, &c->settings.values, NULL, true, true));
     LVN_TRY(lvn_generator_open_chat(&session->generator, &o, &session->chat, &session->encoder));
     LVN_TRY(lvn_chat_end(session->encoder, &session->arena, &end, &stop));
     LVN_TRY(lvn_generator_add_end(&session->generator, end));
