@@ -1,6 +1,6 @@
-/* writes.c - pwrite() as on a slow disk, and who called it: for LD_PRELOAD.
+/* writes.c - for LD_PRELOAD: pwrite() of a slow disk, which logs whether the main thread called it.
  *
- * A call of a thread other than the main one takes 20 ms more. WRITES_TO.PID gets a line for each call: "main" or
+ * A call of a thread other than the main one is 20 ms slower. WRITES_TO.PID gets a line for each call: "main" or
  * "thread", and the number of bytes. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* fuzz_corpus.c - archives and lines of JSON with arbitrary contents.
  *
- * First byte below 100: the rest is the content of a file, JSON lines or text by the lowest bit. Otherwise the rest is
- * an archive, usually an invalid one. Checks that each document has a beginning, an end and all of its ids. */
+ * First byte below 100: the rest is the content of a file: text, JSON lines or separated documents (byte modulo 3).
+ * Otherwise the rest is an archive, usually an invalid one. Bad lines are refused if the size is divisible by 7. Checks
+ * that each document has a beginning, an end and all of its ids. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +32,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!tokenizer && lvn_tokenizer_open(&tokenizer, "tests/golden/tokenizers/tiny-gpt2") != LVN_OK) abort();
     if (!encoder) encoder = lvn_encoder_new(tokenizer);
     if (!encoder || !size) return 0;
-    struct lvn_corpus_options o = {.tokenizer = tokenizer, .field = "text", .refuse_bad = size % 7 == 0};
+    struct lvn_corpus_options o = {
+        .tokenizer = tokenizer, .field = "text", .separator = "<end>", .refuse_bad = size % 7 == 0};
     struct lvn_batch *b = lvn_batch_new(0);
     if (!b) return 0;
     lvn_text_add_bytes(&b->text, data + 1, (int64_t)size - 1);
     struct lvn_chunk chunk = {.name = "input",
-                              .kind = (enum lvn_chunk_kind)(data[0] & 1),
+                              .kind = (enum lvn_chunk_kind)(data[0] % 3),
                               .bytes = (int64_t)size - 1,
                               .line = 1,
                               .first = true,

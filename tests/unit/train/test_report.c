@@ -1,7 +1,7 @@
 /* test_report.c - covers: src/run/report/metrics_file.c src/run/report/series.c src/run/report/report_events.c
  * src/run/report/report_run.c src/run/train/run_status.c
  *
- * What a report reads: thinned series keep every spike, files are read on while they grow, and damaged rows are
+ * The reader of reports: thinned series keep every spike, reading continues while files grow, and damaged rows are
  * counted. */
 #include <math.h>
 #include <setjmp.h>
@@ -37,12 +37,17 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void put(const char *mode, const char *text)
+static void put_at(const char *file, const char *mode, const char *text)
 {
-    FILE *f = fopen(path, mode);
+    FILE *f = fopen(file, mode);
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
     assert_int_equal(fclose(f), 0);
+}
+
+static void put(const char *mode, const char *text)
+{
+    put_at(path, mode, text);
 }
 
 /* 100,000 values, one of them a spike: at most LVN_BUCKETS buckets, with the means and the extremes of all values. */
@@ -80,7 +85,7 @@ static void assert_last(const struct lvn_metrics_file *m, const char *name, doub
     assert_int_equal(s->count, count);
 }
 
-/* A file that grows is read on from its last complete row; one that has become shorter is read from the start. */
+/* A file that grows is read further from its last complete row; one that has become shorter is read from the start. */
 static void test_rows(void **state)
 {
     (void)state;
@@ -136,34 +141,25 @@ static void test_events(void **state)
     json_decref(all);
 }
 
-static void put_status(const char *text)
-{
-    char folder[sizeof path];
-    memcpy(folder, path, sizeof folder);
-    snprintf(path + strlen(path), sizeof path - strlen(path), "/status.json");
-    put("w", text);
-    memcpy(path, folder, sizeof path);
-}
-
 /* A status.json that cannot be read for a moment is reported, and its last readable state stays. */
 static void test_status(void **state)
 {
     (void)state;
     struct lvn_report_run run;
+    char file[sizeof path + 16];
+    snprintf(file, sizeof file, "%s/status.json", path);
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    put_status("{\"state\": \"done\", \"ranks\": []}");
+    put_at(file, "w", "{\"state\": \"done\", \"ranks\": []}");
     assert_int_equal(lvn_report_open(&run, path), LVN_OK);
     assert_int_equal(lvn_report_read(&run), LVN_OK);
     assert_string_equal(run.state, "done");
     assert_null(strstr(lvn_text_string(&run.problems), "status.json"));
-    put_status("{\"sta");
+    put_at(file, "w", "{\"sta");
     assert_int_equal(lvn_report_read(&run), LVN_OK);
     assert_string_equal(run.state, "done");
     assert_non_null(strstr(lvn_text_string(&run.problems), "status.json"));
     lvn_report_release(&run);
-    char file[sizeof path + 16];
-    snprintf(file, sizeof file, "%s/status.json", path);
     assert_int_equal(unlink(file), 0);
     assert_int_equal(rmdir(path), 0);
 }

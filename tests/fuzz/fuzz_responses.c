@@ -1,5 +1,5 @@
-/* fuzz_answers.c - arbitrary responses of S3, Google Cloud Storage, the Hugging Face Hub and a web server to list, stat
- * and read requests.
+/* fuzz_responses.c - arbitrary responses of S3, Google Cloud Storage, the Hugging Face Hub and a web server to list,
+ * stat and read requests.
  *
  * First byte: which store and which request. Then responses, separated by lines of "%": a code, header lines, an empty
  * line, a body. After the last response every request fails. No network is used. */
@@ -12,7 +12,7 @@
 /* All of http.c except the functions that use the network. */
 enum lvn_status real_open(struct lvn_http **out);
 void real_close(struct lvn_http *h);
-enum lvn_status real_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *a);
+enum lvn_status real_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *response);
 #define lvn_http_open real_open
 #define lvn_http_close real_close
 #define lvn_http_send real_send
@@ -39,31 +39,31 @@ void lvn_http_close(struct lvn_http *h)
     (void)h;
 }
 
-enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *a)
+enum lvn_status lvn_http_send(struct lvn_http *h, const struct lvn_http_request *r, struct lvn_http_response *response)
 {
-    lvn_text_clear(&a->headers);
-    lvn_text_clear(&a->body);
-    a->delivered = 0;
-    a->code = 0;
-    a->outcome = LVN_HTTP_FAILED;
-    snprintf(a->reason, sizeof a->reason, "connection refused");
+    lvn_text_clear(&response->headers);
+    lvn_text_clear(&response->body);
+    response->delivered = 0;
+    response->code = 0;
+    response->outcome = LVN_HTTP_FAILED;
+    snprintf(response->reason, sizeof response->reason, "connection refused");
     if (!r->url || !*r->url) abort();
     if (next >= end) return LVN_OK;
     const char *stop = memmem(next, (size_t)(end - next), "\n%\n", 3), *from = next;
     if (!stop) stop = end;
     next = stop < end ? stop + 3 : end;
     for (; from < stop && *from >= '0' && *from <= '9'; from++)
-        a->code = a->code < 100 ? 10 * a->code + *from - '0' : a->code;
+        response->code = response->code < 100 ? 10 * response->code + *from - '0' : response->code;
     const char *blank = memmem(from, (size_t)(stop - from), "\n\n", 2), *body = blank ? blank + 2 : stop;
-    lvn_text_add_bytes(&a->headers, from, (blank ? blank + 1 : stop) - from);
-    a->outcome = LVN_HTTP_COMPLETE;
-    if (r->on_data && (a->code == 200 || a->code == 206)) {
+    lvn_text_add_bytes(&response->headers, from, (blank ? blank + 1 : stop) - from);
+    response->outcome = LVN_HTTP_COMPLETE;
+    if (r->on_data && (response->code == 200 || response->code == 206)) {
         if (r->on_data(r->context, body, stop - body))
-            a->delivered = stop - body;
+            response->delivered = stop - body;
         else
-            a->outcome = LVN_HTTP_REFUSED;
+            response->outcome = LVN_HTTP_REFUSED;
     } else {
-        lvn_text_add_bytes(&a->body, body, stop - body);
+        lvn_text_add_bytes(&response->body, body, stop - body);
     }
     (void)h;
     return LVN_OK;
