@@ -46,11 +46,6 @@ void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value)
     }
 }
 
-json_t *lvn_cli_number(double x)
-{
-    return x - x == 0 ? json_real(x) : json_null();
-}
-
 static bool lost_line;      /* a line of the results was not printed, for lack of memory */
 static bool stdout_is_file; /* the command writes its file of results to standard output */
 

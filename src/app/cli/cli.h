@@ -9,11 +9,11 @@
 #ifndef LVN_CLI_H
 #define LVN_CLI_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "base/log.h"
 #include "engine/ranks.h"
+#include "formats/json.h"
 #include "settings/settings.h"
 
 enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75, LVN_EXIT_FAULT = 76 };
@@ -86,8 +86,6 @@ static inline bool lvn_cli_on(const struct lvn_cli *c, enum lvn_flag_id id)
 }
 /* With --json: add a member. Takes ownership of the value; NULL (no memory) adds none. */
 void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value);
-/* A number for JSON: null when it is not finite. */
-json_t *lvn_cli_number(double x);
 /* Call before the command writes a file of results to `path`. If that is standard output, lvn_cli_print() prints
  * nothing from now on, and --json is refused (ARG). */
 enum lvn_status lvn_cli_check_output(const struct lvn_cli *c, const char *path) LVN_CHECKED;

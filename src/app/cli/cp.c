@@ -191,6 +191,6 @@ enum lvn_status lvn_command_cp(struct lvn_cli *c)
     lvn_cli_add(c, "path", lvn_json_text(target, INT64_MAX));
     lvn_cli_add(c, "files", json_integer(sums.files));
     lvn_cli_add(c, "bytes", json_integer(sums.bytes));
-    lvn_cli_add(c, "seconds", lvn_cli_number(seconds));
+    lvn_cli_add(c, "seconds", lvn_json_number(seconds));
     return LVN_OK;
 }

@@ -146,7 +146,7 @@ static json_t *show_number(const struct lvn_cli *c, const char *text, double x)
         printf("%.6g\t", x);
         print_one_line(text, '\n');
     }
-    return json_pack("{s:o}", "number", lvn_cli_number(x));
+    return json_pack("{s:o}", "number", lvn_json_number(x));
 }
 
 static json_t *show_class(const struct lvn_cli *c, const struct lvn_prediction *f, const char *text, const double *p)
@@ -156,7 +156,7 @@ static json_t *show_class(const struct lvn_cli *c, const struct lvn_prediction *
     int64_t best = 0;
     for (int64_t k = 0; k < f->columns; k++) {
         if (p[k] > p[best]) best = k;
-        json_array_append_new(all, lvn_cli_number(p[k]));
+        json_array_append_new(all, lvn_json_number(p[k]));
     }
     const char *name = lvn_class_name(&f->config, best, text_of_name);
     if (!c->json) {

@@ -114,10 +114,10 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     lvn_cli_add(c, "run_dir", *r->run_dir ? lvn_json_text(r->run_dir, INT64_MAX) : json_null());
     lvn_cli_add(c, "step", json_integer(r->step));
     lvn_cli_add(c, "steps_without_labels", json_integer(r->unlabeled));
-    lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
-    lvn_cli_add(c, "val_loss", lvn_cli_number(r->val_loss));
-    lvn_cli_add(c, "best_val_loss", lvn_cli_number(r->best_val_loss));
-    lvn_cli_add(c, "start_val_loss", lvn_cli_number(r->start_val_loss));
+    lvn_cli_add(c, "loss", lvn_json_number(r->loss));
+    lvn_cli_add(c, "val_loss", lvn_json_number(r->val_loss));
+    lvn_cli_add(c, "best_val_loss", lvn_json_number(r->best_val_loss));
+    lvn_cli_add(c, "start_val_loss", lvn_json_number(r->start_val_loss));
     lvn_cli_add(c, "already_done", json_boolean(r->already_done));
     if (r->already_done && *r->end_reason) {
         lvn_cli_print(c, "%s ended at step %lld, %s: nothing to do\n", r->run_dir, (long long)r->step, r->end_reason);
@@ -131,15 +131,14 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     if (m->started) {
         lvn_cli_add(c, "parameters", json_integer(m->parameters));
         lvn_cli_add(c, "seconds", json_real(m->elapsed_s));
-        lvn_cli_add(c, "tokens_per_s", lvn_cli_number(m->elapsed_s > 0 ? tokens / m->elapsed_s : 0));
+        lvn_cli_add(c, "tokens_per_s", lvn_json_number(m->elapsed_s > 0 ? tokens / m->elapsed_s : 0));
         lvn_cli_add(c, "peak_bytes", json_integer(m->peak_bytes));
     }
     /* the line in one write: some MPIs turn buffering off, and launchers prefix each write */
     char validation[120] = "", start[40] = "", loss[40] = "-";
-    if (r->loss == r->loss) snprintf(loss, sizeof loss, "%.4f", r->loss);
-    if (r->start_val_loss == r->start_val_loss)
-        snprintf(start, sizeof start, ", %.4f before the first step", r->start_val_loss);
-    if (r->val_loss == r->val_loss)
+    if (!isnan(r->loss)) snprintf(loss, sizeof loss, "%.4f", r->loss);
+    if (!isnan(r->start_val_loss)) snprintf(start, sizeof start, ", %.4f before the first step", r->start_val_loss);
+    if (!isnan(r->val_loss))
         snprintf(validation, sizeof validation, ", validation %.4f (best %.4f%s)", r->val_loss, r->best_val_loss,
                  start);
     lvn_cli_print(c, "%s: step %lld, loss %s%s, peak memory %s%s\n", *r->run_dir ? r->run_dir : "fast_dev_run",

@@ -70,7 +70,7 @@ static bool is_default_score(const struct lvn_checkpoint_score *s)
 static json_t *score_json(const struct lvn_checkpoint_score *s)
 {
     return json_pack("{s:s, s:s, s:o}", "name", s->name, "mode", s->higher ? "max" : "min", "value",
-                     isfinite(s->value) ? json_real(s->value) : json_null());
+                     lvn_json_number(s->value));
 }
 
 static enum lvn_status read_score(const char *name, const json_t *m, struct lvn_manifest *out)
@@ -96,7 +96,7 @@ enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_mani
     json_t *json = json_object(), *files = json_array(), *top = json_object();
     json_object_set_new(json, "version", json_integer(VERSION));
     json_object_set_new(json, "step", json_integer(manifest->step));
-    json_object_set_new(json, "val_loss", isfinite(manifest->val_loss) ? json_real(manifest->val_loss) : json_null());
+    json_object_set_new(json, "val_loss", lvn_json_number(manifest->val_loss));
     if (!is_default_score(&manifest->score)) json_object_set_new(json, "score", score_json(&manifest->score));
     for (int i = 0; i < manifest->n; i++) json_array_append_new(files, file_json(&manifest->file[i]));
     json_object_set_new(json, "files", files);

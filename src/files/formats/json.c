@@ -467,6 +467,11 @@ enum lvn_status lvn_json_string(const char *name, const json_t *object, const ch
     return LVN_OK;
 }
 
+json_t *lvn_json_number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
 json_t *lvn_json_text(const char *s, int64_t max)
 {
     LVN_LOCAL_TEXT(t);

@@ -35,6 +35,8 @@ enum { LVN_JSON_COMPACT = -1 };
 void lvn_json_add(struct lvn_text *t, long begun, const json_t *value, int indent);
 /* Replace `path` atomically (see lvn_target_write()): indented by 2, a newline at the end. */
 LVN_CHECKED enum lvn_status lvn_json_write(const char *path, long begun, const json_t *value);
+/* A real number; null if x is not finite. */
+json_t *lvn_json_number(double x);
 /* A string of any bytes, truncated to `max` bytes and "..."; bytes that are not UTF-8 become U+FFFD. */
 json_t *lvn_json_text(const char *s, int64_t max);
 /* json_dumps() of a complete value; the caller frees *text, which is NULL after a failure. */

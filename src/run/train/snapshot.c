@@ -23,11 +23,6 @@
 
 /* --- saving --- */
 
-static json_t *real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text *out)
 {
     char data[24];
@@ -35,8 +30,8 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     long begun = lvn_json_begin();
     json_t *state =
         json_pack("{s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "step", (json_int_t)s->step, "val_loss",
-                  real_or_null(s->val_loss), "best_val_loss", real_or_null(s->best_val_loss), "start_val_loss",
-                  real_or_null(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch,
+                  lvn_json_number(s->val_loss), "best_val_loss", lvn_json_number(s->best_val_loss), "start_val_loss",
+                  lvn_json_number(s->start_val_loss), "data", data, "micro_batch", (json_int_t)s->micro_batch,
                   "min_micro_batches", (json_int_t)s->min_micro_batches, "ranks", (json_int_t)s->ranks);
     json_error_t error;
     json_t *callbacks = NULL;

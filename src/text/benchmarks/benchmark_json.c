@@ -4,12 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* JSON has no NaN and no infinity: null. */
-static json_t *number(double x)
-{
-    return x - x == 0 ? json_real(x) : json_null();
-}
-
 static json_t *json_of_task(const struct lvn_benchmark *b)
 {
     json_t *task = json_object();
@@ -20,12 +14,12 @@ static json_t *json_of_task(const struct lvn_benchmark *b)
     json_object_set_new(task, "truncated", json_integer(b->truncated));
     for (int k = 0; k < b->n_values; k++) {
         const struct lvn_benchmark_value *v = &b->value[k];
-        json_object_set_new(task, v->metric, number(v->value));
+        json_object_set_new(task, v->metric, lvn_json_number(v->value));
         snprintf(name, sizeof name, "%s_stderr", v->metric);
-        if (!strncmp(v->metric, "acc", 3)) json_object_set_new(task, name, number(v->stderr_of_mean));
+        if (!strncmp(v->metric, "acc", 3)) json_object_set_new(task, name, lvn_json_number(v->stderr_of_mean));
     }
-    if (b->is_core) json_object_set_new(task, "baseline", number(b->baseline));
-    if (b->is_core) json_object_set_new(task, "centered", number(lvn_benchmark_centered_accuracy(b)));
+    if (b->is_core) json_object_set_new(task, "baseline", lvn_json_number(b->baseline));
+    if (b->is_core) json_object_set_new(task, "centered", lvn_json_number(lvn_benchmark_centered_accuracy(b)));
     return task;
 }
 
@@ -33,7 +27,7 @@ json_t *lvn_benchmark_item_json(const struct lvn_benchmark *b, int64_t i)
 {
     const struct lvn_benchmark_item *item = &b->item[i];
     json_t *line = json_object(), *values = json_array();
-    for (int j = 0; j < item->n; j++) json_array_append_new(values, number(item->sequence[j].log_likelihood));
+    for (int j = 0; j < item->n; j++) json_array_append_new(values, lvn_json_number(item->sequence[j].log_likelihood));
     json_object_set_new(line, "task", json_string(b->name));
     json_object_set_new(line, "item", json_integer(i));
     json_object_set_new(line, "line", json_integer(item->line));

@@ -18,11 +18,6 @@ void lvn_cli_add(struct lvn_cli *c, const char *name, json_t *value)
     json_decref(value);
 }
 
-json_t *lvn_cli_number(double x)
-{
-    return json_real(x);
-}
-
 void lvn_doctor_line(const struct lvn_doctor *r, const char *name, const char *format, ...)
 {
     (void)r;

@@ -175,7 +175,7 @@ static void check_clocks(struct lvn_doctor *r, const struct lvn_peer *p, int n, 
     int worst = 0;
     for (int i = 1; i < n; i++) worst = fabs(clock[i]) > fabs(clock[worst]) ? i : worst;
     lvn_doctor_line(r, "clocks", "at most %.3g ms apart", 1e3 * fabs(clock[worst]));
-    lvn_cli_add(r->c, "clocks_apart_s", lvn_cli_number(fabs(clock[worst])));
+    lvn_cli_add(r->c, "clocks_apart_s", lvn_json_number(fabs(clock[worst])));
     if (fabs(clock[worst]) < 1) return;
     lvn_doctor_finding(r, "set the clocks by NTP (chronyc makestep), or logs and file times will mislead",
                        "the clock of %.200s is %.1f s %s that of %.100s", p[worst].host, fabs(clock[worst]),
@@ -258,7 +258,7 @@ static void list_ranks(struct lvn_doctor *r, const struct lvn_member *h, const s
         json_object_set_new(one, "memory_available_bytes", json_integer(bytes));
         json_object_set_new(one, "build", json_string(lvn_member_fact(h, i, keys[F_BUILD])));
         json_object_set_new(one, "mpi", json_string(lvn_member_fact(h, i, keys[F_MPI])));
-        json_object_set_new(one, "clock_ahead_s", lvn_cli_number(clock[i]));
+        json_object_set_new(one, "clock_ahead_s", lvn_json_number(clock[i]));
         json_array_append_new(list, one);
     }
     lvn_cli_print(r->c, "\n");
@@ -300,7 +300,7 @@ static void report(struct lvn_doctor *r, const struct lvn_member *h, const struc
     lvn_cli_add(r->c, "links", list);
     lvn_cli_add(r->c, "hosts", json_integer(hosts));
     lvn_cli_add(r->c, "mpi", json_string(lvn_member_fact(h, 0, keys[F_MPI])));
-    lvn_cli_add(r->c, "all_reduce_s", lvn_cli_number(reduce_s));
+    lvn_cli_add(r->c, "all_reduce_s", lvn_json_number(reduce_s));
     lvn_cli_add(r->c, "all_reduce_bytes", json_integer(bytes));
 }
 

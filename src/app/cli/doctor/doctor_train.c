@@ -86,7 +86,7 @@ static void report(struct lvn_doctor *r, const struct lvn_ranks *ranks, const st
                     LVN_SYNTHETIC_STEPS, equal ? "the same bits" : "OTHER losses or weights", compared,
                     max_difference(plain), exact->all.loss[0], exact->all.loss[LVN_SYNTHETIC_STEPS - 1]);
     lvn_cli_add(r->c, "training_equal", json_boolean(equal));
-    lvn_cli_add(r->c, "training_apart", lvn_cli_number(max_difference(plain)));
+    lvn_cli_add(r->c, "training_apart", lvn_json_number(max_difference(plain)));
     if (equal && close) return;
     lvn_doctor_finding(
         r,

@@ -32,7 +32,7 @@ struct lists {
 static json_t *numbers(const float *x, int64_t n)
 {
     json_t *list = json_array();
-    for (int64_t i = 0; i < n; i++) json_array_append_new(list, lvn_cli_number((double)x[i]));
+    for (int64_t i = 0; i < n; i++) json_array_append_new(list, lvn_json_number((double)x[i]));
     return list;
 }
 
@@ -135,7 +135,7 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
     const char *unit = lvn_task_unit(r->task);
     lvn_cli_print(c, "loss %.6f over %s %s, %s of '%s'\n", r->loss, lvn_count_text(counted, count), unit,
                   lvn_split_names[r->split], split_source(&c->settings, r->split));
-    lvn_cli_add(c, "loss", lvn_cli_number(r->loss));
+    lvn_cli_add(c, "loss", lvn_json_number(r->loss));
     if (r->task->counted) lvn_cli_add(c, unit, json_integer(counted));
     lvn_cli_add(c, "samples", json_integer(r->samples));
     if (r->skipped) {
@@ -148,7 +148,7 @@ static void show(struct lvn_cli *c, const struct lvn_evaluate_result *r, json_t 
     lvn_cli_add(c, "split", json_string(lvn_split_names[r->split]));
     for (int i = 0; i < r->n_metrics; i++) {
         lvn_cli_print(c, isnan(r->value[i]) ? "%s -\n" : "%s %.6g\n", r->metrics[i]->name, r->value[i]);
-        lvn_cli_add(c, r->metrics[i]->name, lvn_cli_number(r->value[i]));
+        lvn_cli_add(c, r->metrics[i]->name, lvn_json_number(r->value[i]));
     }
     if (r->confusion) {
         lvn_cli_add(c, "classes", class_names(&r->config, r->classes));

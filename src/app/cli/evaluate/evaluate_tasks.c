@@ -88,8 +88,8 @@ static void show(struct lvn_cli *c, const struct lvn_benchmarks *b, const struct
     lvn_cli_print(c, "%s items with %s tokens, of which %s were run, in %.1f s\n", lvn_count_text(counts->items, items),
                   lvn_count_text(counts->tokens, tokens), lvn_count_text(counts->run, run), seconds);
     lvn_cli_add(c, "tasks", lvn_benchmarks_json(b));
-    if (n_core) lvn_cli_add(c, "core", lvn_cli_number(core));
-    lvn_cli_add(c, "seconds", lvn_cli_number(seconds));
+    if (n_core) lvn_cli_add(c, "core", lvn_json_number(core));
+    lvn_cli_add(c, "seconds", lvn_json_number(seconds));
 }
 
 /* A line of JSON for each item, in the order of the tasks. */

@@ -62,11 +62,11 @@ static enum lvn_status report(struct lvn_cli *c, const struct lvn_train_programs
                   c->ranks->size, lvn_plural(c->ranks->size), programs->model_state->threads,
                   lvn_plural(programs->model_state->threads), median, best, (long long)n, (double)tokens / best, unit,
                   share, lvn_bytes_text(peak, bytes));
-    lvn_cli_add(c, "median_s", lvn_cli_number(median));
-    lvn_cli_add(c, "best_s", lvn_cli_number(best));
-    lvn_cli_add(c, "tokens_per_s", lvn_cli_number((double)tokens / best));
-    lvn_cli_add(c, "matmul_gflops", lvn_cli_number(rate > 0 ? rate * 1e-9 : NAN));
-    lvn_cli_add(c, "utilization", lvn_cli_number(rate > 0 ? flops / best / rate : NAN));
+    lvn_cli_add(c, "median_s", lvn_json_number(median));
+    lvn_cli_add(c, "best_s", lvn_json_number(best));
+    lvn_cli_add(c, "tokens_per_s", lvn_json_number((double)tokens / best));
+    lvn_cli_add(c, "matmul_gflops", lvn_json_number(rate > 0 ? rate * 1e-9 : NAN));
+    lvn_cli_add(c, "utilization", lvn_json_number(rate > 0 ? flops / best / rate : NAN));
     lvn_cli_add(c, "peak_bytes", json_integer(peak));
     return LVN_OK;
 }
@@ -94,13 +94,13 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
         p->forward, p->backward, p->update, programs->collectives.sharding.tree ? "sum in order" : "sum", p->reduce,
         p->last, p->share, bound, best / bound,
         programs->collectives.overlapped ? "" : ", because they run after it here");
-    lvn_cli_add(c, "forward_s", lvn_cli_number(p->forward));
-    lvn_cli_add(c, "backward_s", lvn_cli_number(p->backward));
-    lvn_cli_add(c, "update_s", lvn_cli_number(p->update));
-    lvn_cli_add(c, "reduce_s", lvn_cli_number(p->reduce));
-    lvn_cli_add(c, "reduce_last_s", lvn_cli_number(p->last));
-    lvn_cli_add(c, "share_s", lvn_cli_number(p->share));
-    lvn_cli_add(c, "bound_s", lvn_cli_number(bound));
+    lvn_cli_add(c, "forward_s", lvn_json_number(p->forward));
+    lvn_cli_add(c, "backward_s", lvn_json_number(p->backward));
+    lvn_cli_add(c, "update_s", lvn_json_number(p->update));
+    lvn_cli_add(c, "reduce_s", lvn_json_number(p->reduce));
+    lvn_cli_add(c, "reduce_last_s", lvn_json_number(p->last));
+    lvn_cli_add(c, "share_s", lvn_json_number(p->share));
+    lvn_cli_add(c, "bound_s", lvn_json_number(bound));
     lvn_cli_add(c, "beside", json_boolean(programs->collectives.overlapped));
     LVN_TRY(find_limits(c, programs->model_state, &limits));
     (void)lvn_plan_operations(c, p, &limits);

@@ -210,11 +210,11 @@ static json_t *json_of(const struct row *rows, int n)
         json_object_set_new(one, "path", lvn_json_text(r->url ? r->url : r->path, 1200));
         json_object_set_new(one, "state", json_string(r->state));
         json_object_set_new(one, "step", json_integer(r->step));
-        json_object_set_new(one, "loss", lvn_cli_number(r->loss));
-        json_object_set_new(one, "best_loss", lvn_cli_number(r->best_loss));
-        json_object_set_new(one, "val_loss", lvn_cli_number(r->val_loss));
-        json_object_set_new(one, "best_val_loss", lvn_cli_number(r->best_val_loss));
-        json_object_set_new(one, "age_s", lvn_cli_number(r->age));
+        json_object_set_new(one, "loss", lvn_json_number(r->loss));
+        json_object_set_new(one, "best_loss", lvn_json_number(r->best_loss));
+        json_object_set_new(one, "val_loss", lvn_json_number(r->val_loss));
+        json_object_set_new(one, "best_val_loss", lvn_json_number(r->best_val_loss));
+        json_object_set_new(one, "age_s", lvn_json_number(r->age));
         json_object_set_new(one, "bytes", r->bytes < 0 ? json_null() : json_integer(r->bytes));
         json_array_append_new(list, one);
     }

@@ -94,11 +94,11 @@ static void speed_line(const struct lvn_watch *w, bool moves, struct lvn_text *t
 {
     char text[LVN_NUMBER_TEXT];
     const char *between = "";
-    if (w->rate == w->rate) {
+    if (!isnan(w->rate)) {
         lvn_text_printf(t, "%s tokens/s", lvn_count_text((int64_t)w->rate, text));
         between = ", ";
     }
-    if (w->lr == w->lr) {
+    if (!isnan(w->lr)) {
         lvn_text_printf(t, "%slr %.3g", between, w->lr);
         between = ", ";
     }
@@ -131,9 +131,9 @@ static void head(const struct lvn_watch *w, const char *old, struct lvn_text *t)
         lvn_text_add(t, "losses");
         for (int i = 0; i < w->n_losses; i++) lvn_text_printf(t, " %.4f", w->losses[i]);
     }
-    if (w->val_loss == w->val_loss)
+    if (!isnan(w->val_loss))
         lvn_text_printf(t, "%svalidation %.4f (best %.4f)", w->n_losses ? ", " : "", w->val_loss, w->best);
-    if (w->n_losses || w->val_loss == w->val_loss) lvn_text_add(t, "\n");
+    if (w->n_losses || !isnan(w->val_loss)) lvn_text_add(t, "\n");
     speed_line(w, running(w) && !*old, t);
     attempts_line(w, t);
 }
@@ -242,10 +242,10 @@ static enum lvn_status show_json(struct lvn_watch *w)
     lvn_cli_add(w->c, "run_dir", lvn_json_text(w->run, INT64_MAX));
     lvn_cli_add(w->c, "stale", json_boolean(*old));
     lvn_cli_add(w->c, "max_steps", w->max_steps ? json_integer(w->max_steps) : json_null());
-    lvn_cli_add(w->c, "loss", lvn_cli_number(w->loss));
-    lvn_cli_add(w->c, "val_loss", lvn_cli_number(w->val_loss));
-    lvn_cli_add(w->c, "tokens_per_s", lvn_cli_number(w->rate));
-    lvn_cli_add(w->c, "eta_s", lvn_cli_number(running(w) ? eta(w) : (double)NAN));
+    lvn_cli_add(w->c, "loss", lvn_json_number(w->loss));
+    lvn_cli_add(w->c, "val_loss", lvn_json_number(w->val_loss));
+    lvn_cli_add(w->c, "tokens_per_s", lvn_json_number(w->rate));
+    lvn_cli_add(w->c, "eta_s", lvn_json_number(running(w) ? eta(w) : (double)NAN));
     return LVN_OK;
 }
 

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "formats/json.h"
+
 /* "loss, lr and val_loss" */
 static void list_names(const struct lvn_event *e, struct lvn_text *t)
 {
@@ -73,7 +75,7 @@ void lvn_monitor_save(const struct lvn_monitor *monitor, json_t *json)
 {
     json_object_set_new(json, "monitor", json_string(monitor->name));
     json_object_set_new(json, "mode", json_string(monitor->higher ? "max" : "min"));
-    json_object_set_new(json, "best", isfinite(monitor->best) ? json_real(monitor->best) : json_null());
+    json_object_set_new(json, "best", lvn_json_number(monitor->best));
 }
 
 bool lvn_monitor_load(struct lvn_monitor *monitor, const json_t *json)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "formats/json.h"
 #include "train/callback.h"
 
 enum { MAX_SAVED_COUNTS = 4096 }; /* larger sets of counts are not saved: they start at 0 in a resumed run */
@@ -56,11 +57,6 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
     return LVN_OK;
 }
 
-static json_t *number_json(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static double number_of(const json_t *x)
 {
     return json_is_null(x) ? (double)NAN : json_number_value(x);
@@ -71,8 +67,8 @@ static void save(const void *state, json_t *json)
     const struct state *o = state;
     json_t *counts = json_array();
     for (int64_t i = 0; i < o->n_counts && o->n_counts <= MAX_SAVED_COUNTS; i++)
-        json_array_append_new(counts, number_json(o->counts[i]));
-    json_object_set_new(json, "loss", number_json(o->loss));
+        json_array_append_new(counts, lvn_json_number(o->counts[i]));
+    json_object_set_new(json, "loss", lvn_json_number(o->loss));
     json_object_set_new(json, "labels", json_integer(o->labels));
     json_object_set_new(json, "counts", counts);
 }
