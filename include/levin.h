@@ -44,9 +44,9 @@ void levin_free(void *p); /* frees results that the program owns; does nothing i
 /* Concurrency. Any thread may make any call, but a run and a loaded model accept one call at a time. A second call,
  * from another thread or from a callback (on_event, sample, on_token, logits), fails with LEVIN_OUTCOME_INPUT and
  * changes nothing. Exceptions: levin_run_stop() is allowed at any time, also in signal handlers; levin_run_steps(),
- * levin_run_value(), levin_run_results() and levin_inference_encode(), _decode(), _vocab_size() and _block_size() are
- * allowed during any call but a close; levin_run_log() is allowed in on_event. Calls with a run or a model that was
- * closed, or that was opened before this process was forked, fail too. */
+ * levin_run_value(), levin_run_results(), levin_run_end_reason() and levin_inference_encode(), _decode(), _vocab_size()
+ * and _block_size() are allowed during any call but a close; levin_run_log() is allowed in on_event. Calls with a run
+ * or a model that was closed, or that was opened before this process was forked, fail too. */
 /* Set a function that this thread's long calls invoke between batches, tokens and files. If it returns a value other
  * than 0, the call ends with LEVIN_OUTCOME_STOPPED; the run or model remains usable. levin_run_step() does not invoke
  * it: see levin_run_stop(). With several ranks, interrupt all of them. NULL removes the function. */
@@ -280,7 +280,7 @@ struct levin_run_event {
 enum levin_run_request { LEVIN_REQUEST_STOP = 1, LEVIN_REQUEST_SAVE = 2, LEVIN_REQUEST_VALIDATE = 4 };
 
 /* Samples provided by the program instead of the data of the settings: either a list, which is shuffled, divided among
- * ranks and resumed like other data, or a stream, whose samples are each read once, in order (data.sampling
+ * ranks and resumed like other data, or an iterable, whose samples are each read once, in order (data.sampling
  * sequential). */
 struct levin_run_field {
     int64_t size;     /* sizeof(struct levin_run_field) */
@@ -296,7 +296,7 @@ struct levin_run_data {
     const struct levin_run_field *field; /* [n_fields], each with its size */
     int64_t samples[3];                  /* number in train, val and test */
     int64_t vocab_size;                  /* of ids; 0: no field has ids */
-    int64_t is_stream;                   /* 1: a stream */
+    int64_t is_stream;                   /* 1: an iterable */
     /* Write sample i of split 0 (train), 1 or 2, field by field; called by any thread. Return 0; or another value and a
      * message in `error`, which ends the run after the current step with a checkpoint. A value outside of the range
      * that model and task accept ends the run in the same way. */
@@ -325,12 +325,14 @@ void levin_run_stop(struct levin_run *r);
 int levin_run_step(struct levin_run *r, bool *over);
 /* completed steps, including those before a resume; -1: the run is closed */
 int64_t levin_run_steps(const struct levin_run *r);
+/* Why no further step is allowed, valid until the run is closed; NULL: steps are left, or the run is closed. */
+const char *levin_run_end_reason(const struct levin_run *r);
 /* A scalar by name: loss, lr, grad_norm, val_loss, val_accuracy ...; NaN: not available (yet). */
 double levin_run_value(const struct levin_run *r, const char *name);
 int levin_run_validate(struct levin_run *r); /* updates val_loss and the validation metrics */
-/* Compute loss and metrics over a whole split, "train", "val" or "test". Read them with levin_run_value(r, "test_loss")
+/* Compute loss and metrics over a whole split: "train", "val" or "test". Read them with levin_run_value(r, "test_loss")
  * before the next step. */
-int levin_run_evaluate(struct levin_run *r, const char *part);
+int levin_run_evaluate(struct levin_run *r, const char *split);
 /* The results of the last levin_run_evaluate(): test_loss, test_accuracy ... Returns their number and writes at most
  * `capacity`, into elements of out[0].size bytes (-1: that size is refused). The names are valid until the run is
  * closed. */

@@ -219,6 +219,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "levin_run_stop": (None, [c_void_p]),
     "levin_run_step": (c_int, [c_void_p, POINTER(c_bool)]),
     "levin_run_steps": (c_int64, [c_void_p]),
+    "levin_run_end_reason": (c_char_p, [c_void_p]),
     "levin_run_value": (c_double, [c_void_p, c_char_p]),
     "levin_run_validate": (c_int, [c_void_p]),
     "levin_run_evaluate": (c_int, [c_void_p, c_char_p]),

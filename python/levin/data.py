@@ -18,7 +18,7 @@ _KINDS = {"i": np.int32, "u": np.int32, "b": np.int32, "f": np.float32}
 _WORDS = ("ids", "labels", "label", "length", "types")  # int32, whatever the type of the array
 _COUNTED = ("ids", "labels", "label")  # they determine the vocabulary or the classes; the model knows the range of other fields
 _CODES = {"int32": 0, "float32": 1, "uint8": 2}
-_STREAM = 1 << 40  # samples of an iterable: trainer.max_steps ends the run
+_ENDLESS = 1 << 40  # samples of an iterable: trainer.max_steps ends the run
 
 
 class Field:
@@ -58,10 +58,10 @@ class Data(_library.NotCopied):
                              f"{', '.join(map(repr, data))}")
         self.splits = [given.get(s) for s in _SPLITS]
         train = self.splits[0]
-        self.is_stream = not (hasattr(train, "__getitem__") and hasattr(train, "__len__"))
-        if self.is_stream and not isinstance(train, Iterable):
+        self.is_iterable = not (hasattr(train, "__getitem__") and hasattr(train, "__len__"))
+        if self.is_iterable and not isinstance(train, Iterable):
             raise InputError(f"data must be a sequence of dicts or an iterable of them, not {type(train).__name__}")
-        if self.is_stream and not fields:
+        if self.is_iterable and not fields:
             raise InputError("data given as an iterable also need fields={name: levin.Field(shape, dtype, below)}: they are "
                              "not read before the run starts")
         for name, split in zip(_SPLITS[1:], self.splits[1:]):
@@ -87,7 +87,7 @@ class Data(_library.NotCopied):
             if not names or isinstance(given, str) or not all(isinstance(k, str) for k in names):
                 raise InputError("classes must be a list of names, one for each class")
         else:
-            rows = [] if self.is_stream else self.splits[0]
+            rows = [] if self.is_iterable else self.splits[0]
             if not len(rows) or not isinstance(rows[0], Mapping) or not isinstance(rows[0].get("label"), str):
                 return []
             different = {self._label(r, f"sample {i} of train") for i, r in enumerate(rows)}
@@ -159,17 +159,17 @@ class Data(_library.NotCopied):
         vocab = [self.fields[k].below for k in ("ids", "labels") if k in self.fields and "ids" in self.fields]
         self._sample = _library.ON_SAMPLE(self._read)
         self.c = _library.sized(_library.RunData, n_fields=len(rows), field=rows,
-                               vocab_size=max(vocab, default=0), is_stream=self.is_stream, sample=self._sample,
+                               vocab_size=max(vocab, default=0), is_stream=self.is_iterable, sample=self._sample,
                                n_classes=len(self.classes))
         self.c.classes = (ctypes.c_char_p * len(self.classes))(*(k.encode() for k in self.classes))
         for i, split in enumerate(self.splits):
-            self.c.samples[i] = _STREAM if self.is_stream and i == 0 else len(split) if split is not None else 0
+            self.c.samples[i] = _ENDLESS if self.is_iterable and i == 0 else len(split) if split is not None else 0
 
     # --- called by the library's threads ---
 
     def _read(self, context: Any, split: int, i: int, out: Any, error: Any) -> int:
         try:
-            sample = self._next(i) if self.is_stream and split == 0 else self.splits[split][i]
+            sample = self._next(i) if self.is_iterable and split == 0 else self.splits[split][i]
             where = f"sample {i} of {_SPLITS[split]}"
             for k, (name, f) in enumerate(self.fields.items()):
                 self._write(where, name, f, sample, out[k])

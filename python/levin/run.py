@@ -322,7 +322,8 @@ class Run(_library.NotCopied):
                 self.end_reason = str(e)
                 if self._interrupted:
                     raise e
-            self.end_reason = self.end_reason or "the run was already complete"  # its step was not asked for
+            if self.end_reason is None:  # the run was already complete, so no event has reported its end
+                self.end_reason = _library.text(lib.levin_run_end_reason(self._pointer))
             if self._exception:
                 raise self._take_exception()
 
@@ -429,8 +430,6 @@ class Run(_library.NotCopied):
             self.history.add(event)
         if event.kind == "end":
             self.end_reason = event.text
-        elif event.kind == "note" and event.text.startswith("nothing to do after step "):  # the run was already complete
-            self.end_reason = event.text.partition(": ")[2]
         if self._display:
             self._draw(lambda: self._display.show(event))
         requests, self._requests = self._requests, 0

@@ -408,7 +408,7 @@ class Wrong(unittest.TestCase):
             self.assertTrue(history["loss"] and np.isnan(history["loss"]).all())
             self.assertTrue(history["val_loss"] and np.isnan(history["val_loss"]).all())
             self.assertTrue(np.isnan(r.validate()["val_loss"]))
-            self.fails("no label of the part 'test' counts", r.test)
+            self.fails("no label of the split 'test' counts", r.test)
         run("none-2", none, trainer__max_steps=2).fit()
         self.assertEqual(weights("none"), weights("none-2"))
 

@@ -92,7 +92,7 @@ class Bits(unittest.TestCase):
         self.assertEqual(Path("runs/complete/metrics.jsonl").read_bytes(), before)
         r = levin.Run("complete", resume=True, progress=False)
         r.open().end()
-        self.assertEqual(r.end_reason, "the run was already complete")
+        self.assertEqual(r.end_reason, "all of its steps were done before")
         keys = {"early_stopping.monitor": "val_loss", "early_stopping.patience": 1, "early_stopping.min_delta": 10}
         run("early", trainer__val_check_interval=2, **keys).fit()
         r = levin.Run("early", resume=True, progress=False)

@@ -85,7 +85,7 @@ enum lvn_status lvn_api_data(struct lvn_program_data *out, const struct levin_ru
         (long long)d->samples[1], (long long)d->samples[2], (long long)d->vocab_size);
     *out = (struct lvn_program_data){.fields = {.n = (int)d->n_fields},
                                      .vocab_size = d->vocab_size,
-                                     .is_stream = d->is_stream != 0,
+                                     .is_iterable = d->is_stream != 0,
                                      .sample = read_sample,
                                      .context = (void *)(uintptr_t)given};
     for (int k = 0; k < (int)d->n_fields; k++) {

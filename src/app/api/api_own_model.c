@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "graph/rotary.h"
 
 /* The keys of a program's model: its sizes. */
 #define SIZE(field)                                                                                                    \
@@ -22,12 +21,12 @@ static const struct lvn_key keys[] = {
 static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_config *c,
                                   struct levin_tensor *const *inputs)
 {
-    const struct lvn_api_model *a = (const struct lvn_api_model *)c->model;
+    const struct lvn_api_model *model = (const struct lvn_api_model *)c->model;
     const char *before = lvn_api_call_back("logits");
     struct levin_sizes sizes;
     memcpy(&sizes, c->fields, sizeof sizes);
     sizes.size = (int64_t)sizeof sizes;
-    struct levin_tensor *logits = a->source.logits(g, &sizes, inputs[0], a->source.context);
+    struct levin_tensor *logits = model->source.logits(g, &sizes, inputs[0], model->source.context);
     lvn_api_call_back(before);
     return logits;
 }
@@ -44,13 +43,6 @@ enum lvn_status lvn_api_own_model(struct lvn_api_model *out, const struct levin_
                                     .generates = true,
                                     .build = build};
     return LVN_OK;
-}
-
-struct levin_tensor *levin_rotary_angles(struct levin_graph *g, struct levin_tensor *ids, int64_t dims, double theta)
-{
-    return levin_rotary_table(
-        g, ids,
-        &(union lvn_attr){.rotary_table = {.dims = dims, .theta = theta, .scaling = LVN_ROTARY_PLAIN, .magnitude = 1}});
 }
 
 struct listener {

@@ -1,9 +1,9 @@
 /* api_run.c - a run whose steps the program makes: the parts of the loop of lvn_train(), one call each, and the
  * callback that hands the events of the run to its program.
  *
- * A process has one run at a time, which accepts one call at a time: each call begins with lvn_api_enter(). Its threads
- * do not survive a fork, so a process that has forked off from one with a run can neither use that run nor open
- * another.
+ * A process has one run at a time, which accepts one call at a time: each call begins with lvn_api_enter(). The threads
+ * of a run do not survive a fork. So a process that was forked after a run was opened can neither use that run nor
+ * open another.
  */
 #include <math.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static enum lvn_status check_name(const char *name)
     return LVN_OK;
 }
 
-/* The program's scalar of this name, which is declared if it is new. */
+/* Find the program's scalar of this name; declare it if it is new. */
 static enum lvn_status find_scalar(struct levin_run *r, const char *name, int *out)
 {
     struct lvn_event *e = &r->trainer.context.event;
@@ -159,7 +159,8 @@ static enum lvn_status call_log(struct levin_run *r, int64_t n, const char *cons
     int scalar;
     for (int64_t i = 0; i < n; i++) LVN_TRY(find_scalar(r, names[i], &scalar));
     for (int i = 0; i < e->n_scalars; i++)
-        if (e->scalar[i].kind == LVN_EVENT_LOG) e->scalar[i].implied = true; /* not of this call */
+        if (e->scalar[i].kind == LVN_EVENT_LOG)
+            e->scalar[i].implied = true; /* hide the scalars that this call does not set */
     for (int64_t i = 0; i < n; i++) {
         LVN_TRY(find_scalar(r, names[i], &scalar));
         e->scalar[scalar].value = values[i];
@@ -300,11 +301,11 @@ static enum lvn_status enter(struct levin_run *r, const char *call)
     LVN_TRY(lvn_api_enter(lvn_api_handle_of(r), kind, call));
     if (r->status == LVN_OK) return LVN_OK;
     lvn_api_leave(&r->handle);
-    LVN_FAIL(ARG, "the run failed at step %lld: close it, and continue with LEVIN_OPEN_RESUME",
+    LVN_FAIL(ARG, "the run failed after step %lld: close it, and continue with LEVIN_OPEN_RESUME",
              (long long)r->trainer.running.step);
 }
 
-/* A lost connection invalidates the run in any call. */
+/* Leave the call; a lost connection invalidates the run. */
 static int leave(struct levin_run *r, locale_t before, enum lvn_status status)
 {
     if (status == LVN_COMM && r->status == LVN_OK) r->status = status;
@@ -361,7 +362,8 @@ int levin_run_validate(struct levin_run *r)
     return leave(r, before, validate(r));
 }
 
-/* The path in r->folder, or the run of this name there, if it exists; otherwise as given. NULL: out of memory. */
+/* Return the path below r->folder, or that of the run of this name there, if it exists; otherwise as given. NULL: out
+ * of memory. */
 static const char *find_path(struct lvn_arena *a, const struct levin_run *r, const char *path)
 {
     if (!path || !*path || *path == '/' || lvn_store_is_url(path)) return path;
@@ -370,10 +372,10 @@ static const char *find_path(struct lvn_arena *a, const struct levin_run *r, con
     return lvn_path_exists(there) ? there : lvn_path_exists(run) ? run : path;
 }
 
-/* Settings that open the part of the data, also if the program has changed the current folder since the run was
- * opened. Texts are those of the run and of the arena. */
-static enum lvn_status settings_of_part(struct lvn_arena *a, const struct levin_run *r, int part,
-                                        struct levin_settings *s)
+/* Make settings that open the split, also if the program has changed the current folder since the run was opened. Texts
+ * are those of the run and of the arena. */
+static enum lvn_status settings_of_split(struct lvn_arena *a, const struct levin_run *r, int split,
+                                         struct levin_settings *s)
 {
     char here[PATH_MAX];
     *s = *r->trainer.settings;
@@ -381,7 +383,7 @@ static enum lvn_status settings_of_part(struct lvn_arena *a, const struct levin_
     const char **path[] = {&v->data.path,       &v->data.val_path,  &v->data.test_path, &v->data.tokenizer,
                            &v->model.init,      &v->lora.base,      &v->found.path,     &v->found.val_path,
                            &v->found.test_path, &v->found.tokenizer};
-    if (part == LVN_SPLIT_TEST) v->data.split = LVN_DATA_SPLIT_TEST;
+    if (split == LVN_SPLIT_TEST) v->data.split = LVN_DATA_SPLIT_TEST;
     if (!*r->folder || (getcwd(here, sizeof here) && strcmp(here, r->folder) == 0)) return LVN_OK;
     for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
         const char *given = *path[i];
@@ -391,54 +393,54 @@ static enum lvn_status settings_of_part(struct lvn_arena *a, const struct levin_
     return LVN_OK;
 }
 
-/* a: of texts that setup reads until it is closed. */
-static enum lvn_status score(struct lvn_arena *a, struct levin_run *r, struct lvn_model_setup *setup,
-                             struct lvn_validation *v, int part)
+/* Evaluate a split with the current weights. a: holds texts that `setup` reads until it is closed. */
+static enum lvn_status evaluate_split(struct lvn_arena *a, struct levin_run *r, struct lvn_model_setup *setup,
+                                      struct lvn_validation *v, int split)
 {
     struct lvn_trainer *trainer = &r->trainer;
     struct levin_settings settings;
-    enum lvn_status opened = settings_of_part(a, r, part, &settings);
+    enum lvn_status opened = settings_of_split(a, r, split, &settings);
     if (opened == LVN_OK)
         opened = lvn_model_setup_evaluation(setup, &settings, r->options.model, NULL, &trainer->opened.setup.config);
     if (opened == LVN_OK)
-        opened = lvn_validation_open_part(v, &trainer->opened.train_loader, setup->data, (enum lvn_split_id)part);
+        opened = lvn_validation_open_part(v, &trainer->opened.train_loader, setup->data, (enum lvn_split_id)split);
     if (opened == LVN_OK) opened = lvn_validation_allocate(v, &trainer->planned.programs);
     LVN_TRY(lvn_ranks_agree(trainer->ranks, opened));
     LVN_TRY(lvn_validation_run(v, &trainer->planned.programs, &r->loss));
-    LVN_CHECK(v->labels || part == LVN_SPLIT_VAL, ARG,
-              "no label of the part '%s' counts, so there is no loss to compute: give other data",
-              lvn_split_names[part]);
+    LVN_CHECK(v->labels || split == LVN_SPLIT_VAL, ARG,
+              "no label of the split '%s' counts, so there is no loss to compute: give other data",
+              lvn_split_names[split]);
     r->task = &trainer->planned.programs.eval_session->outputs;
     memcpy(r->value, v->value, sizeof r->value);
-    snprintf(r->evaluated_split, sizeof r->evaluated_split, "%s", lvn_split_names[part]);
+    snprintf(r->evaluated_split, sizeof r->evaluated_split, "%s", lvn_split_names[split]);
     for (int i = 0; i <= r->task->n_metrics; i++)
         snprintf(r->result_name[i], sizeof r->result_name[i], "%s_%s", r->evaluated_split,
                  i ? r->task->metrics[i - 1]->name : "loss");
     return LVN_OK;
 }
 
-static enum lvn_status evaluate(struct levin_run *r, const char *part)
+static enum lvn_status evaluate(struct levin_run *r, const char *split)
 {
     struct lvn_model_setup setup = {0};
     struct lvn_validation v = {0};
     LVN_LOCAL_ARENA(a);
     int id = 0;
-    while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], part) != 0) id++;
-    LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is not a split; use train, val or test", part);
+    while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], split) != 0) id++;
+    LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is not a split; use train, val or test", split);
     LVN_CHECK(r->trainer.planned.programs.eval_session, ARG,
               "a run that does not validate has no program to evaluate with: give it validation data and "
               "trainer.limit_val_batches above 0");
-    enum lvn_status status = score(&a, r, &setup, &v, id);
+    enum lvn_status status = evaluate_split(&a, r, &setup, &v, id);
     lvn_validation_release(&v);
     lvn_model_setup_close(&setup);
     return status;
 }
 
-int levin_run_evaluate(struct levin_run *r, const char *part)
+int levin_run_evaluate(struct levin_run *r, const char *split)
 {
     locale_t before = lvn_api_begin();
     enum lvn_status status = enter(r, "evaluate");
-    return status == LVN_OK ? leave(r, before, evaluate(r, part)) : lvn_api_return(before, status);
+    return status == LVN_OK ? leave(r, before, evaluate(r, split)) : lvn_api_return(before, status);
 }
 
 static enum lvn_status generate(struct levin_run *r, const char *prompt, char **text)
@@ -453,7 +455,8 @@ static enum lvn_status generate(struct levin_run *r, const char *prompt, char **
               "with trainer.strategy fsdp no rank has the parameters to generate text alone: set sample.every_n_steps, "
               "for which all ranks gather them, or use another strategy");
     LVN_CHECK(state->sampler, UNSUPPORTED,
-              "'%s' cannot generate text; this needs a language model whose attention uses levin_kv_cache()",
+              "'%s' cannot generate text; only language models can; a custom model must use levin_kv_cache() in its "
+              "attention",
               r->trainer.opened.setup.config.model->name);
     enum lvn_status status = lvn_sampler_text(state->sampler, &r->trainer.settings->values, &r->trainer.context.codec,
                                               NULL, prompt, r->trainer.running.step, &made);
@@ -514,6 +517,15 @@ int64_t levin_run_steps(const struct levin_run *run)
     return steps;
 }
 
+const char *levin_run_end_reason(const struct levin_run *run)
+{
+    struct levin_run *r = (struct levin_run *)(uintptr_t)run;
+    if (lvn_api_enter_reader(lvn_api_handle_of(r), kind) != LVN_OK) return NULL;
+    const char *reason = r->end_reason;
+    lvn_api_leave_reader(&r->handle);
+    return reason;
+}
+
 double levin_run_value(const struct levin_run *run, const char *name)
 {
     struct levin_run *r = (struct levin_run *)(uintptr_t)run;
@@ -542,7 +554,7 @@ int64_t levin_run_results(const struct levin_run *run, struct levin_run_scalar *
     return n;
 }
 
-/* The end of the loop: its last checkpoint and END. */
+/* End the loop: save the last checkpoint and send END. */
 static enum lvn_status end(struct levin_run *r, const char *reason)
 {
     enum lvn_status status = LVN_OK;

@@ -15,6 +15,8 @@
 #include "ops/real.h"
 #include "ops/shape.h"
 
+#include "levin.h"
+
 static enum lvn_status shape(struct lvn_shapes *s)
 {
     const int64_t dims = s->attr->rotary_table.dims;
@@ -52,6 +54,13 @@ struct levin_tensor *levin_rotary_table(struct levin_graph *g, struct levin_tens
     union lvn_attr attr = *options;
     attr.rotary_table.by_row = g->cache_length > 0 || g->segments;
     return lvn_node_append(g, LVN_OP_rotary_table, &attr, (struct levin_tensor *[]){ids, g->segments}, 2);
+}
+
+struct levin_tensor *levin_rotary_angles(struct levin_graph *g, struct levin_tensor *ids, int64_t dims, double theta)
+{
+    return levin_rotary_table(
+        g, ids,
+        &(union lvn_attr){.rotary_table = {.dims = dims, .theta = theta, .scaling = LVN_ROTARY_PLAIN, .magnitude = 1}});
 }
 #endif
 

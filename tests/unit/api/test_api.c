@@ -117,7 +117,9 @@ static void steps_are_the_run(void **state)
     assert_true(val > 0.0 && val < 4.0);
     if (levin_run_validate(r)) fail_msg("%s", levin_error_text());
     assert_float_equal(levin_run_value(r, "val_loss"), val, 0);
+    assert_null(levin_run_end_reason(r));
     make_steps(r, 20);
+    assert_string_equal(levin_run_end_reason(r), "all steps are done");
     assert_float_equal(levin_run_value(r, "loss"), last_loss, 0);
     ASSERT_FAILS(ARG, "the run is over: all steps are done", (enum lvn_status)levin_run_step(r, &over));
     assert_true(over);
@@ -318,6 +320,7 @@ static void one_call_at_a_time(void **state)
     expect_refusal(levin_run_close(guarded), "the run is closed");
     expect_refusal(levin_run_save(NULL), "the run is closed");
     assert_int_equal(levin_run_steps(guarded), -1);
+    assert_null(levin_run_end_reason(guarded));
     assert_true(isnan(levin_run_value(guarded, "loss")));
     assert_int_equal(levin_run_results(guarded, NULL, 0), 0);
     levin_run_stop(guarded);

@@ -51,7 +51,9 @@ static enum lvn_status open_given(struct lvn_dataset *d, const struct lvn_data_o
         if (d->fields.field[k].tokens && d->fields.field[k].rank == 1) d->block_size = d->fields.field[k].dim[0];
     for (int i = 0; i < LVN_SPLIT_ALL; i++) {
         d->split[i].n_samples = given->samples[i];
-        if (given->samples[i] && !given->is_stream) LVN_TRY(lvn_split_set(&d->split[i], path, NULL, 0, 0));
+        if (!given->samples[i] || given->is_iterable) continue;
+        d->split[i].path = lvn_strdup(path); /* for messages */
+        if (!d->split[i].path) return LVN_MEMORY;
     }
     return LVN_OK;
 }

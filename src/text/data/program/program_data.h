@@ -12,7 +12,7 @@ struct lvn_program_data {
     int64_t samples[LVN_SPLIT_ALL]; /* of train, val and test */
     int64_t vocab_size;             /* of the fields with tokens; 0: no field has tokens */
     const char *const *class_names; /* [`below` of the field `label`]; NULL: the classes have no names */
-    bool is_stream; /* each sample is read once, in order, and none is read in advance (for a fingerprint) */
+    bool is_iterable; /* each sample is read once, in order, and none is read in advance (for a fingerprint) */
     /* Write sample i of a split, field by field. Called by several threads concurrently. False: it failed, and `error`
      * has the message, which ends with a NUL. */
     bool (*sample)(void *context, enum lvn_split_id split, int64_t i, void *const *out, char error[400]);
