@@ -69,7 +69,7 @@ json '0.5 * d["flops_per_step"] < d["time"]["step_s"] * 1e9 < d["flops_per_step"
 
 # the memory of a device that this machine lacks
 code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g
-says "are taken: it fits." out
+says "are used: it fits." out
 says "a step of a rank takes at least " out
 says "limit: the larger of FLOPs at 67 TFLOP/s and bytes at 3350 GB/s (NVIDIA H100, 80 GB)" out
 # the operations of a step, by their declarations, at the limits of the device
@@ -107,7 +107,7 @@ for device in max1100 h200; do
 done
 for gpu in --trainer.accelerator=cuda --trainer.accelerator=xpu --trainer.precision=16-mixed; do # a GPU is named, and this machine has none
     code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g $gpu
-    says "are taken: it fits." out
+    says "are used: it fits." out
 done
 # advice if it does not fit: each figure is that of a plan with this setting
 large=("${small[@]}" --device=arc770 --json --model.n_layer=24 --model.n_head=16 --model.n_embd=1024 --trainer.accelerator=trace

@@ -1,4 +1,4 @@
-/* humanize.h - numbers and untrusted texts as people read them. Commands that print call it. */
+/* humanize.h - formats numbers for people, and escapes untrusted text. Commands that print call it. */
 #ifndef LVN_HUMANIZE_H
 #define LVN_HUMANIZE_H
 

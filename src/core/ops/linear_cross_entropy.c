@@ -27,9 +27,9 @@ static struct lvn_matmul matmul(const struct lvn_call *call)
     return lvn_matmul_make(lvn_desc_rows(call->in[0].desc), call->in[1].desc, call->attr->linear_cross_entropy.in_out);
 }
 
-/* Write the loss of row r, add it to the sum, and write its logits to scratch. Returns their logsumexp. An ignored row
+/* Write the loss of row r, add it to the sum, and write its logits to scratch. Returns the logsumexp. An ignored row
  * has loss 0 and no logits. */
-static double row_logsumexp(const struct lvn_call *call, const struct lvn_matmul *m, int64_t r)
+static double row_loss(const struct lvn_call *call, const struct lvn_matmul *m, int64_t r)
 {
     const real *x = call->in[0].p;
     const int32_t *labels = call->in[3].p;
@@ -50,7 +50,7 @@ static void forward(const struct lvn_call *call)
 {
     struct lvn_matmul m = matmul(call);
     *(double *)call->out[0].p = 0;
-    for (int64_t r = 0; r < m.R; r++) row_logsumexp(call, &m, r);
+    for (int64_t r = 0; r < m.R; r++) row_loss(call, &m, r);
 }
 
 static void backward(const struct lvn_call *call)
@@ -63,7 +63,7 @@ static void backward(const struct lvn_call *call)
     for (int i = 0; i < 3; i++) lvn_start_sum(call, i);
     *(double *)call->out[0].p = 0;
     for (int64_t r = 0; r < m.R; r++) {
-        double logsumexp = row_logsumexp(call, &m, r);
+        double logsumexp = row_loss(call, &m, r);
         if (lvn_label_ignored(labels[r], call->attr->linear_cross_entropy.ignore)) continue;
         const double cap = call->attr->linear_cross_entropy.softcap;
         for (int64_t v = 0; v < m.N; v++) {
@@ -88,8 +88,8 @@ static int64_t scratch(const struct lvn_call *call)
 static double flops(const struct lvn_call *call)
 {
     struct lvn_matmul m = matmul(call);
-    double product = 2.0 * (double)m.R * (double)m.K * (double)m.N;
-    return lvn_matmul_flops(call, &m) + (call->phase == LVN_BACKWARD ? product : 0);
+    double logits = 2.0 * (double)m.R * (double)m.K * (double)m.N;
+    return lvn_matmul_flops(call, &m) + (call->phase == LVN_BACKWARD ? logits : 0);
 }
 
 LVN_OPERATION(linear_cross_entropy, shape, forward, backward, .n_in = 4, .n_in_min = 2, .n_out = 1, .n_saved = 1,

@@ -57,7 +57,7 @@ enum lvn_status lvn_pretrained_keep_adapters(struct lvn_pretrained *p, struct lv
 enum lvn_status lvn_pretrained_keep_blocks(struct lvn_pretrained *p, enum lvn_dtype quantize, const char *why,
                                            struct lvn_model_config *c) LVN_CHECKED;
 /* Copy the weights, with adapters merged, to the parameters of n, in their type (F32, or BF16: rounded to nearest). n
- * is an allocated model of p->config with perhaps fewer positions (the first rows are taken) and more or fewer tokens
+ * is an allocated model of p->config with perhaps fewer positions (the first rows are used) and more or fewer tokens
  * (rows are dropped or added: see pretrained_weights.c). The adapters of n are not touched. NONFINITE with the name of
  * a tensor that holds NaN or infinity. */
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n) LVN_CHECKED;

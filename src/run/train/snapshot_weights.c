@@ -256,9 +256,9 @@ static enum lvn_status check_copy(const char *dir, const struct lvn_model_state 
 }
 
 enum lvn_status lvn_snapshot_load_weights(struct lvn_arena *a, const char *dir, const struct lvn_model_state *n,
-                                          const struct lvn_snapshot_source *source, bool left)
+                                          const struct lvn_snapshot_source *source, bool remaining_only)
 {
-    if (left) return load_file(dir, n, MOVED);
+    if (remaining_only) return load_file(dir, n, MOVED);
     const char *adapters = lvn_path_join(a, dir, adapters_file);
     const char *folder = lvn_path_join(a, dir, LVN_ADAPTERS_FOLDER);
     if (!adapters || !folder) return LVN_MEMORY;

@@ -1,5 +1,5 @@
 /* wordpiece.c - see wordpiece.h. One pass over the rest of a word computes the hashes of all its prefixes; the longest
- * prefix that is a token is taken. */
+ * prefix that is a token is used. */
 #include "tokenizers/wordpiece.h"
 
 #include <string.h>

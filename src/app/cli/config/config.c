@@ -269,7 +269,7 @@ static enum lvn_status read_flags(struct lvn_config *cf)
 
 /* --- other programs' files, questions and the finished recipe --- */
 
-static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
+static enum lvn_status find_kind(struct lvn_config *cf, const char *nanogpt)
 {
     const struct lvn_cli *c = cf->c;
     int n = 0;
@@ -278,7 +278,7 @@ static enum lvn_status find_job(struct lvn_config *cf, const char *nanogpt)
         cf->kind = (enum lvn_recipe_kind)n;
         return LVN_OK;
     }
-    return *nanogpt ? lvn_config_nanogpt_job(cf, nanogpt) : lvn_config_ask_kind(cf);
+    return *nanogpt ? lvn_config_nanogpt_kind(cf, nanogpt) : lvn_config_ask_kind(cf);
 }
 
 static enum lvn_status refuse_replacing(struct lvn_config *cf, const char *path)
@@ -300,7 +300,7 @@ static enum lvn_status gather(struct lvn_config *cf)
         LVN_TRY(lvn_settings_set(cf->s, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
     LVN_TRY(read_flags(cf));
     if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before the user answers questions */
-    LVN_TRY(find_job(cf, nanogpt));
+    LVN_TRY(find_kind(cf, nanogpt));
     if (cf->ask) LVN_TRY(lvn_config_paths(cf, &p));
     if (cf->ask) LVN_TRY(refuse_replacing(cf, p.recipe));
     if (!*nanogpt) LVN_TRY(set_template_keys(cf)); /* config_nanogpt.c has nanoGPT's own defaults */

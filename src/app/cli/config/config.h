@@ -86,10 +86,11 @@ bool lvn_config_names_gpu(const struct lvn_config *cf);
  * bf16-mixed, with a note. */
 enum lvn_status lvn_config_fp16(struct lvn_config *cf, const char *key, int line) LVN_CHECKED;
 
-/* config_nanogpt.c: the kind of recipe of nanoGPT's file `path`; and the file as keys of the recipe. */
-enum lvn_status lvn_config_nanogpt_job(struct lvn_config *cf, const char *path) LVN_CHECKED;
+/* config_nanogpt.c: set cf->kind from nanoGPT's file `path`. */
+enum lvn_status lvn_config_nanogpt_kind(struct lvn_config *cf, const char *path) LVN_CHECKED;
+/* Set the recipe's keys from that file. */
 enum lvn_status lvn_config_nanogpt(struct lvn_config *cf, const char *path) LVN_CHECKED;
-/* config_accelerate.c: accelerate's file `path` as keys of the recipe, machines and ranks. */
+/* config_accelerate.c: set the recipe's keys, machines and ranks from accelerate's file `path`. */
 enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path) LVN_CHECKED;
 
 /* config_questions.c: ask for the kind of recipe, or use its default; then ask for all settings that are not given. */
@@ -98,10 +99,11 @@ enum lvn_status lvn_config_ask(struct lvn_config *cf) LVN_CHECKED;
 /* One sentence about 16-bit arithmetic on this machine's CPU. */
 const char *lvn_config_precision_text(void);
 
-/* config_plan.c: parameters, memory, micro-batch and time of a rank, and the size of the data, if they exist. */
+/* config_plan.c: compute parameters, memory, micro-batch and time of a rank, and the size of the data, if they exist.
+ */
 enum lvn_status lvn_config_plan(struct lvn_config *cf) LVN_CHECKED;
 
-/* config_write.c: the recipe and the hosts file as text. */
+/* config_write.c: the files that are written, and their contents as text. */
 struct lvn_config_paths {
     const char *recipe;
     const char *hosts;  /* NULL: no hosts file is written */

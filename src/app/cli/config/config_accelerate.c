@@ -20,7 +20,7 @@ static const struct {
 } unsupported[] = {
     {"machine_rank", NULL, "not needed: one file serves all machines, and `levin launch` numbers the ranks"},
     {"main_process_ip", NULL, "not needed: ranks meet at the machine where `levin launch` runs"},
-    {"main_process_port", NULL, "not needed: a free port is taken"},
+    {"main_process_port", NULL, "not needed: a free port is chosen"},
     {"main_training_function", NULL, "not needed: there is no Python function to call"},
     {"rdzv_backend", NULL, "not needed: `levin launch` opens the rendezvous"},
     {"same_network", NULL, "not needed"},

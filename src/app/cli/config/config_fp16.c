@@ -17,7 +17,7 @@ enum lvn_status lvn_config_fp16(struct lvn_config *cf, const char *key, int line
     const bool gpu = lvn_config_names_gpu(cf);
     if (!gpu)
         LVN_TRY(lvn_config_note(cf, key,
-                                "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is taken, which needs no "
-                                "loss scale"));
+                                "fp16 is for GPUs (trainer.precision 16-mixed); bf16-mixed is used instead; it needs "
+                                "no loss scale"));
     return lvn_config_set(cf, "trainer.precision", gpu ? "16-mixed" : "bf16-mixed", line);
 }

@@ -263,7 +263,7 @@ static enum lvn_status set_plain(const struct reading *r)
     return LVN_OK;
 }
 
-enum lvn_status lvn_config_nanogpt_job(struct lvn_config *cf, const char *path)
+enum lvn_status lvn_config_nanogpt_kind(struct lvn_config *cf, const char *path)
 {
     struct reading r = {.cf = cf};
     LVN_TRY(lvn_assignments_read(&cf->s->arena, path, &r.list, &r.n));

@@ -97,7 +97,7 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
     bool kernels = max_scratch(backend, programs->step_session->program, &scratch);
     int64_t needed = device_bytes(k, programs, scratch);
     bool fits = (double)needed <= DRIVER_LEAVES * k->bytes;
-    lvn_cli_print(c, "%s: %s of %s are taken: %s\n", k->title, lvn_bytes_text(needed, a),
+    lvn_cli_print(c, "%s: %s of %s are used: %s\n", k->title, lvn_bytes_text(needed, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
     json_t *advice = fits ? NULL : lvn_plan_advice(c, programs, needed, (int64_t)(DRIVER_LEAVES * k->bytes));
     if (!kernels) lvn_cli_print(c, "It cannot run there: %s.\n", levin_error_text());

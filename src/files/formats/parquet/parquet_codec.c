@@ -83,7 +83,7 @@ static enum lvn_status decompress_gzip(const unsigned char *from, int64_t n, uns
     }
     const bool good = code == Z_STREAM_END && !s.avail_out;
     z.end(&s);
-    LVN_CHECK(good, FORMAT, "its gzip data are wrong");
+    LVN_CHECK(good, FORMAT, "its gzip data are invalid");
     return LVN_OK;
 }
 
@@ -91,7 +91,7 @@ static enum lvn_status decompress_zstd(const unsigned char *from, int64_t n, uns
 {
     LVN_TRY(lvn_library_open(&lvn_library_zstd));
     const size_t got = zstd.decompress(to, (size_t)bytes, from, (size_t)n);
-    LVN_CHECK(!zstd.failed(got), FORMAT, "its zstd data are wrong (%s)", zstd.error(got));
+    LVN_CHECK(!zstd.failed(got), FORMAT, "its zstd data are invalid (%s)", zstd.error(got));
     LVN_CHECK(got == (size_t)bytes, FORMAT, "its zstd data have %lld bytes instead of %lld", (long long)got,
               (long long)bytes);
     return LVN_OK;
@@ -99,8 +99,8 @@ static enum lvn_status decompress_zstd(const unsigned char *from, int64_t n, uns
 
 /* --- snappy and LZ4 --- */
 
-/* Append n bytes that begin `back` bytes before `at`; they may overlap. The buffer has LVN_PARQUET_SLACK bytes more.
- */
+/* Append n bytes that begin `back` bytes before `at`; they may overlap. The buffer extends LVN_PARQUET_SLACK bytes past
+ * its end. */
 static unsigned char *repeat(unsigned char *at, int64_t back, int64_t n)
 {
     const unsigned char *from = at - back;
@@ -115,7 +115,7 @@ static unsigned char *repeat(unsigned char *at, int64_t back, int64_t n)
     return end;
 }
 
-/* Copy n literal bytes; input and output have them. */
+/* Copy n literal bytes. The caller has checked that the input has them and the output has room. */
 static unsigned char *literal(unsigned char *at, const unsigned char *from, const unsigned char *end, int64_t n)
 {
     if (n <= 16 && end - from >= 16)
@@ -202,10 +202,9 @@ enum lvn_status lvn_parquet_decompress(int codec, const unsigned char *from, int
     if (codec == GZIP) return decompress_gzip(from, n, to, bytes);
     if (codec == ZSTD) return decompress_zstd(from, n, to, bytes);
     LVN_CHECK(codec == SNAPPY || codec == LZ4_RAW, UNSUPPORTED,
-              "it is compressed with %s, number %d of the format's codecs; levin reads files without a codec and with "
-              "snappy, gzip, zstd and LZ4_RAW",
+              "it is compressed with %s (codec %d); levin reads uncompressed pages, snappy, gzip, zstd and LZ4_RAW",
               name ? name : "an unknown codec", codec);
     LVN_CHECK(codec == SNAPPY ? lvn_snappy_decompress(from, n, to, bytes) : decompress_lz4(from, n, to, bytes), FORMAT,
-              "its %s data are wrong", codec == SNAPPY ? "snappy" : "LZ4");
+              "its %s data are invalid", codec == SNAPPY ? "snappy" : "LZ4");
     return LVN_OK;
 }

@@ -102,7 +102,7 @@ int64_t lvn_thrift_list(struct lvn_thrift *t, int type, int *element);
 /* --- codecs --- */
 
 /* Decompress exactly `bytes` bytes into `to`, which has room for LVN_PARQUET_SLACK more. FORMAT or UNSUPPORTED with a
- * reason that has no subject: "snappy data end early". */
+ * reason, such as "its gzip data are invalid". */
 enum { LVN_PARQUET_SLACK = 32 };
 enum lvn_status lvn_parquet_decompress(int codec, const unsigned char *from, int64_t n, unsigned char *to,
                                        int64_t bytes) LVN_CHECKED;

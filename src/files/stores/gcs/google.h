@@ -1,4 +1,4 @@
-/* google.h - an access token for Google Cloud, valid for an hour, from the sources of Google's tools. For gs.c.
+/* google.h - an access token for Google Cloud from the sources of Google's tools. For gs.c.
  *
  *     1. GOOGLE_OAUTH_ACCESS_TOKEN or CLOUDSDK_AUTH_ACCESS_TOKEN: the token itself
  *     2. GOOGLE_APPLICATION_CREDENTIALS, or the file that `gcloud auth application-default login` writes:
