@@ -1,6 +1,7 @@
 /* chat.c - see chat.h: finds the template and the named tokens of a tokenizer. */
 #include "chat/chat.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,13 +142,13 @@ static enum lvn_status read_files(struct lvn_chat *c, const char *given)
     return LVN_OK;
 }
 
-/* Render a conversation; the text is "" if the template refuses it. */
-static enum lvn_status try_text(struct lvn_chat *c, struct lvn_arena *a, const char *messages, bool prompt,
-                                struct lvn_rendered *r)
+/* Render a conversation; tools may be NULL; the text is "" if the template refuses it. */
+static enum lvn_status try_text(struct lvn_chat *c, struct lvn_arena *a, const char *messages, json_t *tools,
+                                bool prompt, struct lvn_rendered *r)
 {
     json_t *list;
     LVN_TRY(lvn_json_parse("a conversation", messages, (int64_t)strlen(messages), &list));
-    struct lvn_chat_input input = {.messages = list};
+    struct lvn_chat_input input = {.messages = list, .tools = tools};
     enum lvn_status status = lvn_chat_render(c, a, &input, (int64_t)json_array_size(list), prompt, r);
     json_decref(list);
     if (status == LVN_MEMORY) return status;
@@ -164,9 +165,35 @@ static enum lvn_status try_parts(struct lvn_chat *c)
         "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"levin-text\"}]}]";
     LVN_LOCAL_ARENA(a);
     struct lvn_rendered r;
-    LVN_TRY(try_text(c, &a, parts, false, &r));
+    LVN_TRY(try_text(c, &a, parts, NULL, false, &r));
     c->joins_parts =
         !strstr(r.text, "levin-text") || strstr(r.text, "'levin-text'") || strstr(r.text, "\"levin-text\"");
+    return LVN_OK;
+}
+
+/* Set c->parses_arguments, unless the template writes the text of an object as it writes the object, or writes only
+ * text: it refuses an object, or writes it as Python prints it. */
+static enum lvn_status try_arguments(struct lvn_chat *c)
+{
+    static const char *const values[] = {"\"{\\\"levin-key\\\": 1}\"", "{\"levin-key\": 1}"};
+    struct lvn_rendered with[2];
+    LVN_LOCAL_ARENA(a);
+    json_t *tools = json_pack("[{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}]", "type", "function", "function", "name", "f",
+                              "description", "x", "parameters", "type", "object", "properties");
+    enum lvn_status status = tools ? LVN_OK : lvn_fail(LVN_MEMORY, "not enough memory to try a chat template");
+    for (int i = 0; i < 2 && status == LVN_OK; i++) {
+        char messages[300];
+        snprintf(messages, sizeof messages,
+                 "[{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"assistant\", \"content\": \"\", "
+                 "\"tool_calls\": [{\"id\": \"levin0001\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
+                 "\"arguments\": %s}}]}]",
+                 values[i]);
+        status = try_text(c, &a, messages, tools, false, &with[i]);
+    }
+    json_decref(tools);
+    LVN_TRY(status);
+    c->parses_arguments = strcmp(with[0].text, with[1].text) != 0 && strstr(with[1].text, "levin-key") &&
+                          !strstr(with[1].text, "'levin-key'");
     return LVN_OK;
 }
 
@@ -178,9 +205,9 @@ static enum lvn_status find_prompt(struct lvn_chat *c)
     LVN_LOCAL_ARENA(a);
     struct lvn_rendered with, without, empty;
     c->prompt = "";
-    LVN_TRY(try_text(c, &a, question, true, &with));
-    LVN_TRY(try_text(c, &a, question, false, &without));
-    LVN_TRY(try_text(c, &a, "[]", false, &empty));
+    LVN_TRY(try_text(c, &a, question, NULL, true, &with));
+    LVN_TRY(try_text(c, &a, question, NULL, false, &without));
+    LVN_TRY(try_text(c, &a, "[]", NULL, false, &empty));
     if (strcmp(with.text, without.text) != 0) return LVN_OK;
     const char *text = empty.text;
     for (int i = 0; i < c->n_tokens; i++) {
@@ -206,6 +233,7 @@ static enum lvn_status set_up(struct lvn_chat *c, const struct lvn_chat_options 
     for (int i = 0; i < t->n_added; i++)
         if (t->added[i].special && t->added[i].id >= 0 && t->added[i].id < t->n) c->is_special[t->added[i].id] = true;
     LVN_TRY(try_parts(c));
+    LVN_TRY(try_arguments(c));
     return find_prompt(c);
 }
 

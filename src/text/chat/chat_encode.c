@@ -465,7 +465,7 @@ enum lvn_status lvn_chat_encode(struct lvn_chat_encoder *e, struct lvn_arena *a,
                                 enum lvn_chat_form *form, struct lvn_chat_samples *out)
 {
     struct lvn_chat_row row;
-    enum lvn_status status = lvn_chat_row_read(&row, a, source, e->c->joins_parts);
+    enum lvn_status status = lvn_chat_row_read(&row, a, source, e->c);
     *form = row.form;
     *out = (struct lvn_chat_samples){0};
     if (status == LVN_OK) status = encode_row(e, a, &row, out);
@@ -505,7 +505,7 @@ enum lvn_status lvn_chat_prompt(struct lvn_chat_encoder *e, struct lvn_arena *a,
                                 int64_t *n)
 {
     struct lvn_chat_row row;
-    enum lvn_status status = lvn_chat_row_read(&row, a, source, e->c->joins_parts);
+    enum lvn_status status = lvn_chat_row_read(&row, a, source, e->c);
     if (status == LVN_OK) status = prompt_of(e, a, &row, ids, n);
     lvn_chat_row_release(&row);
     return status;

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "chat/chat.h"
+#include "formats/json_scan.h"
+
 const char *lvn_chat_form_text(enum lvn_chat_form form)
 {
     static const char *const texts[] = {"messages", "conversations", "input_ids", "prompt + completion",
@@ -215,7 +218,28 @@ static enum lvn_status take_training(json_t *message, size_t number, bool answer
     return LVN_OK;
 }
 
-static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena *a, bool joins_parts)
+/* Replace arguments of tool calls that are the text of an object, as in OpenAI's files, by this object. */
+static enum lvn_status parse_arguments(json_t *message)
+{
+    json_t *calls = json_object_get(message, "tool_calls"), *call, *object;
+    json_error_t error;
+    size_t i;
+    if (!calls) return LVN_OK;
+    if (!(calls = json_deep_copy(calls)) || json_object_set_new(message, "tool_calls", calls) != 0)
+        return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+    json_array_foreach(calls, i, call)
+    {
+        json_t *function = json_object_get(call, "function");
+        const json_t *text = json_object_get(function ? function : call, "arguments");
+        if (!json_is_string(text)) continue;
+        LVN_TRY(lvn_json_scan_load(json_string_value(text), (int64_t)json_string_length(text), &object, &error));
+        if (json_is_object(object)) json_object_set(function ? function : call, "arguments", object);
+        json_decref(object);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena *a, const struct lvn_chat *c)
 {
     size_t i, n = json_array_size(row->messages);
     json_t *message;
@@ -235,7 +259,8 @@ static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena
                   "message %zu: 'content' is neither a text nor a list of parts", i + 1);
         LVN_CHECK(content || json_object_get(message, "tool_calls") || json_object_get(message, "reasoning_content"),
                   FORMAT, "message %zu has no content", i + 1);
-        LVN_TRY(check_parts(message, i + 1, joins_parts));
+        LVN_TRY(check_parts(message, i + 1, c->joins_parts));
+        if (c->parses_arguments) LVN_TRY(parse_arguments(message));
         row->n_answers += answer;
     }
     return LVN_OK;
@@ -260,7 +285,8 @@ static enum lvn_status read_tools(struct lvn_chat_row *row)
     return LVN_OK;
 }
 
-enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a, const json_t *source, bool joins_parts)
+enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a, const json_t *source,
+                                  const struct lvn_chat *c)
 {
     static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
     const json_t *value = NULL;
@@ -283,7 +309,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     LVN_TRY(add_system(row, "system"));
     LVN_TRY(add_system(row, "system_prompt"));
     const size_t before = json_array_size(row->messages) - n; /* 0 or 1 */
-    LVN_TRY(check_messages(row, a, joins_parts));
+    LVN_TRY(check_messages(row, a, c));
     if (row->form == LVN_CHAT_PROMPT && !json_is_string(value)) /* answers of the prompt are not trained */
         for (size_t i = 0; i < json_array_size(value); i++) row->is_trained[before + i] = false;
     return read_tools(row);

@@ -12,7 +12,8 @@
  * Further members: tools (a list, or a list as text), documents, chat_template_kwargs (variables for the template). A
  * message of the assistant with train: false or weight: 0 is not trained. As in transformers, members of messages that
  * are null are left out, and a message's reasoning_content, thinking or reasoning is given to the template under the
- * first two names. */
+ * first two names. Unlike there, arguments of tool calls that are the text of an object become this object where the
+ * template writes objects and would write the text otherwise (c->parses_arguments). */
 #ifndef LVN_CHAT_ROW_H
 #define LVN_CHAT_ROW_H
 
@@ -28,6 +29,7 @@ enum lvn_chat_form {
     LVN_CHAT_FORMS
 };
 
+struct lvn_chat;
 struct lvn_chat_row {
     enum lvn_chat_form form;
     json_t *messages;     /* owned; NULL for LVN_CHAT_IDS */
@@ -43,7 +45,7 @@ struct lvn_chat_row {
 const char *lvn_chat_form_text(enum lvn_chat_form form);
 /* Errors are one sentence without file and line. lvn_chat_row_release() must follow, after failures too. */
 enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a, const json_t *source,
-                                  bool joins_parts) LVN_CHECKED;
+                                  const struct lvn_chat *c) LVN_CHECKED;
 void lvn_chat_row_release(struct lvn_chat_row *row);
 
 #endif

@@ -378,6 +378,38 @@ static void tools_that_are_lost(void **state)
     lvn_tokenizer_close(t);
 }
 
+/* Arguments as JSON text are parsed only where a template would quote them, or needs their members. */
+static void arguments_as_text(void **state)
+{
+#define ARGUMENTS(a) "<|im_start|>b" a "<|im_end|>|<|im_start|>d<|im_end|>"
+    static const char
+        *const text = "\"{\\\"x\\\":1.0, \\\"y\\\": [2]}\"",
+               *const cases[][3] = {
+                   {"{{ t.function.arguments | tojson }}", NULL, ARGUMENTS("{\"x\": 1.0, \"y\": [2]}")},
+                   {"{% for k, v in t.function.arguments | items %}{{ k }}={{ v }};{% endfor %}", NULL,
+                    ARGUMENTS("x=1.0;y=[2];")},
+                   {"{{ t.function.arguments }}", NULL, ARGUMENTS("{\"x\":1.0, \"y\": [2]}")},
+                   {"{{ t.function.arguments if t.function.arguments is string else t.function.arguments | tojson }}",
+                    NULL, ARGUMENTS("{\"x\":1.0, \"y\": [2]}")},
+                   {"{{ t.function.arguments | tojson }}", "\"{x\"", ARGUMENTS("\"{x\"")},
+                   {"{{ t.function.arguments | tojson }}", "\"[1]\"", ARGUMENTS("\"[1]\"")},
+               };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char template[400], call[200], talk[600], row[700];
+        snprintf(template, sizeof template,
+                 "{%% for m in messages %%}<|im_start|>{{ m.content }}{%% for t in m.tool_calls or [] %%}%s"
+                 "{%% endfor %%}<|im_end|>{%% endfor %%}",
+                 cases[i][0]);
+        snprintf(call, sizeof call, CALL, cases[i][1] ? cases[i][1] : text);
+        snprintf(talk, sizeof talk, TALK, call);
+        snprintf(row, sizeof row, "{%s}", talk);
+        struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", template);
+        assert_string_equal(trained(t, NULL, "answers", row), cases[i][2]);
+        lvn_tokenizer_close(t);
+    }
+}
+
 static void refused_templates(void **state)
 {
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
@@ -434,10 +466,15 @@ static void roles_that_do_not_alternate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_hugging_face), cmocka_unit_test(forms_of_rows),
-        cmocka_unit_test(members_of_rows),   cmocka_unit_test(excluded),
-        cmocka_unit_test(changing_template), cmocka_unit_test(tools_that_are_lost),
-        cmocka_unit_test(refused_templates), cmocka_unit_test(roles_that_do_not_alternate),
+        cmocka_unit_test(like_hugging_face),
+        cmocka_unit_test(forms_of_rows),
+        cmocka_unit_test(members_of_rows),
+        cmocka_unit_test(excluded),
+        cmocka_unit_test(changing_template),
+        cmocka_unit_test(tools_that_are_lost),
+        cmocka_unit_test(arguments_as_text),
+        cmocka_unit_test(refused_templates),
+        cmocka_unit_test(roles_that_do_not_alternate),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
