@@ -47,9 +47,16 @@ P
     "${small[@]}" >out 2>err || fail "$(cat err)"
 says "[MASK]" out
 serve_digits 60 20
-code 0 "$LEVIN" train --show-batch --data.kind=mnist --data.path=digits --data.url=$url --data.sha256=$sums --trainer.batch_size=2
+shows --data.kind=mnist --data.path=digits --data.url=$url --data.sha256=$sums --trainer.batch_size=2
 says "pixels: " out
-check [ ! -e runs ]
+check python3 - <<'P'
+import gzip, json
+images = gzip.open("www/train-images-idx3-ubyte.gz").read()
+rows = [r["pixels"] for r in json.load(open("rows"))["rows"]]
+assert len(rows) == 2 and all(bytes(r) in images for r in rows), rows
+shown = [line.split()[1:9] for line in open("out") if "pixels:" in line]
+assert shown == [[str(x) for x in r[:8]] for r in rows], shown
+P
 
 code 2 "$LEVIN" train text.txt --show-batch --overwrite
 says "so --overwrite has no effect" err

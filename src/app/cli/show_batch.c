@@ -84,17 +84,19 @@ static void print_ids(const struct shown *s, const int32_t *ids, const int32_t *
     printf("\n");
 }
 
+/* Value i of a field. An int32 is exact in a double. */
+static double value_at(const struct lvn_field *f, const void *p, int64_t i)
+{
+    if (f->dtype == LVN_F32) return (double)((const float *)p)[i];
+    return f->dtype == LVN_U8 ? ((const uint8_t *)p)[i] : ((const int32_t *)p)[i];
+}
+
 /* A field that is not text: its first values. */
 static void print_field(const struct shown *s, const struct lvn_field *f, const void *p)
 {
     const int64_t n = lvn_field_count(f);
     printf("  %s:", f->name);
-    for (int64_t i = 0; i < n && i < VALUES; i++) {
-        if (f->dtype == LVN_F32)
-            printf(" %g", (double)((const float *)p)[i]);
-        else
-            printf(" %" PRId32, ((const int32_t *)p)[i]);
-    }
+    for (int64_t i = 0; i < n && i < VALUES; i++) printf(f->dtype == LVN_F32 ? " %g" : " %.0f", value_at(f, p, i));
     if (n > VALUES) printf(" ... (%" PRId64 " values)", n);
     const int64_t class = f->label == LVN_LABEL_CLASS ? *(const int32_t *)p : -1;
     const char *name = s->m->data->class_names ? s->m->data->class_names[class < 0 ? 0 : class] : NULL;
@@ -138,8 +140,8 @@ static json_t *as_json(const struct shown *s, int64_t row)
         const void *p = lvn_samples_at(s->b, k, row);
         json_t *values = json_array();
         for (int64_t i = 0; i < lvn_field_count(f); i++)
-            json_array_append_new(values, f->dtype == LVN_F32 ? json_real(((const float *)p)[i])
-                                                              : json_integer(((const int32_t *)p)[i]));
+            json_array_append_new(values, f->dtype == LVN_F32 ? json_real(value_at(f, p, i))
+                                                              : json_integer((json_int_t)value_at(f, p, i)));
         json_object_set_new(object, f->name, values);
     }
     return object;
