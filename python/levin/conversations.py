@@ -38,6 +38,19 @@ def plain_rows(data: Any) -> Any:
     return data.to_dict("records") if hasattr(data, "columns") else list(data)
 
 
+def read_splits(data: Any) -> dict[Any, Any]:
+    """The splits of the data by their names here; data that are not a dict are those of train."""
+    if not isinstance(data, Mapping):
+        return {"train": data}
+    out: dict[Any, Any] = {}
+    for name, rows in data.items():
+        split = _SPLIT_ALIASES.get(name, name)
+        if split in out:
+            raise InputError(f"data has both '{split}' and its other name, '{name}': give one of them")
+        out[split] = rows
+    return out
+
+
 def _peek(data: Any) -> tuple[Any, Any]:
     """The first row (None: no rows), and the data. An iterator is replaced by one that still yields its first row."""
     if isinstance(data, Iterator):
@@ -102,7 +115,7 @@ class Conversations:
 def conversations(data: Any) -> tuple[Conversations | None, Any]:
     """If the rows of `data` are conversations (_REQUIRED_KEYS): their files, and None. Otherwise: None, and the data
     unchanged."""
-    splits = {_SPLIT_ALIASES.get(k, k): plain_rows(v) for k, v in data.items()} if isinstance(data, Mapping) else {"train": plain_rows(data)}
+    splits = {k: plain_rows(v) for k, v in read_splits(data).items()}
     if "train" not in splits or not set(splits) <= set(_KEYS):
         return None, data
     first, splits["train"] = _peek(splits["train"])
@@ -111,4 +124,4 @@ def conversations(data: Any) -> tuple[Conversations | None, Any]:
     return Conversations({k: v for k, v in splits.items() if v is not None}), None
 
 
-__all__ = ["Conversations", "conversations", "json_row", "plain_rows"]
+__all__ = ["Conversations", "conversations", "json_row", "plain_rows", "read_splits"]

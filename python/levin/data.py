@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from . import _library
-from .conversations import plain_rows
+from .conversations import plain_rows, read_splits
 from .errors import InputError
 
 _SPLITS = ("train", "val", "test")
-_NAMES = {"validation": "val"}  # as in a datasets.DatasetDict
 _KINDS = {"i": np.int32, "u": np.int32, "b": np.int32, "f": np.float32}
 _WORDS = ("ids", "labels", "label", "length", "types")  # int32, whatever the type of the array
 _COUNTED = ("ids", "labels", "label")  # they determine the vocabulary or the classes; the model knows the range of other fields
@@ -39,6 +38,11 @@ class Field:
         return f"Field({self.shape}, {self.dtype}, below={self.below})"
 
 
+def _rows(split: Any) -> Iterator[Any]:
+    """The samples of a sequence by their indices: an object without __iter__ may accept any index, and not end the iteration."""
+    return (split[i] for i in range(len(split)))
+
+
 def _field_of(name: str, value: Any, below: int) -> Field:
     array = np.asarray(value)
     if array.dtype.kind not in _KINDS:
@@ -52,7 +56,7 @@ class Data(_library.NotCopied):
     iterable (with `fields`), which is read once."""
 
     def __init__(self, data: Any, fields: Mapping[str, Any] | None = None, classes: Sequence[str] | None = None) -> None:
-        given = {_NAMES.get(k, k): v for k, v in data.items()} if isinstance(data, Mapping) else {"train": data}
+        given = read_splits(data)
         if "train" not in given or not set(given) <= set(_SPLITS):
             raise InputError(f"data given as a dict must have 'train', and may have 'val' (or 'validation') and 'test'; these have "
                              f"{', '.join(map(repr, data))}")
@@ -90,12 +94,12 @@ class Data(_library.NotCopied):
             rows = [] if self.is_iterable else self.splits[0]
             if not len(rows) or not isinstance(rows[0], Mapping) or not isinstance(rows[0].get("label"), str):
                 return []
-            different = {self._label(r, f"sample {i} of train") for i, r in enumerate(rows)}
+            different = {self._label(r, f"sample {i} of train") for i, r in enumerate(_rows(rows))}
             names = sorted(different, key=lambda k: k.encode())
             if len(names) < 2:
                 raise InputError(f"all samples of train have the label {names[0]!r}: a classifier needs at least two classes")
             for split, rows in zip(_SPLITS[1:], self.splits[1:]):
-                for i, r in enumerate(() if rows is None else rows):
+                for i, r in enumerate(() if rows is None else _rows(rows)):
                     if self._label(r, f"sample {i} of {split}") not in different:
                         raise InputError(f"sample {i} of {split} has the label {r['label']!r}, which no sample of train has; "
                                          f"their labels are {', '.join(map(repr, names[:8]))}")
@@ -143,7 +147,7 @@ class Data(_library.NotCopied):
             below, value = 0, self._value("sample 0 of train", name, rows[0])
             if np.asarray(value).dtype.kind in "iub" and name in _COUNTED:  # the largest number of all samples
                 values = (np.asarray(self._value(f"sample {i} of {split}", name, r))
-                          for split, s in zip(_SPLITS, self.splits) if s is not None for i, r in enumerate(s))
+                          for split, s in zip(_SPLITS, self.splits) if s is not None for i, r in enumerate(_rows(s)))
                 below = max(0, 1 + max(int(v.max()) if v.size else -1 for v in values))
             out[name] = _field_of(name, value, below)
         return out

@@ -9,6 +9,9 @@ from typing import Any
 from .callback import Event
 
 
+_CONTROL = {k: f"\\x{k:02x}" for k in (*range(32), *range(127, 160)) if chr(k) not in "\n\t"}
+
+
 def count(n: float) -> str:
     for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if n >= size:
@@ -46,6 +49,7 @@ class Terminal:
         self.shown = False
 
     def _print(self, text: str) -> None:
+        text = text.translate(_CONTROL)  # a model must not control the terminal
         self.out.write(("\r\033[K" if self.shown else "") + text + "\n")
         self.out.flush()
         self.shown = False

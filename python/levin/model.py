@@ -107,6 +107,7 @@ class Model(_library.NotCopied):
         self._handle: _Handle | None = None
         _library.encode(model, "model")
         self.name, self._keys = os.fsdecode(model), dict(keys)
+        self._found = ""  # the model, also after a change of the current folder
         self.settings = self._settings({})
         with Interrupts(asks=True):
             self._handle = _Handle(self.settings)
@@ -114,7 +115,10 @@ class Model(_library.NotCopied):
     def _settings(self, keys: Mapping[str, Any]) -> Settings:
         s = Settings()
         with Interrupts(asks=True):
-            _library.check(lib.levin_settings_model(s._p, _library.encode(self.name, "model")))
+            _library.check(lib.levin_settings_model(s._p, _library.encode(self._found or self.name, "model")))
+        if not self._found:
+            found = s["model.init"]
+            self._found = found if "://" in found else os.path.abspath(found)
         s.put(self._keys)
         s.put(keys)
         return s

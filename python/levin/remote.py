@@ -31,9 +31,10 @@ def _outcome(code: int) -> str:
 
 def _status(path: Path) -> dict[str, Any]:
     try:
-        return json.loads((path / "status.json").read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        status = json.loads((path / "status.json").read_text())
+    except (OSError, ValueError):
         return {}
+    return status if isinstance(status, dict) and isinstance(status.get("time", 0), (int, float)) else {}
 
 
 def _slurm_state(number: str) -> str | None:
@@ -78,9 +79,11 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """
     path = _folder(run) / "metrics.csv"
     try:
-        text = path.read_text()
+        text = path.read_text(errors="replace")
     except (FileNotFoundError, NotADirectoryError):
         raise FaultError(f"'{path}' does not exist: give a run's folder, or its name below runs/") from None
+    except OSError as e:
+        raise FaultError(f"'{path}' cannot be read: {e.strerror}") from None
     lines = text[:text.rfind("\n") + 1].splitlines()
     if not lines or not lines[0].startswith("step"):
         raise FaultError(f"'{path}' does not begin with a row of names (step,loss,...): it is not a file of levin")
@@ -128,6 +131,8 @@ class _Rows:
                         self._step, self._names = -1, set()
         except FileNotFoundError:
             return []
+        except OSError as e:
+            raise FaultError(f"'{self._path}' cannot be read: {e.strerror}") from None
         lines = new[:new.rfind(b"\n") + 1].splitlines(keepends=True)
         if lines:
             self._first = self._first if self._position else lines[0]
@@ -137,8 +142,11 @@ class _Rows:
     def read(self) -> list[dict[str, float]]:
         out = []
         for line in self._lines():
-            row = json.loads(line)
-            step, names = row["step"], tuple(row)
+            try:
+                row = json.loads(line)
+                step, names = row["step"], tuple(row)
+            except (ValueError, KeyError, TypeError):
+                raise FaultError(f"'{self._path}' is damaged: it has the line {line[:60]!r}") from None
             if self._repeats and (step < self._step or step == self._step and names in self._names):
                 continue
             if step != self._step:

@@ -30,6 +30,8 @@ from .settings import Settings
 _NEW, _RESUME, _OVERWRITE = 0, 1, 2
 _REQUESTS = {"stop": 1, "save": 2, "validate": 4}
 _open: weakref.ref[Run] | None = None  # the open run of this process
+_in_use: list[Any] = []  # what the library uses of the open run, which outlives the garbage collection of the run itself
+_unclosed: list[Run] = []  # runs without references that could not be closed yet
 _EXIT_S = 60  # maximum wait for the step of another thread at exit
 
 
@@ -47,7 +49,7 @@ def _show_with(e: BaseException, failure: Error) -> None:
 def _close_at_exit() -> None:
     """Save an open run when the interpreter ends, while callbacks can still run. A daemon thread that trains it is
     stopped first."""
-    run = _open() if _open else None
+    run = _unclosed[0] if _unclosed else _open() if _open else None
     if run is None or run._process != os.getpid():
         return
     run.stop()
@@ -159,6 +161,8 @@ class Run(_library.NotCopied):
             self.settings.put(self._conversations.keys)
         if self._data is None:
             self.settings.check()
+        elif self._data.is_stream and int(self.settings["trainer.max_steps"]) <= 0 and self.settings["trainer.fast_dev_run"] == "false":
+            raise InputError("data given as an iterable also need trainer.max_steps, because the number of their samples is not known")
         self.history = History()
         self.end_reason: str | None = None  # why the run ended; None: it has not ended
         self._pointer = ctypes.c_void_p()
@@ -220,6 +224,9 @@ class Run(_library.NotCopied):
             elif other is not None:
                 del other
                 gc.collect()  # closes it if the program has no reference to it, as after a cell that ran twice
+            for run in list(_unclosed):
+                with contextlib.suppress(Error):
+                    run.close()
             options = _library.sized(_library.RunOptions, mode=self._mode,
                                           on_event=self._on_event)
             if self._data:
@@ -233,6 +240,7 @@ class Run(_library.NotCopied):
                 self._pointer = ctypes.c_void_p()
                 self._raise_data(status, ends=False)
             _open = weakref.ref(self)
+            _in_use[:] = [self.settings, self._data, self._conversations]
             if self._stopping:
                 lib.levin_run_stop(self._pointer)
             self._raise_callback()
@@ -248,6 +256,9 @@ class Run(_library.NotCopied):
             if failure and lib.levin_run_steps(self._pointer) >= 0:  # the call was refused
                 raise failure
             self._pointer = ctypes.c_void_p()
+            _in_use.clear()
+            if self in _unclosed:
+                _unclosed.remove(self)
             self._finished("it was closed")
             is_known = self._reported and self._process == os.getpid()  # in a fork the call was refused
             if failure and not is_known and not isinstance(failure, StoppedError):
@@ -270,6 +281,8 @@ class Run(_library.NotCopied):
         if getattr(self, "_pointer", None):
             with contextlib.suppress(Error):
                 self.close()
+            if self._pointer and self._process == os.getpid():  # the collector runs in one of the library's threads
+                _unclosed.append(self)
 
     # --- steps ---
 

@@ -152,13 +152,13 @@ class Settings(_library.NotCopied, Mapping):
         value = lib.levin_settings_get(self._p, _library.encode(key, "a key"))
         if value is None:
             raise KeyError(_library.text(lib.levin_error_text()))
-        return value.decode()
+        return value.decode("utf-8", "surrogateescape")
 
     def source(self, key: str) -> str:
         value = lib.levin_settings_source(self._p, _library.encode(key, "a key"))
         if value is None:
             raise KeyError(_library.text(lib.levin_error_text()))
-        return value.decode()
+        return value.decode("utf-8", "surrogateescape")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys)

@@ -96,6 +96,18 @@ class Sequences(unittest.TestCase):
         run("set", Set()).fit()
         run("rows", rows()).fit()
         self.assertEqual(weights("set"), weights("rows"))
+        class Windows:  # of one array; a slice beyond its end is no IndexError, so that iteration would not end
+            def __len__(self):
+                return 40
+
+            def __getitem__(self, i):
+                assert i < 1000
+                row = tokens[9 * i:9 * i + 9]
+                return {"ids": row[:-1], "labels": row[1:]}
+
+        tokens = np.array([[*r["ids"], r["labels"][-1]] for r in rows()]).reshape(-1)
+        run("windows", Windows()).fit()
+        self.assertEqual(weights("windows"), weights("rows"))
         run("names", {"train": rows(), "validation": rows(8, 1)}).fit()  # as datasets.DatasetDict names them
         run("ours", {"train": rows(), "val": rows(8, 1)}).fit()
         self.assertEqual(losses("names"), losses("ours"))
@@ -276,6 +288,10 @@ class Wrong(unittest.TestCase):
         self.fails("must have 1 to 5 fields, but these have none", lambda: run("w7", [{}]))
         self.fails("have a, b, c, d, e, f", lambda: run("w7", [dict.fromkeys("abcdef", 1)]))
         self.fails("data must be a sequence of dicts or an iterable of them, not int", lambda: run("w8", 3))
+        self.fails("data has both 'val' and its other name, 'validation'",
+                   lambda: run("w12", {"train": rows(), "val": rows(8), "validation": rows(8)}))
+        self.fails("data given as an iterable also need trainer.max_steps",
+                   lambda: run("w9", iter(rows()), FIELDS, trainer__max_steps=0, trainer__max_epochs=1))
         self.fails("data given as an iterable also need fields=", lambda: run("w9", iter(rows())))
         self.fails("data.kind=program is for programs",
                    lambda: levin.Run(None, data={"kind": "program"}, name="w10", progress=False).fit())

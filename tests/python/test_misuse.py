@@ -72,6 +72,16 @@ class Models(unittest.TestCase):
         with self.assertRaisesRegex(levin.InputError, "is closed"):
             m.parameters()
 
+    def test_loaded_before_the_current_folder_changes(self):
+        here, m, text = os.getcwd(), levin.load("model", data__path=os.path.abspath("verse.txt")), "the owl"
+        expected = m.evaluate().loss, m.generate(text, 5)
+        Path("changed").mkdir()
+        try:
+            os.chdir("changed")
+            self.assertEqual((m.evaluate().loss, m.generate(text, 5)), expected)
+        finally:
+            os.chdir(here)
+
     def test_closed_while_it_generates(self):
         m = levin.load("runs/model")
         whole = m.generate("the owl", max_new_tokens=40, seed=3)
@@ -95,6 +105,12 @@ class Models(unittest.TestCase):
         seen = []
         run("events", trainer__max_steps=3, callbacks=OnStep(lambda r: seen.append(copy.deepcopy(r._event)))).fit()
         self.assertEqual(pickle.loads(pickle.dumps(seen[0])).step, 3)
+
+    def test_bytes_that_are_no_text(self):
+        s, path = levin.Settings(), os.fsdecode(b"caf\xe9.txt")
+        s.put({"data.path": path})
+        self.assertEqual(s["data.path"], path)
+        self.assertIn(path, repr(s))
 
     def test_arguments(self):
         m = levin.load("runs/model")
@@ -286,6 +302,40 @@ class Runs(unittest.TestCase):
         self.assertEqual(next(r.steps()).step, 1)
         r.close()
         self.assertEqual(levin.Run("forgotten", resume=True, progress=False).fit()["step"][0], 2)
+
+    def test_a_run_without_references_on_another_thread(self):
+        """The garbage collector finds it in a thread of the library, which cannot close it: the next run or the end of the
+        process does."""
+        for name, last in (("next", "scenes.run('after', trainer__max_steps=2).fit()"), ("exit", "")):
+            code, out = script(f"""
+import gc
+main, dropped, collected = threading.get_ident(), threading.Event(), threading.Event()
+class Rows(list):
+    n = 0
+    def __getitem__(self, i):
+        if threading.get_ident() != main:
+            Rows.n += 1
+            if Rows.n == 5:  # of the second batch
+                dropped.wait(60)
+                gc.collect()
+                collected.set()
+        return super().__getitem__(i)
+def train():
+    data = Rows({{"ids": [i % 7] * 8, "labels": [i % 5] * 8}} for i in range(40))
+    r = levin.Run(None, data=data, name="dropped-{name}", progress=False, model__n_layer=1, model__n_head=2, model__n_embd=16,
+                  trainer__batch_size=4, trainer__max_steps=9, logger__report=False)
+    assert next(r.steps()).step == 1
+gc.disable()
+train()
+dropped.set()
+assert collected.wait(60)
+{last}
+""")
+            self.assertEqual((code, out), (0, ""), name)
+            r = levin.Run(f"dropped-{name}", resume=True, progress=False,
+                          data=[{"ids": [i % 7] * 8, "labels": [i % 5] * 8} for i in range(40)])
+            with r:
+                self.assertEqual(r.open().step, 1)
 
 
 class Processes(unittest.TestCase):

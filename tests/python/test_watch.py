@@ -247,6 +247,13 @@ class Elsewhere(unittest.TestCase):
             levin.read_metrics("odd")
         Path("odd/metrics.csv").write_text("step,loss\n1,2.5\n2,1")  # the last one is being written
         self.assertEqual(levin.read_metrics("odd")["loss"].tolist(), [2.5])
+        for text in b"[]", b'{"state": "running", "time": "x"}', b"\xff":
+            Path("odd/status.json").write_bytes(text)
+            self.assertEqual((levin.attach("odd").status, levin.attach("odd").state), ({}, "waiting"), text)
+        for text in b"[]\n", b"\xff\n", b"{}\n":
+            Path("odd/metrics.jsonl").write_bytes(text)
+            with self.assertRaisesRegex(levin.FaultError, "metrics.jsonl' is damaged: it has the line"):
+                next(levin.attach("odd").rows(0.01, 1))
 
 
 class Shown(unittest.TestCase):
@@ -282,6 +289,11 @@ class Shown(unittest.TestCase):
             self.assertIn("step 20: val_loss", text)
             self.assertIn("all steps are done; ended at step 20", text)
             self.assertEqual("\r" in text, out.isatty())
+
+    def test_control_characters(self):
+        out = io.StringIO()
+        live.Terminal(out)._print("a\x1b[31m\n\tb\x85")
+        self.assertEqual(out.getvalue(), "a\\x1b[31m\n\tb\\x85\n")
 
     def test_other_outputs(self):
         """A program without stderr, and one that writes it to several places."""
