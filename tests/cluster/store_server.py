@@ -19,19 +19,21 @@ Files of FOLDER, at paths that say how they are served:
 An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is expired after `?expire=N` requests
 (set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance. With
 GET /control/conditions/501 it answers 501 to conditional requests, which it ignores otherwise, with /control/down/1 it
-answers 503 to everything, with /control/refuse/N it forbids PUTs below step-N, with /control/keep/1 DELETEs. The bucket "moved" is said to be on another host, and "rude" answers with control characters.
+answers 503 to everything, with /control/refuse/N it forbids PUTs below step-N, with /control/keep/1 DELETEs, with
+/control/truncated/1 lists say that they go on, without a token. The bucket "moved" is said to be on another host, and "rude" answers with control characters.
 Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new".
 Resumable uploads to a Google Cloud Storage at /upload, whose objects are at /storage: with /control/gs/1 it reports one
 byte more than it has, with /control/gs/2 it loses what it has confirmed, with /control/gs/3 it takes nothing.
 A security token service at /sts. A Hugging Face hub at /hub: repositories are folders hub/ORG/NAME of FOLDER; large
-files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret".
+files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret". The files of a commit are cut to
+1000, those of a tree come in pages of 500. With /control/busy/CODE the hub answers CODE to everything.
 GET /log gives all requests since it was asked for last."""
 import hashlib, http.server, json, os, random, re, socketserver, sys, threading, time, urllib.parse
 
 root, lock = sys.argv[1], threading.Lock()
 seen, log, objects, uploads, files = {}, [], {}, {}, {}
 state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None, "gs": None,
-         "refuse": None, "keep": None}
+         "refuse": None, "keep": None, "truncated": None, "busy": None}
 
 
 class Cut(Exception):
@@ -205,7 +207,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             bucket, prefix = rest.rstrip("/"), query.get("prefix", [""])[0]
             rows = "".join(f"<Contents><Key>{k[len(bucket) + 1:]}</Key><Size>{len(v)}</Size></Contents>"
                            for k, v in sorted(objects.items()) if k.startswith(f"{bucket}/{prefix}"))
-            return self.answer(200, f"<ListBucketResult>{rows}</ListBucketResult>".encode())
+            return self.answer(200, f"<ListBucketResult>{rows}<IsTruncated>{'true' if state['truncated'] else 'false'}"
+                             f"</IsTruncated></ListBucketResult>".encode())
         if key not in objects:
             return self.error(404, "NoSuchKey")
         if self.command == "DELETE":
@@ -248,8 +251,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     # --- the hub ---
 
-    def hub(self, rest):
-        api = re.fullmatch(r"api/(models|datasets)/([^/]+/[^/]+)/revision/(.+)", rest)
+    def hub(self, rest, query):
+        if state["busy"]:
+            return self.error(state["busy"], Retry_After="0")
+        api = re.fullmatch(r"api/(models|datasets)/([^/]+/[^/]+)/(?:revision|tree)/(.+)", rest)
         repo = api[2] if api else "/".join(rest.removeprefix("datasets/").split("/")[:2])
         if repo.startswith("gated/") and self.headers.get("Authorization") != "Bearer hf_secret":
             return self.answer(401, X_Error_Code="GatedRepo", X_Error_Message="Access to model is restricted")
@@ -266,7 +271,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             rows = [{"rfilename": n, "size": len(b), "blobId": blob(b),
                      **({"lfs": {"sha256": hashlib.sha256(b).hexdigest(), "size": len(b)}} if len(b) > 1000 else {})}
                     for n, b in sums.items()]
-            return self.answer(200, json.dumps({"sha": commit, "siblings": rows}).encode())
+            if "/revision/" in rest:
+                return self.answer(200, json.dumps({"sha": commit, "siblings": rows[:1000]}).encode())
+            first = int(query.get("cursor", ["0"])[0])
+            page = [{"type": "file", "path": r["rfilename"], "oid": r["blobId"], "size": r["size"],
+                     **({"lfs": {"oid": r["lfs"]["sha256"]}} if "lfs" in r else {})} for r in rows[first:first + 500]]
+            page.append({"type": "directory", "path": "a", "oid": commit, "size": 0})
+            link = f'<https://huggingface.co/{rest}?recursive=true&cursor={first + 500}>; rel="next"'
+            return self.answer(200, json.dumps(page).encode(), **({"Link": link} if len(rows) > first + 500 else {}))
         name = rest.split("/resolve/")[1].split("/", 1)[1]
         if name not in sums:
             return self.answer(404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found")
@@ -313,7 +325,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             last = rest.rsplit("/", 1)[1]
             self.answer(200, json.dumps(self.keys()).encode() if last else b"role")
         elif kind == "hub":
-            self.hub(rest)
+            self.hub(rest, query)
         elif kind == "cdn":
             if self.headers.get("Authorization"):
                 return self.error(400, "TokenSentToAnotherHost")

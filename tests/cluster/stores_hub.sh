@@ -144,6 +144,24 @@ HF_HUB_OFFLINE=1 code 1 cp_ hf://org/tiny/model.safetensors got3
 one_error
 says "cannot be fetched: HF_HUB_OFFLINE is set; unset it" err
 check [ ! -e got3 ]
+# nor if it is overloaded
+for code in 429 503; do
+    ask control/busy/$code >/dev/null
+    LEVIN_STORE_TRIES=1 code 0 learn $parts
+    says "the hub cannot be reached; using '$parts' from the cache" err
+    LEVIN_STORE_TRIES=1 code 0 "$LEVIN" ls $parts/data/train-00000-of-00002.parquet
+    LEVIN_STORE_TRIES=1 code 1 learn hf://datasets/org/none
+    says "the server responded with $code" err
+done
+ask control/busy/off >/dev/null
+# a repository with more files than the hub's first response has
+mkdir -p web/hub/org/many/a
+for i in $(seq 1100); do echo "text $i" >web/hub/org/many/a/$i.txt; done
+random_file web/hub/org/many/z.txt 2000
+code 0 "$LEVIN" ls --json --recursive hf://datasets/org/many
+json 'len(d["entries"]) == 1101'
+code 0 cp_ hf://datasets/org/many/z.txt got4
+same_file got4 web/hub/org/many/z.txt
 # recipes/speedrun.sh with such a dataset; run again it changes nothing
 mkdir -p web/hub/org/long/data
 python3 - <<'P'

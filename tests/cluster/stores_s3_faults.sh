@@ -35,6 +35,12 @@ check [ "$(find cache/files -name '*.txt*' | wc -l)" = 2 ]
 code 1 cp_ --recursive s3://b/texts texts2
 one_error
 says "'/odd.txt', which has an empty part" err
+# a list that the server cuts is not taken for complete
+ask control/truncated/1 >/dev/null
+code 1 "$LEVIN" ls s3://b
+one_error
+says "cannot list 's3://b': the server cuts the list" err
+ask control/truncated/off >/dev/null
 # a signed request is sent to no other host, even if the server redirects
 for way in "small s3://moved/f" "s3://moved/f got"; do
     ask log >/dev/null

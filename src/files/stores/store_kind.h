@@ -18,7 +18,7 @@ struct lvn_object {
     enum lvn_store_kind kind;
     int64_t bytes;                   /* -1: unknown */
     bool ranges;                     /* the store supports range requests */
-    bool unreached;                  /* stat() failed because the store did not respond */
+    bool unreached;                  /* stat() failed because the store did not respond or is overloaded */
     bool forbidden;                  /* stat() failed because the store forbids access (403) */
     char version[LVN_STORE_VERSION]; /* changes whenever the content does; "": unknown */
     char checksum[80];               /* in the notation of digest.h; "": unknown */

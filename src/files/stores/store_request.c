@@ -202,7 +202,7 @@ enum lvn_status lvn_store_request_stat(struct lvn_location *location, struct lvn
         if (object->bytes < 0) object->ranges = false;
         if (location->store->parse_headers) location->store->parse_headers(&response, object);
     }
-    object->unreached = status != LVN_OK && response.code == 0;
+    object->unreached = status != LVN_OK && (!response.code || lvn_store_request_is_transient(&response));
     object->forbidden = status != LVN_OK && response.code == 403;
     lvn_http_response_release(&response);
     return status;

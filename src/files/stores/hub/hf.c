@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/getenv.h"
+#include "base/list.h"
 #include "formats/json.h"
 #include "stores/hub/hub_cache.h"
 #include "stores/store_private.h"
@@ -132,25 +133,29 @@ static void parse_headers(const struct lvn_http_response *response, struct lvn_o
 
 /* --- files of a repository --- */
 
-static enum lvn_status read_files(const char *name, const json_t *root, struct lvn_arena *a, struct lvn_hf_files *out)
+/* The keys of a file in the two lists of the hub. */
+struct file_keys {
+    const char *name, *blob, *sha256;
+};
+
+static enum lvn_status add_files(const char *name, const json_t *list, const struct file_keys *keys,
+                                 struct lvn_arena *a, struct lvn_hf_files *out)
 {
-    const json_t *list = json_object_get(root, "siblings");
-    LVN_TRY(lvn_json_string(name, root, "sha", true, &out->commit));
-    LVN_CHECK(json_is_array(list), FORMAT, "%s: 'siblings' must be a list of files", name);
-    out->commit = lvn_arena_strdup(a, out->commit);
-    out->file = lvn_arena_alloc(a, (json_array_size(list) + 1) * sizeof *out->file);
-    if (!out->commit || !out->file) return LVN_MEMORY;
-    LVN_CHECK(strspn(out->commit, "0123456789abcdefABCDEF") == strlen(out->commit), FORMAT, "%s: 'sha' is not a commit",
-              name);
+    LVN_CHECK(json_is_array(list), FORMAT, "%s: the hub's list of files is not a list", name);
+    if (!lvn_arena_list_reserve(a, &out->file, out->n, &out->capacity, out->n + (int64_t)json_array_size(list) + 1,
+                                sizeof *out->file))
+        return LVN_MEMORY;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *row = json_array_get(list, i), *lfs = json_object_get(row, "lfs");
         struct lvn_hf_file *f = &out->file[out->n];
-        const char *sum = NULL, *blob = NULL;
+        const char *sum = NULL, *blob = NULL, *type = NULL;
         *f = (struct lvn_hf_file){.bytes = -1};
-        LVN_TRY(lvn_json_string(name, row, "rfilename", true, &f->name));
+        LVN_TRY(lvn_json_string(name, row, "type", false, &type));
+        if (type && strcmp(type, "file") != 0) continue;
+        LVN_TRY(lvn_json_string(name, row, keys->name, true, &f->name));
         LVN_TRY(lvn_json_int(name, row, "size", false, 0, INT64_MAX, &f->bytes));
-        LVN_TRY(lvn_json_string(name, row, "blobId", false, &blob));
-        if (json_is_object(lfs)) LVN_TRY(lvn_json_string(name, lfs, "sha256", false, &sum));
+        LVN_TRY(lvn_json_string(name, row, keys->blob, false, &blob));
+        if (json_is_object(lfs)) LVN_TRY(lvn_json_string(name, lfs, keys->sha256, false, &sum));
         if (sum) blob = sum;
         LVN_CHECK(!blob || (*blob && strspn(blob, "0123456789abcdefABCDEF-") == strlen(blob)), FORMAT,
                   "%s: '%.100s' is not the name of a blob", name, blob);
@@ -165,26 +170,87 @@ static enum lvn_status read_files(const char *name, const json_t *root, struct l
     return LVN_OK;
 }
 
+/* The commit, and its first files. */
+static enum lvn_status add_siblings(const char *name, const json_t *root, struct lvn_arena *a, struct lvn_hf_files *out)
+{
+    static const struct file_keys keys = {.name = "rfilename", .blob = "blobId", .sha256 = "sha256"};
+    const json_t *list = json_object_get(root, "siblings");
+    LVN_TRY(lvn_json_string(name, root, "sha", true, &out->commit));
+    out->commit = lvn_arena_strdup(a, out->commit);
+    if (!out->commit) return LVN_MEMORY;
+    LVN_CHECK(strspn(out->commit, "0123456789abcdefABCDEF") == strlen(out->commit), FORMAT, "%s: 'sha' is not a commit",
+              name);
+    return list ? add_files(name, list, &keys, a, out) : LVN_OK;
+}
+
+static enum lvn_status add_page(const char *name, const json_t *root, struct lvn_arena *a, struct lvn_hf_files *out)
+{
+    static const struct file_keys keys = {.name = "path", .blob = "oid", .sha256 = "oid"};
+    return add_files(name, root, &keys, a, out);
+}
+
+/* Send a request to the hub and pass the JSON of its response to `add`. */
+static enum lvn_status query(struct lvn_location *location, struct lvn_http *http,
+                             const struct lvn_store_request *request, struct lvn_http_response *response,
+                             enum lvn_status (*add)(const char *, const json_t *, struct lvn_arena *,
+                                                    struct lvn_hf_files *),
+                             struct lvn_hf_files *out)
+{
+    json_t *root = NULL;
+    enum lvn_status status = lvn_store_request(location, http, request, response);
+    if (status == LVN_OK)
+        status = lvn_json_parse(location->url, response->body.p ? response->body.p : "", response->body.n, &root);
+    if (status == LVN_OK) status = add(location->url, root, &location->arena, out);
+    json_decref(root);
+    return status;
+}
+
+/* Read the list of the commit's files page by page. The header Link of a page has the query of the next one, and may
+ * name the hub's host instead of that of HF_ENDPOINT. */
+static enum lvn_status read_pages(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out)
+{
+    const struct lvn_hf *hf = location->private_data;
+    struct lvn_http_response response = {0};
+    const char *key = lvn_arena_printf(&location->arena, "/api/%s/%s/tree/%s", hf->kind, hf->repo, out->commit);
+    char before[2048] = "", next[2048] = "recursive=true", link[4096];
+    enum lvn_status status = key ? LVN_OK : LVN_MEMORY;
+    out->n = 0;
+    while (status == LVN_OK && *next) {
+        struct lvn_store_request request = {.method = "GET", .key = key, .query = next, .action = "read"};
+        status = query(location, http, &request, &response, add_page, out);
+        if (status != LVN_OK) break;
+        snprintf(before, sizeof before, "%s", next);
+        *next = '\0';
+        const char *more = lvn_http_header(&response, "Link", link, sizeof link) && strstr(link, "rel=\"next\"")
+                               ? strchr(link, '?')
+                               : NULL;
+        if (more &&
+            (!lvn_fit(next, sizeof next, "%.*s", (int)strcspn(more + 1, ">"), more + 1) || !strcmp(before, next)))
+            status =
+                lvn_fail(LVN_IO, "cannot list '%s': the hub sends no usable address of the next page", location->url);
+    }
+    lvn_http_response_release(&response);
+    return status;
+}
+
+enum { CUT_FILES = 1000 }; /* the first response may lack files of repositories that have this number */
+
 enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
                             bool *reached)
 {
     const struct lvn_hf *hf = location->private_data;
     struct lvn_http_response response = {0};
     LVN_LOCAL_TEXT(key);
-    json_t *root = NULL;
     *out = (struct lvn_hf_files){0};
+    *reached = true;
     lvn_text_printf(&key, "/api/%s/%s/revision/", hf->kind, hf->repo);
     lvn_http_encode(&key, hf->revision, false);
-    enum lvn_status status = lvn_text_status(&key);
+    LVN_TRY(lvn_text_status(&key));
     struct lvn_store_request request = {.method = "GET", .key = key.p, .query = "blobs=true", .action = "read"};
-    if (status == LVN_OK) status = lvn_store_request(location, http, &request, &response);
-    *reached = response.code != 0;
-    if (status == LVN_OK)
-        status = lvn_json_parse(location->url, response.body.p ? response.body.p : "", response.body.n, &root);
-    if (status == LVN_OK) status = read_files(location->url, root, &location->arena, out);
-    json_decref(root);
+    enum lvn_status status = query(location, http, &request, &response, add_siblings, out);
+    *reached = response.code != 0 && !lvn_store_request_is_transient(&response);
     lvn_http_response_release(&response);
-    return status;
+    return status == LVN_OK && (!out->n || out->n >= CUT_FILES) ? read_pages(location, http, out) : status;
 }
 
 static enum lvn_status list(struct lvn_location *location, struct lvn_http *http, bool deep, struct lvn_arena *a,

@@ -23,8 +23,10 @@ struct lvn_hf_files {
     const char *commit;
     struct lvn_hf_file *file;
     int n;
+    int64_t capacity; /* of file */
 };
-/* All files of the repository at the location's revision. *reached false: the hub did not respond. */
+/* All files of the repository at the location's revision. *reached false: the hub did not respond,
+ * or is overloaded. */
 LVN_CHECKED enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
                                         bool *reached);
 

@@ -283,6 +283,13 @@ static enum lvn_status add_page(struct lvn_location *location, const struct lvn_
         }
     }
     lvn_xml_text(xml, NULL, "NextContinuationToken", token);
+    lvn_text_clear(&name);
+    lvn_xml_text(xml, NULL, "IsTruncated", &name);
+    if (status == LVN_OK && !token->n && name.p && strcmp(name.p, "true") == 0)
+        status = lvn_fail(LVN_IO,
+                          "cannot list '%s': the server cuts the list and does not send what continues it, as servers "
+                          "without ListObjectsV2 do",
+                          location->url);
     lvn_text_release(&name);
     lvn_text_release(&size);
     return status;
