@@ -1,9 +1,10 @@
 /* trainer_private.h - struct lvn_trainer: the training loop in parts, by phase.
  *
  * lvn_train() (trainer.c) runs all of them in one call; a program that makes its steps itself (api/api_run.c) calls
- * them one by one. trainer_setup.c is everything before the first step (its notes to the user: trainer_notes.c),
- * trainer.c is the rest. All ranks make the same calls. The memory of the model is lvn_model_state, a program bound to
- * it lvn_session, the programs that the loop runs lvn_train_programs. */
+ * them one by one. trainer_setup.c is everything before the first step (its parts: trainer_resume.c,
+ * trainer_scalars.c, and trainer_notes.c for notes to the user), trainer.c is the rest. All ranks make the same calls.
+ * The memory of the model is lvn_model_state, a program bound to it lvn_session, the programs that the loop runs
+ * lvn_train_programs. */
 #ifndef LVN_TRAINER_PRIVATE_H
 #define LVN_TRAINER_PRIVATE_H
 
@@ -112,6 +113,18 @@ enum lvn_status lvn_trainer_set_up(struct lvn_trainer *trainer) LVN_CHECKED;
 void lvn_trainer_release_rows(struct lvn_trainer *trainer);
 /* Feed this rank's rows of step `step`; *labels: number of labels that count. */
 enum lvn_status lvn_trainer_load_batch(struct lvn_trainer *trainer, int64_t step, int64_t *labels) LVN_CHECKED;
+
+/* --- trainer_resume.c --- */
+
+/* Open the run to resume before its data, because labels must have the classes of its model. */
+enum lvn_status lvn_trainer_open_run_so_far(struct lvn_trainer *trainer) LVN_CHECKED;
+/* Open the folder of a new run; check the run to resume. All ranks get the progress of rank 0's checkpoint. */
+enum lvn_status lvn_trainer_share_run(struct lvn_trainer *trainer) LVN_CHECKED;
+
+/* --- trainer_scalars.c --- */
+
+/* Set the properties of the run in its event, and declare its scalars. */
+void lvn_trainer_describe(struct lvn_trainer *trainer);
 
 /* --- trainer_notes.c --- */
 
