@@ -42,7 +42,8 @@ enum lvn_status lvn_parquet_read(struct lvn_parquet *p, int64_t group, int colum
                                  void *context) LVN_CHECKED;
 /* Read the rows of a group as lines of JSON: an object with a member for each column that contains texts, numbers or
  * booleans. Lists are arrays, structs objects; maps, dates, times and decimals are left out. lists: numbers and
- * booleans in lists are read, too; if false, FORMAT for a file without a column of texts. */
+ * booleans in lists are read, too, and members of structs that are null are left out; if false, FORMAT for a file
+ * without a column of texts. */
 enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool lists,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
                                        void *context) LVN_CHECKED;

@@ -140,12 +140,25 @@ static enum lvn_status add_leaf(struct assembly *a, const struct lvn_parquet_nod
 
 static enum lvn_status add_node(struct assembly *a, const struct lvn_parquet_node *node);
 
+/* Is a member below a row null? It is left out: a struct has the members of this column's structs in all rows, as the
+ * arguments of tool calls. */
+static enum lvn_status is_left_out(struct assembly *a, const struct lvn_parquet_node *node, bool *out)
+{
+    int rep = 0, def = 0;
+    LVN_TRY(peek(a->column[first_in(a, node)], &rep, &def));
+    *out = node->repetition != LVN_PARQUET_REPEATED && def < node->max_def;
+    return *out ? skip(a, node) : LVN_OK;
+}
+
 static enum lvn_status add_members(struct assembly *a, const struct lvn_parquet_node *node)
 {
     const char *comma = "";
+    bool left_out = false;
     lvn_text_add(&a->line, "{");
     for (const struct lvn_parquet_node *n = node + 1; n < a->file->node + node->end; n = a->file->node + n->end) {
         if (first_in(a, n) < 0) continue;
+        if (a->lists && node != a->file->node) LVN_TRY(is_left_out(a, n, &left_out));
+        if (left_out) continue;
         lvn_text_add(&a->line, comma);
         add_string(&a->line, (const unsigned char *)n->name, (int64_t)strlen(n->name));
         lvn_text_add(&a->line, ":");
