@@ -117,7 +117,7 @@ def conversations():
     """Answers that are not trained, an argument of the template, and tool calls with numbers; token ids with labels."""
     out = ROOT / "tests/golden/parquet"
     turn = lambda role, content, **more: {"role": role, "content": content} | more
-    calls = [{"function": {"name": "sum", "arguments": {"a": 2, "b": 0.5, "exact": True, "terms": [[1], [], [2, 3]]}}}]
+    calls = [{"function": {"name": "sum", "arguments": {"a": 2, "b": 3.0, "exact": True, "terms": [[1], [], [2, 3]]}}}]
     rows = [{"messages": [turn("user", f"What is {i}?"), turn("assistant", "A number.", train=i % 2 == 0),
                           turn("user", "And then?"), turn("assistant", f"Then {i + 1}.", weight=i % 3 % 2, tool_calls=calls if i == 4 else None)],
              "chat_template_kwargs": {"enable_thinking": i % 2 == 1, "depth": i}} for i in range(12)]

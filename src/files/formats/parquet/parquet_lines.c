@@ -87,7 +87,14 @@ static void add_string(struct lvn_text *t, const unsigned char *p, int64_t n)
     lvn_text_add(t, "\"");
 }
 
-/* A number of JSON; null for one that is not finite. */
+/* Add a number that is no integer in JSON either; null for one that is not finite. */
+static void add_real(struct lvn_text *t, double x)
+{
+    char text[40];
+    snprintf(text, sizeof text, isfinite(x) ? "%.17g" : "null", x);
+    lvn_text_printf(t, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
+}
+
 static void add_number(struct lvn_text *t, const struct lvn_parquet_node *column, const unsigned char *p)
 {
     union {
@@ -109,17 +116,17 @@ static void add_number(struct lvn_text *t, const struct lvn_parquet_node *column
     case LVN_PARQUET_INT64:
         memcpy(&x.i64, p, sizeof x.i64);
         if (column->is_unsigned && x.i64 < 0) /* readers of JSON have no larger whole numbers */
-            lvn_text_printf(t, "%.17g", (double)x.u64);
+            add_real(t, (double)x.u64);
         else
             lvn_text_printf(t, "%" PRId64, x.i64);
         return;
     case LVN_PARQUET_FLOAT:
         memcpy(&x.f32, p, sizeof x.f32);
-        lvn_text_printf(t, isfinite(x.f32) ? "%.17g" : "null", (double)x.f32);
+        add_real(t, (double)x.f32);
         return;
     default:
         memcpy(&x.f64, p, sizeof x.f64);
-        lvn_text_printf(t, isfinite(x.f64) ? "%.17g" : "null", x.f64);
+        add_real(t, x.f64);
     }
 }
 
