@@ -108,6 +108,11 @@ cp elsewhere/deep/z.txt plain/1.txt && cp elsewhere/y.txt plain/2.txt && cp link
 for folder in linked plain; do code 0 prepare text --input=$folder --out=of-$folder --val-fraction=0; done
 same_file of-plain/train.bin of-linked/train.bin
 
+# a hard link in an archive is the same file again, without its bytes
+mkdir same && echo "a document" >same/a.txt && ln same/a.txt same/b.txt && tar cf same.tar same
+code 0 prepare text --input=same.tar --out=of-same --val-fraction=0 --json
+json 'd["train_documents"] == 1 and d["empty_documents"] == 0'
+
 # a file that cannot be reached is not left out
 ln -s "$(printf 'x%.0s' $(seq 300))" linked/unknown
 code 1 prepare text --input=linked --out=of-unknown

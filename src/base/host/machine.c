@@ -315,7 +315,7 @@ void lvn_machine_read(struct lvn_machine *machine)
 
 static int64_t status_line(const char *key)
 {
-    char text[4096];
+    char text[65536]; /* the groups of the user precede the memory */
     return read_text("", "/proc/self/status", text, sizeof text) ? kib(text, key) : 0;
 }
 

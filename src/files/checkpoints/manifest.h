@@ -1,6 +1,6 @@
 /* manifest.h - state/manifest.json: the files of a checkpoint with sizes and checksums; private to this folder.
  *
- *     {"manifest": {"version": 1, "step", "val_loss",
+ *     {"manifest": {"version": 2, "step", "val_loss",
  *                   "score": {"name", "mode", "value"},  (omitted if it is val_loss, lower is better)
  *                   "files": [{"path", "bytes", "sum"}, or for safetensors:
  *                             {"path", "bytes", "sum": of the header, "header_bytes",

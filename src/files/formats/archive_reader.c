@@ -53,6 +53,7 @@ typedef ssize_t read_function(struct archive *, void *, const void **);
     F(const char *, error, (struct archive *), "archive_error_string")                                                 \
     F(const char *, pathname, (struct archive_entry *), "archive_entry_pathname")                                      \
     F(const char *, pathname_utf8, (struct archive_entry *), "archive_entry_pathname_utf8")                            \
+    F(const char *, hardlink, (struct archive_entry *), "archive_entry_hardlink")                                      \
     F(mode_t, filetype, (struct archive_entry *), "archive_entry_filetype")                                            \
     F(int64_t, size, (struct archive_entry *), "archive_entry_size")                                                   \
     F(const char *, version, (void), "archive_version_string")
@@ -241,7 +242,7 @@ static enum lvn_status read_entry(struct stream *stream, const struct stream *so
     if (!path) path = api.pathname(e);
     char name[NAME_BYTES];
     bool raw = api.format(stream->archive) == ARCHIVE_RAW, whole;
-    if (!raw && api.filetype(e) != S_IFREG) return LVN_OK;
+    if (!raw && (api.filetype(e) != S_IFREG || (api.hardlink(e) && !api.size(e)))) return LVN_OK;
     const char *outer = stream->name;
     if (raw) {
         whole = inner_name(outer, name);
