@@ -76,6 +76,15 @@ mlp --run_dir=unseen --trainer.max_epochs=3 --trainer.limit_val_batches=0 --earl
 check [ "$(measured unseen | wc -l)" = 3 ]
 silent_about val_ unseen/metrics.jsonl
 
+# Other names of the same files, in the folder that torchvision makes.
+mkdir -p other/MNIST/raw
+for file in digits/*; do cp "$file" "other/MNIST/raw/$(basename "$file" | sed 's/-idx/.idx/')"; done
+code 0 "$LEVIN" evaluate unseen --data.path=digits --json
+mv out digits.json
+code 0 "$LEVIN" evaluate unseen --data.path=other --json
+same_file <(grep -o '"loss": *[^,]*' digits.json) <(grep -o '"loss": *[^,]*' out)
+code 0 "$LEVIN" train other --trainer.max_steps=1 --run_dir=guessed
+
 # Wrong files, and settings that cannot be combined.
 cp -r digits bad
 head -c 100000 digits/train-images-idx3-ubyte.gz >bad/train-images-idx3-ubyte.gz

@@ -55,9 +55,10 @@ static int64_t big_endian(const unsigned char *p)
 static enum lvn_status parse(const struct reading *reading, struct lvn_idx *idx)
 {
     const unsigned char *p = reading->p;
-    LVN_CHECK(reading->n >= HEADER && p[0] == 0 && p[1] == 0, FORMAT,
-              "'%s' is not an IDX file: it begins with %d, %d, expected two zero bytes", reading->path,
-              reading->n > 0 ? p[0] : -1, reading->n > 1 ? p[1] : -1);
+    LVN_CHECK(reading->n >= HEADER, FORMAT, "'%s' has %lld bytes, too few for an IDX file: it is %s", reading->path,
+              (long long)reading->n, reading->n ? "truncated" : "empty");
+    LVN_CHECK(p[0] == 0 && p[1] == 0, FORMAT, "'%s' is not an IDX file: it begins with %d, %d, expected two zero bytes",
+              reading->path, p[0], p[1]);
     LVN_CHECK(p[2] == UNSIGNED_BYTES, UNSUPPORTED,
               "'%s' has elements of IDX type 0x%02x; levin only reads unsigned bytes (0x08)", reading->path, p[2]);
     idx->rank = p[3];

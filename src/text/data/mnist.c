@@ -53,10 +53,19 @@ static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_optio
     return *sha256 ? LVN_OK : LVN_MEMORY;
 }
 
-/* *out: the path of NAME, or of NAME.gz, which may be missing. False: neither exists, or out of memory (NULL). */
-static bool exists(struct lvn_arena *a, const struct lvn_data_options *o, const char *name, const char **out)
+/* *out: the path of NAME, or of NAME.gz, which may be missing. False: neither exists, or out of memory (NULL). Other
+ * copies have a dot before `idx`, or are in the folder MNIST/raw of torchvision. */
+static bool exists(struct lvn_arena *a, const char *folder, const char *name, const char **out)
 {
-    *out = lvn_path_join(a, o->path, name);
+    for (int i = 0; i < 8; i++) {
+        const int dash = (int)(strstr(name, "-idx") - name);
+        const char *raw = i & 4 ? lvn_path_join(a, folder, "MNIST/raw") : folder;
+        char *file =
+            lvn_arena_printf(a, "%.*s%c%s%s", dash, name, i & 2 ? '.' : '-', name + dash + 1, i & 1 ? ".gz" : "");
+        *out = raw && file ? lvn_path_join(a, raw, file) : NULL;
+        if (!*out || lvn_path_is_file(*out)) return *out != NULL;
+    }
+    *out = lvn_path_join(a, folder, name);
     if (*out && !lvn_path_exists(*out)) *out = lvn_arena_printf(a, "%s.gz", *out);
     return *out && lvn_path_exists(*out);
 }
@@ -65,7 +74,7 @@ static bool exists(struct lvn_arena *a, const struct lvn_data_options *o, const 
 static enum lvn_status find(struct lvn_arena *a, const struct lvn_data_options *o, int i, const char *name,
                             const char *sha256, const char **out)
 {
-    if (exists(a, o, name, out)) return LVN_OK;
+    if (exists(a, o->path, name, out)) return LVN_OK;
     if (!*out) return LVN_MEMORY;
     LVN_CHECK(o->url && *o->url, IO,
               "neither '%.*s' nor '%s' exists: put the files of MNIST into data.path, or give data.url, the folder of "
@@ -133,7 +142,8 @@ static enum lvn_status open_splits(struct lvn_arena *a, struct lvn_dataset *d, c
     if (held_out > VALIDATION) held_out = VALIDATION;
     LVN_TRY(set_split(&d->split[LVN_SPLIT_TRAIN], path, n - held_out));
     if (held_out) LVN_TRY(set_split(&d->split[LVN_SPLIT_VAL], path, held_out));
-    const bool there = exists(a, o, published[TEST].images, &path) && exists(a, o, published[TEST].labels, &path);
+    const bool there =
+        exists(a, o->path, published[TEST].images, &path) && exists(a, o->path, published[TEST].labels, &path);
     if (!o->for_evaluation || (!there && !o->needs_test)) return LVN_OK;
     LVN_TRY(open_files(a, m, o, TEST, &path));
     return set_split(&d->split[LVN_SPLIT_TEST], path, m->images[TEST].dim[0]);
@@ -155,9 +165,8 @@ static enum lvn_status open_mnist(struct lvn_dataset *d, const struct lvn_data_o
 static bool matches(const char *path)
 {
     LVN_LOCAL_ARENA(a);
-    const char *plain = lvn_path_join(&a, path, published[TRAIN].images);
-    const char *compressed = plain ? lvn_arena_printf(&a, "%s.gz", plain) : NULL;
-    return compressed && (lvn_path_is_file(plain) || lvn_path_is_file(compressed));
+    const char *images;
+    return exists(&a, path, published[TRAIN].images, &images) && lvn_path_is_file(images);
 }
 
 static void close_mnist(struct lvn_dataset *d)

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/file_type.h"
 #include "data/json_line.h"
 #include "data/parquet_texts.h"
 
@@ -23,10 +24,16 @@ bool lvn_table_is_csv(const char *path)
     return !strcasecmp(extension(path), ".csv");
 }
 
+/* Is it .jsonl, or another name of it? A .json is mostly one value. */
+static bool is_lines(const char *path)
+{
+    return lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_LINES && strcasecmp(extension(path), ".json");
+}
+
 bool lvn_table_is_named(const char *path)
 {
     const char *e = extension(path);
-    return !strcasecmp(e, ".tsv") || lvn_table_is_csv(path) || !strcasecmp(e, ".jsonl");
+    return !strcasecmp(e, ".tsv") || lvn_table_is_csv(path) || is_lines(path);
 }
 
 /* --- rows as cells --- */
@@ -119,10 +126,10 @@ static void begin(struct lvn_table *t, const char *path)
 {
     const char *e = extension(path);
     *t = (struct lvn_table){.path = path, .line = 1, .column_option = "data.text_column, data.label_column"};
-    t->format = !strcasecmp(e, ".tsv")                             ? LVN_TABLE_TSV
-                : lvn_table_is_csv(path)                           ? LVN_TABLE_CSV
-                : !strcasecmp(e, ".jsonl") || lvn_is_parquet(path) ? LVN_TABLE_JSONL
-                                                                   : LVN_TABLE_LINES;
+    t->format = !strcasecmp(e, ".tsv")                   ? LVN_TABLE_TSV
+                : lvn_table_is_csv(path)                 ? LVN_TABLE_CSV
+                : is_lines(path) || lvn_is_parquet(path) ? LVN_TABLE_JSONL
+                                                         : LVN_TABLE_LINES;
 }
 
 static enum lvn_status add_line(void *context, const char *line, int64_t bytes)
@@ -155,7 +162,14 @@ static enum lvn_status read_header(struct lvn_table *t)
               (long long)wrong + 1);
     LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT, "%s:1: contains a NUL byte; the first line names the columns",
               t->path);
-    return lvn_text_status(&t->names);
+    LVN_TRY(lvn_text_status(&t->names));
+    const char *first = t->names.p, *between = t->format == LVN_TABLE_CSV ? "comma" : "tab";
+    LVN_CHECK(strncasecmp(first, "sep=", 4) != 0, FORMAT,
+              "%s:1: '%.40s' is a line for Excel, and the first line must name the columns: remove it", t->path, first);
+    LVN_CHECK(t->n_names > 1 || !strpbrk(first, t->format == LVN_TABLE_CSV ? ";\t" : ";,"), FORMAT,
+              "%s:1: '%.80s' has no %s, which separates the cells of such a table: save it with %ss between them",
+              t->path, first, between, between);
+    return LVN_OK;
 }
 
 static enum lvn_status begin_text(struct lvn_table *t, const char *text, int64_t bytes)

@@ -240,6 +240,17 @@ static void bad_rows(void **state)
     ASSERT_FAILS(ARG, "has no tokenizer: give data.tokenizer", lvn_dataset_open(&d, &o));
     o = options("c.txt", "a\n");
     ASSERT_FAILS(FORMAT, "is not a table", lvn_dataset_open(&d, &o));
+    o = options("c.jsonl.gz", "a\n");
+    ASSERT_FAILS(FORMAT, "is compressed: unpack it first", lvn_dataset_open(&d, &o));
+    o = options("c.csv", "text;label\na;0\n");
+    ASSERT_FAILS(FORMAT, "c.csv:1: 'text;label' has no comma, which separates", lvn_dataset_open(&d, &o));
+    o = options("c.tsv", "text,label\na,0\n");
+    ASSERT_FAILS(FORMAT, "c.tsv:1: 'text,label' has no tab, which separates", lvn_dataset_open(&d, &o));
+    o = options("c.csv", "sep=,\ntext,label\na,0\n");
+    ASSERT_FAILS(FORMAT, "c.csv:1: 'sep=' is a line for Excel", lvn_dataset_open(&d, &o));
+    o = options("c.jsonlines", "{\"text\": \"a\", \"label\": 0}\n{\"text\": \"a\", \"label\": 1}\n");
+    ASSERT_OK(lvn_dataset_open(&d, &o));
+    lvn_dataset_close(d);
     put("none.txt", "[UNK]\na\n");
     o = options("b.tsv", "text\tlabel\na\t0\n");
     put("vocab.txt", "[UNK]\na\n");

@@ -79,7 +79,8 @@ static void refused(const unsigned char *p, int64_t n, enum lvn_status status, c
 static void test_refuses(void **state)
 {
     (void)state;
-    refused(BYTES(0, 0, 8), LVN_FORMAT, "is not an IDX file");
+    refused((const unsigned char *)"", 0, LVN_FORMAT, "has 0 bytes, too few for an IDX file: it is empty");
+    refused(BYTES(0, 0, 8), LVN_FORMAT, "has 3 bytes, too few for an IDX file: it is truncated");
     refused(BYTES('P', 'K', 3, 4, 0, 0, 0, 0), LVN_FORMAT, "begins with 80, 75");
     refused(BYTES(0, 0, 0x0d, 1, 0, 0, 0, 1, 0, 0, 0, 0), LVN_UNSUPPORTED, "type 0x0d");
     refused(BYTES(0, 0, 8, 0), LVN_FORMAT, "0 dimensions");

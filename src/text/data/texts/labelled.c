@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "data/class_labels.h"
 #include "data/dataset.h"
+#include "data/file_type.h"
 #include "data/parquet_texts.h"
 #include "data/replace.h"
 #include "data/table.h"
@@ -319,7 +320,8 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     enum lvn_status status = lvn_table_open(&t, path);
     if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabeled && !o->masks)
         status = lvn_fail(
-            LVN_FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file", path);
+            LVN_FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file%s",
+            path, path[lvn_file_uncompressed_name(path)] ? "; this one is compressed: unpack it first" : "");
     if (status == LVN_OK) status = choose_columns(o, &t);
     if (status == LVN_OK && has_classes(o))
         status = lvn_class_labels_of_features(&l->classes, path, t.parquet ? lvn_parquet_features(t.parquet) : NULL,
