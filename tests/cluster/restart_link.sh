@@ -30,7 +30,7 @@ together 2 3
 cat >remote <<END
 #!/bin/bash
 host=\$1 script=\$2
-[ ! -e "$PWD/mute" ] || [ "\$host" != h3 ] || script=\$(sed "s/--check-connection='[^']*'/--check-connection='10.77.0.1:1'/" <<<"\$script")
+[ ! -e "$PWD/mute" ] || [ "\$host" != h3 ] || script=\$(sed "s/--check-connection=[^;]*/--check-connection=10.77.0.1:1/" <<<"\$script")
 exec $ssh "\$host" "\$script"
 END
 chmod +x remote

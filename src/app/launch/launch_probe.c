@@ -17,7 +17,7 @@
 #include "cluster/rendezvous/endpoints.h"
 #include "launch/launch.h"
 
-enum { AT_ONCE = 32 };
+enum { AT_ONCE = 32, SSH_FAILED = 255, SSH_TRIES = 3 };
 /* Exit codes of the probe's script. */
 enum { NO_PROGRAM = 3, NO_CONNECTION = 4, NO_DAEMON = 5, NO_START = 6 };
 
@@ -46,6 +46,13 @@ struct probe {
     struct lvn_text output;
 };
 
+/* The sshd of a host through which many connections go (ProxyJump) drops some of those that begin at the same time. */
+static bool was_dropped(struct lvn_text *output)
+{
+    const char *text = lvn_text_string(output);
+    return text && strstr(text, "kex_exchange_identification");
+}
+
 static void *run_probe(void *argument)
 {
     static const char *const step[] = {"--nodes=1",     "--ntasks=1", "--overlap",     "--mpi=none",
@@ -73,6 +80,11 @@ static void *run_probe(void *argument)
     probe->code = words.failed                   ? -1
                   : probe->l->resources.in_slurm ? lvn_slurm_run(words.word, max, &probe->output)
                                                  : lvn_process_run(words.word, max, &probe->output);
+    for (int tries = 1; probe->code == SSH_FAILED && tries < SSH_TRIES && was_dropped(&probe->output); tries++) {
+        sleep((unsigned)tries);
+        lvn_text_clear(&probe->output);
+        probe->code = lvn_process_run(words.word, max, &probe->output);
+    }
     return NULL;
 }
 
@@ -127,18 +139,21 @@ static enum lvn_status open_listener(const struct lvn_launch *l, int *listener, 
     return LVN_OK;
 }
 
-/* The shell commands that probe a host: this program, the launcher's daemon, the connection to `place`. NULL: out of
- * memory. */
+/* The command that probes a host: this program, the launcher's daemon, the connection to `place`. The login shell there
+ * may be csh or fish. NULL: out of memory. */
 static const char *probe_script(const struct lvn_launch *l, const char *place)
 {
     const char *path = lvn_launch_daemon(l), *daemon = path ? lvn_word_quoted(l->arena, path) : "";
     const char *self = lvn_word_quoted(l->arena, l->self);
     const char *check = path ? lvn_arena_printf(l->arena, "test -x %s || exit %d; ", daemon, NO_DAEMON) : "";
     if (!self || !daemon || !check) return NULL;
-    return lvn_arena_printf(l->arena,
-                            "test -x %s || exit %d; %s%s ranks --check-connection='%s'; case $? in 0) ;; "
-                            "%d) exit %d ;; *) exit %d ;; esac",
-                            self, NO_PROGRAM, check, self, place, LVN_EXIT_FAULT, NO_CONNECTION, NO_START);
+    const char *script =
+        lvn_arena_printf(l->arena,
+                         "test -x %s || exit %d; %s%s ranks --check-connection='%s'; case $? in 0) ;; "
+                         "%d) exit %d ;; *) exit %d ;; esac",
+                         self, NO_PROGRAM, check, self, place, LVN_EXIT_FAULT, NO_CONNECTION, NO_START);
+    const char *word = script ? lvn_word_quoted(l->arena, script) : NULL;
+    return word ? lvn_arena_printf(l->arena, "exec sh -c %s", word) : NULL;
 }
 
 /* Probe each host other than this machine. record: store the result in the host; else fail at the first bad one. */
