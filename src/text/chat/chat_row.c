@@ -63,6 +63,27 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
 }
 
+/* The members from and value of a message of ShareGPT's data become role and content. */
+static enum lvn_status rename_sender(json_t *message, size_t number)
+{
+    static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
+                                           {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
+                                           {"bing", "assistant"},      {"bard", "assistant"},  {"system", "system"},
+                                           {"tool", "tool"},           {"function", "tool"},   {"observation", "tool"}};
+    const char *from = json_string_value(json_object_get(message, "from")), *role = NULL;
+    json_t *value = json_object_get(message, "value");
+    if (!from || json_is_string(json_object_get(message, "role"))) return LVN_OK;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strcmp(names[k][0], from) == 0) role = names[k][1];
+    LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", number, from);
+    int failed = json_object_set_new(message, "role", json_string(role));
+    if (value) failed = failed || json_object_set(message, "content", value);
+    if (failed) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+    json_object_del(message, "from");
+    json_object_del(message, "value");
+    return LVN_OK;
+}
+
 static enum lvn_status append_messages(struct lvn_chat_row *row, const json_t *list, const char *name)
 {
     size_t i;
@@ -75,34 +96,7 @@ static enum lvn_status append_messages(struct lvn_chat_row *row, const json_t *l
         json_t *copy = json_copy((json_t *)one);
         if (!copy || json_array_append_new(row->messages, copy) != 0)
             return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
-    }
-    return LVN_OK;
-}
-
-static enum lvn_status read_conversations(struct lvn_chat_row *row, const json_t *list)
-{
-    static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
-                                           {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
-                                           {"bing", "assistant"},      {"bard", "assistant"},  {"system", "system"},
-                                           {"tool", "tool"},           {"function", "tool"},   {"observation", "tool"}};
-    static const char *const training[] = {"train", "weight"};
-    const json_t *one;
-    size_t i;
-    LVN_CHECK(json_is_array(list), FORMAT, "'conversations' is not a list");
-    json_array_foreach((json_t *)list, i, one)
-    {
-        const char *from = json_string_value(json_object_get(one, "from")), *role = NULL;
-        const json_t *value = json_object_get(one, "value");
-        LVN_CHECK(from && json_is_string(value), FORMAT, "message %zu has not the texts 'from' and 'value'", i + 1);
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-            if (strcmp(names[k][0], from) == 0) role = names[k][1];
-        LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", i + 1, from);
-        LVN_TRY(add_message(row, role, value));
-        json_t *added = json_array_get(row->messages, i);
-        for (int k = 0; k < 2; k++)
-            if (json_object_get(one, training[k]) &&
-                json_object_set(added, training[k], json_object_get(one, training[k])) != 0)
-                return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
+        LVN_TRY(rename_sender(copy, i + 1));
     }
     return LVN_OK;
 }
@@ -148,6 +142,8 @@ static enum lvn_status read_instruction(struct lvn_chat_row *row)
     LVN_TRY(add_history(row));
     if (!input || !json_string_length(input)) {
         LVN_TRY(add_message(row, "user", instruction));
+    } else if (!json_string_length(instruction)) {
+        LVN_TRY(add_message(row, "user", input));
     } else {
         json_t *both = json_sprintf("%s\n\n%s", json_string_value(instruction), json_string_value(input));
         if (!both) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
@@ -201,20 +197,22 @@ static enum lvn_status rename_members(json_t *message)
     return LVN_OK;
 }
 
-/* Take `train` and `weight` out of a message. */
+/* Take the members that exclude an answer out of a message: levin's, OpenAI's and those of other trainers. */
 static enum lvn_status take_training(json_t *message, size_t number, bool answer, bool *trained)
 {
-    const json_t *train = json_object_get(message, "train"), *weight = json_object_get(message, "weight");
-    double value = json_is_number(weight) ? json_number_value(weight) : -1;
-    LVN_CHECK(!train || json_is_boolean(train) || json_is_null(train), FORMAT,
-              "message %zu: 'train' must be true or false", number);
-    LVN_CHECK(!weight || json_is_null(weight) || value == 0 || value == 1, FORMAT,
-              "message %zu: 'weight' must be 0 or 1", number);
-    LVN_CHECK(answer || (!json_is_true(train) && value != 1), FORMAT,
-              "message %zu is to be trained, but only answers of the assistant are", number);
-    *trained = answer && !json_is_false(train) && value != 0;
-    json_object_del(message, "train");
-    json_object_del(message, "weight");
+    static const char *const marks[] = {"train", "weight", "loss", "loss_mask", "trainable", "training"};
+    *trained = answer;
+    for (size_t k = 0; k < sizeof marks / sizeof *marks; k++) {
+        const json_t *mark = json_object_get(message, marks[k]);
+        if (!mark || json_is_null(mark)) continue;
+        const double value = json_is_boolean(mark) ? json_is_true(mark) : json_number_value(mark);
+        LVN_CHECK((json_is_boolean(mark) || json_is_number(mark)) && (value == 0 || value == 1), FORMAT,
+                  "message %zu: '%s' must be true or false, or 1 or 0", number, marks[k]);
+        LVN_CHECK(answer || value == 0, FORMAT, "message %zu is to be trained, but only answers of the assistant are",
+                  number);
+        *trained = *trained && value == 1;
+        json_object_del(message, marks[k]);
+    }
     return LVN_OK;
 }
 
@@ -293,6 +291,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS};
     for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
         value = json_object_get(source, keys[i]);
+        if (json_is_null(value)) value = NULL;
         if (value) row->form = (enum lvn_chat_form)i;
     }
     LVN_CHECK(
@@ -302,7 +301,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     row->messages = json_array();
     if (!row->messages) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     if (row->form == LVN_CHAT_MESSAGES) LVN_TRY(append_messages(row, value, "messages"));
-    if (row->form == LVN_CHAT_CONVERSATIONS) LVN_TRY(read_conversations(row, value));
+    if (row->form == LVN_CHAT_CONVERSATIONS) LVN_TRY(append_messages(row, value, "conversations"));
     if (row->form == LVN_CHAT_PROMPT) LVN_TRY(read_prompt(row));
     if (row->form == LVN_CHAT_INSTRUCTION) LVN_TRY(read_instruction(row));
     const size_t n = json_array_size(row->messages);

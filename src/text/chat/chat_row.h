@@ -1,19 +1,20 @@
 /* chat_row.h - a row of data as a conversation. Called by chat_encode.c.
  *
- * Rows, by the first of these members that exists:
+ * Rows, by the first of these members that exists and is not null:
  *
- *   messages                  a list of messages: role, content (a text, or a list of text parts), and what the
- * template reads (tool_calls, name, ...) conversations             a list of from and value, as in ShareGPT's data, and
- * optionally a text `system` input_ids                 token ids, with labels of the same number, or -100 where nothing
- * is trained prompt + completion       texts, which become a message of the user and an answer; or lists of messages
- *   instruction + output      texts, and optionally `input`: the user's message is the instruction, an empty line and
- *                             the input
+ * - messages, conversations: a list of messages: role, content (a text, or a list of text parts), and what the template
+ *   reads (tool_calls, name, ...); or from and value, as in ShareGPT's data
+ * - input_ids: token ids, with labels of the same number, or -100 where nothing is trained
+ * - prompt + completion: texts, which become a message of the user and an answer; or lists of messages
+ * - instruction + output: texts, and optionally `input`: the user's message is the instruction, an empty line and the
+ *   input, or one of them if the other is empty
  *
  * Further members: tools (a list, or a list as text), documents, chat_template_kwargs (variables for the template). A
- * message of the assistant with train: false or weight: 0 is not trained. As in transformers, members of messages that
- * are null are left out, and a message's reasoning_content, thinking or reasoning is given to the template under the
- * first two names. Unlike there, arguments of tool calls that are the text of an object become this object where the
- * template writes objects and would write the text otherwise (c->parses_arguments). */
+ * message of the assistant with train: false, weight: 0 or such a mark of another trainer (take_training() has the
+ * list) is not trained. As in transformers, members of messages that are null are left out, and a message's
+ * reasoning_content, thinking or reasoning is given to the template under the first two names. Unlike there, arguments
+ * of tool calls that are the text of an object become this object where the template writes objects and would write the
+ * text otherwise (c->parses_arguments). */
 #ifndef LVN_CHAT_ROW_H
 #define LVN_CHAT_ROW_H
 

@@ -191,6 +191,18 @@ static void forms_of_rows(void **state)
         {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", ""},
         {"answers", "{\"input_ids\": [97, 98, 99], \"labels\": [-100, 98, 99]}", NULL},
         {"last_answer", "{" TALK "}", "d<|im_end|>\n"},
+        {"all", "{\"instruction\": \"\", \"input\": \"i\", \"output\": \"b\"}",
+         "<|im_start|>user\ni<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
+        {"answers",
+         "{\"conversations\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+         "\"b\"}]}",
+         "b<|im_end|>\n"},
+        {"answers",
+         "{\"messages\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\", \"role\": "
+         "null}], "
+         "\"conversations\": null}",
+         "b<|im_end|>\n"},
+        {"answers", "{\"messages\": null, \"prompt\": \"a\", \"completion\": \"b\"}", "b<|im_end|>\n"},
         {"answers", "{\"messages\": []}", "error: the conversation has no messages"},
         {"answers", "{\"text\": \"a\"}",
          "error: the row has none of messages, conversations, prompt and completion, "
@@ -202,7 +214,7 @@ static void forms_of_rows(void **state)
         {"answers", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"train\": true}]}",
          "error: message 1 is to be trained, but only answers of the assistant are"},
         {"answers", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0.5}]}",
-         "error: message 1: 'weight' must be 0 or 1"},
+         "error: message 1: 'weight' must be true or false, or 1 or 0"},
         {"answers", "{\"conversations\": [{\"from\": \"narrator\", \"value\": \"a\"}]}",
          "error: message 1 is from 'narrator'; known are human, gpt, system and tool"},
         {"answers", "{\"prompt\": \"a\"}", "error: the row has a prompt, but no completion"},
@@ -220,7 +232,7 @@ static void forms_of_rows(void **state)
         const char *text = trained(t, "chatml", rows[i][0], row);
         if (rows[i][2]) assert_string_equal(text, rows[i][2]);
     }
-    const char *bad = trained(t, "chatml", "answers", rows[19][1]);
+    const char *bad = trained(t, "chatml", "answers", rows[23][1]);
     assert_non_null(strstr(bad, "error: entry 2 of 'input_ids' is not an id of the tokenizer, which has "));
     lvn_tokenizer_close(t);
 }
@@ -298,12 +310,19 @@ static void members_of_rows(void **state)
 /* Excluded answers, with and without {% generation %}. */
 static void excluded(void **state)
 {
-    static const char *const marks[] = {"", ", \"train\": false", ", \"weight\": 0", ", \"weight\": 1"};
+    static const char *const marks[] = {"",
+                                        ", \"weight\": 1, \"loss\": null",
+                                        ", \"train\": false",
+                                        ", \"weight\": 0",
+                                        ", \"loss\": false",
+                                        ", \"loss_mask\": 0, \"train\": true",
+                                        ", \"trainable\": false",
+                                        ", \"training\": false"};
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", text_of(json_array_get(golden, 0), "marked"));
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         char row[600];
-        bool both = i == 0 || i == 3;
+        bool both = i < 2;
         snprintf(row, sizeof row, "{" TALK "}", marks[i]);
         assert_string_equal(trained(t, "chatml", "answers", row),
                             both ? "b<|im_end|>\n|d<|im_end|>\n" : "d<|im_end|>\n");

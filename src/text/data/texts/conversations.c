@@ -652,10 +652,9 @@ static enum lvn_status look_row(struct look *l, const char *path)
 /* Are there members of a conversation in the beginning of the file? A row may be longer than it. */
 static bool has_conversation(const char *p)
 {
-    static const char *const pairs[][2] = {{"\"messages\"", "\"role\""},
-                                           {"\"conversations\"", "\"from\""},
-                                           {"\"prompt\"", "\"completion\""},
-                                           {"\"instruction\"", "\"output\""},
+    static const char *const pairs[][2] = {{"\"messages\"", "\"role\""},      {"\"messages\"", "\"value\""},
+                                           {"\"conversations\"", "\"from\""}, {"\"conversations\"", "\"role\""},
+                                           {"\"prompt\"", "\"completion\""},  {"\"instruction\"", "\"output\""},
                                            {"\"input_ids\"", "\"labels\""}};
     p += strspn(p, " \t\r\n[");
     if (*p != '{') return false;
