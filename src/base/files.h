@@ -14,9 +14,9 @@
 
 /* Read the whole file into memory that the caller frees, with a NUL after the last byte. LVN_FORMAT if the file has
  * more than `limit` bytes; limit 0: no limit. Also reads pipes and /proc. */
-LVN_CHECKED enum lvn_status lvn_file_read(const char *path, int64_t limit, char **text, int64_t *bytes);
+enum lvn_status lvn_file_read(const char *path, int64_t limit, char **text, int64_t *bytes) LVN_CHECKED;
 /* Like lvn_file_read(), but also accepts named pipes. */
-LVN_CHECKED enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes);
+enum lvn_status lvn_input_read(const char *path, int64_t limit, char **text, int64_t *bytes) LVN_CHECKED;
 
 /* A read-only memory map of a file. An empty file has data == NULL and bytes == 0.
  *
@@ -29,7 +29,7 @@ struct lvn_mapping {
     bool copied; /* memory with the file's contents, which is not loaded again */
 };
 enum { LVN_FILE_COPY_BYTES = 64 << 20 };
-LVN_CHECKED enum lvn_status lvn_file_map(struct lvn_mapping *mapping, const char *path);
+enum lvn_status lvn_file_map(struct lvn_mapping *mapping, const char *path) LVN_CHECKED;
 void lvn_file_unmap(struct lvn_mapping *mapping);
 /* The pages that were read leave the process's memory; those that are read again are loaded again. */
 void lvn_file_map_drop(const struct lvn_mapping *mapping);
@@ -39,31 +39,31 @@ void lvn_file_map_drop(const struct lvn_mapping *mapping);
 bool lvn_path_is_local(const char *path);
 /* pread(2) of exactly `bytes` bytes, restarted after signals. LVN_IO, which names `path`, also if the file ends before.
  */
-LVN_CHECKED enum lvn_status lvn_fd_read_at(int fd, const char *path, void *to, int64_t offset, int64_t bytes);
+enum lvn_status lvn_fd_read_at(int fd, const char *path, void *to, int64_t offset, int64_t bytes) LVN_CHECKED;
 
 /* Replace or create `path` atomically: hidden temporary file in the same directory, fsync, rename, fsync of the
  * directory. After a failure or a kill at any point the file has either its old or its new content. */
-LVN_CHECKED enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes);
+enum lvn_status lvn_file_write(const char *path, const void *data, int64_t bytes) LVN_CHECKED;
 
 /* write(2) until everything is written, restarted after signals and short writes. False: errno has the reason. */
 bool lvn_fd_write(int fd, const void *data, int64_t bytes);
 
 /* fsync of a file that is already closed. */
-LVN_CHECKED enum lvn_status lvn_file_sync(const char *path);
+enum lvn_status lvn_file_sync(const char *path) LVN_CHECKED;
 
 /* rename(2): an existing file `to` is replaced. */
-LVN_CHECKED enum lvn_status lvn_file_rename(const char *from, const char *to);
+enum lvn_status lvn_file_rename(const char *from, const char *to) LVN_CHECKED;
 
 /* fsync of a directory, which makes its entries durable. Silent on file systems that do not support it. */
-LVN_CHECKED enum lvn_status lvn_dir_sync(const char *path);
+enum lvn_status lvn_dir_sync(const char *path) LVN_CHECKED;
 /* mkdir -p; an existing directory is not an error. */
-LVN_CHECKED enum lvn_status lvn_dir_make(const char *path);
+enum lvn_status lvn_dir_make(const char *path) LVN_CHECKED;
 /* rm -rf; does not follow symbolic links; a missing path is not an error. */
-LVN_CHECKED enum lvn_status lvn_tree_remove(const char *path);
+enum lvn_status lvn_tree_remove(const char *path) LVN_CHECKED;
 /* The same for clean-up after a failure: records no error. */
 void lvn_tree_drop(const char *path);
 /* The entries of a directory without "." and "..", sorted by bytes, in the arena. */
-LVN_CHECKED enum lvn_status lvn_dir_list(struct lvn_arena *a, const char *path, const char *const **names, int *n);
+enum lvn_status lvn_dir_list(struct lvn_arena *a, const char *path, const char *const **names, int *n) LVN_CHECKED;
 
 /* These follow symbolic links. False if the path is missing or not accessible. */
 bool lvn_path_is_file(const char *path);
@@ -71,7 +71,7 @@ bool lvn_path_is_dir(const char *path);
 bool lvn_path_exists(const char *path);
 /* Where it matters that the path is missing and not merely out of reach. Links that lead nowhere count as missing; IO
  * for other failures. */
-LVN_CHECKED enum lvn_status lvn_path_find(const char *path, bool *found);
+enum lvn_status lvn_path_find(const char *path, bool *found) LVN_CHECKED;
 /* True if the path, whose last components need not exist, is below the folder `dir`. False for a dangling symbolic
  * link, and for a path below `dir` with a component that begins with a dot, such as ".ssh". */
 bool lvn_path_is_below(const char *path, const char *dir);

@@ -14,6 +14,6 @@ enum lvn_input {
     LVN_INPUT_OPENED,  /* also /dev/null, and pipes that this process has open (/dev/stdin, <(...) of a shell) */
     LVN_INPUT_STREAM,  /* also named pipes */
 };
-LVN_CHECKED enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd);
+enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd) LVN_CHECKED;
 
 #endif

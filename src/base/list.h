@@ -9,10 +9,10 @@
 
 /* Ensure that a list from lvn_realloc() has capacity for `count` elements of `size` bytes. list: address of the pointer
  * to the list, which may be NULL. False: out of memory, and the list is unchanged. */
-LVN_CHECKED bool lvn_list_reserve(void *list, int64_t *capacity, int64_t count, size_t size);
+bool lvn_list_reserve(void *list, int64_t *capacity, int64_t count, size_t size) LVN_CHECKED;
 /* The same for a list of n elements in an arena. */
-LVN_CHECKED bool lvn_arena_list_reserve(struct lvn_arena *a, void *list, int64_t n, int64_t *capacity, int64_t count,
-                                        size_t size);
+bool lvn_arena_list_reserve(struct lvn_arena *a, void *list, int64_t n, int64_t *capacity, int64_t count,
+                            size_t size) LVN_CHECKED;
 
 /* By bytes. Elements are texts (const char *), or structs that begin with one. */
 int lvn_by_text(const void *a, const void *b);

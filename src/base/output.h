@@ -23,12 +23,12 @@ struct lvn_output {
     double direct_s;
     int64_t direct_bytes;
 };
-LVN_CHECKED enum lvn_status lvn_output_open(struct lvn_output *output, const char *path);
+enum lvn_status lvn_output_open(struct lvn_output *output, const char *path) LVN_CHECKED;
 /* After opening: bypass the page cache (O_DIRECT) if the file system supports it and the disk is fast, so that writing
  * a large file uses no processor time of the threads that compute. Otherwise nothing changes. */
 void lvn_output_bypass_cache(struct lvn_output *output);
-LVN_CHECKED enum lvn_status lvn_output_write(struct lvn_output *output, const void *data, int64_t bytes);
+enum lvn_status lvn_output_write(struct lvn_output *output, const void *data, int64_t bytes) LVN_CHECKED;
 /* Write the buffer, fsync (unless `no_sync`) and close; returns the first failure. Requires a successful open. */
-LVN_CHECKED enum lvn_status lvn_output_close(struct lvn_output *output);
+enum lvn_status lvn_output_close(struct lvn_output *output) LVN_CHECKED;
 
 #endif

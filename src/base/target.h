@@ -21,16 +21,16 @@ struct lvn_target {
     int descriptor;   /* descriptor of this process to which a path such as /dev/stdout refers; -1: none */
 };
 /* Determine what `path` is; a missing path is a file to create. target->path is `path` itself or in the arena. */
-LVN_CHECKED enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lvn_target *target);
+enum lvn_status lvn_target_find(struct lvn_arena *a, const char *path, struct lvn_target *target) LVN_CHECKED;
 /* The file to replace, for formats that cannot be streamed: LVN_IO for a stream. In the arena. */
-LVN_CHECKED enum lvn_status lvn_target_file(struct lvn_arena *a, const char *path, const char **file);
+enum lvn_status lvn_target_file(struct lvn_arena *a, const char *path, const char **file) LVN_CHECKED;
 /* Open a stream for writing. Waits for the reader of a named pipe. */
-LVN_CHECKED enum lvn_status lvn_target_open(const struct lvn_target *target, int *fd);
+enum lvn_status lvn_target_open(const struct lvn_target *target, int *fd) LVN_CHECKED;
 /* Write a whole file: replaced as by lvn_file_write(), or written to the stream. */
-LVN_CHECKED enum lvn_status lvn_target_write(const char *path, const void *data, int64_t bytes);
+enum lvn_status lvn_target_write(const char *path, const void *data, int64_t bytes) LVN_CHECKED;
 
 /* open(2) for writing; `flags` with or without O_CREAT. Refuses a symbolic link as the last component, and everything
  * except regular files. */
-LVN_CHECKED enum lvn_status lvn_file_open_nofollow(const char *path, int flags, int *fd);
+enum lvn_status lvn_file_open_nofollow(const char *path, int flags, int *fd) LVN_CHECKED;
 
 #endif

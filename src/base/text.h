@@ -28,24 +28,24 @@ void lvn_text_printf(struct lvn_text *t, const char *format, ...) LVN_PRINTF(2, 
 /* The same text as printf's %.*g, six times as fast. */
 void lvn_text_number(struct lvn_text *t, double value, int digits);
 /* LVN_MEMORY if memory was exhausted in an earlier call. */
-LVN_CHECKED enum lvn_status lvn_text_status(const struct lvn_text *t);
+enum lvn_status lvn_text_status(const struct lvn_text *t) LVN_CHECKED;
 /* The content, "" if empty; NULL (with an error recorded) if memory was exhausted. The buffer owns it. */
 const char *lvn_text_string(struct lvn_text *t);
 
 /* Print into a buffer of fixed size; false, and "" there, if the text does not fit. For texts with a meaning (paths,
  * names); texts for display may be truncated and use snprintf(). */
-LVN_CHECKED bool lvn_fit(char *to, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
+bool lvn_fit(char *to, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4) LVN_CHECKED;
 /* Append to the text in a buffer of fixed size; truncates. For lists in messages. */
 void lvn_print_append(char *text, size_t capacity, const char *format, ...) LVN_PRINTF(3, 4);
 /* Copy n bytes and a NUL; LVN_ARG if they do not fit, with `name` and both sizes. The message does not contain the
  * bytes, which may be a secret. */
-LVN_CHECKED enum lvn_status lvn_copy_bytes(char *to, size_t capacity, const char *name, const char *from, size_t n);
+enum lvn_status lvn_copy_bytes(char *to, size_t capacity, const char *name, const char *from, size_t n) LVN_CHECKED;
 
 /* Collecting user errors to report them in one message. lvn_collect_error() appends the message of an LVN_ARG failure
  * and returns LVN_OK; it returns other statuses unchanged. lvn_collected_errors() fails with all messages in one, and
  * releases them. */
-LVN_CHECKED enum lvn_status lvn_collect_error(struct lvn_text *all, enum lvn_status status);
-LVN_CHECKED enum lvn_status lvn_collected_errors(struct lvn_text *all, enum lvn_status status);
+enum lvn_status lvn_collect_error(struct lvn_text *all, enum lvn_status status) LVN_CHECKED;
+enum lvn_status lvn_collected_errors(struct lvn_text *all, enum lvn_status status) LVN_CHECKED;
 
 /* True if the text ends in `tail`, such as ".bin". */
 bool lvn_ends_with(const char *text, const char *tail);

@@ -11,6 +11,6 @@
 
 /* Create the subdirectory `name` and return its path, in the arena. LVN_IO if it cannot be created or belongs to
  * another user. */
-LVN_CHECKED enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out);
+enum lvn_status lvn_cache_folder(struct lvn_arena *a, const char *name, const char **out) LVN_CHECKED;
 
 #endif

@@ -36,7 +36,7 @@ struct lvn_library {
 
 /* Load the library. LVN_UNSUPPORTED, with a hint what to install, if it is missing or lacks a function.
  * Thread-safe. */
-LVN_CHECKED enum lvn_status lvn_library_open(struct lvn_library *library);
+enum lvn_status lvn_library_open(struct lvn_library *library) LVN_CHECKED;
 /* True if the loader finds a library with this file name. */
 bool lvn_library_exists(const char *file);
 /* Path of the library that contains the function; "built in" if that is the program. */

@@ -35,7 +35,7 @@ struct lvn_checkpoint_score {
 
 struct lvn_checkpoint_writer;
 /* dir: the directory of the checkpoints (created if missing). After a failure *out is NULL. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **out, const char *dir, int64_t step);
+enum lvn_status lvn_checkpoint_begin(struct lvn_checkpoint_writer **out, const char *dir, int64_t step) LVN_CHECKED;
 /* Add a file. name: relative, as "config.json" or "state/state.json". The data of a source are read before the call
  * returns. The first failure is stored, further calls do nothing, and commit returns it. */
 void lvn_checkpoint_add_text(struct lvn_checkpoint_writer *writer, const char *name, const void *data, int64_t bytes);
@@ -46,26 +46,26 @@ void lvn_checkpoint_add_tensors(struct lvn_checkpoint_writer *writer, const char
 void lvn_checkpoint_add_layout(struct lvn_checkpoint_writer *writer, const char *name,
                                const struct lvn_safetensors_layout *layout);
 /* The first failure of adding files. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *writer);
+enum lvn_status lvn_checkpoint_status(const struct lvn_checkpoint_writer *writer) LVN_CHECKED;
 /* The hidden directory, absolute, in the arena; NULL: out of memory. */
 const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, struct lvn_arena *a);
 /* Publish it as step-N (an existing step-N is replaced) and update `last`, and `best` if its score is the best so
  * far. val_loss: NAN if unknown. score: NULL, or without a name: val_loss, lower is better. Always frees the writer.
  * After a failure (LVN_IO: disk full, no permission, ...) no partial checkpoint is left and the existing ones are
  * unchanged: warn and continue. (A failure to update only the links is reported too, although step-N exists.) */
-LVN_CHECKED enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *writer, double val_loss,
-                                                  const struct lvn_checkpoint_score *score);
+enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *writer, double val_loss,
+                                      const struct lvn_checkpoint_score *score) LVN_CHECKED;
 /* Free the writer, and remove the files of a checkpoint that was not committed. NULL: nothing. */
 void lvn_checkpoint_writer_free(struct lvn_checkpoint_writer *writer);
 
 /* --- retention --- */
 
 /* The path of the checkpoint to which `last` or `best` in `dir` refers, in the arena; *out is NULL if there is none. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name,
-                                                const char **out);
+enum lvn_status lvn_checkpoint_link(struct lvn_arena *a, const char *dir, const char *name,
+                                    const char **out) LVN_CHECKED;
 /* The name of the first file in a checkpoint, local or in a store, that its manifest does not list, so that levin did
  * not write it; in the arena, or NULL. LVN_FORMAT without a valid manifest. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_unmanaged(struct lvn_arena *a, const char *path, const char **name);
+enum lvn_status lvn_checkpoint_unmanaged(struct lvn_arena *a, const char *path, const char **name) LVN_CHECKED;
 /* The same for a whole folder of checkpoints. A missing folder is not an error. */
 struct lvn_checkpoints_contents {
     int n;                        /* entries of the folder */
@@ -73,20 +73,20 @@ struct lvn_checkpoints_contents {
     const char *without_manifest; /* path of a step-N without a valid manifest; NULL: none */
     const char *unmanaged;        /* path of an entry that levin did not write; NULL: none */
 };
-LVN_CHECKED enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir,
-                                                 struct lvn_checkpoints_contents *seen);
+enum lvn_status lvn_checkpoints_scan(struct lvn_arena *a, const char *dir,
+                                     struct lvn_checkpoints_contents *seen) LVN_CHECKED;
 /* Remove all checkpoints, the links, and leftovers of killed processes; nothing else. */
-LVN_CHECKED enum lvn_status lvn_checkpoints_remove(const char *dir);
+enum lvn_status lvn_checkpoints_remove(const char *dir) LVN_CHECKED;
 /* Remove all checkpoints except the top_k best ones and those that `last` and `best` name. They are compared by the
  * metric that the newest one records; those without this metric rank after the others, newest first. top_k < 0: keeps
  * all. Directories without a readable manifest are neither counted nor removed. Checkpoints with files that levin did
  * not write are kept, which is logged.
  */
-LVN_CHECKED enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k);
+enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k) LVN_CHECKED;
 /* At start, before anything is written: remove leftovers of a killed process (hidden directories), or rename one with
  * files that levin did not write, and repair `last` and `best`. A missing dir is not an error. UNSUPPORTED: another
  * version of levin wrote the newest checkpoint; nothing is changed. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_clean(const char *dir);
+enum lvn_status lvn_checkpoint_clean(const char *dir) LVN_CHECKED;
 
 /* --- reading --- */
 
@@ -102,16 +102,16 @@ struct lvn_checkpoint {
  * `skipped`. If there is none (or no dir): LVN_OK, and path is NULL. UNSUPPORTED: one of them was written by another
  * version of levin; a run that began again would replace it. IO: the manifest of one that is newer than all valid ones
  * cannot be read now, which is no damage. Always close it after LVN_OK. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *checkpoint, const char *dir);
+enum lvn_status lvn_checkpoint_open_newest(struct lvn_checkpoint *checkpoint, const char *dir) LVN_CHECKED;
 /* The step of the newest step-N in `dir` with a valid manifest, without further verification; -1: none. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step);
+enum lvn_status lvn_checkpoint_newest_step(const char *dir, int64_t *step) LVN_CHECKED;
 void lvn_checkpoint_close(struct lvn_checkpoint *checkpoint);
 
 /* Resolve a MODEL argument to the directory with config.json and model.safetensors. It is a run or a folder of
  * checkpoints (then `prefer`, "best" or "last", is used, else the newest valid one), a checkpoint, `last` or `best`
  * itself (link or pointer file), or any directory with a config.json. The weights of a checkpoint are verified by their
  * checksums. LVN_IO if it is none of these, LVN_FORMAT if it is damaged. */
-LVN_CHECKED enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, const char *prefer,
-                                                  const char **out);
+enum lvn_status lvn_checkpoint_locate(struct lvn_arena *a, const char *path, const char *prefer,
+                                      const char **out) LVN_CHECKED;
 
 #endif

@@ -26,15 +26,15 @@ struct lvn_common_file {
 };
 /* Create a file of `bytes`, which begins with data [n]; the rest is zeros. It is synced when it is closed after a
  * write. */
-LVN_CHECKED enum lvn_status lvn_common_file_create(const char *path, const void *data, int64_t n, int64_t bytes);
+enum lvn_status lvn_common_file_create(const char *path, const void *data, int64_t n, int64_t bytes) LVN_CHECKED;
 /* block: [LVN_DIRECT_BYTES], for files that are open one after the other; NULL: all writes use the page cache. */
-LVN_CHECKED enum lvn_status lvn_common_file_open(struct lvn_common_file *file, const char *path, char *block);
+enum lvn_status lvn_common_file_open(struct lvn_common_file *file, const char *path, char *block) LVN_CHECKED;
 /* Whole blocks bypass the page cache if the file system supports it; the system starts to write the rest to the disk
  * immediately. */
-LVN_CHECKED enum lvn_status lvn_common_file_write(const struct lvn_common_file *file, const void *data, int64_t offset,
-                                                  int64_t bytes);
+enum lvn_status lvn_common_file_write(const struct lvn_common_file *file, const void *data, int64_t offset,
+                                      int64_t bytes) LVN_CHECKED;
 /* Close; `so_far` is the status of writing: if it is OK, the bytes of this process are on the disk. */
-LVN_CHECKED enum lvn_status lvn_common_file_close(struct lvn_common_file *file, enum lvn_status so_far);
+enum lvn_status lvn_common_file_close(struct lvn_common_file *file, enum lvn_status so_far) LVN_CHECKED;
 /* Close without sync, if the file is opened again and lvn_common_file_close() syncs it then. */
 void lvn_common_file_close_unsynced(struct lvn_common_file *file);
 

@@ -44,18 +44,18 @@ struct lvn_manifest {
 
 /* Parse a manifest into the arena; `name` is used in messages. LVN_FORMAT unless sizes add up, paths remain inside and
  * the checksum matches. */
-LVN_CHECKED enum lvn_status lvn_manifest_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
-                                               struct lvn_manifest *out);
+enum lvn_status lvn_manifest_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
+                                   struct lvn_manifest *out) LVN_CHECKED;
 /* Read the manifest of a checkpoint, local or in a store. */
-LVN_CHECKED enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, struct lvn_manifest *out);
-LVN_CHECKED enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *manifest);
+enum lvn_status lvn_manifest_read(struct lvn_arena *a, const char *checkpoint, struct lvn_manifest *out) LVN_CHECKED;
+enum lvn_status lvn_manifest_write(const char *checkpoint, const struct lvn_manifest *manifest) LVN_CHECKED;
 
 /* Depth of the verification: sizes; also the checksums of all files outside state/, whose files may also be missing;
  * all checksums. */
 enum lvn_manifest_depth { LVN_MANIFEST_SIZES, LVN_MANIFEST_MODEL, LVN_MANIFEST_ALL };
 /* LVN_FORMAT, naming the file or tensor, if one is missing or differs from what was written; LVN_IO if it cannot be
  * read. */
-LVN_CHECKED enum lvn_status lvn_manifest_verify(const char *checkpoint, const struct lvn_manifest *manifest,
-                                                enum lvn_manifest_depth depth);
+enum lvn_status lvn_manifest_verify(const char *checkpoint, const struct lvn_manifest *manifest,
+                                    enum lvn_manifest_depth depth) LVN_CHECKED;
 
 #endif

@@ -30,10 +30,10 @@ struct lvn_assigned {
 
 /* All relevant lines in their order, in the arena. LVN_FORMAT for a file that is not text (NUL, not UTF-8), for an
  * unterminated string in triple quotes, and for more than 10,000 lines. */
-LVN_CHECKED enum lvn_status lvn_assignments_parse(struct lvn_arena *a, const char *name, const char *text,
-                                                  int64_t bytes, const struct lvn_assigned **list, int *n);
-LVN_CHECKED enum lvn_status lvn_assignments_read(struct lvn_arena *a, const char *path,
-                                                 const struct lvn_assigned **list, int *n);
+enum lvn_status lvn_assignments_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
+                                      const struct lvn_assigned **list, int *n) LVN_CHECKED;
+enum lvn_status lvn_assignments_read(struct lvn_arena *a, const char *path, const struct lvn_assigned **list,
+                                     int *n) LVN_CHECKED;
 /* The last parsed assignment to a name; NULL if there is none. */
 const struct lvn_assigned *lvn_assignments_find(const struct lvn_assigned *list, int n, const char *name);
 

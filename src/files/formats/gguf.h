@@ -85,9 +85,9 @@ bool lvn_gguf_is_file(const char *path);
 const char *lvn_gguf_part(struct lvn_arena *a, const char *path, int part, int *parts);
 /* LVN_IO if the file is missing, LVN_FORMAT or LVN_UNSUPPORTED if it is invalid. After a failure there is nothing to
  * close. */
-LVN_CHECKED enum lvn_status lvn_gguf_open(struct lvn_gguf *file, const char *path);
+enum lvn_status lvn_gguf_open(struct lvn_gguf *file, const char *path) LVN_CHECKED;
 /* The same for bytes in memory, which must outlive the file. */
-LVN_CHECKED enum lvn_status lvn_gguf_parse(struct lvn_gguf *file, const char *name, const void *data, int64_t bytes);
+enum lvn_status lvn_gguf_parse(struct lvn_gguf *file, const char *name, const void *data, int64_t bytes) LVN_CHECKED;
 void lvn_gguf_close(struct lvn_gguf *file);
 
 /* --- metadata --- */
@@ -99,15 +99,15 @@ double lvn_gguf_number(const struct lvn_gguf_value *v, int64_t i);
 /* Iterate over the strings of a value: *at is v->data at first, and is advanced. The text has no NUL at its end. */
 void lvn_gguf_next(const unsigned char **at, const char **text, int64_t *bytes);
 /* A list of this kind; *out is NULL if there is none, which is an error if `required`. LVN_FORMAT for other values. */
-LVN_CHECKED enum lvn_status lvn_gguf_list(const struct lvn_gguf *file, const char *key, enum lvn_gguf_kind kind,
-                                          bool required, const struct lvn_gguf_value **out);
+enum lvn_status lvn_gguf_list(const struct lvn_gguf *file, const char *key, enum lvn_gguf_kind kind, bool required,
+                              const struct lvn_gguf_value **out) LVN_CHECKED;
 /* A string, copied to the file's arena; *out is NULL if there is none. LVN_FORMAT for other values, and for strings
  * that are not UTF-8 or have a NUL. */
-LVN_CHECKED enum lvn_status lvn_gguf_string(struct lvn_gguf *file, const char *key, bool required, const char **out);
+enum lvn_status lvn_gguf_string(struct lvn_gguf *file, const char *key, bool required, const char **out) LVN_CHECKED;
 /* A whole number in [low, high]; *out is unchanged if there is none. */
-LVN_CHECKED enum lvn_status lvn_gguf_int(const struct lvn_gguf *file, const char *key, bool required, int64_t low,
-                                         int64_t high, int64_t *out);
-LVN_CHECKED enum lvn_status lvn_gguf_bool(const struct lvn_gguf *file, const char *key, bool *out);
+enum lvn_status lvn_gguf_int(const struct lvn_gguf *file, const char *key, bool required, int64_t low, int64_t high,
+                             int64_t *out) LVN_CHECKED;
+enum lvn_status lvn_gguf_bool(const struct lvn_gguf *file, const char *key, bool *out) LVN_CHECKED;
 
 /* --- writing --- */
 
@@ -127,8 +127,8 @@ void lvn_gguf_writer_release(struct lvn_gguf_writer *w);
 /* Write `path`, fsynced: the metadata, then the source's tensors, which are fp32, in its order. A tensor of two
  * dimensions or more gets the type, or F16 if its rows are not a whole number of blocks; others stay fp32. Not atomic:
  * rename. A failure leaves no file. */
-LVN_CHECKED enum lvn_status lvn_gguf_write(const char *path, const struct lvn_gguf_writer *w,
-                                           const struct lvn_safetensors_source *source,
-                                           const struct lvn_gguf_type *type);
+enum lvn_status lvn_gguf_write(const char *path, const struct lvn_gguf_writer *w,
+                               const struct lvn_safetensors_source *source,
+                               const struct lvn_gguf_type *type) LVN_CHECKED;
 
 #endif

@@ -19,7 +19,7 @@ struct lvn_idx {
 
 /* LVN_FORMAT if the file is not an IDX file or its size does not match its dimensions, LVN_UNSUPPORTED if its elements
  * are not bytes. gzip, xz, zstd and bzip2 are recognized by their content. Release it after LVN_OK. */
-LVN_CHECKED enum lvn_status lvn_idx_read(struct lvn_idx *idx, const char *path);
+enum lvn_status lvn_idx_read(struct lvn_idx *idx, const char *path) LVN_CHECKED;
 void lvn_idx_release(struct lvn_idx *idx);
 
 #endif

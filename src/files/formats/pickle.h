@@ -60,9 +60,9 @@ struct lvn_pickle_functions {
 
 /* Read one pickle; `name` is its name in messages. *used: its length, for files with several pickles. LVN_FORMAT if it
  * is damaged or has values other than plain ones. */
-LVN_CHECKED enum lvn_status lvn_pickle_read(struct lvn_arena *a, const char *name, const unsigned char *data,
-                                            int64_t bytes, const struct lvn_pickle_functions *functions,
-                                            struct lvn_pickle **out, int64_t *used);
+enum lvn_status lvn_pickle_read(struct lvn_arena *a, const char *name, const unsigned char *data, int64_t bytes,
+                                const struct lvn_pickle_functions *functions, struct lvn_pickle **out,
+                                int64_t *used) LVN_CHECKED;
 
 /* A new value; NULL: out of memory. */
 struct lvn_pickle *lvn_pickle_new(struct lvn_arena *a, enum lvn_pickle_kind kind);

@@ -36,10 +36,10 @@ struct lvn_safetensors {
 };
 
 /* LVN_IO if the file is missing, LVN_FORMAT if it is invalid. After a failure there is nothing to close. */
-LVN_CHECKED enum lvn_status lvn_safetensors_open(struct lvn_safetensors *file, const char *path);
+enum lvn_status lvn_safetensors_open(struct lvn_safetensors *file, const char *path) LVN_CHECKED;
 /* The same for bytes in memory, which must outlive the file. */
-LVN_CHECKED enum lvn_status lvn_safetensors_parse(struct lvn_safetensors *file, const char *name, const void *data,
-                                                  int64_t bytes);
+enum lvn_status lvn_safetensors_parse(struct lvn_safetensors *file, const char *name, const void *data,
+                                      int64_t bytes) LVN_CHECKED;
 void lvn_safetensors_close(struct lvn_safetensors *file);
 /* NULL if there is no tensor of that name. */
 const struct lvn_safetensor *lvn_safetensors_find(const struct lvn_safetensors *file, const char *name);
@@ -86,8 +86,8 @@ struct lvn_safetensors_sums {
 /* Write `path`, fsynced. Not atomic: write to a new directory, or rename. The bytes depend only on names, shapes,
  * types, values and metadata, not on the order of the items: larger element types first, then by name, so every tensor
  * is aligned. A failure leaves no file. sums may be NULL. */
-LVN_CHECKED enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safetensors_source *source,
-                                                  struct lvn_arena *a, struct lvn_safetensors_sums *sums);
+enum lvn_status lvn_safetensors_write(const char *path, const struct lvn_safetensors_source *source,
+                                      struct lvn_arena *a, struct lvn_safetensors_sums *sums) LVN_CHECKED;
 /* The layout of the same file, for several processes that write it together. */
 struct lvn_safetensors_layout {
     const char *header;               /* the first bytes of the file, sums.data_start */
@@ -96,8 +96,8 @@ struct lvn_safetensors_layout {
     struct lvn_safetensors_sums sums; /* those of the tensors are 0 */
 };
 /* `path` is its name in messages; *out is in the arena. */
-LVN_CHECKED enum lvn_status lvn_safetensors_lay_out(struct lvn_safetensors_layout *out, const char *path,
-                                                    const struct lvn_safetensors_source *source, struct lvn_arena *a);
+enum lvn_status lvn_safetensors_lay_out(struct lvn_safetensors_layout *out, const char *path,
+                                        const struct lvn_safetensors_source *source, struct lvn_arena *a) LVN_CHECKED;
 
 /* --- several files for one model --- */
 
@@ -110,8 +110,8 @@ struct lvn_safetensors_shards {
 };
 /* Split a source into files whose tensors have at most max_bytes, in the same order as in one file; a larger tensor
  * gets a separate file. stem: "model". The parts read from `source`, which must outlive them. */
-LVN_CHECKED enum lvn_status lvn_safetensors_split(struct lvn_safetensors_shards *out, struct lvn_arena *a,
-                                                  const struct lvn_safetensors_source *source, const char *stem,
-                                                  int64_t max_bytes);
+enum lvn_status lvn_safetensors_split(struct lvn_safetensors_shards *out, struct lvn_arena *a,
+                                      const struct lvn_safetensors_source *source, const char *stem,
+                                      int64_t max_bytes) LVN_CHECKED;
 
 #endif

@@ -20,14 +20,14 @@ struct lvn_tensorboard {
 
 /* Create a new file in the folder, which is created. from_step > 0: a run resumes, and TensorBoard discards the
  * events of earlier files from that step on. wall_time: seconds since 1970. */
-LVN_CHECKED enum lvn_status lvn_tensorboard_open(struct lvn_tensorboard *events, const char *dir, double wall_time,
-                                                 int64_t from_step);
+enum lvn_status lvn_tensorboard_open(struct lvn_tensorboard *events, const char *dir, double wall_time,
+                                     int64_t from_step) LVN_CHECKED;
 /* Add a scalar to the event under construction. */
 void lvn_tensorboard_scalar(struct lvn_tensorboard *events, const char *tag, double value);
 /* Write the event with these scalars, if any. LVN_IO: a flush was due and failed. */
-LVN_CHECKED enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *events, double wall_time, int64_t step);
+enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *events, double wall_time, int64_t step) LVN_CHECKED;
 /* Flush the buffer. */
-LVN_CHECKED enum lvn_status lvn_tensorboard_flush(struct lvn_tensorboard *events);
+enum lvn_status lvn_tensorboard_flush(struct lvn_tensorboard *events) LVN_CHECKED;
 void lvn_tensorboard_close(struct lvn_tensorboard *events); /* does nothing to a zeroed struct */
 
 #endif

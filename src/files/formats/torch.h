@@ -32,9 +32,9 @@ struct lvn_torch_tensor {
 /* True if the file begins like one of torch.save(). False if it cannot be read. */
 bool lvn_torch_is_file(const char *path);
 /* LVN_FORMAT or LVN_UNSUPPORTED if it is invalid. After a failure there is nothing to close. */
-LVN_CHECKED enum lvn_status lvn_torch_open(struct lvn_torch *torch, const char *path);
+enum lvn_status lvn_torch_open(struct lvn_torch *torch, const char *path) LVN_CHECKED;
 /* The same for bytes in memory, which must outlive the result. */
-LVN_CHECKED enum lvn_status lvn_torch_parse(struct lvn_torch *torch, const char *name, const void *data, int64_t bytes);
+enum lvn_status lvn_torch_parse(struct lvn_torch *torch, const char *name, const void *data, int64_t bytes) LVN_CHECKED;
 void lvn_torch_close(struct lvn_torch *torch);
 /* False if the value is not a tensor. */
 bool lvn_torch_tensor(const struct lvn_pickle *value, struct lvn_torch_tensor *out);

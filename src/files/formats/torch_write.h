@@ -18,7 +18,7 @@ struct lvn_torch_arg {
 };
 
 /* Write `path`, fsynced. Not atomic: rename it. A failure leaves no file. Items are fp32. */
-LVN_CHECKED enum lvn_status lvn_torch_write(const char *path, const struct lvn_safetensors_source *model,
-                                            const struct lvn_torch_arg *args, int n_args); /* NULL: tensors alone */
+enum lvn_status lvn_torch_write(const char *path, const struct lvn_safetensors_source *model,
+                                const struct lvn_torch_arg *args, int n_args) LVN_CHECKED; /* NULL: tensors alone */
 
 #endif

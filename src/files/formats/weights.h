@@ -38,7 +38,7 @@ struct lvn_weights {
 
 /* path: one of these files or indices, or a directory with one of them. LVN_IO if it does not exist, LVN_FORMAT if it
  * is invalid. After a failure there is nothing to close. */
-LVN_CHECKED enum lvn_status lvn_weights_open(struct lvn_weights *weights, const char *path);
+enum lvn_status lvn_weights_open(struct lvn_weights *weights, const char *path) LVN_CHECKED;
 /* Does the directory have one of these files? */
 bool lvn_weights_exist(const char *directory);
 void lvn_weights_close(struct lvn_weights *weights);

@@ -30,14 +30,14 @@ struct lvn_yaml {
 };
 
 /* Parse a text; the tree is in the arena, `name` is the file's name in messages. LVN_ARG if the text is refused. */
-LVN_CHECKED enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
-                                           const struct lvn_yaml **out);
-LVN_CHECKED enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out);
+enum lvn_status lvn_yaml_parse(struct lvn_arena *a, const char *name, const char *text, int64_t bytes,
+                               const struct lvn_yaml **out) LVN_CHECKED;
+enum lvn_status lvn_yaml_read(struct lvn_arena *a, const char *path, const struct lvn_yaml **out) LVN_CHECKED;
 /* The same for a file of another program, whose scalars may have tags. */
-LVN_CHECKED enum lvn_status lvn_yaml_read_tagged(struct lvn_arena *a, const char *path, const struct lvn_yaml **out);
+enum lvn_status lvn_yaml_read_tagged(struct lvn_arena *a, const char *path, const struct lvn_yaml **out) LVN_CHECKED;
 /* The same for one value in flow style, for example [{a: b}, {a: c}]. */
-LVN_CHECKED enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name, const char *text,
-                                           const struct lvn_yaml **out);
+enum lvn_status lvn_yaml_value(struct lvn_arena *a, const char *name, const char *text,
+                               const struct lvn_yaml **out) LVN_CHECKED;
 /* The value of `key` in a map; NULL if it is missing or `map` is not a map. */
 const struct lvn_yaml *lvn_yaml_get(const struct lvn_yaml *map, const char *key);
 

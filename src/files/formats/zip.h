@@ -29,8 +29,8 @@ struct lvn_zip {
 bool lvn_zip_begins(const unsigned char *data, int64_t bytes);
 /* Open an archive; `name` is its name in messages, the list of members is in the arena. LVN_FORMAT if it is invalid,
  * LVN_UNSUPPORTED for compressed or encrypted members. */
-LVN_CHECKED enum lvn_status lvn_zip_open(struct lvn_zip *zip, struct lvn_arena *a, const char *name,
-                                         const unsigned char *data, int64_t bytes);
+enum lvn_status lvn_zip_open(struct lvn_zip *zip, struct lvn_arena *a, const char *name, const unsigned char *data,
+                             int64_t bytes) LVN_CHECKED;
 /* NULL if there is no member of that name. */
 const struct lvn_zip_member *lvn_zip_find(const struct lvn_zip *zip, const char *name);
 

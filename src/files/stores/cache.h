@@ -21,17 +21,17 @@
 #include "stores/store_kind.h"
 
 /* Paths of a key of the location in the cache ("" for the folder of all keys), in the arena. */
-LVN_CHECKED enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_location *location,
-                                                 const char *key, const char **file, const char **facts);
+enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_location *location, const char *key,
+                                     const char **file, const char **facts) LVN_CHECKED;
 /* Download the file of the location into the cache, unless the cache has it. */
-LVN_CHECKED enum lvn_status lvn_store_cache_download(struct lvn_location *location, struct lvn_http *http,
-                                                     lvn_store_progress *progress, void *context, const char **local);
+enum lvn_status lvn_store_cache_download(struct lvn_location *location, struct lvn_http *http,
+                                         lvn_store_progress *progress, void *context, const char **local) LVN_CHECKED;
 /* Make room for `bytes` more in a folder of the cache if LEVIN_CACHE_SIZE is set: removes the least recently used
  * files. facts: the folder with a file of the same name for each, whose time is that of its last use; it may be the
  * same one. *excess: bytes that are too many nevertheless, because this process uses the remaining files; else 0 or
  * less. */
-LVN_CHECKED enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const char *files, const char *facts,
-                                                  int64_t bytes, int64_t *excess);
+enum lvn_status lvn_store_cache_evict(struct lvn_arena *a, const char *files, const char *facts, int64_t bytes,
+                                      int64_t *excess) LVN_CHECKED;
 /* The file was used now: its facts, or the file if it has none. */
 void lvn_store_cache_touch(const char *facts);
 /* This process does not need the file any more, so it may be evicted. */

@@ -11,8 +11,8 @@
 /* RSA signature with SHA-256 (PKCS #1 1.5) of the text by a private key in PEM format; *bytes: its length. LVN_FORMAT
  * if the key cannot be used, LVN_UNSUPPORTED without libcrypto. */
 enum { LVN_SIGNATURE_BYTES = 1024 };
-LVN_CHECKED enum lvn_status lvn_rsa_sign(const char *pem, const char *text,
-                                         unsigned char signature[LVN_SIGNATURE_BYTES], size_t *bytes);
+enum lvn_status lvn_rsa_sign(const char *pem, const char *text, unsigned char signature[LVN_SIGNATURE_BYTES],
+                             size_t *bytes) LVN_CHECKED;
 
 /* Incremental MD5 or SHA-256 with the processor's instructions; NULL: libcrypto is missing or refuses the algorithm. */
 enum { LVN_CRYPTO_BYTES = 64 };

@@ -30,7 +30,7 @@ void lvn_digest_release(struct lvn_digest *digest);
 void lvn_digest_finish(struct lvn_digest *digest, char text[LVN_DIGEST_TEXT]);
 
 /* The checksum of a local file, of the kind with which `like` begins. */
-LVN_CHECKED enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT]);
+enum lvn_status lvn_digest_file(const char *path, const char *like, char text[LVN_DIGEST_TEXT]) LVN_CHECKED;
 /* Decode a CRC as stores send it, big-endian in base 64: ("crc32c:", "n03x6A==") becomes "crc32c:9f4df1e8". False, and
  * text unchanged, if it is malformed. */
 bool lvn_digest_decode(const char *prefix, const char *base64, char text[LVN_DIGEST_TEXT]);

@@ -7,7 +7,7 @@
 /* Download url (of any store) to `path`. An existing file is only verified, never replaced. sha256: 64 hexadecimal
  * digits; NULL: only the store's own checksum is verified. progress may be NULL. LVN_ARG: not a URL or checksum;
  * otherwise see lvn_store_get(). */
-LVN_CHECKED enum lvn_status lvn_download(const char *url, const char *sha256, const char *path,
-                                         lvn_store_progress *progress, void *context);
+enum lvn_status lvn_download(const char *url, const char *sha256, const char *path, lvn_store_progress *progress,
+                             void *context) LVN_CHECKED;
 
 #endif

@@ -14,8 +14,8 @@
 enum lvn_status lvn_size_variable(const char *name, int64_t *bytes) LVN_CHECKED;
 /* bytes: size of the file at `url`, -1: unknown; present: how many of them the folder `dir` already has. LVN_IO if the
  * file cannot fit, LVN_ARG if the variable is no size. *max: bytes that may be written. */
-LVN_CHECKED enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t present,
-                                                 int64_t *max);
+enum lvn_status lvn_fetch_limit_find(const char *url, const char *dir, int64_t bytes, int64_t present,
+                                     int64_t *max) LVN_CHECKED;
 /* Records that `url` sent more than `max` bytes; returns LVN_IO. */
 enum lvn_status lvn_fetch_limit_reached(const char *url, int64_t max);
 

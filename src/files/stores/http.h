@@ -14,7 +14,7 @@
 
 struct lvn_http;
 /* LVN_UNSUPPORTED if libcurl is missing. */
-LVN_CHECKED enum lvn_status lvn_http_open(struct lvn_http **out);
+enum lvn_status lvn_http_open(struct lvn_http **out) LVN_CHECKED;
 void lvn_http_close(struct lvn_http *http);
 /* A running request ends with LVN_HTTP_STOPPED soon after *flag (atomic) becomes non-zero. NULL: never. */
 void lvn_http_stop_on(struct lvn_http *http, const int *flag);
@@ -64,8 +64,8 @@ const char *lvn_http_header(const struct lvn_http_response *response, const char
 const char *lvn_http_header_of_hops(const struct lvn_http_response *response, const char *name, char *value,
                                     int capacity);
 
-LVN_CHECKED enum lvn_status lvn_http_send(struct lvn_http *http, const struct lvn_http_request *request,
-                                          struct lvn_http_response *response);
+enum lvn_status lvn_http_send(struct lvn_http *http, const struct lvn_http_request *request,
+                              struct lvn_http_response *response) LVN_CHECKED;
 
 /* Add the text percent-encoded: %XX except for letters, digits and "-._~" (and '/' if `slashes`). */
 void lvn_http_encode(struct lvn_text *t, const char *text, bool slashes);

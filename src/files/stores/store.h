@@ -40,40 +40,40 @@ struct lvn_store_entries {
     int64_t capacity; /* of entry */
 };
 /* Kind and size of a path. A missing file is LVN_STORE_NOTHING, not an error. */
-LVN_CHECKED enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind *kind, int64_t *bytes);
+enum lvn_status lvn_store_stat(const char *path, enum lvn_store_kind *kind, int64_t *bytes) LVN_CHECKED;
 /* Prefix of the files with the owner of a run (lease/lease.h); listings omit them. */
 #define LVN_LEASE_NAME ".lease"
 /* The files in a folder: with `deep` all files in its subfolders too, otherwise the names of its subfolders; for a
  * file, the file itself. LVN_IO if the path does not exist. LVN_UNSUPPORTED if the store cannot list (https). */
-LVN_CHECKED enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep,
-                                           struct lvn_store_entries *out);
+enum lvn_status lvn_store_list(struct lvn_arena *a, const char *path, bool deep,
+                               struct lvn_store_entries *out) LVN_CHECKED;
 
 /* Download a file of the store to `local`, whose folder is created. Chunks are fetched in parallel into LOCAL.part,
  * verified against the store's checksum, then renamed. An existing file is replaced (for a link,
  * its target); an interrupted transfer resumes if the file in the store is unchanged. A pipe or device receives the
  * bytes in order, see base/target.h. If two processes fetch the same file, one waits for the other. sha256: 64
  * hexadecimal digits that must match (else LVN_FORMAT), or NULL. progress may be NULL. */
-LVN_CHECKED enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256,
-                                          lvn_store_progress *progress, void *context);
+enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
+                              void *context) LVN_CHECKED;
 /* Upload a local file; the file in the store is replaced atomically. Large files go in parallel parts; an interrupted
  * transfer resumes if the local file is unchanged. */
-LVN_CHECKED enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress,
-                                          void *context);
+enum lvn_status lvn_store_put(const char *local, const char *path, lvn_store_progress *progress,
+                              void *context) LVN_CHECKED;
 /* The same; LVN_STOPPED as soon as may_continue(context) is false. Any thread calls it before and during each request.
  */
-LVN_CHECKED enum lvn_status lvn_store_put_while(const char *local, const char *path,
-                                                bool (*may_continue)(void *context), void *context);
+enum lvn_status lvn_store_put_while(const char *local, const char *path, bool (*may_continue)(void *context),
+                                    void *context) LVN_CHECKED;
 /* Copy between any two paths. */
-LVN_CHECKED enum lvn_status lvn_store_copy(const char *from, const char *to, lvn_store_progress *progress,
-                                           void *context);
+enum lvn_status lvn_store_copy(const char *from, const char *to, lvn_store_progress *progress,
+                               void *context) LVN_CHECKED;
 /* Read a small file into memory (free() it), with a NUL after the last byte; LVN_FORMAT if it has more than `limit`
  * bytes. */
-LVN_CHECKED enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes);
+enum lvn_status lvn_store_read(const char *path, int64_t limit, char **text, int64_t *bytes) LVN_CHECKED;
 /* The same, but only the last `limit` bytes if the file has more. */
-LVN_CHECKED enum lvn_status lvn_store_read_tail(const char *path, int64_t limit, char **text, int64_t *bytes);
+enum lvn_status lvn_store_read_tail(const char *path, int64_t limit, char **text, int64_t *bytes) LVN_CHECKED;
 
 /* Remove a file; a missing one is not an error. LVN_UNSUPPORTED if the store is read-only. */
-LVN_CHECKED enum lvn_status lvn_store_remove(const char *path);
+enum lvn_status lvn_store_remove(const char *path) LVN_CHECKED;
 
 /* File names in a model's folder, ending with NULL: the files of the tokenizers that levin implements; other files of
  * tokenizers and of models, which levin copies to checkpoints and exports. */
@@ -88,22 +88,22 @@ bool lvn_store_is_chat_template(const char *name);
 enum lvn_store_want { LVN_WANT_ALL, LVN_WANT_MODEL, LVN_WANT_TOKENIZER, LVN_WANT_TOKENS, LVN_WANT_RUNS };
 /* The path on this machine, in the arena. A local path is returned unchanged; a file, or the wanted files of a folder,
  * are downloaded to the cache (stores/cache.h) unless it has their current version. */
-LVN_CHECKED enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum lvn_store_want want,
-                                               const char **local);
+enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum lvn_store_want want,
+                                   const char **local) LVN_CHECKED;
 
 /* The wanted files of a folder in a store. Removes cached files from the cache that the folder no longer has. */
-LVN_CHECKED enum lvn_status lvn_store_list_wanted(struct lvn_arena *a, const char *path, enum lvn_store_want want,
-                                                  struct lvn_store_entries *out);
+enum lvn_status lvn_store_list_wanted(struct lvn_arena *a, const char *path, enum lvn_store_want want,
+                                      struct lvn_store_entries *out) LVN_CHECKED;
 /* Download a file of a store to the cache if it exists; otherwise remove its cached copy. A server that forbids access
  * to a file (403) does not say whether it exists; it counts as missing. */
-LVN_CHECKED enum lvn_status lvn_store_download_optional(const char *path);
+enum lvn_status lvn_store_download_optional(const char *path) LVN_CHECKED;
 /* The same for what may describe a token file or a file of a tokenizer: the tokenizer's files in its folder. Tries each
  * name: a web server cannot list a folder. */
-LVN_CHECKED enum lvn_status lvn_store_download_companions(struct lvn_arena *a, const char *path);
+enum lvn_status lvn_store_download_companions(struct lvn_arena *a, const char *path) LVN_CHECKED;
 
 /* The path to which lvn_store_download() writes a file, in the arena; LVN_UNSUPPORTED for stores with their own
  * cache. */
-LVN_CHECKED enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local);
+enum lvn_status lvn_store_cached_path(struct lvn_arena *a, const char *path, const char **local) LVN_CHECKED;
 
 /* True if a name from a store stays within its folder; false for "../x", "/x", "a//b". */
 bool lvn_store_name_is_safe(const char *name);

@@ -13,11 +13,10 @@ enum lvn_store_written {
 /* Write a small file if its version is still `version` ("": if it does not exist), and store the new version there
  * ("": unknown). A store may silently ignore the condition. A lost response is retried; the second attempt may then
  * find the version that the first has written: CHANGED. */
-LVN_CHECKED enum lvn_status lvn_store_put_if(struct lvn_location *location, struct lvn_http *http, const void *data,
-                                             int64_t bytes, char version[LVN_STORE_VERSION],
-                                             enum lvn_store_written *written);
+enum lvn_status lvn_store_put_if(struct lvn_location *location, struct lvn_http *http, const void *data, int64_t bytes,
+                                 char version[LVN_STORE_VERSION], enum lvn_store_written *written) LVN_CHECKED;
 /* Remove a file if its version is still `version`. */
-LVN_CHECKED enum lvn_status lvn_store_remove_if(struct lvn_location *location, struct lvn_http *http,
-                                                const char *version, enum lvn_store_written *written);
+enum lvn_status lvn_store_remove_if(struct lvn_location *location, struct lvn_http *http, const char *version,
+                                    enum lvn_store_written *written) LVN_CHECKED;
 
 #endif

@@ -5,25 +5,25 @@
 
 #include "stores/store_kind.h"
 
-LVN_CHECKED enum lvn_status lvn_location_open(struct lvn_location *location, const char *path);
+enum lvn_status lvn_location_open(struct lvn_location *location, const char *path) LVN_CHECKED;
 void lvn_location_close(struct lvn_location *location);
 /* Split "s3://bucket/a/b" into bucket "bucket" and key "a/b"; LVN_ARG without a bucket. */
-LVN_CHECKED enum lvn_status lvn_location_split(struct lvn_location *location);
+enum lvn_status lvn_location_split(struct lvn_location *location) LVN_CHECKED;
 
 /* stat, and for large files the best checksum that the store has. */
-LVN_CHECKED enum lvn_status lvn_location_stat(struct lvn_location *location, struct lvn_http *http,
-                                              struct lvn_object *object);
+enum lvn_status lvn_location_stat(struct lvn_location *location, struct lvn_http *http,
+                                  struct lvn_object *object) LVN_CHECKED;
 
 /* Add an entry to a list in the arena. */
-LVN_CHECKED enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, const char *name,
-                                            int64_t length, enum lvn_store_kind kind, int64_t bytes);
+enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *list, const char *name, int64_t length,
+                                enum lvn_store_kind kind, int64_t bytes) LVN_CHECKED;
 
 /* True if a sorted list has an entry of that name. */
 bool lvn_entries_have(const struct lvn_store_entries *list, const char *name);
 
 /* store_get_stream.c: lvn_store_get() into a stream. */
-LVN_CHECKED enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
-                                           lvn_store_progress *progress, void *context);
+enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
+                               lvn_store_progress *progress, void *context) LVN_CHECKED;
 
 /* store_download.c: removes all but the wanted files from the list. */
 void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);

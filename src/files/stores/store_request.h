@@ -7,9 +7,9 @@
 
 /* Send, with retries. LVN_OK for codes 200 to 299 and the accepted ones, and for a response that was interrupted after
  * a part was delivered (response->outcome). Otherwise the error record describes the failure. */
-LVN_CHECKED enum lvn_status lvn_store_request(struct lvn_location *location, struct lvn_http *http,
-                                              const struct lvn_store_request *request,
-                                              struct lvn_http_response *response);
+enum lvn_status lvn_store_request(struct lvn_location *location, struct lvn_http *http,
+                                  const struct lvn_store_request *request,
+                                  struct lvn_http_response *response) LVN_CHECKED;
 /* For requests with `no_retry`: true if another attempt may succeed. */
 bool lvn_store_request_is_transient(const struct lvn_http_response *response);
 /* Wait before the next attempt; false if `tries` attempts are the maximum, or the transfer was stopped. */
@@ -18,11 +18,11 @@ bool lvn_store_request_pause(const struct lvn_http *http, int tries, const struc
 enum lvn_status lvn_store_request_failed(const struct lvn_location *location, const struct lvn_store_request *request,
                                          const struct lvn_http_response *response);
 /* stat and read by GET with a range, as most stores implement them. */
-LVN_CHECKED enum lvn_status lvn_store_request_stat(struct lvn_location *location, struct lvn_http *http,
-                                                   struct lvn_object *object);
-LVN_CHECKED enum lvn_status lvn_store_request_read(struct lvn_location *location, struct lvn_http *http,
-                                                   const struct lvn_object *object, int64_t offset, int64_t n,
-                                                   bool (*on_data)(void *, const void *, int64_t), void *context);
+enum lvn_status lvn_store_request_stat(struct lvn_location *location, struct lvn_http *http,
+                                       struct lvn_object *object) LVN_CHECKED;
+enum lvn_status lvn_store_request_read(struct lvn_location *location, struct lvn_http *http,
+                                       const struct lvn_object *object, int64_t offset, int64_t n,
+                                       bool (*on_data)(void *, const void *, int64_t), void *context) LVN_CHECKED;
 /* list for stores with pages: GET of `key` with the query and, after the first page, the token that `add` found in the
  * previous page ("": that was the last). */
 struct lvn_pages {
@@ -32,15 +32,15 @@ struct lvn_pages {
     enum lvn_status (*add)(struct lvn_location *location, const struct lvn_http_response *response, const char *prefix,
                            struct lvn_arena *a, struct lvn_store_entries *out, struct lvn_text *token);
 };
-LVN_CHECKED enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn_http *http, bool deep,
-                                                   struct lvn_arena *a, struct lvn_store_entries *out,
-                                                   const struct lvn_pages *pages);
+enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn_http *http, bool deep,
+                                       struct lvn_arena *a, struct lvn_store_entries *out,
+                                       const struct lvn_pages *pages) LVN_CHECKED;
 /* Read a small file in one request: its content, and its version. *text NULL: the file does not exist; free() it.
  * LVN_FORMAT if it has more than `limit` bytes. */
-LVN_CHECKED enum lvn_status lvn_store_request_fetch(struct lvn_location *location, struct lvn_http *http, int64_t limit,
-                                                    char **text, char version[LVN_STORE_VERSION]);
+enum lvn_status lvn_store_request_fetch(struct lvn_location *location, struct lvn_http *http, int64_t limit,
+                                        char **text, char version[LVN_STORE_VERSION]) LVN_CHECKED;
 /* A request whose response is not needed. */
-LVN_CHECKED enum lvn_status lvn_store_request_once(struct lvn_location *location, struct lvn_http *http,
-                                                   const struct lvn_store_request *request);
+enum lvn_status lvn_store_request_once(struct lvn_location *location, struct lvn_http *http,
+                                       const struct lvn_store_request *request) LVN_CHECKED;
 
 #endif

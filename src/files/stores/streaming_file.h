@@ -14,16 +14,16 @@
 
 struct lvn_streaming_file;
 /* LVN_UNSUPPORTED if the store does not support range requests or sends no version. */
-LVN_CHECKED enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const char *path);
+enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const char *path) LVN_CHECKED;
 /* A file on a network file system (lvn_path_is_local()). */
-LVN_CHECKED enum lvn_status lvn_streaming_file_open_path(struct lvn_streaming_file **out, const char *path);
+enum lvn_status lvn_streaming_file_open_path(struct lvn_streaming_file **out, const char *path) LVN_CHECKED;
 /* Stop the thread and keep the downloaded part, from which the next download resumes. NULL: does nothing. */
 void lvn_streaming_file_close(struct lvn_streaming_file *file);
 /* The same for a file that will not be read again soon: it may be evicted from the cache before others. */
 void lvn_streaming_file_release(struct lvn_streaming_file *file);
 int64_t lvn_streaming_file_bytes(const struct lvn_streaming_file *file);
 /* Read `bytes` bytes at `offset`. Thread-safe. */
-LVN_CHECKED enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *file, int64_t offset, int64_t bytes,
-                                                    void *to);
+enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *file, int64_t offset, int64_t bytes,
+                                        void *to) LVN_CHECKED;
 
 #endif

@@ -14,8 +14,8 @@
 #include "stores/store.h"
 
 /* Return the local folder for a path, in the arena; created if the path is in a store. */
-LVN_CHECKED enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, const char **folder);
-LVN_CHECKED enum lvn_status lvn_upload_staging_send(const char *folder, const char *path);
+enum lvn_status lvn_upload_staging_open(struct lvn_arena *a, const char *path, const char **folder) LVN_CHECKED;
+enum lvn_status lvn_upload_staging_send(const char *folder, const char *path) LVN_CHECKED;
 /* Functions that check whether this process still owns the store's folder (a run's lease). Any thread may call. */
 struct lvn_upload_owner {
     enum lvn_status (*confirm)(void *context); /* LVN_OK: something may be sent or removed now; may wait */
@@ -23,15 +23,15 @@ struct lvn_upload_owner {
     void *context;
 };
 /* The same for a run: sends and removes nothing while this process does not own it. */
-LVN_CHECKED enum lvn_status lvn_upload_staging_send_run(const char *folder, const char *path,
-                                                        const struct lvn_upload_owner *owner);
+enum lvn_status lvn_upload_staging_send_run(const char *folder, const char *path,
+                                            const struct lvn_upload_owner *owner) LVN_CHECKED;
 /* True if a part of the folder was sent before. */
 bool lvn_upload_staging_was_sent(const char *folder);
 /* Record that the file `name` of the folder came from the store: it is not sent again, and is removed there once it no
  * longer exists here. */
-LVN_CHECKED enum lvn_status lvn_upload_staging_fetched(struct lvn_arena *a, const char *folder, const char *name);
+enum lvn_status lvn_upload_staging_fetched(struct lvn_arena *a, const char *folder, const char *name) LVN_CHECKED;
 /* Remove the files and folders with these names below the path from the store. */
-LVN_CHECKED enum lvn_status lvn_upload_staging_clear(const char *path, const char *const *names, int n);
+enum lvn_status lvn_upload_staging_clear(const char *path, const char *const *names, int n) LVN_CHECKED;
 
 /* A background thread that sends the folder when it has changed. */
 struct lvn_sender {
@@ -47,13 +47,13 @@ struct lvn_sender {
     bool sent;          /* everything was sent once */
     char failure[1024]; /* of the last upload; "": success */
 };
-LVN_CHECKED enum lvn_status lvn_sender_start(struct lvn_sender *sender, const char *folder, const char *path,
-                                             const struct lvn_upload_owner *owner);
+enum lvn_status lvn_sender_start(struct lvn_sender *sender, const char *folder, const char *path,
+                                 const struct lvn_upload_owner *owner) LVN_CHECKED;
 /* Report a change. Copies the error of an earlier upload to `text`, once; "": none. */
 void lvn_sender_push(struct lvn_sender *sender, char text[1024]);
 /* True if everything was sent at least once. Any thread may call. */
 bool lvn_sender_has_sent(struct lvn_sender *sender);
 /* Send the remaining changes, wait, and return the result. Does nothing if the thread was not started. */
-LVN_CHECKED enum lvn_status lvn_sender_end(struct lvn_sender *sender);
+enum lvn_status lvn_sender_end(struct lvn_sender *sender) LVN_CHECKED;
 
 #endif

@@ -32,7 +32,7 @@ struct lvn_worker_pool {
 };
 /* Run n threads, call progress from the calling thread, and return the first failure. LVN_STOPPED if progress
  * returned non-zero. */
-LVN_CHECKED enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *pool, int n);
+enum lvn_status lvn_worker_pool_run(struct lvn_worker_pool *pool, int n) LVN_CHECKED;
 /* Number of useful threads for this number of chunks: at most LEVIN_STORE_THREADS (8). */
 int lvn_worker_pool_size(int64_t pieces);
 

@@ -18,6 +18,6 @@
 
 /* Replace such tensors of a list that is sorted by name by the matrices that they describe. Tables are copied to
  * the arena; values stay where they are. FORMAT or UNSUPPORTED, with tensor and file. */
-LVN_CHECKED enum lvn_status lvn_bitsandbytes_join(struct lvn_arena *a, struct lvn_weight *tensor, int *n);
+enum lvn_status lvn_bitsandbytes_join(struct lvn_arena *a, struct lvn_weight *tensor, int *n) LVN_CHECKED;
 
 #endif

@@ -197,11 +197,11 @@ int lvn_dataset_length(const struct lvn_dataset *d, enum lvn_split_id split, int
 double lvn_dataset_fill(const struct lvn_dataset *d, enum lvn_split_id split);
 /* A hash of kind, sizes, vocabulary and contents (all of them up to 8 MiB, else evenly spaced blocks), to check that a
  * resumed run has the same data. */
-LVN_CHECKED enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out);
+enum lvn_status lvn_dataset_fingerprint(const struct lvn_dataset *d, uint64_t *out) LVN_CHECKED;
 /* A hash of the tokens in shards on this machine (all of them up to 8 MiB, else evenly spaced blocks), of which the
  * fingerprint has the names and sizes only: ranks compare it, to find copies that differ. 0 without shards. Shards of
  * which damaged ones are skipped are left out. */
-LVN_CHECKED enum lvn_status lvn_dataset_shards_hash(const struct lvn_dataset *d, uint64_t *out);
+enum lvn_status lvn_dataset_shards_hash(const struct lvn_dataset *d, uint64_t *out) LVN_CHECKED;
 
 /* data.skip_bad_shards (sources/shard_list.h): are damaged training shards skipped? */
 bool lvn_dataset_skips_shards(const struct lvn_dataset *d);

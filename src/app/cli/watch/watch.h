@@ -37,10 +37,10 @@ struct lvn_watch {
 
 /* Find the run of this name or path, and read its limits. ARG if there is none on this machine; a run in a store may
  * still begin. */
-LVN_CHECKED enum lvn_status lvn_watch_find(struct lvn_watch *w, const char *name);
+enum lvn_status lvn_watch_find(struct lvn_watch *w, const char *name) LVN_CHECKED;
 /* LVN_OK also if the file does not exist yet. */
-LVN_CHECKED enum lvn_status lvn_watch_read_status(struct lvn_watch *w);
-LVN_CHECKED enum lvn_status lvn_watch_read_metrics(struct lvn_watch *w);
+enum lvn_status lvn_watch_read_status(struct lvn_watch *w) LVN_CHECKED;
+enum lvn_status lvn_watch_read_metrics(struct lvn_watch *w) LVN_CHECKED;
 /* A member of an object; "" and 0: it has none. */
 const char *lvn_watch_text(const json_t *object, const char *key);
 double lvn_watch_number(const json_t *object, const char *key);

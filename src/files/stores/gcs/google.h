@@ -18,6 +18,6 @@ struct lvn_google_token {
     time_t expires;   /* 0: unknown */
     char source[256]; /* its origin, for messages */
 };
-LVN_CHECKED enum lvn_status lvn_google_find_token(struct lvn_google_token *token);
+enum lvn_status lvn_google_find_token(struct lvn_google_token *token) LVN_CHECKED;
 
 #endif

@@ -27,17 +27,17 @@ struct lvn_hf_files {
 };
 /* All files of the repository at the location's revision. *reached false: the hub did not respond,
  * or is overloaded. */
-LVN_CHECKED enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
-                                        bool *reached);
+enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
+                            bool *reached) LVN_CHECKED;
 
 /* HF_HUB_OFFLINE is set: no requests are made. */
 bool lvn_hf_offline(void);
 /* The same from the cache, for HF_HUB_OFFLINE and after the hub did not respond: the file or folder at the location,
  * and the entries of a folder. LVN_IO if the cache does not have it. */
-LVN_CHECKED enum lvn_status lvn_hf_stat_cached(struct lvn_location *location, struct lvn_object *object);
-LVN_CHECKED enum lvn_status lvn_hf_list_cached(struct lvn_location *location, bool deep, struct lvn_arena *a,
-                                               struct lvn_store_entries *out);
-LVN_CHECKED enum lvn_status lvn_hf_download(struct lvn_location *location, struct lvn_http *http,
-                                            enum lvn_store_want want, struct lvn_arena *a, const char **local);
+enum lvn_status lvn_hf_stat_cached(struct lvn_location *location, struct lvn_object *object) LVN_CHECKED;
+enum lvn_status lvn_hf_list_cached(struct lvn_location *location, bool deep, struct lvn_arena *a,
+                                   struct lvn_store_entries *out) LVN_CHECKED;
+enum lvn_status lvn_hf_download(struct lvn_location *location, struct lvn_http *http, enum lvn_store_want want,
+                                struct lvn_arena *a, const char **local) LVN_CHECKED;
 
 #endif

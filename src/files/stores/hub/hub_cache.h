@@ -19,11 +19,11 @@ const char *lvn_hub_cache(struct lvn_arena *a);
  * of memory. */
 const char *lvn_hub_cache_folder(struct lvn_arena *a, const char *kind, const char *repository);
 /* The snapshot of a revision (branch, tag or commit) in that folder; *out is NULL if it is missing. */
-LVN_CHECKED enum lvn_status lvn_hub_cache_snapshot(struct lvn_arena *a, const char *folder, const char *revision,
-                                                   const char **out);
+enum lvn_status lvn_hub_cache_snapshot(struct lvn_arena *a, const char *folder, const char *revision,
+                                       const char **out) LVN_CHECKED;
 /* The snapshot of a model "org/name" or "name"; revision: branch, tag or commit, NULL: "main". *out is NULL if it is
  * not in the cache. */
-LVN_CHECKED enum lvn_status lvn_hub_cache_find(struct lvn_arena *a, const char *model, const char *revision,
-                                               const char **out);
+enum lvn_status lvn_hub_cache_find(struct lvn_arena *a, const char *model, const char *revision,
+                                   const char **out) LVN_CHECKED;
 
 #endif

@@ -31,13 +31,13 @@ struct lvn_lease_options {
 /* Acquire the lease and renew it in the background. If another job owns it, this is logged and the lease is watched;
  * IO with the owner's name if that job is alive. *waited: it belonged to another job before, so the folder may have
  * changed. */
-LVN_CHECKED enum lvn_status lvn_lease_acquire(struct lvn_lease **out, const struct lvn_lease_options *options,
-                                              bool *waited);
+enum lvn_status lvn_lease_acquire(struct lvn_lease **out, const struct lvn_lease_options *options,
+                                  bool *waited) LVN_CHECKED;
 /* IO, with the new owner's name, if the lease is lost. Makes no request. */
-LVN_CHECKED enum lvn_status lvn_lease_check(struct lvn_lease *lease);
+enum lvn_status lvn_lease_check(struct lvn_lease *lease) LVN_CHECKED;
 /* Return LVN_OK if writing is allowed now. If the lease was not renewed in time, wait for one more attempt; IO with
  * the reason if that fails. */
-LVN_CHECKED enum lvn_status lvn_lease_confirm(struct lvn_lease *lease);
+enum lvn_status lvn_lease_confirm(struct lvn_lease *lease) LVN_CHECKED;
 /* True if writing is allowed; does not wait. */
 bool lvn_lease_is_valid(struct lvn_lease *lease);
 /* Stop renewing; remove the file unless the lease is lost or expired. */

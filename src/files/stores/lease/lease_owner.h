@@ -23,9 +23,9 @@ struct lvn_lease_owner {
     long long renewals;
     double seconds; /* after which the lease expires */
 };
-LVN_CHECKED enum lvn_status lvn_lease_owner_init(struct lvn_lease_owner *owner,
-                                                 const struct lvn_lease_options *options);
-LVN_CHECKED enum lvn_status lvn_lease_owner_write(const struct lvn_lease_owner *owner, struct lvn_text *t);
+enum lvn_status lvn_lease_owner_init(struct lvn_lease_owner *owner,
+                                     const struct lvn_lease_options *options) LVN_CHECKED;
+enum lvn_status lvn_lease_owner_write(const struct lvn_lease_owner *owner, struct lvn_text *t) LVN_CHECKED;
 /* False: the text was not written by levin; *owner is then empty. */
 bool lvn_lease_owner_read(struct lvn_lease_owner *owner, const char *text);
 /* "job J of user U on host H (pid P), since T", in text. */

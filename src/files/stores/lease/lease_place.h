@@ -36,6 +36,6 @@ struct lvn_lease_place_ops {
 };
 extern const struct lvn_lease_place_ops lvn_lease_object, lvn_lease_file;
 /* Set place->last to a copy. */
-LVN_CHECKED enum lvn_status lvn_lease_place_set(struct lvn_lease_place *place, const char *text);
+enum lvn_status lvn_lease_place_set(struct lvn_lease_place *place, const char *text) LVN_CHECKED;
 
 #endif

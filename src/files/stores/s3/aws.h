@@ -31,7 +31,7 @@ struct lvn_aws_location {
 
 /* Missing credentials are not an error: some buckets are public. LVN_FORMAT, LVN_IO: a configured source cannot be
  * used. */
-LVN_CHECKED enum lvn_status lvn_aws_find_credentials(struct lvn_aws_credentials *credentials);
-LVN_CHECKED enum lvn_status lvn_aws_find_location(struct lvn_aws_location *location);
+enum lvn_status lvn_aws_find_credentials(struct lvn_aws_credentials *credentials) LVN_CHECKED;
+enum lvn_status lvn_aws_find_location(struct lvn_aws_location *location) LVN_CHECKED;
 
 #endif

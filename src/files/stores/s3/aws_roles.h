@@ -5,8 +5,8 @@
 
 #include "stores/s3/aws.h"
 
-LVN_CHECKED enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *credentials);
-LVN_CHECKED enum lvn_status lvn_aws_container_credentials(struct lvn_aws_credentials *credentials);
-LVN_CHECKED enum lvn_status lvn_aws_instance_credentials(struct lvn_aws_credentials *credentials);
+enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *credentials) LVN_CHECKED;
+enum lvn_status lvn_aws_container_credentials(struct lvn_aws_credentials *credentials) LVN_CHECKED;
+enum lvn_status lvn_aws_instance_credentials(struct lvn_aws_credentials *credentials) LVN_CHECKED;
 
 #endif

@@ -23,6 +23,6 @@ struct lvn_sigv4 {
 };
 
 /* Add the lines of all headers of the request, including the given ones. */
-LVN_CHECKED enum lvn_status lvn_sigv4_sign(const struct lvn_sigv4 *sigv4, struct lvn_text *headers);
+enum lvn_status lvn_sigv4_sign(const struct lvn_sigv4 *sigv4, struct lvn_text *headers) LVN_CHECKED;
 
 #endif
