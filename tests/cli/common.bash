@@ -25,6 +25,15 @@ soon() { # soon COMMAND...: it must succeed within a minute, because other proce
     done
     fail "still failing after a minute: $*"
 }
+timed() { # timed COMMAND...: it must succeed; $took is its time in microseconds
+    local begin=${EPOCHREALTIME/[^0-9]/}
+    code 0 "$@"
+    took=$((${EPOCHREALTIME/[^0-9]/} - begin))
+}
+random_moment() { # set $moment to a number of seconds: 10 to 90 % of $took, on any machine
+    moment=$(printf '%07d' $((took * (RANDOM % 81 + 10) / 100)))
+    moment=${moment%??????}.${moment: -6}
+}
 killed_after() { # killed_after SECONDS COMMAND...: kill it; its exit code, or 137. The process and its locks are gone then
     local seconds=$1
     shift

@@ -36,10 +36,10 @@ code 2 "$LEVIN" train tiny.yaml
 says "already contains a run" err
 code 2 "$LEVIN" train tiny.yaml --resume --overwrite
 says "--resume continues a run and --overwrite replaces it" err
-before=$(stat -c %Y-%s runs/tiny/metrics.jsonl)
+before=$(stat -c %y-%i-%s runs/tiny/metrics.jsonl)
 code 0 "$LEVIN" train tiny.yaml --resume
 says "nothing to do" out
-[ "$before" = "$(stat -c %Y-%s runs/tiny/metrics.jsonl)" ]
+[ "$before" = "$(stat -c %y-%i-%s runs/tiny/metrics.jsonl)" ]
 code 0 "$LEVIN" train tiny.yaml --overwrite --json
 json 'd["step"] == 12 and d["run_dir"] == "runs/tiny" and d["loss"] > 0 and d["best_val_loss"] <= d["val_loss"] and not d["already_done"]'
 code 0 "$LEVIN" train tiny.yaml --resume --trainer.max_steps=14 --json

@@ -75,15 +75,15 @@ for shape in "80 8192 64 32" "96 12288 96 1024"; do # 64 and 175 billion paramet
     check [ "$(grep -n "memory in bytes" out | cut -d: -f1)" -lt "$(grep -n "$ranks ranks, 8 on each host" out | cut -d: -f1)" ]
     says "nothing of the model ran" out
 done
-# auto shards as much as this machine's memory requires: of 16 bytes a parameter ddp needs all, zero1 on 8 ranks 9, zero2 5.5,
+# auto shards as much as the memory requires: of 16 bytes a parameter ddp needs all, zero1 on 8 ranks 9, zero2 5.5,
 # fsdp 2
 fitting() { # fitting BYTES STRATEGY [keys]: with so many bytes a parameter the model takes all of the memory
     local layers
     layers=$(python3 -c "import json; print(max(1, json.load(open('out'))['memory']['available'] // $1 // (12 * 1024**2)))")
-    predict --ranks=8 --model.n_head=16 --model.n_embd=1024 --model.n_layer="$layers" --trainer.batch_size=8 "${@:3}"
+    predict --ranks=8 --memory=24e9 --model.n_head=16 --model.n_embd=1024 --model.n_layer="$layers" --trainer.batch_size=8 "${@:3}"
     json 'd["strategy"] == "'"$2"'" and d["fits"]'
 }
-predict --ranks=8
+predict --ranks=8 --memory=24e9
 fitting 30 ddp
 fitting 12 zero1
 fitting 7 zero2

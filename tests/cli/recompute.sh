@@ -41,10 +41,10 @@ assert d["recompute"] == "blocks" and {"forward", "again", "restore", "backward"
 assert inputs < m["activations"] < inputs + 1.5 * last, (m, inputs, last)
 assert m["arena"] < arena / 3, (m, arena)
 P
-# auto: a batch that fits into this machine's memory only with blocks, as the only allowed micro-batch
-plan --trainer.micro_batch_size=64 --trainer.batch_size=64 --trainer.recompute=cheap
+# auto: a batch that fits into the memory only with blocks, as the only allowed micro-batch
+plan --memory=4e9 --trainer.micro_batch_size=64 --trainer.batch_size=64 --trainer.recompute=cheap
 batch=$(python3 -c 'import json; m = json.load(open("out"))["memory"]; print(int(2.0 * m["available"] / m["arena"] * 64))')
-plan --trainer.micro_batch_size=$batch --trainer.batch_size=$batch --trainer.recompute=auto
+plan --memory=4e9 --trainer.micro_batch_size=$batch --trainer.batch_size=$batch --trainer.recompute=auto
 json 'd["recompute"] == "blocks" and d["memory"]["total"] < d["memory"]["available"]'
 plan --trainer.micro_batch_size=8 --trainer.batch_size=8 --trainer.recompute=auto
 json 'd["recompute"] == "none"'

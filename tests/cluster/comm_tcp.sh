@@ -17,8 +17,8 @@ ports = set()
 while len(ports) < 2:  # that of the rendezvous, and that of its own connections
     time.sleep(0.02)
     held = {os.readlink(f"/proc/{sys.argv[1]}/fd/{f}") for f in os.listdir(f"/proc/{sys.argv[1]}/fd")}
-    for name in ("tcp", "tcp6"):
-        for line in open(f"/proc/net/{name}").readlines()[1:]:
+    for name in filter(os.path.exists, ("/proc/net/tcp", "/proc/net/tcp6")):  # the second requires IPv6
+        for line in open(name).readlines()[1:]:
             w = line.split()
             if w[3] == "0A" and f"socket:[{w[9]}]" in held:
                 ports.add(int(w[1].split(":")[1], 16))
@@ -34,9 +34,10 @@ E2
 export MASTER_ADDR=127.0.0.1 MASTER_PORT=29474 WORLD_SIZE=2
 RANK=0 timeout -k 3 60 "$program" --tcp >out.0 2>&1 &
 first=$!
-until inner=$(pgrep -P $first); do sleep 0.02; done
+until inner=$(pgrep -P $first); do kill -0 $first || { cat out.0 && exit 1; }; sleep 0.02; done
 python3 others.py "$inner" &
-until [ -e knocked ]; do sleep 0.05; done
+others=$!
+until [ -e knocked ]; do kill -0 $others || { echo "others.py has ended" && exit 1; }; sleep 0.05; done
 RANK=1 timeout -k 3 60 "$program" --tcp >out.1 2>&1
 wait $first
 grep -q "all as it should be" out.0

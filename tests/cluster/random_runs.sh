@@ -58,11 +58,6 @@ print(*keys, "--trainer.batch_size=12", "--trainer.micro_batch_size=1", "--train
 print(ranks, f"--trainer.strategy={strategy}", *group)
 P
 }
-timed() { # timed COMMAND...: it must succeed; its microseconds are in $took
-    local begin=${EPOCHREALTIME/[^0-9]/}
-    code 0 "$@"
-    took=$((${EPOCHREALTIME/[^0-9]/} - begin))
-}
 continued=0
 RANDOM=${LEVIN_SEED:-0} # for the moments of signals
 for seed in $(seq "${LEVIN_SEED:-0}" $((${LEVIN_SEED:-0} + ${LEVIN_SEEDS:-32} - 1))); do
@@ -74,13 +69,14 @@ for seed in $(seq "${LEVIN_SEED:-0}" $((${LEVIN_SEED:-0} + ${LEVIN_SEEDS:-32} - 
     timed "$LEVIN" train --run_dir=one "${keys[@]}"
     alone=$took
     timed "$LEVIN" launch --launcher=levin -n "${ranks[0]}" -- train --run_dir=ranks "${keys[@]}" "${ranks[@]:1}"
+    together=$took
     same_run one ranks
     # stopped on ranks, killed alone, and stopped on ranks again, at random moments
     for i in 1 2 3; do
-        on=("$LEVIN" launch --launcher=levin -n "${ranks[0]}" --) signal=TERM whole=$took got=0
-        [ $i != 2 ] || { on=("$LEVIN") signal=KILL whole=$alone; }
-        moment=$(printf '%07d' $((whole * (RANDOM % 100 + 10) / 100))) # by the time of an undisturbed run, on any machine
-        timeout -s $signal "${moment%??????}.${moment: -6}" "${on[@]}" train --run_dir=stopped "${keys[@]}" "${ranks[@]:1}" --resume >out 2>err || got=$?
+        on=("$LEVIN" launch --launcher=levin -n "${ranks[0]}" --) signal=TERM took=$together got=0
+        [ $i != 2 ] || { on=("$LEVIN") signal=KILL took=$alone; }
+        random_moment
+        timeout -s $signal "$moment" "${on[@]}" train --run_dir=stopped "${keys[@]}" "${ranks[@]:1}" --resume >out 2>err || got=$?
         case $got in
         0 | 124 | 137) ;; # finished, or stopped by `timeout`
         *) cat out err && fail "resumed on ${on[*]}: exit $got" ;;

@@ -51,13 +51,14 @@ code 1 "$LEVIN" cp http://127.0.0.1:1/f got3
 says "127.0.0.1" err
 # killed at any moment
 export LEVIN_STORE_THREADS=3
+timed "$LEVIN" cp $web/plain/f whole
+kills=0
 for i in $(seq 12); do
-    "$LEVIN" cp $web/plain/f killed >out 2>err &
-    pid=$!
-    sleep 0.0$((i * 7 % 10))
-    kill -9 $pid 2>/dev/null || true
-    ended
+    random_moment
+    killed_after "$moment" "$LEVIN" cp $web/plain/f killed || kills=$((kills + 1))
+    rm -f killed # only what remains of those that were interrupted
 done
+check [ $kills -gt 0 ]
 code 0 cp_ $web/plain/f killed
 same_file web/f killed
 # a stopped transfer reports that, and the same command downloads only the rest; damage to the first part is detected

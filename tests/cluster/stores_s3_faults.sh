@@ -51,13 +51,13 @@ for way in "small s3://moved/f" "s3://moved/f got"; do
     lacks lured requests
 done
 # killed at any moment: in the end the same bytes; stopped: only the rest is sent
+timed "$LEVIN" cp f s3://b/whole
+kills=0
 for i in $(seq 8); do
-    "$LEVIN" cp f s3://b/killed >out 2>err &
-    pid=$!
-    sleep 0.$((i * 7 % 30 + 10))
-    kill -9 $pid 2>/dev/null || true
-    ended
+    random_moment
+    killed_after "$moment" "$LEVIN" cp f s3://b/killed || kills=$((kills + 1))
 done
+check [ $kills -gt 0 ]
 code 0 cp_ f s3://b/killed
 back f killed
 ask control/slow/1 >/dev/null
@@ -114,9 +114,16 @@ printf '[default]\naws_access_key_id=old\naws_secret_access_key=s\n' >.aws/crede
 expire 2
 code 1 cp_ f s3://b/file
 says "ExpiredToken" err
-(sleep 0.3 && printf '[default]\naws_access_key_id=new\naws_secret_access_key=s\n' >.aws/next && mv .aws/next .aws/credentials) &
-expire 100
-while [ -d .aws ] && grep -q old .aws/credentials; do cp_ small s3://b/file >out 2>err || break; done
-wait %% 2>/dev/null || true
-code 0 cp_ f s3://b/file
-back f file
+expire 5 # with the beginning of the upload and its first parts
+ask control/slow/1 >/dev/null
+ask log >/dev/null
+LEVIN_STORE_THREADS=1 timeout -k 3 120 "$LEVIN" cp f s3://b/renewed >out 2>err &
+pid=$!
+part_3() { ask log >requests && has partNumber=3 requests; }
+soon part_3
+printf '[default]\naws_access_key_id=new\naws_secret_access_key=s\n' >.aws/next
+mv .aws/next .aws/credentials
+ask control/slow/off >/dev/null
+ended
+[ $got = 0 ] || fail "the renewed keys are not read during the upload: $(cat err)"
+back f renewed

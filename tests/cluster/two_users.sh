@@ -33,7 +33,9 @@ for user in $one $two; do
     check [ "$(stat -c '%u %a' /tmp/levin-$user)" = "$user 700" ]
     check [ "$(stat -c '%u %a' /tmp/levin-$user/files)" = "$user 700" ]
 done
-! as $one cat "/tmp/levin-$two/files/http/"*/plain/text.txt >/dev/null 2>&1 || fail "one user reads the other's cache"
+cached=$(echo /tmp/levin-$two/files/http/*/plain/text.txt)
+same_file text.txt "$cached"
+if as $one cat "$cached" >/dev/null 2>&1; then fail "one user reads the other's cache"; fi
 # files of another user at the place of the cache are refused
 rm -rf /tmp/levin-$two
 as $one mkdir -p /tmp/levin-$two/files
@@ -48,21 +50,33 @@ one_error
 rm -f /tmp/levin-$two
 # runs of two users at once, each with its own rendezvous
 if command -v mpirun.openmpi >/dev/null || command -v mpiexec.mpich >/dev/null; then
+    launch_as() { # launch_as USER [keys]: in the background, as $!
+        as $1 env HOME="$PWD/$1" TMPDIR="$PWD/$1/tmp" OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 3 200 "$levin" launch -n 2 -- \
+            train "${keys[@]}" "${@:2}" >$1.out 2>$1.err &
+    }
     for user in $one $two; do
         mkdir $user/tmp && chown $user:$user $user/tmp
-        as $user env HOME="$PWD/$user" TMPDIR="$PWD/$user/tmp" OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 3 200 "$levin" launch -n 2 -- \
-            train --run_dir=ranks "${keys[@]}" >$user.out 2>$user.err &
+        launch_as $user --run_dir=ranks
         eval "pid_$user=$!"
-    done
-    sleep 1
-    # the rendezvous refuses processes without its token, which only its owner can read
-    for process in $(pgrep -u $one -x levin); do
-        ! setpriv --reuid=$two --regid=$two --clear-groups cat /proc/$process/environ >/dev/null 2>&1 || fail "one user sees the other's token"
-        ! tr '\0' ' ' <"/proc/$process/cmdline" | grep -q TOKEN= || fail "the token is in a command line"
     done
     wait "$(eval "echo \$pid_$one")" || fail "$(cat $one.err)"
     wait "$(eval "echo \$pid_$two")" || fail "$(cat $two.err)"
     same_weights $one/ranks $two/ranks
+    # the rendezvous refuses processes without its token, which only its owner can read
+    for i in "${!keys[@]}"; do [[ ${keys[i]} != --trainer.max_steps=* ]] || keys[i]=--trainer.max_steps=1000000000; done
+    launch_as $one --run_dir=endless
+    pid=$!
+    soon test -s $one/endless/metrics.jsonl
+    tokens=0
+    for process in $(pgrep -u $one -x levin); do
+        if setpriv --reuid=$two --regid=$two --clear-groups cat "/proc/$process/environ" >/dev/null 2>&1; then fail "one user sees the other's token"; fi
+        if tr '\0' ' ' <"/proc/$process/cmdline" | grep -q TOKEN=; then fail "the token is in a command line"; fi
+        if grep -zq TOKEN= "/proc/$process/environ"; then tokens=$((tokens + 1)); fi
+    done
+    check [ $tokens -ge 2 ] # those of both ranks
+    pkill -TERM -u $one -x levin
+    ended
+    check [ $got != 0 ]
     left=$(find /dev/shm /tmp -maxdepth 1 \( -user $one -o -user $two \) ! -name 'levin-*' -perm /022 ! -type l 2>/dev/null || true)
     [ -z "$left" ] || fail "files remain to which others may write: $left"
 fi
