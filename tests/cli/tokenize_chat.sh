@@ -26,6 +26,16 @@ same_file input all
 "$LEVIN" tokenize --chat=rows.json --tokenizer=t --template=chatml --json >list
 same_file list all
 
+# Parquet
+echo '{% for m in messages %}{{ m.role }}: {{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}; {% endfor %}' >plain.jinja
+for kind in jsonl parquet; do
+    cp "$LEVIN_SOURCE/tests/golden/parquet/chat.$kind" chat.$kind
+    "$LEVIN" tokenize --chat=chat.$kind --tokenizer=t --template=plain.jinja --train-on=all --json | sed "s/chat.$kind/chat/" >chat-$kind
+done
+check [ "$(wc -l <chat-parquet)" = 12 ]
+check [ "$(grep -c error chat-parquet)" = 0 ]
+same_file chat-parquet chat-jsonl
+
 # the model's template; the prompt for an answer is unknown
 head -2 rows.jsonl >two.jsonl
 code 0 "$LEVIN" tokenize --chat=two.jsonl --tokenizer=t --train-on=all --json

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/tokenize/tokenize_chat.h"
+#include "data/parquet_texts.h"
 #include "data/texts/chat_rows.h"
 #include "host/machine.h"
 
@@ -87,23 +88,31 @@ static enum lvn_status print_row(void *context, int64_t line, const struct lvn_t
     return LVN_OK;
 }
 
+static enum lvn_status read_rows(struct lvn_chat_rows *rows, const char *path)
+{
+    char *text;
+    int64_t bytes;
+    lvn_chat_rows_begin(rows, path);
+    if (lvn_is_parquet(path)) {
+        LVN_TRY(lvn_chat_rows_parquet(rows, path));
+    } else {
+        LVN_TRY(lvn_input_read(strcmp(path, "-") ? path : "/dev/stdin", 0, &text, &bytes));
+        const enum lvn_status status = lvn_chat_rows_data(rows, text, bytes);
+        free(text);
+        LVN_TRY(status);
+    }
+    return lvn_chat_rows_end(rows);
+}
+
 static enum lvn_status print_file(const struct lvn_chat *chat, const char *path)
 {
     struct printed printed = {0};
     struct lvn_chat_rows_options o = {
         .chat = chat, .n_threads = lvn_threads_default(), .context = &printed, .write = write_row, .each = print_row};
     struct lvn_chat_rows *rows;
-    char *text;
-    int64_t bytes;
-    LVN_TRY(lvn_input_read(strcmp(path, "-") ? path : "/dev/stdin", 0, &text, &bytes));
-    enum lvn_status status = lvn_chat_rows_new(&rows, &o);
-    if (status == LVN_OK) {
-        lvn_chat_rows_begin(rows, path);
-        status = lvn_chat_rows_data(rows, text, bytes);
-    }
-    if (status == LVN_OK) status = lvn_chat_rows_end(rows);
+    LVN_TRY(lvn_chat_rows_new(&rows, &o));
+    const enum lvn_status status = read_rows(rows, path);
     lvn_chat_rows_free(rows);
-    free(text);
     LVN_TRY(status);
     LVN_CHECK(printed.n_read, FORMAT, "'%s' has no conversations", path);
     LVN_CHECK(!printed.n_bad, FORMAT, "%" PRId64 " of %" PRId64 " conversations cannot be used; the first: %s",

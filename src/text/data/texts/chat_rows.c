@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "data/json_line.h"
 #include "formats/json_scan.h"
+#include "formats/parquet/parquet.h"
 
 enum { GROUP_ROWS = 1024, ERROR_BYTES = 600, PART_BYTES = 16 << 20 };
 
@@ -184,6 +185,22 @@ enum lvn_status lvn_chat_rows_data(struct lvn_chat_rows *r, const void *p, int64
     if (!r->is_list) LVN_TRY(read_lines(r, false));
     r->enough = 2 * r->raw.n + PART_BYTES;
     return LVN_OK;
+}
+
+static enum lvn_status parquet_line(void *context, const char *line, int64_t bytes)
+{
+    return lvn_chat_rows_data(context, line, bytes);
+}
+
+enum lvn_status lvn_chat_rows_parquet(struct lvn_chat_rows *r, const char *path)
+{
+    struct lvn_parquet *p;
+    LVN_TRY(lvn_parquet_open(&p, path));
+    enum lvn_status status = LVN_OK;
+    for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
+        status = lvn_parquet_read_lines(p, i, true, parquet_line, r);
+    lvn_parquet_close(p);
+    return status;
 }
 
 enum lvn_status lvn_chat_rows_end(struct lvn_chat_rows *r)

@@ -1,9 +1,9 @@
-/* chat_rows.h - encodes the conversations of files: rows of .jsonl files, elements of .json files that are one list.
- * Called by data.kind=chat and `levin tokenize --chat`.
+/* chat_rows.h - encodes the conversations of files: rows of .jsonl and .parquet files, elements of .json files that are
+ * one list. Called by data.kind=chat and `levin tokenize --chat`.
  *
  * Rows are encoded in groups, by all threads, and delivered in their order, so the result is the same for every number
  * of threads. A row that cannot be used is delivered with its error: "FILE:LINE: ...". The rows of a file have one form
- * (chat/chat_row.h). The whole text of a .jsonl file is never in memory. The callers open files. */
+ * (chat/chat_row.h). The whole text of a .jsonl file is never in memory. The callers open all files but Parquet. */
 #ifndef LVN_CHAT_ROWS_H
 #define LVN_CHAT_ROWS_H
 
@@ -26,6 +26,8 @@ void lvn_chat_rows_free(struct lvn_chat_rows *r); /* NULL: nothing */
  * is no JSON. */
 void lvn_chat_rows_begin(struct lvn_chat_rows *r, const char *name);
 enum lvn_status lvn_chat_rows_data(struct lvn_chat_rows *r, const void *p, int64_t n) LVN_CHECKED;
+/* The rows of a Parquet file, as lines of JSON, between lvn_chat_rows_begin() and lvn_chat_rows_end(). */
+enum lvn_status lvn_chat_rows_parquet(struct lvn_chat_rows *r, const char *path) LVN_CHECKED;
 enum lvn_status lvn_chat_rows_end(struct lvn_chat_rows *r) LVN_CHECKED;
 
 #endif

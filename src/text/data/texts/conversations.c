@@ -156,22 +156,12 @@ static enum lvn_status end_file(void *context)
     return lvn_chat_rows_end(((struct reading *)context)->rows);
 }
 
-static enum lvn_status row_line(void *context, const char *line, int64_t bytes)
-{
-    return file_bytes(context, line, bytes);
-}
-
-/* The rows of a Parquet file as lines of JSON. */
 static enum lvn_status encode_parquet(struct reading *r, const char *path)
 {
-    struct lvn_parquet *p;
     bool want;
-    LVN_TRY(lvn_parquet_open(&p, path));
-    enum lvn_status status = begin_file(r, path, true, &want);
-    for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
-        status = lvn_parquet_read_lines(p, i, true, row_line, r);
-    lvn_parquet_close(p);
-    return status == LVN_OK ? end_file(r) : status;
+    LVN_TRY(begin_file(r, path, true, &want));
+    LVN_TRY(lvn_chat_rows_parquet(r->rows, path));
+    return end_file(r);
 }
 
 static enum lvn_status encode_files(void *context, struct lvn_encoded_output *out)
