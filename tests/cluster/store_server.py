@@ -20,8 +20,11 @@ An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is
 (set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance. With
 GET /control/conditions/501 it answers 501 to conditional requests, which it ignores otherwise, with /control/down/1 it
 answers 503 to everything, with /control/refuse/N it forbids PUTs below step-N, with /control/keep/1 DELETEs, with
-/control/truncated/1 lists say that they go on, without a token. The bucket "moved" is said to be on another host, and "rude" answers with control characters.
-Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new".
+/control/truncated/1 lists say that they go on, without a token, with /control/repeat/1 with the same token forever, and with
+/control/stall/N it answers N requests with a RequestTimeout. The bucket "moved" is said to be on another host, and "rude" answers
+with control characters.
+Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new". With /control/flaky/N
+the next N requests for credentials fail; with /control/brief/1 those during an upload in parts fail, and credentials expire in 100 s.
 Resumable uploads to a Google Cloud Storage at /upload, whose objects are at /storage: with /control/gs/1 it reports one
 byte more than it has, with /control/gs/2 it loses what it has confirmed, with /control/gs/3 it takes nothing.
 A security token service at /sts. A Hugging Face hub at /hub: repositories are folders hub/ORG/NAME of FOLDER; large
@@ -33,7 +36,8 @@ import hashlib, http.server, json, os, random, re, socketserver, sys, threading,
 root, lock = sys.argv[1], threading.Lock()
 seen, log, objects, uploads, files = {}, [], {}, {}, {}
 state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None, "gs": None,
-         "refuse": None, "keep": None, "truncated": None, "busy": None}
+         "refuse": None, "keep": None, "truncated": None, "busy": None, "repeat": None, "stall": None, "flaky": None, "brief": None,
+         "unfinished": 0}
 
 
 class Cut(Exception):
@@ -166,6 +170,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rest.startswith("rude/"):
             text = f"<Error><Code>SignatureDoesNotMatch</Code><Message>\x1b]0;owned\x07{'x' * 5000}</Message></Error>"
             return self.answer(403, text.encode())
+        if self.counted("stall"):
+            return self.error(400, "RequestTimeout", Retry_After="0")
         if state["down"]:
             return self.error(503, "SlowDown", Retry_After="0")
         if self.command == "PUT" and f"/step-{state['refuse']}/" in rest or self.command == "DELETE" and state["keep"]:
@@ -181,6 +187,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "uploads" in query:
             with lock:
                 uploads[uid := f"up&{len(uploads)}"] = {}
+                state["unfinished"] += 1
             xml = f"<InitiateMultipartUploadResult><UploadId>{uid.replace('&', '&amp;')}</UploadId></InitiateMultipartUploadResult>"
             return self.answer(200, xml.encode(), cut)
         if uid is not None and uid not in uploads:
@@ -197,6 +204,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                             f"&quot;</ETag></Part>" for n, b in sorted(uploads[uid].items()))
             return self.answer(200, f"<ListPartsResult>{parts}<IsTruncated>false</IsTruncated></ListPartsResult>".encode())
         if uid and self.command == "POST":
+            state["unfinished"] = 0
             numbers = [int(n) for n in re.findall(rb"<PartNumber>(\d+)", body)]
             objects[key] = b"".join(uploads[uid][n] for n in numbers)
             return self.answer(200, b"<CompleteMultipartUploadResult/>")
@@ -207,7 +215,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             bucket, prefix = rest.rstrip("/"), query.get("prefix", [""])[0]
             rows = "".join(f"<Contents><Key>{k[len(bucket) + 1:]}</Key><Size>{len(v)}</Size></Contents>"
                            for k, v in sorted(objects.items()) if k.startswith(f"{bucket}/{prefix}"))
-            return self.answer(200, f"<ListBucketResult>{rows}<IsTruncated>{'true' if state['truncated'] else 'false'}"
+            next_page = "<NextContinuationToken>n</NextContinuationToken>" if state["repeat"] else ""
+            return self.answer(200, f"<ListBucketResult>{rows}{next_page}<IsTruncated>{'true' if state['truncated'] else 'false'}"
                              f"</IsTruncated></ListBucketResult>".encode())
         if key not in objects:
             return self.error(404, "NoSuchKey")
@@ -247,7 +256,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock:
             state["given"] += 1
             name = "old" if state["given"] == 1 else "new"
-        return {"AccessKeyId": name, "SecretAccessKey": "s", "Token": "t", "Expiration": "2099-01-01T00:00:00Z"}
+        until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 100)) if state["brief"] else "2099-01-01T00:00:00Z"
+        return {"AccessKeyId": name, "SecretAccessKey": "s", "Token": "t", "Expiration": until}
+
+    def counted(self, name):
+        """True for the next requests, as often as the test has asked for."""
+        with lock:
+            state[name] = left = (state[name] or 0) - 1
+        return left >= 0
 
     # --- the hub ---
 
@@ -307,6 +323,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.s3(rest, query)
         elif kind in ("upload", "storage"):
             self.gs(rest, query)
+        elif kind in ("credentials", "sts", "latest") and (self.counted("flaky") or (state["brief"] and state["unfinished"])):
+            self.error(503, Retry_After="0")
         elif kind == "credentials":
             if self.headers.get("Authorization") != "pass":
                 return self.error(401)

@@ -41,6 +41,15 @@ code 1 "$LEVIN" ls s3://b
 one_error
 says "cannot list 's3://b': the server cuts the list" err
 ask control/truncated/off >/dev/null
+# stalled uploads are repeated; a list without an end is an error
+ask control/stall/2 >/dev/null
+code 0 cp_ small s3://b/stalled
+back small stalled
+ask control/repeat/1 >/dev/null
+code 1 "$LEVIN" ls s3://b/texts
+one_error
+says "the server sends the same page again" err
+ask control/repeat/off >/dev/null
 # a signed request is sent to no other host, even if the server redirects
 for way in "small s3://moved/f" "s3://moved/f got"; do
     ask log >/dev/null
@@ -84,6 +93,19 @@ for n in 0 3 7; do
     expire $n
     back f container
 done
+# requests for credentials are repeated; if a renewal fails, the old ones are used as long as they are valid
+expire 3
+ask control/flaky/2 >/dev/null
+code 0 cp_ small s3://b/flaky
+renewed() { # renewed KEY
+    ask control/unfinished/0 >/dev/null
+    ask control/brief/1 >/dev/null
+    expire 1000
+    code 0 cp_ f s3://b/$1
+    ask control/brief/off >/dev/null
+    back f $1
+}
+renewed busy
 AWS_CONTAINER_AUTHORIZATION_TOKEN=wrong code 1 cp_ small s3://b/small
 one_error
 says "no credentials from the container's agent" err
@@ -95,6 +117,7 @@ export AWS_EC2_METADATA_SERVICE_ENDPOINT=$web AWS_EC2_METADATA_DISABLED=false
 expire 2
 code 0 cp_ f s3://b/instance
 back f instance
+renewed busy2
 AWS_EC2_METADATA_SERVICE_ENDPOINT=http://127.0.0.1:1 code 1 cp_ small s3://b/small
 says "no credentials were found" err
 export AWS_EC2_METADATA_DISABLED=true

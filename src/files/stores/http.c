@@ -47,9 +47,11 @@ enum {
     NO_PROXY_HOST = 5,
     NO_HOST = 6,
     NO_CONNECTION = 7,
+    HTTP2 = 16,
     PARTIAL_FILE = 18,
     WRITE_ERROR = 23,
     TIMED_OUT = 28,
+    NO_TLS = 35, /* the handshake failed */
     ABORTED_BY_CALLBACK = 42,
     GOT_NOTHING = 52,
     SEND_ERROR = 55,
@@ -202,11 +204,13 @@ static enum lvn_http_outcome outcome_of(int result, const struct lvn_http *http)
     case GOT_NOTHING:
     case SEND_ERROR:
     case RECV_ERROR:
+    case HTTP2:
     case HTTP2_STREAM:
         return LVN_HTTP_INTERRUPTED;
     case NO_PROXY_HOST:
     case NO_HOST:
     case NO_CONNECTION:
+    case NO_TLS:
         return LVN_HTTP_NO_HOST;
     case WRITE_ERROR:
         return http->refused ? LVN_HTTP_REFUSED : LVN_HTTP_FAILED;

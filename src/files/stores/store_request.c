@@ -1,9 +1,9 @@
 /* store_request.c - requests to stores with retries and error messages; see store_request.h.
  *
- * Transient errors are retried: a broken connection, 408, 429, 500, 502, 503, 504. The pauses double from 0.2 s to 10
- * s, with random jitter so that many ranks do not return at the same time; the server's Retry-After is respected up to
- * a minute. A refusal is retried at most twice, if new credentials were found. A read that made progress does not count
- * as a failed attempt. */
+ * Transient errors are retried: a broken connection, 408, 429, 500, 502, 503, 504, and RequestTimeout of S3. The pauses
+ * double from 0.2 s to 10 s, with random jitter so that many ranks do not return at the same time; the server's
+ * Retry-After is respected up to a minute. A refusal is retried at most twice, if new credentials were found. A read
+ * that made progress does not count as a failed attempt. */
 #include "stores/store_request.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DEFAULT_TRIES = 8, TRIES_WITHOUT_HOST = 3, MAX_REFRESHES = 2, MAX_WAIT = 60 };
+enum { DEFAULT_TRIES = 8, TRIES_WITHOUT_HOST = 3, CREDENTIALS_TRIES = 3, MAX_REFRESHES = 2, MAX_WAIT = 60 };
 
 static int max_tries(void)
 {
@@ -46,9 +46,26 @@ bool lvn_store_request_pause(const struct lvn_http *http, int tries, const struc
 bool lvn_store_request_is_transient(const struct lvn_http_response *response)
 {
     if (response->outcome == LVN_HTTP_INTERRUPTED || response->outcome == LVN_HTTP_NO_HOST) return true;
+    if (response->outcome == LVN_HTTP_COMPLETE && response->code == 400 && response->body.p &&
+        strstr(response->body.p, "<Code>RequestTimeout</Code>"))
+        return true; /* S3, after an upload stalled */
     return response->outcome == LVN_HTTP_COMPLETE &&
            (response->code == 408 || response->code == 429 || response->code == 500 || response->code == 502 ||
             response->code == 503 || response->code == 504);
+}
+
+enum lvn_status lvn_store_request_credentials(const struct lvn_http_request *request, bool retry,
+                                              struct lvn_http_response *response)
+{
+    struct lvn_http *http;
+    LVN_TRY(lvn_http_open(&http));
+    enum lvn_status status = lvn_http_send(http, request, response);
+    for (int tries = 1; status == LVN_OK && retry && tries < CREDENTIALS_TRIES &&
+                        lvn_store_request_is_transient(response) && lvn_store_request_pause(http, tries, response);
+         tries++)
+        status = lvn_http_send(http, request, response);
+    lvn_http_close(http);
+    return status;
 }
 
 static bool is_good(const struct lvn_location *location, const struct lvn_store_request *request,
@@ -335,7 +352,7 @@ enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn
     size_t n = strlen(location->key);
     const char *prefix =
         !n || location->key[n - 1] == '/' ? location->key : lvn_arena_printf(&location->arena, "%s/", location->key);
-    struct lvn_text query = {0}, token = {0};
+    struct lvn_text query = {0}, token = {0}, before = {0};
     struct lvn_http_response response = {0};
     enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
     do {
@@ -347,10 +364,15 @@ enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn
         if (status == LVN_OK) status = lvn_text_status(&query);
         struct lvn_store_request request = {.method = "GET", .key = pages->key, .query = query.p, .action = "list"};
         if (status == LVN_OK) status = lvn_store_request(location, http, &request, &response);
-        lvn_text_clear(&token);
+        lvn_text_release(&before);
+        before = token;
+        token = (struct lvn_text){0};
         if (status == LVN_OK) status = pages->add(location, &response, prefix, a, out, &token);
+        if (status == LVN_OK && token.n && before.n && strcmp(token.p, before.p) == 0)
+            status = lvn_fail(LVN_IO, "cannot list '%s': the server sends the same page again", location->url);
     } while (status == LVN_OK && token.n);
     lvn_http_response_release(&response);
+    lvn_text_release(&before);
     lvn_text_release(&token);
     lvn_text_release(&query);
     return status;

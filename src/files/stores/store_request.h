@@ -14,6 +14,9 @@ enum lvn_status lvn_store_request(struct lvn_location *location, struct lvn_http
 bool lvn_store_request_is_transient(const struct lvn_http_response *response);
 /* Wait before the next attempt; false if `tries` attempts are the maximum, or the transfer was stopped. */
 bool lvn_store_request_pause(const struct lvn_http *http, int tries, const struct lvn_http_response *response);
+/* One request to a service that issues credentials. retry: with retries of transient errors. */
+enum lvn_status lvn_store_request_credentials(const struct lvn_http_request *request, bool retry,
+                                              struct lvn_http_response *response) LVN_CHECKED;
 /* Records the error of an unsuccessful response; returns LVN_IO. */
 enum lvn_status lvn_store_request_failed(const struct lvn_location *location, const struct lvn_store_request *request,
                                          const struct lvn_http_response *response);

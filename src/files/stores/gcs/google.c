@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "formats/json.h"
 #include "stores/crypto.h"
-#include "stores/http.h"
+#include "stores/store_request.h"
 
 enum { MAX_KEY = 1 << 20, NEAR_SECONDS = 2, FAR_SECONDS = 30, HOUR = 3600 };
 
@@ -32,15 +32,6 @@ static enum lvn_status read_token(struct lvn_google_token *token, const struct l
         token->expires = time(NULL) + seconds;
     }
     json_decref(root);
-    return status;
-}
-
-static enum lvn_status send_request(const struct lvn_http_request *request, struct lvn_http_response *response)
-{
-    struct lvn_http *http;
-    LVN_TRY(lvn_http_open(&http));
-    enum lvn_status status = lvn_http_send(http, request, response);
-    lvn_http_close(http);
     return status;
 }
 
@@ -133,7 +124,7 @@ static enum lvn_status key_token(struct lvn_google_token *token, const char *pat
                                            .body = body.p,
                                            .bytes = body.n,
                                            .whole_seconds = FAR_SECONDS};
-        status = send_request(&request, &response);
+        status = lvn_store_request_credentials(&request, true, &response);
     }
     if (status == LVN_OK && (response.outcome != LVN_HTTP_COMPLETE || response.code != 200))
         status =
@@ -165,7 +156,7 @@ static enum lvn_status metadata_token(struct lvn_google_token *token)
                                        .no_body = true,
                                        .connect_seconds = NEAR_SECONDS,
                                        .whole_seconds = 5 * NEAR_SECONDS};
-    enum lvn_status status = send_request(&request, &response);
+    enum lvn_status status = lvn_store_request_credentials(&request, false, &response);
     if (status == LVN_OK && response.outcome == LVN_HTTP_COMPLETE && response.code == 200)
         status = read_token(token, &response, "the machine's service account");
     lvn_http_response_release(&response);

@@ -20,8 +20,9 @@ struct gs {
     pthread_mutex_t lock; /* guards the following fields */
     struct lvn_google_token token;
     time_t refreshed_at; /* when the token last changed */
+    time_t tried_at;     /* when a renewal was last tried */
 };
-enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
+enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 };
 static const char default_endpoint[] = "https://storage.googleapis.com";
 
 static enum lvn_status open_location(struct lvn_location *location)
@@ -68,16 +69,38 @@ static void add_address(const struct lvn_location *location, const struct lvn_st
     if (request->query) lvn_text_printf(t, "?%s", request->query);
 }
 
+/* Replace the token by another one, if one is found; called with the lock. */
+static enum lvn_status find_other(struct gs *gs)
+{
+    struct lvn_google_token found;
+    gs->tried_at = time(NULL);
+    LVN_TRY(lvn_google_find_token(&found));
+    if (!found.text[0] || strcmp(found.text, gs->token.text) == 0) return LVN_OK;
+    gs->token = found;
+    gs->refreshed_at = time(NULL);
+    return LVN_OK;
+}
+
+/* Renew a token that expires soon. While it is valid, a failed renewal is no error, and is repeated later. */
+static enum lvn_status renew(struct gs *gs)
+{
+    const time_t now = time(NULL), expires = gs->token.expires;
+    if (!expires || now <= expires - EXPIRES_SOON || (now < expires && now - gs->tried_at < RETRY_AFTER)) return LVN_OK;
+    const enum lvn_status status = find_other(gs);
+    if (status == LVN_OK || time(NULL) >= expires) return status;
+    lvn_error_clear();
+    return LVN_OK;
+}
+
 static enum lvn_status address(struct lvn_location *location, const struct lvn_store_request *request,
                                struct lvn_arena *a, struct lvn_http_request *http_request)
 {
     struct gs *gs = location->private_data;
     LVN_LOCAL_TEXT(url);
-    enum lvn_status status = LVN_OK;
     add_address(location, request, &url);
     http_request->url = lvn_text_status(&url) == LVN_OK ? lvn_arena_strdup(a, url.p) : NULL;
     pthread_mutex_lock(&gs->lock);
-    if (gs->token.expires && time(NULL) > gs->token.expires - EXPIRES_SOON) status = lvn_google_find_token(&gs->token);
+    const enum lvn_status status = renew(gs);
     const char *token = gs->token.text;
     http_request->headers = lvn_arena_printf(a, "%s%s%s%s", *token ? "Authorization: Bearer " : "", token,
                                              *token ? "\n" : "", request->headers ? request->headers : "");
@@ -89,18 +112,11 @@ static enum lvn_status address(struct lvn_location *location, const struct lvn_s
 static bool refresh_credentials(struct lvn_location *location, const struct lvn_http_response *response)
 {
     struct gs *gs = location->private_data;
-    struct lvn_google_token token;
     if (response->code != 401) return false;
     pthread_mutex_lock(&gs->lock);
-    time_t now = time(NULL);
-    if (lvn_google_find_token(&token) != LVN_OK)
-        lvn_error_clear();
-    else if (strcmp(token.text, gs->token.text) != 0) {
-        gs->token = token;
-        gs->refreshed_at = now;
-    }
-    bool refreshed =
-        gs->refreshed_at && now - gs->refreshed_at < JUST_CHANGED; /* another thread may have refreshed it */
+    if (find_other(gs) != LVN_OK) lvn_error_clear();
+    /* another thread may have refreshed it */
+    bool refreshed = gs->refreshed_at && time(NULL) - gs->refreshed_at < JUST_CHANGED;
     pthread_mutex_unlock(&gs->lock);
     return refreshed;
 }
@@ -113,7 +129,7 @@ static bool is_missing_file(const struct lvn_http_response *response)
 /* {"error": {"message": ...}}, or plain text. */
 static void explain(const struct lvn_location *location, const struct lvn_http_response *response, struct lvn_text *t)
 {
-    const struct gs *gs = location->private_data;
+    struct gs *gs = location->private_data;
     json_error_t error;
     json_t *root = NULL;
     if (response->body.p && lvn_json_load(response->body.p, response->body.n, 0, &root, &error) != LVN_OK)
@@ -126,6 +142,7 @@ static void explain(const struct lvn_location *location, const struct lvn_http_r
     json_decref(root);
     if (response->code == 404) lvn_text_printf(t, "; check the bucket's name, '%s'", location->bucket);
     if (response->code == 401 || response->code == 403) {
+        pthread_mutex_lock(&gs->lock);
         if (gs->token.text[0])
             lvn_text_printf(t, "; %s (credentials: %s)",
                             response->code == 401
@@ -134,6 +151,7 @@ static void explain(const struct lvn_location *location, const struct lvn_http_r
                             gs->token.source);
         else
             lvn_text_add(t, " (no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to a key file)");
+        pthread_mutex_unlock(&gs->lock);
     }
 }
 

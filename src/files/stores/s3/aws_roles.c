@@ -11,26 +11,22 @@
 #include "base/getenv.h"
 #include "base/text.h"
 #include "formats/json.h"
-#include "stores/http.h"
 #include "stores/s3/xml.h"
+#include "stores/store_request.h"
 
 enum { LOCAL_SECONDS = 2, REMOTE_SECONDS = 30, MAX_TOKEN = 1 << 16 };
 
-/* One request with short timeouts. */
-static enum lvn_status send_request(const char *method, const char *url, const char *headers, int seconds,
+/* One request with short timeouts. The instance's service is asked once: most machines have none. */
+static enum lvn_status send_request(const char *method, const char *url, const char *headers, int seconds, bool retry,
                                     struct lvn_http_response *response)
 {
-    struct lvn_http *http;
-    struct lvn_http_request request = {.method = method,
-                                       .url = url,
-                                       .headers = headers,
-                                       .no_body = strcmp(method, "GET") == 0,
-                                       .connect_seconds = seconds,
-                                       .whole_seconds = 5 * seconds};
-    LVN_TRY(lvn_http_open(&http));
-    enum lvn_status status = lvn_http_send(http, &request, response);
-    lvn_http_close(http);
-    return status;
+    const struct lvn_http_request request = {.method = method,
+                                             .url = url,
+                                             .headers = headers,
+                                             .no_body = strcmp(method, "GET") == 0,
+                                             .connect_seconds = seconds,
+                                             .whole_seconds = 5 * seconds};
+    return lvn_store_request_credentials(&request, retry, response);
 }
 
 static bool has_body(const struct lvn_http_response *response)
@@ -126,7 +122,7 @@ enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *cre
     lvn_http_encode(&url, token, false);
     free(token);
     const char *address = lvn_text_string(&url);
-    enum lvn_status status = address ? send_request("GET", address, NULL, REMOTE_SECONDS, &response) : LVN_MEMORY;
+    enum lvn_status status = address ? send_request("GET", address, NULL, REMOTE_SECONDS, true, &response) : LVN_MEMORY;
     if (status == LVN_OK)
         status = has_body(&response) ? parse_xml(credentials, &response)
                                      : refused("the AWS security token service", &response);
@@ -158,7 +154,7 @@ enum lvn_status lvn_aws_container_credentials(struct lvn_aws_credentials *creden
     free(read_token);
     enum lvn_status status = lvn_text_status(&url);
     if (status == LVN_OK) status = lvn_text_status(&headers);
-    if (status == LVN_OK) status = send_request("GET", url.p, headers.p, LOCAL_SECONDS, &response);
+    if (status == LVN_OK) status = send_request("GET", url.p, headers.p, LOCAL_SECONDS, true, &response);
     if (status == LVN_OK)
         status = has_body(&response) ? parse_json(credentials, &response, "the container's credentials")
                                      : refused("the container's agent", &response);
@@ -178,7 +174,7 @@ static enum lvn_status metadata(const char *method, const char *endpoint, const 
     lvn_text_printf(&url, "%s/latest/%s", endpoint, path);
     *found = false;
     enum lvn_status status = lvn_text_status(&url);
-    if (status == LVN_OK && send_request(method, url.p, headers, LOCAL_SECONDS, response) == LVN_OK)
+    if (status == LVN_OK && send_request(method, url.p, headers, LOCAL_SECONDS, false, response) == LVN_OK)
         *found = has_body(response);
     if (status == LVN_OK) lvn_error_clear();
     return status;

@@ -25,11 +25,12 @@ struct s3 {
     pthread_mutex_t lock; /* protects the following fields */
     struct lvn_aws_credentials credentials;
     time_t refreshed_at;    /* when the credentials last changed */
+    time_t tried_at;        /* when a renewal was last tried */
     char server_region[64]; /* the region that the server sent; "": none */
 };
 
 /* Credentials are renewed shortly before they expire, not during a request. */
-enum { EXPIRES_SOON = 120, JUST_CHANGED = 60 };
+enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 };
 
 static enum lvn_status open_location(struct lvn_location *location)
 {
@@ -78,6 +79,31 @@ static void split_headers(const char *headers, struct lvn_text *amazon, struct l
     }
 }
 
+/* Replace the credentials by others, if some are found; called with the lock. */
+static enum lvn_status find_others(struct s3 *s3)
+{
+    struct lvn_aws_credentials found;
+    s3->tried_at = time(NULL);
+    LVN_TRY(lvn_aws_find_credentials(&found));
+    if (!found.id[0] || (!strcmp(found.id, s3->credentials.id) && !strcmp(found.secret, s3->credentials.secret) &&
+                         !strcmp(found.token, s3->credentials.token)))
+        return LVN_OK;
+    s3->credentials = found;
+    s3->refreshed_at = time(NULL);
+    return LVN_OK;
+}
+
+/* Renew credentials that expire soon. While they are valid, a failed renewal is no error, and is repeated later. */
+static enum lvn_status renew(struct s3 *s3)
+{
+    const time_t now = time(NULL), expires = s3->credentials.expires;
+    if (!expires || now <= expires - EXPIRES_SOON || (now < expires && now - s3->tried_at < RETRY_AFTER)) return LVN_OK;
+    const enum lvn_status status = find_others(s3);
+    if (status == LVN_OK || time(NULL) >= expires) return status;
+    lvn_error_clear();
+    return LVN_OK;
+}
+
 struct request_text {
     struct lvn_text scheme, host, path, amazon, headers, url;
 };
@@ -86,29 +112,30 @@ static enum lvn_status sign_request(struct lvn_location *location, const struct 
                                     struct request_text *t)
 {
     struct s3 *s3 = location->private_data;
-    char payload[LVN_SHA256_TEXT] = "UNSIGNED-PAYLOAD";
+    char payload[LVN_SHA256_TEXT] = "UNSIGNED-PAYLOAD", region[sizeof s3->server_region];
+    pthread_mutex_lock(&s3->lock);
     locate(location, &t->scheme, &t->host, &t->path);
+    const enum lvn_status status = renew(s3);
+    const struct lvn_aws_credentials credentials = s3->credentials;
+    snprintf(region, sizeof region, "%s", s3->server_region[0] ? s3->server_region : s3->location.region);
+    pthread_mutex_unlock(&s3->lock);
+    LVN_TRY(status);
     lvn_http_encode(&t->path, request->key ? request->key : location->key, true);
     split_headers(request->headers, &t->amazon, &t->headers);
     lvn_text_printf(&t->url, "%s%s%s%s%s", t->scheme.p, t->host.p, t->path.p, request->query ? "?" : "",
                     request->query ? request->query : "");
     const struct lvn_text *all[] = {&t->scheme, &t->host, &t->path, &t->amazon, &t->headers, &t->url};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) LVN_TRY(lvn_text_status(all[i]));
-    if (!s3->credentials.id[0]) {
+    if (!credentials.id[0]) {
         if (t->amazon.p) lvn_text_add(&t->headers, t->amazon.p);
         return lvn_text_status(&t->headers);
     }
     if (strcmp(t->scheme.p, "http://") == 0 || !request->bytes)
         lvn_sha256_text(request->body, (size_t)request->bytes, payload);
-    time_t now = time(NULL);
-    pthread_mutex_lock(&s3->lock);
-    enum lvn_status status = LVN_OK;
-    if (s3->credentials.expires && now > s3->credentials.expires - EXPIRES_SOON)
-        status = lvn_aws_find_credentials(&s3->credentials);
-    const struct lvn_sigv4 sign = {.id = s3->credentials.id,
-                                   .secret = s3->credentials.secret,
-                                   .token = s3->credentials.token,
-                                   .region = s3->server_region[0] ? s3->server_region : s3->location.region,
+    const struct lvn_sigv4 sign = {.id = credentials.id,
+                                   .secret = credentials.secret,
+                                   .token = credentials.token,
+                                   .region = region,
                                    .service = "s3",
                                    .method = request->method,
                                    .host = t->host.p,
@@ -116,10 +143,8 @@ static enum lvn_status sign_request(struct lvn_location *location, const struct 
                                    .query = request->query,
                                    .headers = t->amazon.p,
                                    .payload = payload,
-                                   .now = now};
-    if (status == LVN_OK) status = lvn_sigv4_sign(&sign, &t->headers);
-    pthread_mutex_unlock(&s3->lock);
-    return status;
+                                   .now = time(NULL)};
+    return lvn_sigv4_sign(&sign, &t->headers);
 }
 
 static enum lvn_status address(struct lvn_location *location, const struct lvn_store_request *request,
@@ -168,16 +193,9 @@ static bool refresh_credentials(struct lvn_location *location, const struct lvn_
         snprintf(s3->server_region, sizeof s3->server_region, "%s", region);
         refreshed = true;
     } else if (response->code == 400 || response->code == 401 || response->code == 403) {
-        struct lvn_aws_credentials credentials;
-        time_t now = time(NULL);
-        if (lvn_aws_find_credentials(&credentials) != LVN_OK)
-            lvn_error_clear();
-        else if (strcmp(credentials.id, s3->credentials.id) || strcmp(credentials.secret, s3->credentials.secret) ||
-                 strcmp(credentials.token, s3->credentials.token)) {
-            s3->credentials = credentials;
-            s3->refreshed_at = now;
-        }
-        refreshed = s3->refreshed_at && now - s3->refreshed_at < JUST_CHANGED; /* possibly by another thread */
+        if (find_others(s3) != LVN_OK) lvn_error_clear();
+        /* possibly by another thread */
+        refreshed = s3->refreshed_at && time(NULL) - s3->refreshed_at < JUST_CHANGED;
     }
     pthread_mutex_unlock(&s3->lock);
     return refreshed;
@@ -202,17 +220,22 @@ static void explain(const struct lvn_location *location, const struct lvn_http_r
         {"ExpiredToken", "get new credentials"},
         {"AccessDenied", "give these credentials read and write access to the bucket"},
     };
-    const struct s3 *s3 = location->private_data;
+    struct s3 *s3 = location->private_data;
     LVN_LOCAL_TEXT(code);
+    pthread_mutex_lock(&s3->lock);
+    const bool signs = s3->credentials.id[0] != '\0';
+    char source[sizeof s3->credentials.source];
+    snprintf(source, sizeof source, "%s", s3->credentials.source);
+    pthread_mutex_unlock(&s3->lock);
     error_text(response, "Code", &code);
     if (code.n) lvn_text_printf(t, ", %s: ", code.p);
     error_text(response, "Message", t);
     while (t->n > 0 && !t->failed && t->p[t->n - 1] == '.') t->p[--t->n] = '\0'; /* the sentence continues */
-    for (size_t i = 0; i < sizeof known / sizeof *known && code.n && s3->credentials.id[0]; i++)
+    for (size_t i = 0; i < sizeof known / sizeof *known && code.n && signs; i++)
         if (strcmp(known[i].code, code.p) == 0) lvn_text_printf(t, "; %s", known[i].advice);
     if (response->code == 401 || response->code == 403) {
-        if (s3->credentials.id[0])
-            lvn_text_printf(t, " (credentials: %s)", s3->credentials.source);
+        if (signs)
+            lvn_text_printf(t, " (credentials: %s)", source);
         else
             lvn_text_add(
                 t, " (no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)");
