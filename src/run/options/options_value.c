@@ -49,6 +49,26 @@ static enum lvn_status out_of_range(const struct lvn_option *o, const char *text
     LVN_FAIL(ARG, "%s must be between %.15g and %.15g, got %s", o->key, o->min, o->max, text);
 }
 
+/* ARG for a word that the option refuses by name. */
+static enum lvn_status check_refused(const struct lvn_option *o, const char *word)
+{
+    const char *why = o->refused ? strchr(o->refused, ':') : NULL;
+    size_t n = strlen(word);
+    for (const char *p = o->refused; why && p < why; p += strcspn(p, " :") + 1)
+        LVN_CHECK(strcspn(p, " :") != n || strncasecmp(p, word, n), ARG, "%s %.*s is not supported%s", o->key, (int)n,
+                  p, why);
+    return LVN_OK;
+}
+
+/* ARG for "auto", unless the default is a derived value or 0, and for a word that the option refuses. */
+static enum lvn_status check_word(const struct lvn_option *o, const char *text)
+{
+    const char *usual = o->default_text;
+    LVN_CHECK(strcasecmp(text, "auto") || is_neutral(usual) || !strcmp(usual, "0"), ARG,
+              "%s has no automatic value: give a number, or leave it out for %s", o->key, usual);
+    return check_refused(o, text);
+}
+
 bool lvn_option_is_switch(const struct lvn_option *o)
 {
     return o->kind == LVN_KIND_BOOL || !strcmp(o->default_text, "false");
@@ -58,6 +78,7 @@ static enum lvn_status parse_int(const struct lvn_option *o, const char *text, i
 {
     double real;
     if (is_neutral(text) && o->min <= 0) {
+        LVN_TRY(check_word(o, text));
         *out = strcasecmp(text, "auto") ? 0 : o->automatic;
         return LVN_OK;
     }
@@ -84,6 +105,7 @@ static enum lvn_status parse_real(const struct lvn_option *o, const char *text, 
 {
     double real;
     if (is_neutral(text) && o->min <= 0) {
+        LVN_TRY(check_word(o, text));
         *out = 0;
         return LVN_OK;
     }
@@ -140,17 +162,6 @@ static const char *choice_of(const struct lvn_option *o, const char *word, size_
     }
     *n = strlen(word);
     return word;
-}
-
-/* ARG for a word that the option refuses by name. */
-static enum lvn_status check_refused(const struct lvn_option *o, const char *word)
-{
-    const char *why = o->refused ? strchr(o->refused, ':') : NULL;
-    size_t n = strlen(word);
-    for (const char *p = o->refused; why && p < why; p += strcspn(p, " :") + 1)
-        LVN_CHECK(strcspn(p, " :") != n || strncasecmp(p, word, n), ARG, "%s %.*s is not supported%s", o->key, (int)n,
-                  p, why);
-    return LVN_OK;
 }
 
 static enum lvn_status parse_choice(const struct lvn_option *o, const char *text, void *out)
@@ -285,6 +296,7 @@ static bool seconds(const char *text, double *out)
 static enum lvn_status parse_time(const struct lvn_option *o, const char *text, double *out)
 {
     if (is_neutral(text)) {
+        LVN_TRY(check_word(o, text));
         *out = 0;
     } else {
         LVN_CHECK(*text && seconds(text, out), ARG, "%s must be a time like 90s, 10m, 2h or 00:12:00:00, got '%.60s'",
@@ -304,7 +316,7 @@ static enum lvn_status parse_amount(const struct lvn_option *o, const char *text
     bool whole = all_digits(word); /* before "epochs" is removed */
     if (space && (!strcmp(space, " epoch") || !strcmp(space, " epochs"))) *space = '\0';
     *out = (struct lvn_amount){0, 0};
-    if (is_neutral(text)) return LVN_OK;
+    if (is_neutral(text)) return check_word(o, text);
     if (!strcasecmp(text, "all")) {
         out->fraction = 1;
         return LVN_OK;
