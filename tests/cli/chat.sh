@@ -156,8 +156,24 @@ p.send_signal(signal.SIGINT)
 out, err = p.communicate(b"/reset\n/quit\n", timeout=60)
 assert p.returncode == 0 and b"(stopped)" in err and b"(a new conversation)" in err, (p.returncode, err)
 P
+# with messages in a file it ends the command
+printf 'hello\nagain\n' >messages
+python3 - "$LEVIN" <<'P'
+import signal, subprocess, sys
+p = subprocess.Popen([sys.argv[1], "chat", "gpt2", "--max-new-tokens=100000000"], stdin=open("messages"), stdout=subprocess.PIPE,
+                     stderr=subprocess.PIPE)
+assert p.stdout.read(1)
+p.send_signal(signal.SIGINT)
+out, err = p.communicate(timeout=60)
+assert p.returncode == 75 and err.count(b"(stopped)") == 1 and b"stopped on request before the end" in err, (p.returncode, err)
+P
 
 # refused
+code 2 "$LEVIN" chat llama --system=$'a\xff' <lines
+says "--system is not UTF-8" err
+printf '/system a\xff\nhello\n' >messages
+code 1 "$LEVIN" chat llama <messages
+says "the system message is not UTF-8" err
 code 2 "$LEVIN" generate llama --template=chatml
 says "--template has an effect only with --chat" err
 code 2 "$LEVIN" generate llama --chat=rows.jsonl --prompt=x

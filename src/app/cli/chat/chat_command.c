@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -49,6 +50,7 @@ struct chat_session {
     const char *system;     /* the system message; "": none. Owned */
     json_t *messages;       /* without the system message */
     bool terminal, shows_rate, ended;
+    bool is_file; /* stdin is a file, whose remaining messages an interrupt drops; a program at a pipe may continue */
     struct lvn_continuation answer;
     int64_t displayed; /* bytes of the answer that are written */
     double first_token;
@@ -86,8 +88,11 @@ static bool on_token(void *context, int32_t id)
 static json_t *conversation(const struct chat_session *session)
 {
     json_t *list = json_array();
-    if (*session->system)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "role", "system", "content", session->system));
+    if (*session->system &&
+        json_array_append_new(list, json_pack("{s:s, s:s}", "role", "system", "content", session->system)) != 0) {
+        json_decref(list);
+        return NULL;
+    }
     json_array_extend(list, session->messages);
     return json_pack("{s:o}", "messages", list);
 }
@@ -235,6 +240,7 @@ static enum lvn_status save(const struct chat_session *session, const char *path
 
 static enum lvn_status set_system(struct chat_session *session, const char *text)
 {
+    LVN_CHECK(lvn_utf8_check(text, (int64_t)strlen(text)) < 0, FORMAT, "the system message is not UTF-8");
     char *copy = lvn_strdup(text);
     if (!copy) return LVN_MEMORY;
     free((char *)session->system);
@@ -298,6 +304,8 @@ static enum lvn_status handle_input(struct chat_session *session)
         if (n < 0) break;
         interrupted = 0;
         status = handle_line(session, line, n);
+        if (status == LVN_OK && interrupted && session->is_file)
+            status = lvn_fail(LVN_STOPPED, "stopped on request before the end of the input");
         if (status != LVN_OK && status != LVN_MEMORY && session->terminal) {
             fprintf(stderr, "error: ");
             lvn_cli_put(stderr, levin_error_text());
@@ -336,6 +344,8 @@ static enum lvn_status open_session(struct chat_session *session)
     const enum lvn_status status = lvn_model_setup_loaded(&setup, &c->settings);
     if (status != LVN_OK) lvn_model_setup_close(&setup);
     LVN_TRY(status);
+    const char *system = c->flag[LVN_FLAG_chat_system].t;
+    LVN_CHECK(lvn_utf8_check(system, (int64_t)strlen(system)) < 0, ARG, "--system is not UTF-8");
     LVN_TRY(lvn_generator_open(&session->generator, &setup, &c->settings.values, NULL, true, true));
     LVN_TRY(lvn_generator_open_chat(&session->generator, &o, &session->chat, &session->encoder));
     LVN_TRY(lvn_chat_end(session->encoder, &session->arena, &end, &stop));
@@ -345,7 +355,7 @@ static enum lvn_status open_session(struct chat_session *session)
     const struct lvn_choice given = LVN_CLI_CHOICE(c, chat);
     LVN_TRY(lvn_generator_chat_choice(&session->generator, &given, &session->sampling.choice));
     session->messages = json_array();
-    session->system = lvn_strdup(c->flag[LVN_FLAG_chat_system].t);
+    session->system = lvn_strdup(system);
     return session->messages && session->system ? warm_up(session) : LVN_MEMORY;
 }
 
@@ -363,6 +373,8 @@ enum lvn_status lvn_command_chat(struct lvn_cli *c)
 {
     struct chat_session session = {
         .c = c, .terminal = isatty(STDIN_FILENO), .shows_rate = lvn_cli_on(c, LVN_FLAG_chat_stats)};
+    struct stat input;
+    session.is_file = fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode);
     struct sigaction action = {.sa_handler = on_interrupt}, before; /* without SA_RESTART: it ends getline() */
     LVN_TRY(lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
