@@ -63,6 +63,14 @@ done
 code 2 "$LEVIN" doctor --json --measure=maybe
 says "error: --measure must be true or false, got 'maybe'" err
 json 'd["error"].startswith("--measure must be")'
+for on in =1 =yes =on =TRUE "" " true"; do
+    code 0 "$LEVIN" doctor --json$on --measure=no
+    json True
+done
+for off in =0 =no " false" " no"; do
+    code 0 "$LEVIN" doctor --json$off --measure=no
+    check [ "$(head -c1 out)" != "{" ]
+done
 code 2 "$LEVIN" nothing --json
 json '"error" in d'
 code 0 "$LEVIN" doctor --json --measure=false

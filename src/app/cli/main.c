@@ -131,12 +131,16 @@ static int run(const char *name, int argc, char **argv)
     struct lvn_cli c = {.command = lvn_command_find(name)};
     bool json = false; /* known before the arguments are parsed: their errors are printed as JSON, too */
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
-        json |= !strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true");
+        json |= !strcmp(argv[i], "--json") || !strncmp(argv[i], "--json=", 7);
     json_begun = lvn_json_begin();
     if (json) c.json = json_object();
     if (json && !c.json) return finish(&c, LVN_MEMORY);
     if (!c.command) return finish(&c, unknown_command(name));
     enum lvn_status status = lvn_cli_parse(&c, argc, argv);
+    if (!status && !lvn_cli_on(&c, LVN_FLAG_any_json)) {
+        json_decref(c.json);
+        c.json = NULL;
+    }
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(&c));
     lvn_cli_warn_unknown_variables();
     if (status) status = lvn_cli_exit_collectively(&c, status);
