@@ -29,6 +29,10 @@ json 'd["launch"] == "levin launch --hostfile three.hosts -n 4 -- train three.ya
 grep -qx 'localhost slots=2' three.hosts && grep -qx '127.0.0.1 slots=2' three.hosts || fail "$(cat three.hosts)"
 settings three.yaml
 is trainer.batch_size 8
+for hosts in node1, ,node1 a,,b; do
+    code 2 "$LEVIN" config nodes.yaml --job=scratch --model.size=gpt-nano --hosts=$hosts
+    says "--hosts has a machine without a name: '$hosts'" err
+done
 code 0 "$LEVIN" config nodes.yaml --job=scratch --model.size=gpt-nano --machines=3
 grep -qx 'node3 slots=1' nodes.hosts || fail "$(cat nodes.hosts)"
 code 0 "$LEVIN" config slurm.yaml --job=scratch --model.size=gpt-nano --where=slurm --machines=4 --ranks-per-machine=2 --json
@@ -37,6 +41,8 @@ code 0 "$LEVIN" launch --slurm slurm.yaml --nodes 4 --ntasks-per-node 2 --out sl
 check [ -s slurm.sbatch ]
 code 0 "$LEVIN" config memory.yaml --job=scratch --model.size=gpt2 --memory=4G --trainer.batch_size=8 --json
 json 'd["micro_batch_size"] < 8 and d["rank_bytes"] < 4 * 2**30 and d["fits"]'
+code 2 "$LEVIN" config little.yaml --memory='64 '
+says "--memory expects the memory of a machine" err
 code 0 "$LEVIN" config little.yaml --job=scratch --model.size=gpt2 --memory=100M --trainer.batch_size=8
 says "MORE than is available" out
 
@@ -222,6 +228,22 @@ json '[n["key"] for n in d["notes"]] == ["gpu_ids"]'
 printf 'distributed_type: DEEPSPEED\ndeepspeed_config: {gradient_clipping: [1.0], gradient_accumulation_steps: {a: 4}}\n' >list.acc
 code 0 "$LEVIN" config lists.yaml --from-accelerate list.acc --json
 json '[n["key"] for n in d["notes"]] == ["gradient_clipping", "gradient_accumulation_steps"]'
+printf 'distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: ds.json, zero3_init_flag: true}\n' >file.acc
+code 0 "$LEVIN" config file.yaml --from-accelerate file.acc --json
+json 'sorted(n["key"] for n in d["notes"]) == ["deepspeed_config_file", "zero3_init_flag"]'
+settings file.yaml
+is trainer.strategy auto
+printf 'distributed_type: DEEPSPEED\ndeepspeed_config: {gradient_clipping: auto, zero_stage: 2, offload_param_device: cpu, offload_optimizer_device: none, more: 1}\n' >auto.acc
+code 0 "$LEVIN" config auto.yaml --from-accelerate auto.acc --json
+json 'sorted(n["key"] for n in d["notes"]) == ["gradient_clipping", "more", "offload_param_device"]'
+settings auto.yaml
+is trainer.gradient_clip_val 1
+printf 'distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true, fsdp_state_dict_type: SHARDED_STATE_DICT, fsdp_activation_checkpointing: false}\n' >offload.acc
+code 0 "$LEVIN" config offload.yaml --from-accelerate offload.acc --json
+json 'sorted(n["key"] for n in d["notes"]) == ["fsdp_offload_params", "fsdp_state_dict_type"]'
+printf 'distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: x%s.json}\n' "$(printf 'ä%.0s' $(seq 150))" >cut.acc # its note is cut within a character
+code 0 "$LEVIN" config cut.yaml --from-accelerate cut.acc --json
+json '[n["key"] for n in d["notes"]] == ["deepspeed_config_file"]'
 printf 'distributed_type: "NO"\nmixed_precision: fp16\ngpu_ids: all\nuse_cpu: true\nnum_processes: 1\n' >cpu.acc
 code 0 "$LEVIN" config cpu.yaml --from-accelerate cpu.acc --json
 json '[n["key"] for n in d["notes"]] == ["mixed_precision"]'

@@ -61,6 +61,8 @@ char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
     int64_t s = known ? (int64_t)(seconds + 0.5) : 0;
     if (!known) {
         snprintf(text, LVN_NUMBER_TEXT, "?");
+    } else if (seconds > 0 && seconds < 0.1) {
+        snprintf(text, LVN_NUMBER_TEXT, "%.*f ms", seconds < 0.01, seconds * 1e3);
     } else if (seconds < 10) {
         snprintf(text, LVN_NUMBER_TEXT, "%.1f s", seconds);
     } else if (s < 60) {

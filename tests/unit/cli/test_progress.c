@@ -242,6 +242,9 @@ static void seconds(void **state)
 {
     (void)state;
     char text[LVN_NUMBER_TEXT];
+    assert_string_equal(lvn_seconds_text(0, text), "0.0 s");
+    assert_string_equal(lvn_seconds_text(0.00612, text), "6.1 ms");
+    assert_string_equal(lvn_seconds_text(0.0612, text), "61 ms");
     assert_string_equal(lvn_seconds_text(90061, text), "1 d 1 h");
     assert_string_equal(lvn_seconds_text(1e15, text), "?");
     assert_string_equal(lvn_seconds_text(HUGE_VAL, text), "?");

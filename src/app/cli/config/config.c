@@ -5,6 +5,7 @@
  * asked, and settings that are not given have their defaults. */
 #include "cli/config/config.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -222,9 +223,9 @@ static enum lvn_status parse_memory(const struct lvn_cli *c, int64_t *out)
     double amount = 0;
     char unit = 0, more = 0;
     int n = sscanf(text, "%lf%c%c", &amount, &unit, &more);
-    const char *found = n > 1 ? strchr(units, unit & ~32) : NULL;
+    const char *found = n > 1 && isalpha((unsigned char)unit) ? strchr(units, unit & ~32) : NULL;
     for (int i = 0; found && i <= found - units; i++) amount *= 1024;
-    LVN_CHECK(n >= 1 && n <= 2 && amount >= 0 && amount < 1e18 && (n == 1 || (unit && found)), ARG,
+    LVN_CHECK(n >= 1 && n <= 2 && amount >= 0 && amount < 1e18 && (n == 1 || found), ARG,
               "--memory expects the memory of a machine, such as 64G; got '%.40s'", text);
     *out = amount > 0 ? (int64_t)amount : lvn_memory_available();
     return LVN_OK;
@@ -249,6 +250,8 @@ static enum lvn_status read_flags(struct lvn_config *cf)
     if (*cf->hosts) {
         int64_t names = 1;
         for (const char *p = cf->hosts; *p; p++) names += *p == ',';
+        LVN_CHECK(*cf->hosts != ',' && !strstr(cf->hosts, ",,") && !lvn_ends_with(cf->hosts, ","), ARG,
+                  "--hosts has a machine without a name: '%.100s'", cf->hosts);
         LVN_CHECK(!cf->has_machines || cf->machines == names, ARG,
                   "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
                   cf->machines, names);
@@ -329,7 +332,8 @@ static json_t *notes_json(const struct lvn_config *cf)
 {
     json_t *list = json_array();
     for (int i = 0; i < cf->n_notes; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "key", cf->note[i].key, "note", cf->note[i].text));
+        json_array_append_new(list, json_pack("{s:o, s:o}", "key", lvn_json_text(cf->note[i].key, INT64_MAX), "note",
+                                              lvn_json_text(cf->note[i].text, INT64_MAX)));
     return list;
 }
 

@@ -12,7 +12,9 @@
 #include "cli/config/config.h"
 #include "formats/yaml.h"
 
-/* Keys without a counterpart. */
+#define NO_OFFLOAD "is not supported: levin shards or recomputes what does not fit into the memory of a GPU"
+
+/* Keys without a counterpart, also those of fsdp_config and deepspeed_config. */
 static const struct {
     const char *key;
     const char *only; /* note it only with this value; NULL: with any that is not off */
@@ -41,6 +43,25 @@ static const struct {
     {"aot_config", NULL, "not needed"},
     {"commands", NULL, "commands of a cloud are not run"},
     {"command_file", NULL, "commands of a cloud are not run"},
+    {"deepspeed_config_file", NULL, "is not read: set trainer.strategy and trainer.precision as it does"},
+    {"offload_optimizer_device", NULL, NO_OFFLOAD},
+    {"offload_param_device", NULL, NO_OFFLOAD},
+    {"offload_optimizer_nvme_path", NULL, NO_OFFLOAD},
+    {"offload_param_nvme_path", NULL, NO_OFFLOAD},
+    {"fsdp_offload_params", NULL, NO_OFFLOAD},
+    {"zero3_init_flag", NULL, "not needed"},
+    {"zero3_save_16bit_model", NULL, "not needed"},
+    {"deepspeed_multinode_launcher", NULL, "not needed"},
+    {"fsdp_version", NULL, "not needed"},
+    {"fsdp_auto_wrap_policy", NULL, "not needed"},
+    {"fsdp_transformer_layer_cls_to_wrap", NULL, "not needed"},
+    {"fsdp_min_num_params", NULL, "not needed"},
+    {"fsdp_state_dict_type", NULL, "not needed"},
+    {"fsdp_backward_prefetch", NULL, "not needed"},
+    {"fsdp_forward_prefetch", NULL, "not needed"},
+    {"fsdp_use_orig_params", NULL, "not needed"},
+    {"fsdp_sync_module_states", NULL, "not needed"},
+    {"fsdp_cpu_ram_efficient_loading", NULL, "not needed"},
 };
 
 static bool is_off(const struct lvn_yaml *y)
@@ -163,8 +184,10 @@ static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_
         return set_sharding(cf, y, words ? words : "FULL_SHARD");
     }
     if (!strcmp(type, "DEEPSPEED")) {
-        const char *stage = get_text(lvn_yaml_get(top, "deepspeed_config"), "zero_stage");
-        return set_sharding(cf, y, stage ? stage : "2"); /* accelerate's default */
+        const struct lvn_yaml *config = lvn_yaml_get(top, "deepspeed_config");
+        const char *stage = get_text(config, "zero_stage");
+        if (!stage && get_text(config, "deepspeed_config_file")) return LVN_OK; /* noted */
+        return set_sharding(cf, y, stage ? stage : "2");                        /* accelerate's default */
     }
     return lvn_config_note(
         cf, "distributed_type",
@@ -172,12 +195,59 @@ static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_
         type);
 }
 
+/* Is the key read by the functions of this file? */
+static bool is_read(const char *key)
+{
+    static const char *const keys[] = {"compute_environment",
+                                       "num_machines",
+                                       "num_processes",
+                                       "mpirun_config",
+                                       "distributed_type",
+                                       "mixed_precision",
+                                       "gpu_ids",
+                                       "fsdp_config",
+                                       "deepspeed_config",
+                                       "use_cpu",
+                                       "tpu_use_cluster",
+                                       "tpu_use_sudo",
+                                       "downcast_bf16",
+                                       "debug",
+                                       "zero_stage",
+                                       "gradient_clipping",
+                                       "gradient_accumulation_steps",
+                                       "fsdp_sharding_strategy",
+                                       "fsdp_reshard_after_forward",
+                                       "fsdp_activation_checkpointing"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(keys[i], key)) return true;
+    return false;
+}
+
+/* Note the keys of the file, or of one of its maps, that are on and have no counterpart. */
+static enum lvn_status note_unsupported(struct lvn_config *cf, const struct lvn_yaml *map)
+{
+    for (const struct lvn_yaml *y = map->child; y; y = y->next) {
+        bool known = is_read(y->key);
+        for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
+            const char *only = unsupported[i].only;
+            if (strcmp(unsupported[i].key, y->key) != 0) continue;
+            known = true;
+            bool is_on = only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, only) : !is_off(y);
+            if (is_on) LVN_TRY(lvn_config_note(cf, y->key, "%s", unsupported[i].note));
+        }
+        if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; ignored"));
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_yaml *map)
 {
     const struct lvn_yaml *clip = lvn_yaml_get(map, "gradient_clipping");
     for (const struct lvn_yaml *y = map->child; y; y = y->next) {
         if (y->kind != LVN_YAML_SCALAR) {
-            LVN_TRY(lvn_config_note(cf, y->key, "expected one value, not a list or map; ignored"));
+            if (is_read(y->key)) LVN_TRY(lvn_config_note(cf, y->key, "expected one value, not a list or map; ignored"));
+        } else if (y == clip && !strcasecmp(y->text, "auto")) {
+            LVN_TRY(lvn_config_note(cf, y->key, "'auto' is not supported; trainer.gradient_clip_val stays unchanged"));
         } else if (y == clip && !is_off(y)) {
             LVN_TRY(lvn_config_set(cf, "trainer.gradient_clip_val", y->text, y->line));
         } else if (!strcmp(y->key, "gradient_accumulation_steps") && !is_off(y) && strcmp(y->text, "1") != 0) {
@@ -185,11 +255,9 @@ static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_ya
                                     "%.20s: trainer.batch_size is the whole step here; how it is cut follows from the "
                                     "memory, or trainer.micro_batch_size",
                                     y->text));
-        } else if (!strncmp(y->key, "offload", 7) && !is_off(y)) {
-            LVN_TRY(lvn_config_note(cf, y->key, "not needed: all is in the memory of the CPU"));
         }
     }
-    return LVN_OK;
+    return note_unsupported(cf, map);
 }
 
 static enum lvn_status read_fsdp(struct lvn_config *cf, const struct lvn_yaml *map)
@@ -197,8 +265,8 @@ static enum lvn_status read_fsdp(struct lvn_config *cf, const struct lvn_yaml *m
     const struct lvn_yaml *recompute = lvn_yaml_get(map, "fsdp_activation_checkpointing");
     const struct lvn_yaml *reshard = lvn_yaml_get(map, "fsdp_reshard_after_forward"); /* of FSDP 2: true or false */
     if (reshard && is_off(reshard)) LVN_TRY(lvn_config_set(cf, "trainer.fsdp_reshard", "false", reshard->line));
-    if (!recompute || is_off(recompute)) return LVN_OK;
-    return lvn_config_set(cf, "trainer.recompute", "blocks", recompute->line);
+    if (recompute && !is_off(recompute)) LVN_TRY(lvn_config_set(cf, "trainer.recompute", "blocks", recompute->line));
+    return note_unsupported(cf, map);
 }
 
 static enum lvn_status read_precision(struct lvn_config *cf, const struct lvn_yaml *top)
@@ -215,44 +283,6 @@ static enum lvn_status read_precision(struct lvn_config *cf, const struct lvn_ya
 }
 
 /* --- the whole file --- */
-
-/* Is the key read by the functions above? */
-static bool is_read(const char *key)
-{
-    static const char *const keys[] = {"compute_environment",
-                                       "num_machines",
-                                       "num_processes",
-                                       "mpirun_config",
-                                       "distributed_type",
-                                       "mixed_precision",
-                                       "gpu_ids",
-                                       "fsdp_config",
-                                       "deepspeed_config",
-                                       "use_cpu",
-                                       "tpu_use_cluster",
-                                       "tpu_use_sudo",
-                                       "downcast_bf16",
-                                       "debug"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(keys[i], key)) return true;
-    return false;
-}
-
-static enum lvn_status note_unsupported(struct lvn_config *cf, const struct lvn_yaml *top)
-{
-    for (const struct lvn_yaml *y = top->child; y; y = y->next) {
-        bool known = is_read(y->key);
-        for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
-            const char *only = unsupported[i].only;
-            if (strcmp(unsupported[i].key, y->key) != 0) continue;
-            known = true;
-            bool is_on = only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, only) : !is_off(y);
-            if (is_on) LVN_TRY(lvn_config_note(cf, y->key, "%s", unsupported[i].note));
-        }
-        if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; ignored"));
-    }
-    return LVN_OK;
-}
 
 enum lvn_status lvn_config_accelerate(struct lvn_config *cf, const char *path)
 {
