@@ -40,6 +40,16 @@ says " before the first step)" line
 tune harmed --optimizer.lr=0.3 --trainer.max_steps=16 --resume # it is still reported after resuming
 line
 says " before the first step)" line
+# it continues with the model of its checkpoint, not with another one that has the same name now
+code 0 "$LEVIN" export base changed
+tune other --optimizer.lr=1e-4 --trainer.max_steps=4 --model.init=changed
+sed -i 's/"num_attention_heads": 2/"num_attention_heads": 4/; s/"n_head": 2/"n_head": 4/' changed/config.json
+code 2 train other --optimizer.lr=1e-4 --trainer.max_steps=8 --model.init=changed --resume
+says "has n_head 4 now, and the run's checkpoint has 2; restore the original model" err
+rm -r changed
+code 2 "$LEVIN" train other --resume --trainer.max_steps=8
+says "or name the run itself, whose checkpoints have all weights" err
+code 0 "$LEVIN" train other --resume --trainer.max_steps=8 --model.init=other
 # a new model has no such validation
 tiny=("${scratch[@]}")
 tune scratch --trainer.max_steps=40 --optimizer.lr=1e-2 --json

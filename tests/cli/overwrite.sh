@@ -33,6 +33,23 @@ sentence="'numbers' contains 'checkpoints'" stays numbers
 mkdir -p empty/checkpoints
 code 0 train empty --trainer.max_steps=4
 
+# --- a run begins with the model that it would remove ---
+code 0 train base --trainer.max_steps=2
+code 0 train adapters --model.init=base --lora.rank=2 --trainer.max_steps=2
+sentence="this run begins with 'base/checkpoints/step-2', which is in 'base', and --overwrite would remove it" stays base --model.init=base
+sentence="/base/checkpoints/step-2', which is in 'base', and --overwrite would remove it" stays base --model.init=adapters --lora.rank=2
+
+# --- a run whose folder is no longer its own ends ---
+for way in "mv moved elsewhere" "mv -f other/.lock moved/.lock"; do
+    rm -rf moved elsewhere
+    mkdir -p other
+    echo >other/.lock
+    start moved --trainer.max_steps=1000000 --trainer.max_time=1h
+    $way
+    wait "$pid" && fail "$way: the run goes on"
+    says "the run's folder 'moved' was moved, removed or replaced while the run continued" err
+done
+
 # --- a run of levin with other files in it ---
 code 0 train run --checkpoint.top_k=10
 cp -a run clean

@@ -90,11 +90,11 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
 {
     enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->values.model.init, "best", s->values.lora.base);
     /* a folder with adapters exists if only their base model is missing, and has named lora.base then */
-    if (status != LVN_OK && s->values.lora.rank && !lvn_path_exists(s->values.model.init))
-        (void)lvn_while_at(status,
-                           "opening model.init, '%s', the base model of the adapters; if it is elsewhere now, name it: "
-                           "--model.init=PATH",
-                           s->values.model.init);
+    const bool adapters = s->values.lora.rank, of_run = s->origin[LVN_OPT_model_init].source == LVN_SOURCE_RUN;
+    if (status != LVN_OK && (adapters || of_run) && !lvn_path_exists(s->values.model.init))
+        (void)lvn_while_at(status, "opening model.init, '%s'%s; if it is elsewhere now, name it: --model.init=PATH%s",
+                           s->values.model.init, adapters ? ", the base model of the adapters" : "",
+                           adapters ? "" : "; or name the run itself, whose checkpoints have all weights");
     LVN_TRY(status);
     m->has_pretrained = true;
     LVN_CHECK(!*s->values.lora.base || m->pretrained.base, ARG,

@@ -53,6 +53,7 @@ struct lvn_run_dir {
     const char *const *entries; /* [n_entries] names of the files and folders of a run */
     int n_entries;
     int lock;                /* file descriptor; -1: none */
+    uint64_t folder[2];      /* device and inode of a local folder when it was locked */
     struct lvn_lease *lease; /* NULL: the lock is sufficient */
     bool created;            /* open created the folder, and no run has begun in it */
     bool replaces;           /* remove the previous run when this one begins */
@@ -78,7 +79,7 @@ struct lvn_run_dir_options {
  * job uses it. Does not change files of a previous run. */
 enum lvn_status lvn_run_dir_open(struct lvn_run_dir *d, const char *path,
                                  const struct lvn_run_dir_options *options) LVN_CHECKED;
-/* Between steps. IO: the folder now belongs to another job. */
+/* Between steps. IO: the folder now belongs to another job, or was removed or replaced. */
 enum lvn_status lvn_run_dir_check(struct lvn_run_dir *d) LVN_CHECKED;
 /* Call this after all checks: OVERWRITE now removes the previous run's files, and no others. Also removes half-written
  * files of a killed process. */

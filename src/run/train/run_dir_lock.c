@@ -2,6 +2,7 @@
  * calls it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -74,11 +75,35 @@ static enum lvn_status take_lock(struct lvn_run_dir *d, bool *held)
     LVN_FAIL(IO, "another process is training in '%s'%s; wait for it, or choose another run_dir", d->url, owner);
 }
 
+static bool read_folder(const struct lvn_run_dir *d, uint64_t folder[2])
+{
+    struct stat s;
+    if (stat(d->path, &s) != 0) return false;
+    folder[0] = (uint64_t)s.st_dev;
+    folder[1] = (uint64_t)s.st_ino;
+    return true;
+}
+
+/* Another lock file is that of another run, and a folder without one may be another folder of the same name. A lock
+ * file that was removed alone does not end the run. */
+static enum lvn_status check_folder(const struct lvn_run_dir *d)
+{
+    char lock[PATH_MAX];
+    uint64_t now[2] = {0};
+    if (lvn_store_is_remote(d->url) || !lvn_fit(lock, sizeof lock, "%s/%s", d->path, LVN_RUN_DIR_LOCK) ||
+        is_same_file(d->lock, lock))
+        return LVN_OK;
+    LVN_CHECK(!lvn_path_exists(lock) && read_folder(d, now) && now[0] == d->folder[0] && now[1] == d->folder[1], IO,
+              "the run's folder '%s' was moved, removed or replaced while the run continued", d->path);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_run_dir_claim(struct lvn_run_dir *d, const char *path)
 {
     char lock[LVN_LEASE_LOCK_TEXT] = "";
     bool held, waited;
     LVN_TRY(take_lock(d, &held));
+    (void)read_folder(d, d->folder);
     if (!lvn_store_is_remote(path) && !lvn_lease_is_needed(path)) return LVN_OK;
     if (held) lvn_lease_lock(d->lock, lock);
     const struct lvn_lease_options options = {.path = path, .job = d->job, .lock = lock, .seconds = d->lease_seconds};
@@ -87,6 +112,7 @@ enum lvn_status lvn_run_dir_claim(struct lvn_run_dir *d, const char *path)
 
 enum lvn_status lvn_run_dir_check(struct lvn_run_dir *d)
 {
+    LVN_TRY(check_folder(d));
     LVN_TRY_WHILE(lvn_lease_check(d->lease), "training; this run's own files are in '%s'", d->path);
     if (lvn_store_is_remote(d->url) || lvn_lease_is_valid(d->lease)) return LVN_OK;
     return lvn_lease_confirm(d->lease);

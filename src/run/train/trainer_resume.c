@@ -126,6 +126,27 @@ static enum lvn_status check_rates(const struct lvn_trainer *trainer)
     return status;
 }
 
+/* ARG: --overwrite would remove a model that this run has loaded. */
+static enum lvn_status check_overwrites(const struct lvn_trainer *trainer)
+{
+    const struct lvn_run_dir *d = &trainer->opened.run_dir;
+    const struct lvn_model_setup *m = &trainer->opened.setup;
+    const struct lvn_values *v = &trainer->settings->values;
+    const char *const init[] = {v->lora.init, v->model.init, v->lora.base};
+    const char *inside = NULL;
+    for (int i = 0; i < 3; i++)
+        if (lvn_store_is_remote(d->url) ? !strncmp(init[i], d->url, strlen(d->url))
+                                        : *init[i] && lvn_path_is_below(init[i], d->path))
+            inside = init[i];
+    for (const struct lvn_pretrained *p = m->has_pretrained ? &m->pretrained : NULL; p; p = p->base)
+        if (lvn_path_is_below(p->path, d->path)) inside = p->path;
+    LVN_CHECK(!inside, ARG,
+              "this run begins with '%s', which is in '%s', and --overwrite would remove it; choose another name or "
+              "run_dir",
+              inside, d->url);
+    return LVN_OK;
+}
+
 /* Rank 0 opens the folder and, if resuming, the newest checkpoint. */
 static enum lvn_status open_folder(struct lvn_trainer *trainer)
 {
@@ -138,6 +159,7 @@ static enum lvn_status open_folder(struct lvn_trainer *trainer)
                                                 .rank_timeout = trainer->settings->values.trainer.rank_timeout};
     LVN_TRY(lvn_run_dir_open(&trainer->opened.run_dir, trainer->settings->values.run_dir, &options));
     trainer->opened.run_dir_open = true;
+    if (trainer->options->mode == LVN_RUN_OVERWRITE) LVN_TRY(check_overwrites(trainer));
     if (trainer->options->mode != LVN_RUN_RESUME) return LVN_OK;
     LVN_TRY(lvn_checkpoint_clean(trainer->opened.run_dir.checkpoints));
     LVN_TRY(lvn_checkpoint_open_newest(&trainer->opened.checkpoint, trainer->opened.run_dir.checkpoints));

@@ -112,12 +112,36 @@ static void resolve_settings(struct lvn_trainer *trainer)
         lvn_settings_resolve(s, m->config.model, LVN_ROLE_VOCABULARY, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY));
 }
 
+/* A run that resumes continues with the model of its checkpoint. ARG: model.init has other sizes now. The vocabulary
+ * also depends on settings, and is compared with the shapes of the tensors. */
+static enum lvn_status check_sizes(const struct lvn_trainer *trainer)
+{
+    const struct lvn_model_setup *m = &trainer->opened.setup;
+    char one[LVN_KEY_TEXT], two[LVN_KEY_TEXT];
+    if (!trainer->opened.trained.model || !m->has_pretrained) return LVN_OK;
+    const struct lvn_model_config was = lvn_model_resolved(&trainer->opened.trained),
+                                  now = lvn_model_resolved(&m->config);
+    LVN_CHECK(was.model == now.model, ARG,
+              "model.init, '%s', is of the kind %s now, and the run's checkpoint is of the kind %s; restore the "
+              "original model",
+              m->pretrained.path, now.model->name, was.model->name);
+    for (const struct lvn_key *k = now.model->keys; k->kind; k++) {
+        const double before = lvn_key_get(k, &was), after = lvn_key_get(k, &now);
+        LVN_CHECK(k->any_time || k->role == LVN_ROLE_VOCABULARY || before == after, ARG,
+                  "model.init, '%s', has %s %s now, and the run's checkpoint has %s; restore the original model",
+                  m->pretrained.path, k->recipe ? k->recipe : k->json, lvn_key_text(k, after, one),
+                  lvn_key_text(k, before, two));
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status open_data(struct lvn_trainer *trainer)
 {
     const struct levin_settings *s = trainer->settings;
     const struct lvn_schedule_options schedule = lvn_schedule_options_of(&s->values);
     const struct lvn_model_config *trained = trainer->opened.trained.model ? &trainer->opened.trained : NULL;
     LVN_TRY(lvn_model_setup_open(&trainer->opened.setup, s, trainer->options->model, trained));
+    LVN_TRY(check_sizes(trainer));
     resolve_settings(trainer);
     LVN_TRY(lvn_limits_loader(&trainer->opened.train_loader, trainer->opened.setup.data, s));
     LVN_TRY(
