@@ -409,13 +409,16 @@ class Wrong(unittest.TestCase):
                     raise KeyError("thirty")
                 yield row
 
+        # A validation is due at the step whose next batch cannot be read.
         with self.assertRaises(KeyError) as caught:
-            run("raises", data(), FIELDS).fit()
+            run("raises", {"train": data(), "val": rows(8)}, FIELDS, trainer__val_check_interval=7).fit()
         self.assertIn("reading the batch of step 8; step 7 is saved", caught.exception.__cause__.trace)
         self.assertTrue(Path("runs/raises/checkpoints/step-7").is_dir())
-        run("raises", iter(rows(48)), FIELDS, resume=True).fit()
-        run("unbroken", iter(rows(48)), FIELDS).fit()
+        for name in "raises", "unbroken":
+            parts = {"train": iter(rows(48)), "val": rows(8)}
+            run(name, parts, FIELDS, resume=name == "raises", trainer__val_check_interval=7).fit()
         self.assertEqual(weights("raises"), weights("unbroken"))
+        self.assertEqual(losses("raises"), losses("unbroken"))
 
     def test_no_labels(self):
         none = [{**r, "labels": np.full(8, -1)} for r in rows(16)]

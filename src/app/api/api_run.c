@@ -350,7 +350,12 @@ static enum lvn_status validate(struct levin_run *r)
     LVN_CHECK(r->trainer.opened.validation.on, ARG,
               "this run does not validate: give it validation data and trainer.limit_val_batches "
               "above 0");
-    return lvn_trainer_validate(&r->trainer);
+    struct lvn_trainer *trainer = &r->trainer;
+    bool saved;
+    LVN_TRY(lvn_trainer_validate(trainer));
+    if (!(trainer->requested.control & LVN_CONTROL_SHOULD_SAVE)) return LVN_OK;
+    trainer->requested.control &= ~(unsigned)LVN_CONTROL_SHOULD_SAVE;
+    return lvn_trainer_save(trainer, &saved); /* before the next step changes the weights */
 }
 
 int levin_run_validate(struct levin_run *r)

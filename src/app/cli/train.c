@@ -94,6 +94,19 @@ static void collect_summary(void *context, const struct lvn_event *e)
     m->peak_bytes = e->peak_bytes;
 }
 
+/* Did trainer.max_epochs end the run, and not trainer.max_steps? */
+static bool by_epochs(const struct lvn_cli *c, const struct lvn_train_result *r)
+{
+    const int64_t max_steps = c->settings.values.trainer.max_steps;
+    return c->settings.values.trainer.max_epochs > 0 && (max_steps <= 0 || r->step < max_steps);
+}
+
+/* The key of the limit that ended the run. */
+static const char *limit_of(const struct lvn_cli *c, const struct lvn_train_result *r)
+{
+    return by_epochs(c, r) ? "trainer.max_epochs" : "trainer.max_steps";
+}
+
 /* Printed after `levin train DATA`, whose user may not know what to do with a run. */
 static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r, bool stopped)
 {
@@ -103,7 +116,12 @@ static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result
     if (command) lvn_cli_print(c, "    levin %s %s%s\n", command, r->run_dir, flags ? flags : "");
     if (!flags) lvn_cli_print(c, "    levin evaluate %s\n", r->run_dir);
     lvn_cli_print(c, "    levin train %s --resume", r->run_dir);
-    if (!stopped) lvn_cli_print(c, " --trainer.max_steps=%lld", 2 * (long long)r->step);
+    const struct lvn_values *v = &c->settings.values;
+    if (!stopped && r->finished)
+        lvn_cli_print(c, " --%s=%lld", limit_of(c, r),
+                      2 * (long long)(by_epochs(c, r) ? v->trainer.max_epochs : r->step));
+    else if (!stopped && !strncmp(r->end_reason, "early stopping", 14))
+        lvn_cli_print(c, " --early_stopping.patience=%lld", 2 * (long long)v->early_stopping.patience);
     lvn_cli_print(c, "\n");
 }
 
@@ -124,8 +142,8 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
         return;
     }
     if (r->already_done) {
-        lvn_cli_print(c, "%s has finished all of its %lld steps: nothing to do (raise trainer.max_steps to continue)\n",
-                      r->run_dir, (long long)r->step);
+        lvn_cli_print(c, "%s has finished all of its %lld steps: nothing to do (raise %s to continue)\n", r->run_dir,
+                      (long long)r->step, limit_of(c, r));
         return;
     }
     if (m->started) {

@@ -31,7 +31,8 @@ enum lvn_status lvn_limits_loader(struct lvn_loader *train, const struct lvn_dat
 int64_t lvn_limits_steps(const struct levin_settings *s, int64_t steps_per_epoch)
 {
     int64_t by_steps = s->values.trainer.max_steps ? s->values.trainer.max_steps : INT64_MAX;
-    int64_t by_epochs = s->values.trainer.max_epochs * steps_per_epoch;
+    const int64_t epochs = s->values.trainer.max_epochs;
+    int64_t by_epochs = epochs && steps_per_epoch > INT64_MAX / epochs ? INT64_MAX : epochs * steps_per_epoch;
     return by_epochs && by_epochs < by_steps ? by_epochs : by_steps;
 }
 

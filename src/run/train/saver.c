@@ -1,6 +1,7 @@
 /* saver.c - see saver.h. */
 #include "train/saver.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,11 +118,18 @@ static void begin(struct lvn_saver *s)
     if (!async) end_shards(s);
 }
 
+static bool is_new(double value, double saved)
+{
+    return isfinite(value) && value != saved;
+}
+
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot)
 {
     const struct lvn_saver_target *a = &s->target;
     LVN_TRY(lvn_saver_finish(s));
-    if (s->step == snapshot->step) return LVN_OK;
+    if (s->step == snapshot->step && !is_new(snapshot->val_loss, s->snapshot.val_loss) &&
+        !is_new(snapshot->score.value, s->snapshot.score.value))
+        return LVN_OK;
     /* Differing replicas must not be saved. */
     LVN_TRY(lvn_consistency_replicas(a->ranks, a->model_state, snapshot->step));
     s->saving = true;

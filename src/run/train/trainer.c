@@ -213,9 +213,10 @@ static enum lvn_status check_owner(struct lvn_trainer *trainer)
 }
 
 /* The batch of the next step could not be read: save this one, and fail with the reader's saved error. */
-static enum lvn_status end_unread(struct lvn_trainer *trainer, enum lvn_status read)
+static enum lvn_status end_unread(struct lvn_trainer *trainer)
 {
     bool saved = false;
+    const enum lvn_status read = trainer->running.read;
     LVN_TRY(lvn_trainer_save(trainer, &saved));
     if (read != LVN_OK) {
         lvn_error_restore();
@@ -306,8 +307,8 @@ static enum lvn_status one_step(struct lvn_trainer *trainer)
     LVN_TRY(announce_step(trainer, loss, lvn_seconds() - begin));
     if (*lvn_step_statistics_count(&trainer->planned.statistics, LVN_STATISTIC_WRITTEN) == trainer->ranks->size)
         LVN_TRY(lvn_saver_finish(&r->saver));
-    if (*lvn_step_statistics_count(&trainer->planned.statistics, LVN_STATISTIC_NOT_READ) > 0)
-        return end_unread(trainer, read);
+    r->read = read;
+    r->unread = *lvn_step_statistics_count(&trainer->planned.statistics, LVN_STATISTIC_NOT_READ) > 0;
     return LVN_OK;
 }
 
@@ -437,6 +438,9 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
     const unsigned *control = &trainer->requested.control;
     const bool last = step == trainer->opened.last_step;
     const bool validates = v->on && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
+    bool saved;
+    /* A validation may last longer than the time until a stopped process is killed. */
+    if (validates && trainer->requested.stop) LVN_TRY(lvn_trainer_save(trainer, &saved));
     if (validates) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));
     if (v->on && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));
@@ -444,6 +448,7 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
         trainer->requested.control & LVN_CONTROL_SHOULD_SAVE)
         LVN_TRY(save_checkpoint(trainer));
     trainer->requested.control &= LVN_CONTROL_SHOULD_TRAINING_STOP;
+    if (trainer->running.unread) return end_unread(trainer);
     *end_reason = reason_to_end(trainer);
     return LVN_OK;
 }
@@ -529,6 +534,7 @@ static void summarize(const struct lvn_trainer *trainer, struct lvn_train_result
                                    .best_val_loss = e->best_val_loss,
                                    .start_val_loss = e->start_val_loss,
                                    .already_done = trainer->running.done,
+                                   .finished = trainer->running.step >= trainer->opened.last_step,
                                    .requeue = trainer->requested.requeue && has_folder(trainer)};
     if (has_folder(trainer)) snprintf(r->run_dir, sizeof r->run_dir, "%s", trainer->settings->values.run_dir);
     snprintf(r->end_reason, sizeof r->end_reason, "%s",
