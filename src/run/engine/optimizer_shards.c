@@ -97,10 +97,10 @@ static enum lvn_status find_stored(const struct lvn_safetensors *file, const cha
     char name[LVN_NAME_TEXT + 64];
     snprintf(name, sizeof name, "%s%s", prefix, p->name);
     const struct lvn_safetensor *t = *out = lvn_safetensors_find(file, name);
-    LVN_CHECK(
-        t, FORMAT,
-        "'%s' has no tensor '%s': it belongs to another optimizer or model; resume with those of the run that wrote it",
-        path, name);
+    LVN_CHECK(t, FORMAT,
+              "'%s' has no tensor '%s': it belongs to another optimizer or model; set optimizer.groups, which may "
+              "change the kind, and model.init back",
+              path, name);
     LVN_CHECK(lvn_desc_same_shape(&t->desc, shape), FORMAT,
               "'%s': '%s' differs in shape from the parameter; it belongs to another model", path, name);
     return LVN_OK;
@@ -120,7 +120,7 @@ static enum lvn_status stored_values(const struct lvn_optimizer_shards *shards, 
     return LVN_OK;
 }
 
-/* FORMAT unless the file has all tensors that stored_values() requires. */
+/* FORMAT unless the file has all tensors that stored_values() requires, and no others. */
 static enum lvn_status open_file(const struct lvn_optimizer_shards *shards, const char *path,
                                  struct lvn_safetensors *file)
 {
@@ -128,8 +128,14 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *shards, cons
     const void *values;
     LVN_TRY(lvn_safetensors_open(file, path));
     enum lvn_status status = LVN_OK;
-    for (int j = -1, k = 0; status == LVN_OK && (p = next_item(shards->model_state, &j, &k));)
+    int n = 0;
+    for (int j = -1, k = 0; status == LVN_OK && (p = next_item(shards->model_state, &j, &k)); n++)
         status = stored_values(shards, file, path, p, k, &values);
+    if (status == LVN_OK && n != file->n)
+        status = lvn_fail(LVN_FORMAT,
+                          "'%s' has %d tensors, and this run %d: it belongs to another optimizer or model; set "
+                          "optimizer.groups, which may change the kind, and model.init back",
+                          path, file->n, n);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;
 }

@@ -127,7 +127,8 @@ static void fit_axes(struct plot *p)
             last = fmax(last, all[k]->p[i].x);
         }
     }
-    double high = upper(p), margin = high > low ? 0.02 * (high - low) : 0.05 * fmax(fabs(high), 1e-3);
+    double high = upper(p), margin = high > low ? fmax(0.02 * (high - low), 1e-9 * fmax(fabs(low), fabs(high)))
+                                                : 0.05 * fmax(fabs(high), 1e-3);
     p->y_step = nice_step(high - low + 2 * margin, 7);
     p->y0 = floor((low - margin) / p->y_step) * p->y_step;
     if (low >= 0 && p->y0 < 0) p->y0 = 0;

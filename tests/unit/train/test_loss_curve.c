@@ -93,6 +93,9 @@ static void odd_rows(void **state)
     assert_non_null(text);
     assert_non_null(strstr(text, "2 steps, last training loss 2.0000"));
     free(text);
+    text = drawn("1,2.0000000000000004,1,1,1,\n2,2.0,1,1,1,\n"); /* neighboring numbers */
+    assert_non_null(text);
+    free(text);
     text = drawn("5,,,,,1.5\n"); /* validation only */
     assert_non_null(text);
     assert_int_equal(count(text, "<polyline"), 1);

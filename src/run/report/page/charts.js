@@ -18,7 +18,7 @@ function chartGroups() {
   const groups = new Map();
   for (const run of report.runs)
     for (const name of Object.keys(run.series)) {
-      const group = name.replace(/^(val|train)_/, "");
+      const group = name.replace(/^(val|train)_(?=.)/, "");
       if (name === "time") continue;
       if (!groups.has(group)) groups.set(group, new Set());
       groups.get(group).add(name);

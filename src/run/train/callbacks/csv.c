@@ -18,6 +18,7 @@ struct state {
     struct lvn_rows rows;
     int column[COLUMNS]; /* [n] scalars of the columns after the step; -1: no longer computed */
     int n;
+    bool is_full;           /* the file has more columns, after which no new ones can follow */
     int n_scalars;          /* number that have columns */
     struct lvn_text header; /* without its newline */
 };
@@ -35,8 +36,9 @@ static bool read_columns(struct state *o, const struct lvn_callback_context *con
         line[n - 1] = '\0';
         lvn_text_add(header, line);
         rest = line + 5;
-        while ((word = strsep(&rest, ",")) && o->n < COLUMNS - LVN_SCALARS)
+        while (o->n < COLUMNS - LVN_SCALARS && (word = strsep(&rest, ",")))
             o->column[o->n++] = lvn_event_find(&context->event, word);
+        o->is_full = rest != NULL;
     }
     free(line);
     return there;
@@ -56,7 +58,7 @@ static const char *add_columns(struct state *o, const struct lvn_callback_contex
     for (int i = 0; i < context->event.n_scalars; i++) {
         if (has_column(o, i) || (context->event.scalar[i].implied && context->event.scalar[i].kind != LVN_EVENT_LOG))
             continue;
-        if (o->n == COLUMNS) break;
+        if (o->n == COLUMNS || o->is_full) break;
         o->column[o->n++] = i;
         lvn_text_printf(&o->header, ",%s", context->event.scalar[i].name);
     }
