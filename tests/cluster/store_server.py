@@ -26,7 +26,8 @@ with control characters.
 Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new". With /control/flaky/N
 the next N requests for credentials fail; with /control/brief/1 those during an upload in parts fail, and credentials expire in 100 s.
 Resumable uploads to a Google Cloud Storage at /upload, whose objects are at /storage: with /control/gs/1 it reports one
-byte more than it has, with /control/gs/2 it loses what it has confirmed, with /control/gs/3 it takes nothing.
+byte more than it has, with /control/gs/2 it loses what it has confirmed, with /control/gs/3 it takes nothing,
+with /control/gs/4 it omits once what it has.
 A security token service at /sts. A Hugging Face hub at /hub: repositories are folders hub/ORG/NAME of FOLDER; large
 files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret". The files of a commit are cut to
 1000, those of a tree come in pages of 500. With /control/busy/CODE the hub answers CODE to everything.
@@ -250,6 +251,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if has == int(total):
             return self.answer(200, json.dumps({"name": "f", "size": total}).encode())
         has += odd == 1
+        if odd == 4 and has > len(body):
+            state["gs"] = has = None
         self.answer(308, **({"Range": f"bytes=0-{has - 1}"} if has else {}))
 
     def keys(self):

@@ -59,6 +59,10 @@ ask control/gs/1 >/dev/null
 code 0 cp_ f.50000000 gs://bucket/f
 code 0 cp_ gs://bucket/f back/odd
 same_file f.50000000 back/odd
+ask control/gs/4 >/dev/null
+code 0 cp_ f.50000000 gs://bucket/f
+code 0 cp_ gs://bucket/f back/odd
+same_file f.50000000 back/odd
 odd() { # odd HOW TEXT
     ask control/gs/$1 >/dev/null
     code 1 cp_ f.50000000 gs://bucket/f

@@ -70,6 +70,9 @@ code 0 env -u HF_HOME XDG_CACHE_HOME="$PWD/xdg" "$LEVIN" ls hf://gated/tiny
 code 1 env -u HF_HOME "$LEVIN" ls hf://gated/tiny
 mv xdg/huggingface/token .cache/huggingface
 code 0 env -u HF_HOME "$LEVIN" ls hf://gated/tiny
+HF_TOKEN=$' hf_secret\n' code 0 "$LEVIN" ls hf://gated/tiny
+code 0 env -u HF_HOME -u HOME "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt # without a home
+check [ -d cache/huggingface/hub/models--org--tiny ] && check [ ! -e .cache/huggingface/hub ]
 code 1 "$LEVIN" ls hf://org/none
 one_error
 says "the token (HF_TOKEN) has no access" err

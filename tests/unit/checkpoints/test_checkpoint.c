@@ -418,6 +418,28 @@ static void pointer_files(void **state)
     lvn_arena_release(&a);
 }
 
+static int no_links(const char *target, const char *path)
+{
+    (void)target, (void)path;
+    errno = EROFS; /* as shared folders of virtual machines */
+    return -1;
+}
+
+static void without_links(void **state)
+{
+    (void)state;
+    const char *dir = fresh();
+    ASSERT_OK(save(dir, 1, 1)); /* with links */
+    const struct lvn_system real = lvn_system;
+    lvn_system.symlink = no_links;
+    const enum lvn_status status = save(dir, 2, 0.5);
+    lvn_system = real;
+    ASSERT_OK(status);
+    assert_int_equal(linked(dir, "last"), 2);
+    assert_int_equal(linked(dir, "best"), 2);
+    assert_int_equal(hidden(dir), 0);
+}
+
 static void models_are_found(void **state)
 {
     (void)state;
@@ -476,6 +498,7 @@ int main(void)
         cmocka_unit_test(files_of_others_stay),
         cmocka_unit_test(keeping),
         cmocka_unit_test(pointer_files),
+        cmocka_unit_test(without_links),
         cmocka_unit_test(models_are_found),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);

@@ -63,6 +63,13 @@ static void variables(void **state)
     assert_string_equal(k.token, text);
     setenv("AWS_SESSION_TOKEN", letters((int)sizeof k.token), 1);
     assert_refused(lvn_aws_find_credentials(&k), "AWS_SESSION_TOKEN has 4096 bytes");
+    setenv("AWS_ACCESS_KEY_ID", " me\n", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "mine\r\n", 1);
+    setenv("AWS_SESSION_TOKEN", "t\n", 1);
+    ASSERT_OK(lvn_aws_find_credentials(&k));
+    assert_string_equal(k.id, "me");
+    assert_string_equal(k.secret, "mine");
+    assert_string_equal(k.token, "t");
     setenv("AWS_SECRET_ACCESS_KEY", letters(200), 1);
     assert_refused(lvn_aws_find_credentials(&k), "AWS_SECRET_ACCESS_KEY");
     setenv("AWS_ACCESS_KEY_ID", letters(200), 1);
@@ -104,6 +111,16 @@ static void profiles(void **state)
     n += sprintf(file + n, "endpoint_url = https://%s\n", letters(300));
     test_put("config", file, n);
     assert_refused(lvn_aws_find_location(&p), "endpoint_url has 308 bytes");
+    n = sprintf(file, "[default]\nsso_session = a\n[profile work]\nsso_session = a\n[profile here]\nregion = a\n");
+    test_put("config", file, n);
+    setenv("AWS_PROFILE", "work", 1);
+    ASSERT_FAILS(UNSUPPORTED, "has no keys but sso_session", lvn_aws_find_credentials(&k));
+    setenv("AWS_PROFILE", "wrok", 1);
+    ASSERT_FAILS(ARG, "AWS_PROFILE is 'wrok', but neither", lvn_aws_find_credentials(&k));
+    setenv("AWS_PROFILE", "here", 1); /* keys may come from the machine */
+    ASSERT_OK(lvn_aws_find_credentials(&k));
+    unsetenv("AWS_PROFILE");
+    ASSERT_OK(lvn_aws_find_credentials(&k));
     fresh();
     setenv("AWS_DEFAULT_REGION", letters(64), 1);
     assert_refused(lvn_aws_find_location(&p), "AWS_DEFAULT_REGION");

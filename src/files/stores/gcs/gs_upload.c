@@ -147,6 +147,9 @@ static enum lvn_status send_rest(struct lvn_upload *upload, struct lvn_http *htt
                                         .accept = {RESUME_INCOMPLETE, 404, 410}};
     enum lvn_status status = lvn_store_request(upload->location, http, &request, &response);
     bool transient = status == LVN_OK && lvn_store_request_is_transient(&response);
+    /* In rare cases the service omits how many bytes it has. */
+    transient |= status == LVN_OK && response.code == RESUME_INCOMPLETE && start > 0 &&
+                 !lvn_http_header(&response, "Range", headers, sizeof headers);
     if (status == LVN_OK && !transient) status = read_position(upload, &request, &response, alive);
     if (status == LVN_OK && *alive && upload->sent <= before && !lvn_store_request_pause(http, tries, &response))
         status = transient ? lvn_store_request_failed(upload->location, &request, &response)

@@ -36,8 +36,12 @@ static enum lvn_status find_token(struct lvn_arena *a, const char **out)
     const char *path = lvn_getenv("HF_TOKEN_PATH"), *home = path ? NULL : lvn_hub_home(a);
     char *text;
     int64_t bytes;
-    *out = lvn_getenv("HF_TOKEN");
-    if (*out) return LVN_OK;
+    const char *given = lvn_getenv("HF_TOKEN");
+    if (given) {
+        given += strspn(given, " \t\r\n");
+        *out = lvn_arena_printf(a, "%.*s", (int)strcspn(given, " \t\r\n"), given);
+        return *out ? LVN_OK : LVN_MEMORY;
+    }
     *out = "";
     if (home) path = lvn_path_join(a, home, "token");
     if (!path) return LVN_MEMORY;

@@ -50,7 +50,7 @@ static enum lvn_status download_one(struct hub_download *download, const struct 
                                  download->all.commit, file->name);
     if (!dir || !url) return LVN_MEMORY;
     if (lvn_path_is_file(path)) return LVN_OK;
-    LVN_TRY(lvn_dir_make(dir));
+    LVN_TRY_WHILE(lvn_dir_make(dir), "creating a folder of Hugging Face's cache; HF_HOME selects another one");
     if (!file->blob) return lvn_store_get(url, path, NULL, NULL, NULL);
     char *blob = lvn_arena_printf(download->a, "%s/blobs/%s", download->folder, file->blob);
     char *target = link_target(download->a, file->name, file->blob);

@@ -6,12 +6,15 @@
 
 #include "base/files.h"
 #include "base/getenv.h"
+#include "base/host/cache_dir.h"
 
 const char *lvn_hub_home(struct lvn_arena *a)
 {
     const char *home = lvn_getenv("HF_HOME"), *cache = lvn_getenv("XDG_CACHE_HOME"), *user = lvn_getenv("HOME");
     if (home) return home;
-    return cache ? lvn_path_join(a, cache, "huggingface") : lvn_path_join(a, user ? user : "", ".cache/huggingface");
+    if (cache) return lvn_path_join(a, cache, "huggingface");
+    if (user) return lvn_path_join(a, user, ".cache/huggingface");
+    return lvn_cache_folder(a, "huggingface", &home) == LVN_OK ? home : NULL;
 }
 
 const char *lvn_hub_cache(struct lvn_arena *a)

@@ -44,8 +44,8 @@ struct lines {
 
 static struct span trim(const char *from, const char *to)
 {
-    while (from < to && (*from == ' ' || *from == '\t')) from++;
-    while (to > from && strchr(" \t\r", to[-1])) to--;
+    while (from < to && strchr(" \t\r\n", *from)) from++;
+    while (to > from && strchr(" \t\r\n", to[-1])) to--;
     return (struct span){from, (size_t)(to - from)};
 }
 
@@ -91,10 +91,16 @@ static enum lvn_status open_lines(const char *path, char **text, struct lines *l
     return LVN_OK;
 }
 
-static enum lvn_status read_credentials(struct lvn_aws_credentials *credentials, struct lines *lines)
+static enum lvn_status read_credentials(struct lvn_aws_credentials *credentials, struct lines *lines,
+                                        const char **indirect, bool *found)
 {
+    static const char *const ways[] = {"sso_session", "sso_start_url", "role_arn", "credential_process",
+                                       "login_session"};
     while (next(lines)) {
         if (!is(&lines->section, profile_name())) continue;
+        *found = true;
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+            if (is(&lines->name, ways[i])) *indirect = ways[i];
         LVN_TRY(copy_value(lines, "aws_access_key_id", credentials->id, sizeof credentials->id));
         LVN_TRY(copy_value(lines, "aws_secret_access_key", credentials->secret, sizeof credentials->secret));
         LVN_TRY(copy_value(lines, "aws_session_token", credentials->token, sizeof credentials->token));
@@ -102,43 +108,58 @@ static enum lvn_status read_credentials(struct lvn_aws_credentials *credentials,
     return LVN_OK;
 }
 
-static enum lvn_status file_credentials(struct lvn_aws_credentials *credentials, const char *path)
+/* *found: the file has the profile. Keys that cannot be read from the profile that AWS_PROFILE selects are an error:
+ * otherwise those of the machine would be used. */
+static enum lvn_status file_credentials(struct lvn_aws_credentials *credentials, const char *path, bool *found)
 {
     char *text;
     struct lines lines;
-    const char *profile = profile_name();
+    const char *profile = profile_name(), *indirect = NULL;
     LVN_TRY(open_lines(path, &text, &lines));
-    enum lvn_status status = read_credentials(credentials, &lines);
+    enum lvn_status status = read_credentials(credentials, &lines, &indirect, found);
     free(text);
     LVN_TRY_WHILE(status, "reading profile '%s' of '%s'", profile, path);
     if (credentials->id[0])
         snprintf(credentials->source, sizeof credentials->source, "profile '%.60s' of '%.150s'", profile, path);
     LVN_CHECK(!credentials->id[0] || credentials->secret[0], FORMAT,
               "profile '%s' of '%s' has aws_access_key_id but no aws_secret_access_key", profile, path);
+    LVN_CHECK(credentials->id[0] || !indirect || !lvn_getenv("AWS_PROFILE"), UNSUPPORTED,
+              "profile '%s' of '%s' has no keys but %s, which levin does not support; run: eval \"$(aws configure "
+              "export-credentials --profile %s --format env)\"",
+              profile, path, indirect, profile);
     return LVN_OK;
 }
 
 static enum lvn_status profile_credentials(struct lvn_aws_credentials *credentials)
 {
     char path[PATH_MAX];
+    bool found = strcmp(profile_name(), "default") == 0;
     LVN_TRY(file_path("AWS_SHARED_CREDENTIALS_FILE", "credentials", path, sizeof path));
-    LVN_TRY(file_credentials(credentials, path));
+    LVN_TRY(file_credentials(credentials, path, &found));
     if (credentials->id[0]) return LVN_OK;
     LVN_TRY(file_path("AWS_CONFIG_FILE", "config", path, sizeof path));
-    return file_credentials(credentials, path);
+    LVN_TRY(file_credentials(credentials, path, &found));
+    LVN_CHECK(found, ARG, "AWS_PROFILE is '%s', but neither '%s' nor the file of credentials has this profile",
+              profile_name(), path);
+    return LVN_OK;
+}
+
+/* Copy a variable, if it is set, without the line end of a secret's file. */
+static enum lvn_status copy_trimmed(const char *name, char *to, size_t capacity)
+{
+    const char *value = lvn_getenv(name);
+    const struct span span = value ? trim(value, value + strlen(value)) : (struct span){.text = ""};
+    return lvn_copy_bytes(to, capacity, name, span.text, span.n);
 }
 
 static enum lvn_status environment_credentials(struct lvn_aws_credentials *credentials)
 {
-    const char *id = lvn_getenv("AWS_ACCESS_KEY_ID"), *secret = lvn_getenv("AWS_SECRET_ACCESS_KEY");
-    const char *token = lvn_getenv("AWS_SESSION_TOKEN");
-    if (!id) return LVN_OK;
-    LVN_CHECK(secret, ARG, "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not: set both or neither");
-    LVN_TRY(lvn_copy_bytes(credentials->id, sizeof credentials->id, "AWS_ACCESS_KEY_ID", id, strlen(id)));
-    LVN_TRY(lvn_copy_bytes(credentials->secret, sizeof credentials->secret, "AWS_SECRET_ACCESS_KEY", secret,
-                           strlen(secret)));
-    LVN_TRY(lvn_copy_bytes(credentials->token, sizeof credentials->token, "AWS_SESSION_TOKEN", token ? token : "",
-                           token ? strlen(token) : 0));
+    if (!lvn_getenv("AWS_ACCESS_KEY_ID")) return LVN_OK;
+    LVN_CHECK(lvn_getenv("AWS_SECRET_ACCESS_KEY"), ARG,
+              "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not: set both or neither");
+    LVN_TRY(copy_trimmed("AWS_ACCESS_KEY_ID", credentials->id, sizeof credentials->id));
+    LVN_TRY(copy_trimmed("AWS_SECRET_ACCESS_KEY", credentials->secret, sizeof credentials->secret));
+    LVN_TRY(copy_trimmed("AWS_SESSION_TOKEN", credentials->token, sizeof credentials->token));
     snprintf(credentials->source, sizeof credentials->source, "AWS_ACCESS_KEY_ID");
     return LVN_OK;
 }

@@ -68,6 +68,17 @@ static void watch(const struct setup *setup, int fd, uint32_t events, int rank)
     if (epoll_ctl(setup->epoll, EPOLL_CTL_ADD, fd, &e)) (void)epoll_ctl(setup->epoll, EPOLL_CTL_MOD, fd, &e);
 }
 
+/* Firewalls and address translation forget connections that are idle for minutes, as between saves. */
+static void set_options(int fd)
+{
+    const int on = 1, idle = 60, pause = 30, probes = 127; /* the hang detector judges a silent peer */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &pause, sizeof pause);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
 static void close_one(int *fd)
 {
     if (*fd >= 0) close(*fd);
@@ -360,7 +371,6 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *mesh, struct lvn_member *membe
                           .next = mesh->rank - 1,
                           .end = lvn_seconds() + seconds,
                           .epoll = epoll_create1(EPOLL_CLOEXEC)};
-    int on = 1;
     LVN_CHECK(strlen(key) == LVN_MESH_KEY - 1, COMM,
               "rank 0 sent no key for connections; do all ranks have the same trainer.transport?");
     memcpy(mesh->key, key, LVN_MESH_KEY);
@@ -378,7 +388,7 @@ enum lvn_status lvn_mesh_connect(struct lvn_mesh *mesh, struct lvn_member *membe
     for (int i = 0; i < mesh->size; i++) {
         if (i > mesh->rank) close_one(&setup.peer[i].reader.fd);
         if (i < mesh->rank) lvn_connect_end(&setup.peer[i].attempt);
-        if (mesh->sockets[i] >= 0) setsockopt(mesh->sockets[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        if (mesh->sockets[i] >= 0) set_options(mesh->sockets[i]);
     }
     while (setup.n_unidentified) close_one(&setup.unidentified[--setup.n_unidentified].reader.fd);
     free(setup.peer);
