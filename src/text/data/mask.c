@@ -29,6 +29,8 @@ static bool is_special(const struct lvn_mask *m, int32_t id)
 {
     for (int i = 0; i < 5; i++)
         if (id == m->special[i]) return true;
+    for (int i = 0; i < m->tokenizer->n_added; i++)
+        if (m->tokenizer->added[i].special && m->tokenizer->added[i].id == id) return true;
     return false;
 }
 

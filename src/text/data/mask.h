@@ -13,7 +13,7 @@ struct lvn_mask {
     double fraction;    /* probability of a token or word */
     bool whole_words;   /* tokens that continue a word (##) are masked together with its first token */
     int32_t mask;       /* the id of [MASK] */
-    int32_t special[5]; /* ids that are never masked; -1: none */
+    int32_t special[5]; /* ids that are never masked, besides the tokenizer's special added tokens; -1: none */
     int64_t n_tokens;   /* of the vocabulary */
     const struct lvn_tokenizer *tokenizer;
     uint64_t seed;

@@ -471,6 +471,24 @@ static void masks(void **state)
     }
 }
 
+/* A special token of the user, which texts have with data.allow_special. */
+static void special_tokens_are_no_labels(void **state)
+{
+    struct lvn_tokenizer *t;
+    struct lvn_mask m;
+    int32_t ids[1000], labels[1000];
+    (void)state;
+    put("special.json", "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,"
+                        "\"[MASK]\":4,\"a\":5,\"b\":6}},\"added_tokens\":[{\"id\":5,\"content\":\"a\",\"special\":true,"
+                        "\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false}]}");
+    ASSERT_OK(lvn_tokenizer_open(&t, test_path("special.json")));
+    ASSERT_OK(lvn_mask_init(&m, t, 0.5, false, 5));
+    for (int i = 0; i < 1000; i++) ids[i] = A;
+    lvn_mask_sample(&m, 3, 7, 1000, ids, labels);
+    for (int i = 0; i < 1000; i++) assert_int_equal(labels[i], -1);
+    lvn_tokenizer_close(t);
+}
+
 /* A row that cannot be read for lack of memory is not a bad row. */
 static void memory_that_runs_out(void **state)
 {
@@ -513,11 +531,17 @@ static void memory_that_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),     cmocka_unit_test(quotes),
-        cmocka_unit_test(samples),    cmocka_unit_test(truncated_pairs),
-        cmocka_unit_test(bad_rows),   cmocka_unit_test(classes),
-        cmocka_unit_test(no_classes), cmocka_unit_test(parts),
-        cmocka_unit_test(masks),      cmocka_unit_test(memory_that_runs_out),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(quotes),
+        cmocka_unit_test(samples),
+        cmocka_unit_test(truncated_pairs),
+        cmocka_unit_test(bad_rows),
+        cmocka_unit_test(classes),
+        cmocka_unit_test(no_classes),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(special_tokens_are_no_labels),
+        cmocka_unit_test(memory_that_runs_out),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
 }
