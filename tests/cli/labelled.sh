@@ -25,6 +25,8 @@ for name, part in ("train", rows[:200]), ("test", rows[200:]):
 PY
 bert=(--model.kind=bert --model.n_layer=1 --model.n_head=2 --model.n_embd=32 --model.block_size=48 --data.tokenizer="$vocab"
     --trainer.batch_size=16 --optimizer.lr=3e-3 --quiet)
+code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --data.val_path=test.tsv --trainer.fast_dev_run=2 --quiet=false
+check grep -q 'train_accuracy [0-9]' out err
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --data.val_path=test.tsv --trainer.max_epochs=12 --run_dir=tsv --quiet=false
 grep -qE '^data: [0-9,]+ training samples, [0-9,]+ for validation$' err
 says '"val_f1"' tsv/metrics.jsonl

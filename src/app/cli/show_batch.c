@@ -114,9 +114,9 @@ static void print_row(const struct shown *s, int64_t row)
         const int64_t n = tokens_of(s, row), all = lvn_field_count(&f->field[s->ids]);
         int64_t learned = 0;
         for (int64_t t = 0; labels && t < all; t++) learned += labels[t] >= 0;
-        printf(" %" PRId64 " tokens", n);
-        if (labels) printf(", %" PRId64 " labels", learned);
-        if (n < all) printf(", %" PRId64 " tokens of padding", all - n);
+        printf(" %" PRId64 " token%s", n, lvn_plural(n));
+        if (labels) printf(", %" PRId64 " label%s", learned, lvn_plural(learned));
+        if (n < all) printf(", %" PRId64 " token%s of padding", all - n, lvn_plural(all - n));
         printf("\n");
         if (segments) printf("  documents begin at 0");
         for (int64_t t = 1; segments && t < n; t++)

@@ -92,6 +92,7 @@ static void close_it(void *state)
 
 const struct lvn_callback lvn_callback_train_metrics = {.name = "train_metrics",
                                                         .bytes = sizeof(struct state),
+                                                        .in_fast_dev_run = true,
                                                         .open = open_it,
                                                         .call = call,
                                                         .save = save,
