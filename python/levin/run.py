@@ -161,7 +161,7 @@ class Run(_library.NotCopied):
             self.settings.put(self._conversations.keys)
         if self._data is None:
             self.settings.check()
-        elif self._data.is_stream and int(self.settings["trainer.max_steps"]) <= 0 and self.settings["trainer.fast_dev_run"] == "false":
+        elif self._data.is_iterable and int(self.settings["trainer.max_steps"]) <= 0 and self.settings["trainer.fast_dev_run"] == "false":
             raise InputError("data given as an iterable also need trainer.max_steps, because the number of their samples is not known")
         self.history = History()
         self.end_reason: str | None = None  # why the run ended; None: it has not ended

@@ -401,7 +401,9 @@ class Signals(unittest.TestCase):
     @staticmethod
     def later(seconds):
         """SIGINT in so many seconds, whatever the main thread does then."""
-        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+        timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        return timer
 
     @staticmethod
     def wait():
@@ -473,16 +475,28 @@ class Signals(unittest.TestCase):
     def test_a_handler_that_does_not_raise(self):
         """A signal handler of the program runs during a long call, which then continues."""
         seen = []
-        before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+
+        def handler(*_):
+            seen.append(1)
+            if len(seen) == 3:
+                raise KeyboardInterrupt  # to end the call
+            self.later(0.01)
+
+        before = signal.signal(signal.SIGINT, handler)
         try:
             with levin.load("runs/signals") as m:
-                m.generate("the owl", max_new_tokens=1)
+                whole = m.generate("the owl", max_new_tokens=200, seed=1)
+                with self.assertRaises(KeyboardInterrupt):
+                    self.later(0.05)
+                    m.generate("the owl", max_new_tokens=10**8)
+                self.assertEqual(len(seen), 3)
+                signal.signal(signal.SIGINT, lambda *_: seen.append(1))
                 os.kill(os.getpid(), signal.SIGINT)
-                self.later(0.01)
-                self.assertEqual(len(m.generate("the owl", max_new_tokens=200)), 200)
+                timer = self.later(0.01)
+                self.assertEqual(m.generate("the owl", max_new_tokens=200, seed=1), whole)
+                timer.join()
         finally:
             signal.signal(signal.SIGINT, before)
-        self.assertTrue(seen)
 
 
 scenes.main()
