@@ -175,10 +175,11 @@ static bool is_answer(const struct lvn_chat_row *row, int64_t i)
     return strcmp(json_string_value(json_object_get(message, "role")), "assistant") == 0;
 }
 
-/* The messages without their tool calls; NULL: out of memory. */
-static json_t *without_calls(const json_t *messages)
+/* The messages without their tool calls. */
+static enum lvn_status without_calls(const json_t *messages, json_t **out)
 {
-    json_t *list = json_array();
+    const long begun = lvn_json_begin();
+    json_t *list = *out = json_array();
     const json_t *message;
     size_t i;
     json_array_foreach((json_t *)messages, i, message)
@@ -187,7 +188,7 @@ static json_t *without_calls(const json_t *messages)
         json_object_del(copy, "tool_calls");
         json_array_append_new(list, copy);
     }
-    return list;
+    return lvn_json_check(begun);
 }
 
 /* *same: would the text of a conversation be the same with another value of a variable? */
@@ -217,8 +218,9 @@ static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *
     for (int64_t i = 0; i < row->n; i++)
         calls |= json_array_size(json_object_get(json_array_get(row->messages, (size_t)i), "tool_calls")) > 0;
     if (!calls) return LVN_OK;
-    json_t *messages = without_calls(row->messages);
-    enum lvn_status status = lvn_tpl_value_of_messages(a, messages, &value);
+    json_t *messages;
+    enum lvn_status status = without_calls(row->messages, &messages);
+    if (status == LVN_OK) status = lvn_tpl_value_of_messages(a, messages, &value);
     if (status == LVN_OK) status = try_without(v, a, "messages", value, text, &same);
     json_decref(messages);
     LVN_TRY(status);

@@ -223,7 +223,9 @@ static enum lvn_status parse_arguments(json_t *message)
     json_error_t error;
     size_t i;
     if (!calls) return LVN_OK;
-    if (!(calls = json_deep_copy(calls)) || json_object_set_new(message, "tool_calls", calls) != 0)
+    const long begun = lvn_json_begin();
+    calls = json_deep_copy(calls);
+    if (json_object_set_new(message, "tool_calls", calls) != 0)
         return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     json_array_foreach(calls, i, call)
     {
@@ -234,7 +236,7 @@ static enum lvn_status parse_arguments(json_t *message)
         if (json_is_object(object)) json_object_set(function ? function : call, "arguments", object);
         json_decref(object);
     }
-    return LVN_OK;
+    return lvn_json_check(begun);
 }
 
 static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena *a, const struct lvn_chat *c)
