@@ -135,6 +135,9 @@ done
 echo '{"eos_token_id": 3}' >model/generation_config.json
 code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
 says "temperature 0); generation_config.json has no do_sample" err
+echo '{"do_sample": true, "top_p": 0}' >model/generation_config.json # keeps one token, as in transformers
+code 0 "$LEVIN" chat model --max-new-tokens=4 <lines
+says "temperature 0), as top_p 0 of generation_config.json says" err
 echo '{"do_sample": true, "top_p": 7}' >model/generation_config.json
 code 2 "$LEVIN" chat model <lines
 says "top_p is 7" err

@@ -122,6 +122,39 @@ for family in neox mistral qwen3 llama; do
     [ $family = llama ] || says "differs from the embedding that levin ties it to (tie_word_embeddings)" err
     rm -r tied
 done
+# a tied model whose file has the head only (safetensors may keep one of two names of a tensor): the head is the embedding
+only_head() { # only_head FAMILY: the same model, as `only`
+    cp -rL "$golden/$1" only
+    chmod -R u+w only
+    python3 - <<'P'
+import glob, json, struct
+new = {"model.embed_tokens.weight": "lm_head.weight", "transformer.wte.weight": "lm_head.weight", "wte.weight": "lm_head.weight"}
+for path in glob.glob("only/model*.safetensors"):
+    b = open(path, "rb").read()
+    n = struct.unpack("<Q", b[:8])[0]
+    header = json.loads(b[8:8 + n])
+    header = {new.get(k, k): v for k, v in header.items() if k != "lm_head.weight"}
+    h = json.dumps(header).encode()
+    h += b" " * (-len(h) % 8)
+    open(path, "wb").write(struct.pack("<Q", len(h)) + h + b[8 + n:])
+for path in glob.glob("only/*.index.json"):
+    d = json.load(open(path))
+    d["weight_map"] = {new.get(k, k): v for k, v in sorted(d["weight_map"].items(), reverse=True)}
+    json.dump(d, open(path, "w"))
+P
+}
+for family in llama gpt2; do
+    only_head $family
+    sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' only/config.json
+    whole=$golden/$family
+    [ $family = gpt2 ] || { cp -rL "$whole" whole && chmod -R u+w whole && cp only/config.json whole && whole=whole; }
+    evaluated() { code 0 "$LEVIN" evaluate "$1" --data.kind=tokens --data.path="$whole/tokens.bin" --json && value loss; }
+    check [ "$(evaluated only)" = "$(evaluated "$whole")" ]
+    sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' only/config.json
+    code 1 "$LEVIN" evaluate only --data.kind=tokens --data.path="$whole/tokens.bin"
+    says ".weight' is missing" err
+    rm -r only
+done
 # BERT as published: the additional head of its pretraining is ignored, and its decoder is always the embedding
 cp -r "$golden/bert/mlm" published
 chmod -R u+w published

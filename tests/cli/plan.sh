@@ -137,3 +137,8 @@ says "trainer.precision 16-mixed requires a GPU" err
 code 2 "$LEVIN" plan "${small[@]}" --device=abacus
 one_error
 says "levin help plan" err
+# the address space that ulimit -v leaves counts as free memory (sanitizers reserve more)
+if [ -z "${LVN_SANITIZE:-}" ]; then
+    (ulimit -v 1500000 && code 0 "$LEVIN" plan "${small[@]}" --json)
+    json '0 < d["memory"]["available"] < 1500000 * 1024'
+fi

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -332,6 +333,14 @@ int64_t lvn_memory_peak(void)
 int64_t lvn_memory_anonymous(void)
 {
     return status_line("RssAnon");
+}
+
+int64_t lvn_memory_address_space(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT64_MAX) return INT64_MAX;
+    const int64_t left = (int64_t)limit.rlim_cur - status_line("VmSize");
+    return left > 1 ? left : 1;
 }
 
 int64_t lvn_memory_available(void)

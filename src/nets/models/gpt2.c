@@ -181,6 +181,7 @@ static const struct lvn_file gpt2_files[] = {
     {"*.attn.bias", NULL, LVN_FILE_IGNORED},
     {"*.attn.masked_bias", NULL, LVN_FILE_IGNORED},
     {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {"lm_head.weight", "transformer.wte.weight", LVN_FILE_LEGACY}, /* tied, and stored once */
     {"*.ln_*.bias", "*.ln_*.weight", LVN_FILE_ZERO_FILL},
     {"*.c_*.bias", "*.c_*.weight", LVN_FILE_ZERO_FILL},
     {NULL, NULL, 0},

@@ -236,6 +236,7 @@ static const struct lvn_file files[] = {
     {"*.rotary_emb.inv_freq", NULL, LVN_FILE_IGNORED},
     {"*_proj.weight", NULL, LVN_FILE_TRANSPOSED},
     {"lm_head.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {"lm_head.weight", "model.embed_tokens.weight", LVN_FILE_LEGACY}, /* tied, and stored once */
     {NULL, NULL, 0},
 };
 

@@ -162,6 +162,7 @@ static const struct lvn_file files[] = {
     {"*.query_key_value.bias", NULL, LVN_FILE_INTERLEAVED},
     {"*.dense*.weight", NULL, LVN_FILE_TRANSPOSED},
     {"embed_out.weight", NULL, LVN_FILE_ROWS | LVN_FILE_IGNORED},
+    {"embed_out.weight", "gpt_neox.embed_in.weight", LVN_FILE_LEGACY}, /* tied, and stored once */
     {NULL, NULL, 0},
 };
 

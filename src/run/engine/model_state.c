@@ -260,7 +260,9 @@ static int device_sharers(const struct lvn_model_state *n)
 int64_t lvn_model_state_available(const struct lvn_model_state *n)
 {
     if (n->device->memory_bytes) return n->device->memory_bytes / device_sharers(n);
-    return (n->machine_bytes ? n->machine_bytes : lvn_memory_available()) / n->processes;
+    if (n->machine_bytes) return n->machine_bytes / n->processes;
+    const int64_t share = lvn_memory_available() / n->processes, most = lvn_memory_address_space();
+    return share < most ? share : most;
 }
 
 bool lvn_model_state_fits(const struct lvn_model_state *n)

@@ -241,6 +241,10 @@ enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_c
         if (status == LVN_OK) status = lvn_json_real(path, root, "top_p", false, &out->top_p);
         if (status == LVN_OK) status = lvn_json_real(path, root, "repetition_penalty", false, &out->repetition_penalty);
         if (status == LVN_OK) report_unread(path, root);
+        if (samples && out->top_p == 0) { /* keeps one token in transformers */
+            samples = false;
+            *why_greedy = ", as top_p 0 of generation_config.json says";
+        }
         json_decref(root);
         LVN_TRY(status);
         LVN_TRY_WHILE(lvn_choice_check(out), "reading '%s'", path);

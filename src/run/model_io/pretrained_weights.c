@@ -114,14 +114,16 @@ static bool fits(const struct lvn_pretrained *p, const struct lvn_layout *l, con
 }
 
 /* Compare one parameter with its tensor in the file. */
-static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct lvn_param *q, struct findings *f,
-                                   int64_t *seen)
+static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct lvn_params *params,
+                                   const struct lvn_param *q, struct findings *f, int64_t *seen)
 {
     struct lvn_layout l;
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
     LVN_TRY(lvn_file_layout(p->files, &p->config, q, &l));
     const struct lvn_weight *t = find(p, l.name);
+    const struct lvn_param *of; /* another one: the head, which is not tied, is no embedding */
     if (is_fresh(p, q->name)) return LVN_OK;
+    if (t && lvn_file_role(p->files, params, bare_name(t->name), &of) == LVN_FILE_PARAMETER && of != q) t = NULL;
     *seen += t != NULL;
     if (!t && !(l.flags & LVN_FILE_ZEROS_IF_MISSING)) found(f, "'%s' is missing", l.name);
     if (!t || (fits(p, &l, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
@@ -184,7 +186,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
 {
     int64_t seen = 0;
     const struct lvn_param *q;
-    for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params->list[i], f, &seen));
+    for (int i = 0; i < params->n; i++) LVN_TRY(compare_one(p, params, params->list[i], f, &seen));
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
         const enum lvn_file_role role = lvn_file_role(p->files, params, bare_name(name), &q);
