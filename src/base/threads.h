@@ -1,7 +1,8 @@
 /* threads.h - a thread team that executes one program, like a team of OpenMP; and single background threads.
  *
  * levin runs its team once per step, not once per kernel: every kernel is called by all threads of the team with
- * (thread, n_threads), computes its partition, and the threads synchronize at a barrier. Results must not depend on the
+ * (thread, n_threads), computes its partition, and the threads synchronize at a barrier. (Small kernels that are
+ * independent of each other are called by one thread each, as (0, 1).) Results must not depend on the
  * number of threads: sums are split into chunks that depend only on the shape. */
 #ifndef LVN_THREADS_H
 #define LVN_THREADS_H

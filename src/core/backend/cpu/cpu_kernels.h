@@ -8,7 +8,8 @@
 #include "graph/op.h"
 #include "host/isa.h"
 
-/* Called by all threads of the team with the same call; base/threads.h describes how they divide the work. */
+/* Called by all threads of the team with the same call, or by one thread alone, for which n_threads is 1;
+ * base/threads.h describes how they divide the work. */
 typedef void lvn_kernel(const struct lvn_call *call, int thread, int n_threads);
 
 /* The kernels of a NAME.cpu.c. */
