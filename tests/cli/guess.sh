@@ -16,6 +16,22 @@ grep -A 9 '^data:' runs/my/settings.yaml | grep -q 'kind: chars' || fail "the ru
 says "next:" out
 says "    levin generate runs/my --prompt" out
 says "    levin train runs/my --resume --trainer.max_steps=4" out
+# the command after a run that another limit ended raises that limit, and does something
+more() { # more KEY: of the last line of the run
+    code 0 "$LEVIN" train my.txt --run_dir=ended "${short[@]:0:5}" --trainer.limit_val_batches=2 "${@:2}"
+    says "    levin train ended --resume$1" out
+    code 0 "$LEVIN" train ended --resume $1
+    silent_about "nothing to do" out
+    rm -r ended
+}
+more " --trainer.max_epochs=2" --trainer.max_epochs=1 --trainer.limit_train_batches=2
+more " --early_stopping.patience=2" --trainer.max_steps=9 --optimizer.lr=0 --trainer.val_check_interval=1 --early_stopping.monitor=val_loss \
+    --early_stopping.patience=1
+code 0 "$LEVIN" train my.txt --run_dir=ended "${short[@]:0:5}" --trainer.max_epochs=1 --trainer.limit_train_batches=2
+code 0 "$LEVIN" train ended --resume
+says "nothing to do (raise trainer.max_epochs to continue)" out
+code 0 "$LEVIN" train my.txt --run_dir=timed "${short[@]:0:5}" --trainer.max_time=0.1s
+check [ "$(tail -n 1 out)" = "    levin train timed --resume" ]
 code 0 "$LEVIN" train my.txt --resume "${short[@]}" --trainer.max_steps=3
 says "continuing after step 2" err
 code 0 "$LEVIN" train my.txt --run_dir=key "${short[@]}"

@@ -297,8 +297,15 @@ class Failures(unittest.TestCase):
                 if event.step == 4:
                     os.kill(os.getpid(), signal.SIGINT)
 
+            def on_checkpoint(self, run, event):
+                kinds.append(event.kind)
+
+            on_validation = on_checkpoint
+
+        kinds = []  # a validation may last longer than the time until a stopped process is killed
         with self.assertRaises(levin.StoppedError) as stopped:
-            run("interrupted", callbacks=Interrupts()).fit()
+            run("interrupted", callbacks=Interrupts(), trainer__val_check_interval=4).fit()
+        self.assertEqual(kinds, ["checkpoint", "validation", "checkpoint"])
         self.assertEqual(str(stopped.exception), "stopped on request after step 4, which is saved")
         self.assertTrue(Path("runs/interrupted/checkpoints/step-4").is_dir())
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)

@@ -332,6 +332,12 @@ static void report_validating(void *context, int64_t done, int64_t all)
     e->val_batches = all;
     e->elapsed_s = lvn_seconds() - trainer->context.start_time;
     lvn_callback_notify(&trainer->context, LVN_EVENT_VALIDATING, NULL);
+    /* One rank need not agree on a stop with others, which validation does at its end only. */
+    const bool stop = trainer->options->stop && *trainer->options->stop != LVN_STOP_NONE;
+    if (!stop || trainer->requested.stop || trainer->ranks->size > 1 || !trainer->running.step) return;
+    trainer->requested.stop = true;
+    bool saved;
+    if (lvn_trainer_save(trainer, &saved) != LVN_OK) lvn_error_clear(); /* saved again after the validation */
 }
 
 enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer)
