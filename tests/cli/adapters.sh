@@ -16,6 +16,16 @@ text() { # text MODEL [keys]
     cat out
 }
 
+# --- the base is a run: its checkpoint of then, not its best one of later ---
+code 0 train early --model.init=base --trainer.max_steps=4
+says "/base/checkpoints/step-8', a checkpoint that its run may remove if it continues" err
+cp -r base kept
+code 0 "$LEVIN" train base --resume --trainer.max_steps=12 --checkpoint.top_k=9
+check [ "$(readlink base/checkpoints/best)" = step-12 ]
+code 0 "$LEVIN" train early --resume --trainer.max_steps=6
+rm -r base
+mv kept base
+
 # --- what is in a checkpoint ---
 code 0 train run --trainer.max_steps=8
 at=run/checkpoints/$(readlink run/checkpoints/best)

@@ -34,6 +34,17 @@
  * others. If parameters are sharded and all ranks see the same files, each rank reads those of its own elements that
  * have the same order in the file and in memory. */
 
+/* Is the base model of this run's adapters a checkpoint, which another run removes when it continues? */
+static bool has_passing_base(const struct lvn_trainer *trainer)
+{
+    LVN_LOCAL_ARENA(a);
+    const struct lvn_values *v = &trainer->settings->values;
+    const struct lvn_model_setup *m = &trainer->opened.setup;
+    if (!v->lora.rank || !m->has_pretrained || lvn_store_is_url(v->model.init)) return false;
+    const char *folder = lvn_path_dir(&a, m->pretrained.path);
+    return folder && !strcmp(lvn_path_name(folder), "checkpoints");
+}
+
 /* Rank 0: name and checksum of the adapters' base model, for checkpoints. */
 static enum lvn_status find_base(struct lvn_trainer *trainer)
 {
@@ -43,7 +54,13 @@ static enum lvn_status find_base(struct lvn_trainer *trainer)
     base->fresh_head = p->fresh_head;
     LVN_TRY(lvn_model_find_name(&trainer->settings->arena, trainer->settings->values.model.init, p->path, &base->name));
     LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
-    if (lvn_store_is_url(trainer->settings->values.run_dir) && !trainer->settings->values.lora.merge_checkpoints)
+    const bool merges = trainer->settings->values.lora.merge_checkpoints;
+    if (has_passing_base(trainer) && !merges && !trainer->opened.resuming)
+        lvn_log(LVN_LOG_INFO,
+                "the adapters need '%s', a checkpoint that its run may remove if it continues (checkpoint.top_k); "
+                "`levin export` copies it, lora.merge_checkpoints=true saves whole models",
+                base->name);
+    if (lvn_store_is_url(trainer->settings->values.run_dir) && !merges)
         lvn_log(
             LVN_LOG_INFO,
             "checkpoints are sent to %s without the base model of their adapters; programs that load them need it as "
@@ -99,6 +116,10 @@ static void resolve_settings(struct lvn_trainer *trainer)
     if (m->has_pretrained && strcmp(s->values.model.kind, m->config.model->name) != 0) {
         s->values.model.kind = m->config.model->name;
         s->origin[LVN_OPT_model_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
+    }
+    if (has_passing_base(trainer)) { /* not the checkpoint that is the best one of that run later */
+        const char *path = lvn_arena_strdup(&s->arena, m->pretrained.path);
+        if (path) s->values.model.init = path;
     }
     char here[PATH_MAX];
     if (((*s->values.data.path && *s->values.data.path != '/') || *s->values.data.mix) && !*s->values.data.folder &&
