@@ -83,6 +83,9 @@ enum lvn_status lvn_checkpoints_remove(const char *dir) LVN_CHECKED;
  * not write are kept, which is logged.
  */
 enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k) LVN_CHECKED;
+/* *yes: would a checkpoint with this score be one of the top_k best ones? */
+enum lvn_status lvn_checkpoint_is_among(const char *dir, int64_t top_k, const struct lvn_checkpoint_score *score,
+                                        bool *yes) LVN_CHECKED;
 /* At start, before anything is written: remove leftovers of a killed process (hidden directories), or rename one with
  * files that levin did not write, and repair `last` and `best`. A missing dir is not an error. UNSUPPORTED: another
  * version of levin wrote the newest checkpoint; nothing is changed. */

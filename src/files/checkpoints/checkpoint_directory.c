@@ -276,6 +276,22 @@ enum lvn_status lvn_checkpoint_prune(const char *dir, int64_t top_k)
     return prune(&a, dir, top_k);
 }
 
+enum lvn_status lvn_checkpoint_is_among(const char *dir, int64_t top_k, const struct lvn_checkpoint_score *score,
+                                        bool *yes)
+{
+    LVN_LOCAL_ARENA(a);
+    struct entry *entry;
+    int n;
+    bool unreadable;
+    const double loss = loss_of(score, score);
+    *yes = false;
+    if (!isfinite(loss) || !lvn_path_exists(dir)) return LVN_OK;
+    LVN_TRY(list_good(&a, dir, &entry, &n, &unreadable));
+    for (int i = 0; i < n; i++) top_k -= entry[i].loss <= loss;
+    *yes = top_k > 0;
+    return LVN_OK;
+}
+
 /* --- after a kill --- */
 
 bool lvn_checkpoint_is_replaced(const char *name)

@@ -1,7 +1,7 @@
 /* saver.h - checkpoints from request to disk. The trainer calls it. This is the whole sequence:
  *
  *   step ends   trainer.c, lvn_trainer_step()     every_n_steps is due, or some rank's callback set SHOULD_SAVE
- *               callbacks/checkpoint.c            sets SHOULD_SAVE after a validation with the best monitor value
+ *               callbacks/checkpoint.c            sets SHOULD_SAVE after a validation with one of the best values
  *   begin       trainer.c, save_checkpoint()      step, losses, score, callbacks' states -> lvn_snapshot
  *               saver.c, lvn_saver_begin()        waits for the save before; compares replicas; starts rank 0's thread
  *   next step   snapshot.c, lvn_snapshot_save()   thread: reads weights and optimizer state, writes step-N's files

@@ -1,5 +1,5 @@
-/* checkpoint.c - the callback that requests a checkpoint when the monitored scalar is the best so far, and removes old
- * checkpoints. See saver.h for the whole sequence and snapshot.h for the files. */
+/* checkpoint.c - the callback that requests a checkpoint when the monitored scalar is one of the top_k best so far, and
+ * removes old checkpoints. See saver.h for the whole sequence and snapshot.h for the files. */
 #include "checkpoints/checkpoint.h"
 
 #include <stdio.h>
@@ -39,14 +39,19 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
 {
     struct state *o = state;
     struct lvn_event *e = &context->event;
+    const int64_t top_k = context->settings->values.checkpoint.top_k;
     if (lvn_monitor_is_due(&o->monitor, e)) {
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
         context->score.value = e->scalar[o->monitor.scalar].value;
         context->scored_step = e->step;
-        if (e->best && context->settings->values.checkpoint.top_k > 0) context->control |= LVN_CONTROL_SHOULD_SAVE;
+        bool saves = e->best && top_k > 0;
+        if (!saves && top_k > 1 && context->dir &&
+            lvn_checkpoint_is_among(context->dir->checkpoints, top_k, &context->score, &saves) != LVN_OK)
+            lvn_callback_warn(context, "former checkpoints could not be read");
+        if (saves) context->control |= LVN_CONTROL_SHOULD_SAVE;
     }
     if (e->kind == LVN_EVENT_CHECKPOINT && context->dir &&
-        lvn_checkpoint_prune(context->dir->checkpoints, context->settings->values.checkpoint.top_k) != LVN_OK)
+        lvn_checkpoint_prune(context->dir->checkpoints, top_k) != LVN_OK)
         lvn_callback_warn(context, "old checkpoints could not be removed");
     return LVN_OK;
 }
