@@ -336,7 +336,7 @@ static const struct op_case op_cases[] = {
         .magnitude = 1},
         .in = {IDS(9, 2, 7)}, .position = 5},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 64, .theta = 1e4, .scaling = LVN_ROTARY_YARN, .factor = 4,
-        .magnitude = 1.1, .low = 32, .high = 1, .original = 64, .whole = true}, .in = {IDS(9, 2, 7)}, .position = 50},
+        .magnitude = 1.1, .low = 1, .high = 32, .original = 64, .whole = true}, .in = {IDS(9, 2, 7)}, .position = 50},
     {LVN_OP_rotary_table, .attr.rotary_table = {.dims = 64, .theta = 5e5, .scaling = LVN_ROTARY_LLAMA3, .factor = 8,
         .magnitude = 1, .low = 1, .high = 4, .original = 64}, .in = {IDS(9, 1, 33)}},
 

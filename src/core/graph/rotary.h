@@ -11,11 +11,9 @@ enum lvn_rotary_scaling {
     LVN_ROTARY_PLAIN,
     /* All frequencies are divided by factor. */
     LVN_ROTARY_LINEAR,
-    /* Below `high` rotations: divided by factor. Above `low` rotations: unchanged. Between: a ramp over the pair index,
-     * whose ends are rounded outward to integers if `whole` is set. */
+    /* These two: below `low` rotations divided by factor, above `high` rotations unchanged. In between a ramp, for YARN
+     * over the pair index (its ends rounded outward to integers if `whole` is set), for LLAMA3 over the rotations. */
     LVN_ROTARY_YARN,
-    /* Below `low` rotations: divided by factor. Above `high` rotations: unchanged. Between: a ramp over the rotations.
-     */
     LVN_ROTARY_LLAMA3,
 };
 

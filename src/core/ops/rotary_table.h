@@ -32,7 +32,7 @@ static inline double lvn_rotary_unscaled_fraction(const union lvn_attr *attr, in
     case LVN_ROTARY_LINEAR:
         return 0;
     case LVN_ROTARY_YARN:
-        first = lvn_rotary_pair_of(attr, low), last = lvn_rotary_pair_of(attr, high);
+        first = lvn_rotary_pair_of(attr, high), last = lvn_rotary_pair_of(attr, low);
         if (attr->rotary_table.whole) first = floor(first), last = ceil(last);
         first = first < 0 ? 0 : first;
         last = last > dims - 1 ? dims - 1 : last;

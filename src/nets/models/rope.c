@@ -51,9 +51,9 @@ struct levin_tensor *lvn_rope_table(struct levin_graph *g, const struct lvn_rope
                                          .magnitude = 1,
                                          .original = r->original > 0 ? r->original : (double)positions,
                                          .whole = r->truncate}};
-    if (r->scaling == LVN_ROTARY_YARN) { /* low and high are beta_fast and beta_slow, `whole` is truncate */
-        a.rotary_table.low = r->beta_fast > 0 ? r->beta_fast : 32;
-        a.rotary_table.high = r->beta_slow > 0 ? r->beta_slow : 1;
+    if (r->scaling == LVN_ROTARY_YARN) { /* low and high are beta_slow and beta_fast, `whole` is truncate */
+        a.rotary_table.low = r->beta_slow > 0 ? r->beta_slow : 1;
+        a.rotary_table.high = r->beta_fast > 0 ? r->beta_fast : 32;
         a.rotary_table.magnitude = r->attention > 0 ? r->attention
                                    : r->mscale > 0 && r->mscale_all > 0
                                        ? yarn_magnitude(r->factor, r->mscale) / yarn_magnitude(r->factor, r->mscale_all)
