@@ -117,7 +117,7 @@ static bool is_open(const struct lvn_api_handle *h)
     return other != NULL;
 }
 
-/* A child process gets a lock that no thread holds. */
+/* Give a child process a lock that no thread holds. */
 static void make_forkable(void)
 {
     pthread_atfork(acquire, release, release);
@@ -153,7 +153,7 @@ void lvn_api_remove(struct lvn_api_handle *h)
     release();
 }
 
-/* With the lock: ARG unless the handle is open in this process. */
+/* Called with the lock: fail with ARG unless the handle is open in this process. */
 static enum lvn_status check_open(const struct lvn_api_handle *h, const char *kind)
 {
     LVN_CHECK(is_open(h), ARG, "the %s is closed, or was never opened: open it again", kind);

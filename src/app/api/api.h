@@ -39,7 +39,7 @@ int lvn_api_return(locale_t before, enum lvn_status status);
 enum lvn_status lvn_api_read(void *out, size_t known, const void *given, size_t least, const char *name) LVN_CHECKED;
 #define LVN_API_READ(out, given, last, name)                                                                           \
     lvn_api_read(out, sizeof *(out), given, offsetof(struct name, last) + sizeof(out)->last, #name)
-/* The reverse, for a struct that the library fills: copy the fields that the program knows, all but the size. */
+/* Copy to a struct of the program, which the library fills: the fields that the program knows, all but the size. */
 enum lvn_status lvn_api_write(void *out, const void *filled, size_t known, size_t least, const char *name) LVN_CHECKED;
 #define LVN_API_WRITE(out, filled, last, name)                                                                         \
     lvn_api_write(out, filled, sizeof *(out), offsetof(struct name, last) + sizeof(out)->last, #name)
@@ -58,7 +58,7 @@ struct lvn_api_handle {
 /* Add a handle, with the call "open" in progress. ARG: a run is already open. */
 enum lvn_status lvn_api_add(struct lvn_api_handle *h, const char *kind, const char *name) LVN_CHECKED;
 void lvn_api_remove(struct lvn_api_handle *h); /* in the call "open" or "close" */
-/* The handle of a run or a model, its first member. NULL stays NULL, which the functions below refuse. */
+/* Return the handle of a run or a model, its first member. NULL stays NULL, which the functions below refuse. */
 static inline struct lvn_api_handle *lvn_api_handle_of(const void *object)
 {
     return (struct lvn_api_handle *)(uintptr_t)object;
@@ -66,13 +66,13 @@ static inline struct lvn_api_handle *lvn_api_handle_of(const void *object)
 /* Begin a call; ARG if the handle is closed, of another process, or in a call. Ended by lvn_api_leave(). */
 enum lvn_status lvn_api_enter(struct lvn_api_handle *h, const char *kind, const char *call) LVN_CHECKED;
 void lvn_api_leave(struct lvn_api_handle *h);
-/* The same for a read-only call, which may run concurrently with any call but "close". */
+/* Begin a read-only call, which may run concurrently with any call but "close". */
 enum lvn_status lvn_api_enter_reader(struct lvn_api_handle *h, const char *kind) LVN_CHECKED;
 void lvn_api_leave_reader(struct lvn_api_handle *h);
 /* Record that this thread calls the program's function `name` ("on_event"); NULL: the function has returned. Returns
  * the previous name. */
 const char *lvn_api_call_back(const char *name);
-/* True if this thread is in on_event() of this run, where levin_run_log() is allowed. */
+/* Return true if this thread is in on_event() of this run, where levin_run_log() is allowed. */
 bool lvn_api_in_event(const struct lvn_api_handle *h);
 
 /* --- api_own_model.c --- */
@@ -111,13 +111,13 @@ struct levin_run {
 
 /* --- api_data.c --- */
 
-/* The program's samples as a kind of data, which is set in the settings. ARG if they are described wrongly. */
+/* Make the program's samples a kind of data, and set it in the settings. ARG if they are described wrongly. */
 enum lvn_status lvn_api_data(struct lvn_program_data *out, const struct levin_run_data *given,
                              struct levin_settings *s) LVN_CHECKED;
 
 /* --- api_evaluation.c --- */
 
-/* The names of the classes, each ended by a newline. A newline within a name becomes a space. */
+/* Return the names of the classes, each ended by a newline. A newline within a name becomes a space. */
 enum lvn_status lvn_api_class_names(const struct lvn_model_config *c, int64_t classes, char **out) LVN_CHECKED;
 
 #endif

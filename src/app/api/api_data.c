@@ -4,7 +4,7 @@
 
 #include "api/api.h"
 
-/* Called by the threads that read batches. */
+/* Read one sample from the program; called by the threads that read batches. */
 static bool read_sample(void *context, enum lvn_split_id split, int64_t i, void *const *out, char error[400])
 {
     const struct levin_run_data *d = context;
@@ -14,7 +14,7 @@ static bool read_sample(void *context, enum lvn_split_id split, int64_t i, void 
     return done;
 }
 
-/* The label kind of a field named `label` or `labels`. */
+/* Return the label kind of a field named `label` or `labels`. */
 static enum lvn_label_kind label_kind(const struct levin_run_field *f)
 {
     const bool reals = f->dtype == 1;

@@ -80,7 +80,7 @@ int levin_settings_describe(int64_t i, struct levin_setting *out)
     return LVN_API_WRITE(out, &filled, fixed, levin_setting);
 }
 
-/* The option of a key. NULL, with an error message, if the key does not exist. */
+/* Find the option of a key. NULL, with an error message, if the key does not exist. */
 static const struct lvn_option *find(const char *key)
 {
     const struct lvn_option *o = lvn_option_find(key);
