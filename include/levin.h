@@ -337,8 +337,9 @@ int levin_run_evaluate(struct levin_run *r, const char *split);
  * `capacity`, into elements of out[0].size bytes (-1: that size is refused). The names are valid until the run is
  * closed. */
 int64_t levin_run_results(const struct levin_run *r, struct levin_run_scalar *out, int64_t capacity);
-/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated with the settings `sample.*`. Free it with
- * levin_free(). Fails with trainer.strategy fsdp, where no rank has all parameters. */
+/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated with the settings `sample.*`; it is shorter
+ * than sample.max_new_tokens where the context ends. Free it with levin_free(). Fails with trainer.strategy fsdp, where
+ * no rank has all parameters. */
 int levin_run_generate(struct levin_run *r, const char *prompt, char **text);
 /* Log custom scalars. Loggers write them in a separate row with the number of the last finished step. Allowed in
  * on_event. All ranks must make the same call. LEVIN_OUTCOME_INPUT: a name is in use already, or has characters other
@@ -383,8 +384,8 @@ struct levin_generation {
     int64_t seed;
     int64_t number;     /* index of the sample, below 2^32; selects its random numbers */
     int64_t ignore_eos; /* 1: do not stop at an end token */
-    /* Called with each new token and the text that it completes (valid during the call; "" within a character). Return
-     * 0 to end the sample. NULL: nothing is called. */
+    /* Called with each new token and the text that it completes (valid during the call; "" within a character), and at
+     * the end with id -1 and text that was held back, if any. Return 0 to end the sample. NULL: nothing is called. */
     int (*on_token)(void *context, int32_t id, const char *text);
     void *context;
     int32_t *ids; /* [n_ids] result: the new tokens; free with levin_free() */

@@ -112,6 +112,22 @@ class Sequences(unittest.TestCase):
         run("ours", {"train": rows(), "val": rows(8, 1)}).fit()
         self.assertEqual(losses("names"), losses("ours"))
 
+    def test_a_model_and_the_samples_of_another_run(self):
+        """A model is never evaluated on the samples of another run that happens to be open."""
+        with run("first", {"train": rows(), "val": rows(8, 1)}) as r:
+            r.fit()
+        m = levin.load("runs/first")
+        with self.assertRaisesRegex(levin.InputError, "data.kind=program is for programs"):
+            m.evaluate()
+        with run("others", {"train": rows(seed=5), "val": rows(8, 6)}) as r:
+            next(r.steps())
+            for call in m.evaluate, m.gradients:
+                with self.assertRaisesRegex(levin.InputError, "was trained on samples of a program, and the open run has others"):
+                    call()
+        with run("same", {"train": rows(), "val": rows(8, 1)}) as r:
+            next(r.steps())
+            self.assertGreater(m.evaluate().loss, 0)
+
     def test_images(self):
         rng = np.random.default_rng(0)
         samples = [{"pixels": rng.integers(0, 256, (1, 28, 28), np.uint8), "label": i % 10} for i in range(40)]

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/files.h"
 #include "inference/evaluation.h"
 #include "inference/prediction.h"
 #include "inference/scoring.h"
 #include "models/model.h"
 #include "setup/setup.h"
+#include "train/snapshot.h"
 
 enum lvn_status lvn_api_class_names(const struct lvn_model_config *c, int64_t classes, char **out)
 {
@@ -57,6 +59,25 @@ int levin_classify(struct levin_settings *s, const char *const *texts, const cha
     return lvn_api_return(before, status);
 }
 
+/* Samples that a program gives are those of its open run: ARG if the model is a checkpoint of a run with others. */
+static enum lvn_status check_samples(const struct levin_settings *s, const struct lvn_dataset *d)
+{
+    LVN_LOCAL_ARENA(a);
+    const struct lvn_checkpoint c = {.path = s->values.model.init};
+    const char *state = lvn_path_join(&a, c.path, "state/state.json");
+    struct lvn_snapshot *trained = lvn_arena_alloc(&a, sizeof *trained);
+    uint64_t data;
+    if (!state || !trained) return LVN_MEMORY;
+    if (strcmp(s->values.data.kind, "program") != 0 || !lvn_path_is_file(state)) return LVN_OK;
+    LVN_TRY(lvn_snapshot_read(&c, trained));
+    LVN_TRY(lvn_dataset_fingerprint(d, &data));
+    LVN_CHECK(trained->data == data, ARG,
+              "'%s' was trained on samples of a program, and the open run has others: evaluate it with a run that has "
+              "its samples, or give data.kind and data.path",
+              c.path);
+    return LVN_OK;
+}
+
 int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gradients,
                          struct levin_evaluated_model *out)
 {
@@ -73,6 +94,7 @@ int levin_evaluate_model(struct levin_settings *s, int64_t limit, const char *gr
                                LVN_USES_MODEL | LVN_USES_DATA | LVN_USES_TRAINER | LVN_USES_SPLIT | LVN_USES_DEVICE);
     struct lvn_evaluate_options o = {.ranks = ranks, .limit = limit, .gradients = gradients};
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, lvn_model_setup_evaluation(&setup, s, NULL, NULL, NULL));
+    if (status == LVN_OK) status = lvn_ranks_agree(ranks, check_samples(s, setup.data));
     if (status == LVN_OK) o.split = lvn_model_setup_split(&setup, s);
     if (status == LVN_OK && !limit) {
         const struct lvn_amount part = lvn_model_setup_limit(s, gradients != NULL);

@@ -39,6 +39,7 @@ static enum lvn_status settings_of_model(struct levin_settings *s, const char *m
 
 int levin_settings_model(struct levin_settings *s, const char *model)
 {
+    LVN_CHECK(model, ARG, "the model is NULL: give a run, a checkpoint, a model directory or a name");
     locale_t before = lvn_api_begin();
     return lvn_api_return(before, settings_of_model(s, model));
 }
@@ -49,7 +50,8 @@ int levin_inference_open(struct levin_inference **out, struct levin_settings *s)
     struct levin_inference *m = *out = lvn_calloc(1, sizeof *m);
     struct lvn_model_setup setup = {0};
     if (!m) return lvn_api_return(before, LVN_MEMORY);
-    enum lvn_status status = lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DEVICE);
+    enum lvn_status status = s ? LVN_OK : lvn_fail(LVN_ARG, "the settings are NULL: give those of the model");
+    if (status == LVN_OK) status = lvn_settings_finish(s, LVN_USES_MODEL | LVN_USES_DEVICE);
     if (status == LVN_OK) status = lvn_model_setup_loaded(&setup, s);
     if (status == LVN_OK)
         status = lvn_generator_open(&m->generator, &setup, &s->values, NULL, true, false);
@@ -378,14 +380,16 @@ int levin_inference_parameter(struct levin_inference *m, int64_t i, struct levin
     enum lvn_status status = lvn_api_enter(lvn_api_handle_of(m), kind, reads);
     if (status != LVN_OK) return lvn_api_return(before, status);
     status = item_at(m, i, &item);
+    if (status == LVN_OK) {
+        struct levin_parameter filled = {.name = lvn_pretrained_name(&m->generator.setup.pretrained, item->name),
+                                         .dtype = item->desc.dtype == LVN_BF16,
+                                         .rank = item->desc.rank,
+                                         .data = (void *)(uintptr_t)item->data};
+        for (int k = 0; k < item->desc.rank; k++) filled.shape[k] = item->desc.dim[k];
+        status = LVN_API_WRITE(out, &filled, data, levin_parameter);
+    }
     lvn_api_leave(&m->handle);
-    if (status != LVN_OK) return lvn_api_return(before, status);
-    struct levin_parameter filled = {.name = lvn_pretrained_name(&m->generator.setup.pretrained, item->name),
-                                     .dtype = item->desc.dtype == LVN_BF16,
-                                     .rank = item->desc.rank,
-                                     .data = (void *)(uintptr_t)item->data};
-    for (int k = 0; k < item->desc.rank; k++) filled.shape[k] = item->desc.dim[k];
-    return lvn_api_return(before, LVN_API_WRITE(out, &filled, data, levin_parameter));
+    return lvn_api_return(before, status);
 }
 
 static enum lvn_status copy(struct levin_inference *m, int64_t i, void *to, int64_t bytes)

@@ -28,6 +28,8 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
     sizes.size = (int64_t)sizeof sizes;
     struct levin_tensor *logits = model->source.logits(g, &sizes, inputs[0], model->source.context);
     lvn_api_call_back(before);
+    if (!logits && g->status == LVN_OK)
+        return lvn_graph_fail(g, lvn_fail(LVN_ARG, "levin_own_model.logits returned NULL: return the logits"));
     return logits;
 }
 
@@ -36,6 +38,13 @@ enum lvn_status lvn_api_own_model(struct lvn_api_model *out, const struct levin_
     LVN_TRY(LVN_API_READ(&out->source, source, context, levin_own_model));
     LVN_CHECK(out->source.name && out->source.logits, ARG, "levin_own_model.%s is NULL; set it",
               out->source.name ? "logits" : "name");
+    const char *name = out->source.name;
+    LVN_CHECK(*name && lvn_utf8_check(name, (int64_t)strlen(name)) < 0, ARG,
+              "levin_own_model.name is '%s': give a text in UTF-8", name);
+    LVN_CHECK(!lvn_model_find(name), ARG,
+              "levin_own_model.name is '%s', a family of levin, as which its checkpoints would be read: give another "
+              "name",
+              name);
     out->model = (struct lvn_model){.name = out->source.name,
                                     .keys = keys,
                                     .inputs = lvn_language_inputs,

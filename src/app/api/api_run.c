@@ -129,23 +129,33 @@ static enum lvn_status check_name(const char *name)
     return LVN_OK;
 }
 
+/* Check a name before any name of the call is declared. Increment *n_new if it is new. */
+static enum lvn_status check_scalar(const struct lvn_event *e, const char *name, int *n_new)
+{
+    LVN_CHECK(name, ARG, "the name of a scalar is NULL: give each one");
+    const int found = lvn_event_find(e, name);
+    LVN_CHECK(found < 0 ? strcmp(name, "step") != 0 : e->scalar[found].kind == LVN_EVENT_LOG, ARG,
+              "'%s' is reserved: levin logs it itself; choose another name", name);
+    if (found >= 0) return LVN_OK;
+    LVN_TRY(check_name(name));
+    LVN_CHECK(e->n_scalars + (*n_new)++ < LVN_SCALARS, ARG,
+              "'%s' is one scalar too many: a run has at most %d, including levin's", name, LVN_SCALARS);
+    return LVN_OK;
+}
+
 /* Find the program's scalar of this name; declare it if it is new. */
 static enum lvn_status find_scalar(struct levin_run *r, const char *name, int *out)
 {
     struct lvn_event *e = &r->trainer.context.event;
     *out = lvn_event_find(e, name);
-    LVN_CHECK(*out < 0 ? strcmp(name, "step") != 0 : e->scalar[*out].kind == LVN_EVENT_LOG, ARG,
-              "'%s' is reserved: levin logs it itself; choose another name", name);
     if (*out >= 0) return LVN_OK;
-    LVN_TRY(check_name(name));
-    LVN_CHECK(e->n_scalars < LVN_SCALARS, ARG, "'%s' is one scalar too many: a run has at most %d, including levin's",
-              name, LVN_SCALARS);
     char *copy = lvn_strdup(name);
     if (!copy) return LVN_MEMORY;
     r->logged[r->n_logged++] = copy;
     *out = e->n_scalars;
-    e->scalar[e->n_scalars++] = (struct lvn_scalar){
+    e->scalar[*out] = (struct lvn_scalar){
         .name = copy, .kind = LVN_EVENT_LOG, .better = LVN_BETTER_UNKNOWN, .computed = true, .value = NAN};
+    __atomic_store_n(&e->n_scalars, *out + 1, __ATOMIC_RELEASE); /* another thread may be in levin_run_value() */
     return LVN_OK;
 }
 
@@ -156,7 +166,8 @@ static enum lvn_status call_log(struct levin_run *r, int64_t n, const char *cons
     struct lvn_event *e = &context->event;
     const enum lvn_event_kind event_kind = e->kind;
     const char *text = e->text;
-    int scalar;
+    int scalar, n_new = 0;
+    for (int64_t i = 0; i < n; i++) LVN_TRY(check_scalar(e, names[i], &n_new));
     for (int64_t i = 0; i < n; i++) LVN_TRY(find_scalar(r, names[i], &scalar));
     for (int i = 0; i < e->n_scalars; i++)
         if (e->scalar[i].kind == LVN_EVENT_LOG)
@@ -430,6 +441,7 @@ static enum lvn_status evaluate(struct levin_run *r, const char *split)
     struct lvn_validation v = {0};
     LVN_LOCAL_ARENA(a);
     int id = 0;
+    LVN_CHECK(split, ARG, "the split is NULL: give train, val or test");
     while (id < LVN_SPLIT_ALL && strcmp(lvn_split_names[id], split) != 0) id++;
     LVN_CHECK(id < LVN_SPLIT_ALL, ARG, "'%s' is not a split; use train, val or test", split);
     LVN_CHECK(r->trainer.planned.programs.eval_session, ARG,
@@ -445,7 +457,9 @@ int levin_run_evaluate(struct levin_run *r, const char *split)
 {
     locale_t before = lvn_api_begin();
     enum lvn_status status = enter(r, "evaluate");
-    return status == LVN_OK ? leave(r, before, evaluate(r, split)) : lvn_api_return(before, status);
+    if (status != LVN_OK) return lvn_api_return(before, status);
+    *r->evaluated_split = '\0'; /* its results are about to change */
+    return leave(r, before, evaluate(r, split));
 }
 
 static enum lvn_status generate(struct levin_run *r, const char *prompt, char **text)
@@ -535,8 +549,8 @@ double levin_run_value(const struct levin_run *run, const char *name)
 {
     struct levin_run *r = (struct levin_run *)(uintptr_t)run;
     if (lvn_api_enter_reader(lvn_api_handle_of(r), kind) != LVN_OK) return NAN;
-    double value = lvn_event_value(&r->trainer.context.event, name);
-    for (int i = 0; *r->evaluated_split && i <= r->task->n_metrics; i++)
+    double value = name ? lvn_event_value(&r->trainer.context.event, name) : NAN;
+    for (int i = 0; name && *r->evaluated_split && i <= r->task->n_metrics; i++)
         if (!strcmp(name, r->result_name[i])) value = i ? r->value[i - 1] : r->loss;
     lvn_api_leave_reader(&r->handle);
     return value;

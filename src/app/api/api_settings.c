@@ -23,12 +23,14 @@ void levin_settings_free(struct levin_settings *s)
 
 int levin_settings_put(struct levin_settings *s, const char *key, const char *value)
 {
+    LVN_CHECK(key && value, ARG, "%s is NULL: give a text", key ? key : "the key");
     locale_t before = lvn_api_begin();
     return lvn_api_return(before, lvn_settings_set(s, key, value, LVN_SOURCE_PROGRAM));
 }
 
 int levin_settings_recipe(struct levin_settings *s, const char *path)
 {
+    LVN_CHECK(path, ARG, "the path of the recipe is NULL: give one");
     locale_t before = lvn_api_begin();
     return lvn_api_return(before, lvn_settings_load(s, path));
 }
@@ -83,11 +85,11 @@ int levin_settings_describe(int64_t i, struct levin_setting *out)
 /* Find the option of a key. NULL, with an error message, if the key does not exist. */
 static const struct lvn_option *find(const char *key)
 {
-    const struct lvn_option *o = lvn_option_find(key);
-    const char *near = o ? NULL : lvn_option_nearest(key);
+    const struct lvn_option *o = lvn_option_find(key ? key : "");
+    const char *near = o || !key ? NULL : lvn_option_nearest(key);
     if (!o)
-        (void)lvn_fail(LVN_ARG, "there is no setting '%s'%s%s%s", key, near ? "; did you mean '" : "", near ? near : "",
-                       near ? "'?" : "");
+        (void)lvn_fail(LVN_ARG, "there is no setting '%s'%s%s%s", key ? key : "NULL", near ? "; did you mean '" : "",
+                       near ? near : "", near ? "'?" : "");
     return o;
 }
 

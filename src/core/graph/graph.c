@@ -4,12 +4,14 @@
  * operation's shape rule and records the first failure. */
 #include "graph/graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/list.h"
 #include "base/random.h"
+#include "base/text.h"
 
 struct levin_graph *lvn_graph_new(struct lvn_params *params, enum lvn_dtype real)
 {
@@ -118,6 +120,10 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
     LVN_TRY(check_size(name, desc));
     LVN_CHECK(strlen(name) < LVN_NAME_TEXT, ARG, "the parameter name '%.60s...' has %zu bytes; at most %d are allowed",
               name, strlen(name), LVN_NAME_TEXT - 1);
+    LVN_CHECK(lvn_utf8_check(name, (int64_t)strlen(name)) < 0 && strcmp(name, "__metadata__") != 0, ARG,
+              "'%s' cannot be the name of a parameter, because no file can hold it: give another name", name);
+    LVN_CHECK(isfinite(init.value), ARG, "parameter '%s' is initialized with %g; give a finite number", name,
+              (double)init.value);
     struct lvn_param *q = lvn_params_find(p, name);
     if (q) {
         char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
@@ -149,6 +155,7 @@ struct levin_tensor *lvn_param(struct levin_graph *g, const char *name, enum lvn
                                struct lvn_desc desc)
 {
     struct lvn_param *p = NULL;
+    if (!name || !*name) return lvn_graph_fail(g, lvn_fail(LVN_ARG, "a parameter has no name: give each one"));
     char *full = scoped(g, name);
     if (!full) return lvn_graph_fail(g, LVN_MEMORY);
     desc.dtype = g->real;
@@ -222,6 +229,7 @@ struct levin_tensor *levin_slice(struct levin_graph *g, struct levin_tensor *x, 
 struct levin_tensor *levin_reshape(struct levin_graph *g, struct levin_tensor *x, int rank, const int64_t *dim)
 {
     if (!x) return NULL;
+    if (!dim) return lvn_graph_fail(g, lvn_fail(LVN_ARG, "reshape of '%s': dim is NULL: give the shape", x->name));
     if (rank < 1 || rank > LVN_MAX_RANK)
         return lvn_graph_fail(g, lvn_fail(LVN_SHAPE, "reshape of '%s' to %d dimensions; a tensor has 1 to %d", x->name,
                                           rank, LVN_MAX_RANK));

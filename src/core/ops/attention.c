@@ -17,6 +17,7 @@
  */
 #include "ops/attention.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "levin.h"
@@ -227,6 +228,7 @@ struct levin_tensor *levin_attention(struct levin_graph *g, struct levin_tensor 
 {
     const struct levin_attention_options *o = options;
     char text[LVN_SHAPE_TEXT];
+    if (!o) return lvn_graph_fail(g, lvn_fail(LVN_ARG, "levin_attention_options is NULL: give its address"));
     if (o->size != (int64_t)sizeof *o)
         return lvn_graph_fail(g, lvn_fail(LVN_ARG,
                                           "levin_attention_options.size is %lld, and this library (ABI %d) expects "
@@ -239,6 +241,8 @@ struct levin_tensor *levin_attention(struct levin_graph *g, struct levin_tensor 
                      "attention: dropout of queries with shape %s in a micro-batch of %lld samples: with dropout the "
                      "first dimension must be the samples",
                      lvn_shape_text(&q->desc, text), (long long)g->inputs[0]->desc.dim[0]));
+    if (!isfinite(o->scale))
+        return lvn_graph_fail(g, lvn_fail(LVN_ARG, "attention: the scale is %g; give a finite number", o->scale));
     union lvn_attr attr = {
         .attention = {
             .causal = o->causal, .scale = o->scale, .p = o->dropout, .window = o->window, .softcap = o->softcap}};

@@ -533,8 +533,10 @@ enum lvn_status lvn_sampler_text(struct lvn_sampler *s, const struct lvn_values 
     if (prompt) LVN_TRY(lvn_tokenizer_require(codec->tokenizer_error, "the prompt"));
     if (lvn_codec_is_text(codec))
         status = encode_on_ranks(prompt ? prompt : v->sample.prompt, codec, ranks, &given, &x.n);
-    const int64_t cut =
-        s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0; /* a failed sample must not end a run */
+    const int64_t cut = s->model->bounded && x.n > s->block_size ? x.n - s->block_size : 0;
+    if (status == LVN_OK && prompt && cut) /* not of sample.prompt: a failed sample must not end a run */
+        status = lvn_fail(LVN_ARG, "the prompt has %lld tokens, and the model's context has %lld: shorten it",
+                          (long long)x.n, (long long)s->block_size);
     x.prompt = (given ? given : &start) + cut, x.n -= cut;
     const int64_t capacity = lvn_sampling_capacity(s->model, s->block_size, x.n);
     if (x.max > capacity) x.max = capacity;

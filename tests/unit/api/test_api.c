@@ -487,6 +487,12 @@ static void sizes_are_checked(void **state)
     ASSERT_FAILS(ARG, "levin_own_model.size is 0", (enum lvn_status)levin_run_open_with(&r, s, &o));
     ASSERT_FAILS(ARG, "levin_own_model.size is 0", (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
     mine.size = sizeof mine;
+    static const char *const names[] = {"", "a\xff", "gpt2", "nanogpt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        mine.name = names[i];
+        ASSERT_FAILS(ARG, "levin_own_model.name is '", (enum lvn_status)levin_run_open_with(&r, s, &o));
+    }
+    mine.name = "own";
     mine.logits = NULL;
     ASSERT_FAILS(ARG, "levin_own_model.logits is NULL; set it",
                  (enum lvn_status)levin_train_model(s, &mine, NULL, NULL));
@@ -495,13 +501,82 @@ static void sizes_are_checked(void **state)
     levin_settings_free(s);
 }
 
+/* What a model in a program may do wrong, by `context`. */
+static struct levin_tensor *wrong_logits(struct levin_graph *g, const struct levin_sizes *n, struct levin_tensor *ids,
+                                         void *context)
+{
+    static const char *const names[] = {"", NULL, "a\xff", "__metadata__"};
+    const struct levin_attention_options o = {.size = sizeof o, .scale = NAN};
+    const int kind = *(const int *)context;
+    struct levin_tensor *x = levin_embedding(g, ids, levin_table(g, "wte", n->vocab_size, n->n_embd, 0.1), NULL);
+    struct levin_tensor *heads = levin_heads(g, x, 0, n->n_head, n->n_embd / n->n_head);
+    if (kind < 4) return levin_linear(g, x, levin_weight(g, names[kind], n->n_embd, n->vocab_size, 0.1), NULL, true);
+    if (kind == 4) return levin_attention(g, heads, heads, heads, NULL);
+    if (kind == 5) return levin_attention(g, heads, heads, heads, &o);
+    if (kind == 6) return levin_reshape(g, x, 2, NULL);
+    if (kind == 7) return levin_kv_cache(g, NULL, heads, 0);
+    if (kind == 8) return levin_linear(g, x, levin_weight(g, "w", n->n_embd, n->vocab_size, HUGE_VAL), NULL, true);
+    return NULL;
+}
+
+static void wrong_models_are_refused(void **state)
+{
+    (void)state;
+    static const char *const says[] = {"a parameter has no name",
+                                       "a parameter has no name",
+                                       "cannot be the name of a parameter",
+                                       "'__metadata__' cannot be the name of a parameter",
+                                       "levin_attention_options is NULL",
+                                       "the scale is nan",
+                                       "dim is NULL",
+                                       "levin_kv_cache: the name is NULL",
+                                       "parameter 'w' is initialized with inf",
+                                       "levin_own_model.logits returned NULL"};
+    struct levin_settings *s = settings("wrong", NULL);
+    struct levin_run *r;
+    for (int i = 0; i < (int)(sizeof says / sizeof *says); i++) {
+        const struct levin_own_model mine = {.size = sizeof mine, .name = "own", .logits = wrong_logits, .context = &i};
+        ASSERT_FAILS(ARG, says[i], (enum lvn_status)levin_run_open(&r, s, &mine, LEVIN_OPEN_NEW));
+    }
+    levin_settings_free(s);
+}
+
+static void missing_texts_are_refused(void **state)
+{
+    (void)state;
+    struct levin_settings *s = settings("missing", NULL);
+    struct levin_inference *m;
+    ASSERT_FAILS(ARG, "data.path is NULL", (enum lvn_status)levin_settings_put(s, "data.path", NULL));
+    ASSERT_FAILS(ARG, "the key is NULL", (enum lvn_status)levin_settings_put(s, NULL, "x"));
+    ASSERT_FAILS(ARG, "the path of the recipe is NULL", (enum lvn_status)levin_settings_recipe(s, NULL));
+    ASSERT_FAILS(ARG, "the model is NULL", (enum lvn_status)levin_settings_model(s, NULL));
+    ASSERT_FAILS(ARG, "the settings are NULL", (enum lvn_status)levin_inference_open(&m, NULL));
+    assert_null(levin_settings_get(s, NULL));
+    struct levin_run *r = run_of(s, NULL, LEVIN_OPEN_NEW);
+    make_steps(r, 1);
+    ASSERT_FAILS(ARG, "the split is NULL", (enum lvn_status)levin_run_evaluate(r, NULL));
+    assert_true(isnan(levin_run_value(r, NULL)));
+    /* nothing of a call that is refused is declared */
+    ASSERT_FAILS(ARG, "'bad name' is not a valid name",
+                 (enum lvn_status)levin_run_log(r, 2, (const char *const[]){"okay", "bad name"}, (double[]){1, 2}));
+    assert_int_equal(levin_run_log(r, 1, (const char *const[]){"fine"}, (double[]){1}), 0);
+    assert_int_equal(levin_run_close(r), 0);
+    int64_t bytes;
+    char *csv = read_all("missing", "metrics.csv", &bytes);
+    assert_non_null(strstr(csv, ",fine"));
+    assert_null(strstr(csv, "okay"));
+    free(csv);
+    levin_settings_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_the_run),       cmocka_unit_test(resumes_from_its_checkpoint),
-        cmocka_unit_test(evaluates_and_generates), cmocka_unit_test(numbers_have_points),
-        cmocka_unit_test(one_call_at_a_time),      cmocka_unit_test(generation_is_checked_and_interrupted),
-        cmocka_unit_test(samples_are_checked),     cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(steps_are_the_run),        cmocka_unit_test(resumes_from_its_checkpoint),
+        cmocka_unit_test(evaluates_and_generates),  cmocka_unit_test(numbers_have_points),
+        cmocka_unit_test(one_call_at_a_time),       cmocka_unit_test(generation_is_checked_and_interrupted),
+        cmocka_unit_test(samples_are_checked),      cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(wrong_models_are_refused), cmocka_unit_test(missing_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, put_verse, test_dir_drop);
 }

@@ -114,6 +114,12 @@ static char *train(struct levin_settings *s, const struct levin_own_model *m, do
         loss[levin_run_steps(r) > 1] = levin_run_value(r, "loss");
     }
     if (levin_run_generate(r, "the ", &text)) fail_msg("%s", levin_error_text());
+    char longer[256], *none;
+    memset(longer, 't', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    if (!m) /* a Llama's context is bounded */
+        ASSERT_FAILS(ARG, "the prompt has 255 tokens, and the model's context has",
+                     (enum lvn_status)levin_run_generate(r, longer, &none));
     assert_int_equal(levin_run_close(r), 0);
     levin_settings_free(s);
     return text;
