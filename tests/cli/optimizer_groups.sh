@@ -78,6 +78,12 @@ code 0 "$LEVIN" train groups.yaml "${small[@]:2}" --data.path=text.txt --run_dir
 code 0 "$LEVIN" "${small[@]}" --run_dir=stopped --resume --optimizer.groups="$groups"
 same still stopped
 
+# another kind of a parameter has other moments
+for way in "mixed []" "muon [{match: h.0.attn, kind: adamw}]"; do
+    code 1 "$LEVIN" train "${way%% *}" --resume --trainer.max_steps=20 --optimizer.groups="${way#* }"
+    says "it belongs to another optimizer or model; set optimizer.groups, which may change the kind, and model.init back" err
+done
+
 # refused
 refuse() { # SENTENCE GROUPS [OPTION...]
     code 2 "$LEVIN" "${small[@]}" --run_dir=no --optimizer.groups="$2" "${@:3}"

@@ -413,7 +413,7 @@ class Wrong(unittest.TestCase):
 
     def test_ends_early(self):
         with self.assertRaisesRegex(levin.InputError, "the iterable ended after 10 samples") as caught:
-            with run("early", iter(rows(10)), FIELDS) as r:
+            with run("early", iter(rows(10)), FIELDS, trainer__max_epochs=10**9) as r:  # of an unknown length
                 r.fit()
         self.assertEqual(getattr(caught.exception, "__notes__", []), [])  # closing it has reported nothing new
         self.assertTrue(Path("runs/early/checkpoints/step-2").is_dir())
