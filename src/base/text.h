@@ -81,6 +81,8 @@ static inline const char *lvn_plural(int64_t n)
 {
     return n == 1 ? "" : "s";
 }
+/* Add n bytes in base 64; `url`: the alphabet of URLs, without padding. */
+void lvn_text_add_base64(struct lvn_text *t, const void *data, size_t n, bool url);
 /* Hexadecimal, two digits per byte, and the NUL: 2 n + 1 characters. */
 void lvn_hex_text(const void *bytes, size_t n, char *text);
 /* Read n bytes from 2 n hexadecimal digits. False: there are others, and `bytes` is undefined. */

@@ -20,6 +20,7 @@ An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is
 (set by GET /control/expire/N), "new" is good, others are unknown; with /control/chaos/SEED it fails by chance. With
 GET /control/conditions/501 it answers 501 to conditional requests, which it ignores otherwise, with /control/down/1 it
 answers 503 to everything, with /control/refuse/N it forbids PUTs below step-N, with /control/keep/1 DELETEs, with
+/control/locked/1 it requires the MD5 of what is written, as buckets with Object Lock, with
 /control/truncated/1 lists say that they go on, without a token, with /control/repeat/1 with the same token forever, and with
 /control/stall/N it answers N requests with a RequestTimeout. The bucket "moved" is said to be on another host, and "rude" answers
 with control characters.
@@ -32,12 +33,12 @@ A security token service at /sts. A Hugging Face hub at /hub: repositories are f
 files (more than 1000 bytes) are passed on to /cdn; org "gated" wants the token "hf_secret". The files of a commit are cut to
 1000, those of a tree come in pages of 500. With /control/busy/CODE the hub answers CODE to everything.
 GET /log gives all requests since it was asked for last."""
-import hashlib, http.server, json, os, random, re, socketserver, sys, threading, time, urllib.parse
+import base64, hashlib, http.server, json, os, random, re, socketserver, sys, threading, time, urllib.parse
 
 root, lock = sys.argv[1], threading.Lock()
 seen, log, objects, uploads, files = {}, [], {}, {}, {}
 state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None, "gs": None,
-         "refuse": None, "keep": None, "truncated": None, "busy": None, "repeat": None, "stall": None, "flaky": None, "brief": None,
+         "refuse": None, "keep": None, "truncated": None, "locked": None, "busy": None, "repeat": None, "stall": None, "flaky": None, "brief": None,
          "unfinished": 0}
 
 
@@ -177,6 +178,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.error(503, "SlowDown", Retry_After="0")
         if self.command == "PUT" and f"/step-{state['refuse']}/" in rest or self.command == "DELETE" and state["keep"]:
             return self.error(403, "AccessDenied")
+        md5 = base64.b64encode(hashlib.md5(body).digest()).decode()
+        if state["locked"] and self.command == "PUT" and self.headers.get("Content-MD5") != md5:
+            text = "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters"
+            return self.answer(400, f"<Error><Code>InvalidRequest</Code><Message>{text}</Message></Error>".encode())
         if state["conditions"] and (self.headers.get("If-Match") or self.headers.get("If-None-Match")):
             return self.error(state["conditions"], "NotImplemented")
         cut = None

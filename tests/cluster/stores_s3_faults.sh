@@ -35,6 +35,16 @@ check [ "$(find cache/files -name '*.txt*' | wc -l)" = 2 ]
 code 1 cp_ --recursive s3://b/texts texts2
 one_error
 says "'/odd.txt', which has an empty part" err
+# a bucket that requires the MD5 of what is written: a small file, and one that is sent in parts
+ask control/locked/1 >/dev/null
+random_file large 20000000
+for file in small large; do
+    code 0 cp_ $file s3://b/locked/$file
+    code 0 cp_ s3://b/locked/$file got
+    same_file got $file
+    rm got
+done
+ask control/locked/off >/dev/null
 # a list that the server cuts is not taken for complete
 ask control/truncated/1 >/dev/null
 code 1 "$LEVIN" ls s3://b

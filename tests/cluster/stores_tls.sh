@@ -2,7 +2,7 @@
 # from https to http.
 . "$LEVIN_SOURCE/tests/cluster/stores.bash"
 command -v openssl >/dev/null || { echo "skipped: no openssl here" && exit 77; }
-unset CURL_CA_BUNDLE SSL_CERT_FILE
+unset CURL_CA_BUNDLE SSL_CERT_FILE REQUESTS_CA_BUNDLE
 web_server # the target of the redirect
 random_file web/f 3000
 authority() { openssl req -x509 -newkey rsa:2048 -nodes -keyout "$1.key" -out "$1.pem" -subj "/CN=$1" -days 2 2>/dev/null; }
@@ -51,11 +51,17 @@ refused() { # refused URL: not fetched, in one sentence
 }
 refused "https://localhost:$right/f" # the authority is not trusted
 says certificate err
-for variable in CURL_CA_BUNDLE SSL_CERT_FILE; do
+for variable in CURL_CA_BUNDLE SSL_CERT_FILE REQUESTS_CA_BUNDLE; do
     rm -f got
     code 0 env $variable=ca.pem timeout 120 "$LEVIN" cp "https://localhost:$right/f" got
     same_file got web/f
 done
+for variable in SSL_CERT_FILE AWS_CA_BUNDLE; do # that of S3 is used for S3 alone
+    code 1 env $variable=ca.pem CURL_CA_BUNDLE=stranger.pem AWS_ENDPOINT_URL="https://localhost:$right" "$LEVIN" ls s3://bucket
+    if [ $variable = AWS_CA_BUNDLE ]; then lacks certificate err; else says certificate err; fi
+done
+AWS_CA_BUNDLE=ca.pem refused "https://localhost:$right/f"
+says certificate err
 CURL_CA_BUNDLE=stranger.pem refused "https://localhost:$right/f"
 says certificate err
 export CURL_CA_BUNDLE=ca.pem

@@ -255,11 +255,13 @@ static void set_method(struct lvn_http *http, const struct lvn_http_request *req
     if (!head && !get) curl.setopt(http->handle, OPT_CUSTOMREQUEST, request->method);
 }
 
-/* The file of certificate authorities, from curl's own variables, which libcurl does not read. */
-static const char *authorities(void)
+/* The file of certificate authorities, from variables that libcurl does not read: curl's own, and that of Python. */
+static const char *authorities(const struct lvn_http_request *request)
 {
-    const char *file = lvn_getenv("CURL_CA_BUNDLE");
-    return file ? file : lvn_getenv("SSL_CERT_FILE");
+    static const char *const names[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"};
+    const char *file = request->authorities;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !file; i++) file = lvn_getenv(names[i]);
+    return file;
 }
 
 static void set_options(struct lvn_http *http, const struct lvn_http_request *request, void *headers, char *error)
@@ -279,7 +281,7 @@ static void set_options(struct lvn_http *http, const struct lvn_http_request *re
     curl.setopt(handle, OPT_XFERINFODATA, http);
     curl.setopt(handle, OPT_NOPROGRESS, 0L);
     curl.setopt(handle, OPT_PROTOCOLS, (long)HTTP_AND_HTTPS);
-    if (authorities()) curl.setopt(handle, OPT_CAINFO, authorities());
+    if (authorities(request)) curl.setopt(handle, OPT_CAINFO, authorities(request));
     curl.setopt(handle, OPT_NOSIGNAL, 1L);
     curl.setopt(handle, OPT_CONNECTTIMEOUT, request->connect_seconds ? (long)request->connect_seconds : 30L);
     curl.setopt(handle, OPT_TIMEOUT, (long)request->whole_seconds);

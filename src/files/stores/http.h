@@ -3,7 +3,8 @@
  * libcurl's interface has been stable since 7.16 (soname 4), and the few constants that http.c uses are part of its
  * ABI, so not even its header is needed to build. A client keeps its connection open between requests; one thread uses
  * it at a time. Any response of a server is a success here; the caller interprets the status code. Certificates are
- * verified against the system's authorities, or against the file in CURL_CA_BUNDLE or SSL_CERT_FILE. */
+ * verified against the system's authorities, or against the file in CURL_CA_BUNDLE, SSL_CERT_FILE or
+ * REQUESTS_CA_BUNDLE. */
 #ifndef LVN_HTTP_H
 #define LVN_HTTP_H
 
@@ -24,7 +25,8 @@ bool lvn_http_stopped(const struct lvn_http *http);
 
 struct lvn_http_request {
     const char *method, *url;
-    const char *headers; /* lines "Name: value\n"; NULL: none */
+    const char *headers;     /* lines "Name: value\n"; NULL: none */
+    const char *authorities; /* file of certificate authorities that replaces the others; NULL: none */
     const void *body;
     int64_t bytes; /* length of the body */
     bool no_body;  /* no body is sent (GET, HEAD, DELETE) */

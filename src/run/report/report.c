@@ -212,20 +212,11 @@ static void add_data(struct lvn_text *t, const struct lvn_report_run *runs, int 
 /* A script's source in a policy: the base64 of its SHA-256. */
 static void add_hash(struct lvn_text *t, const char *text, int64_t bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char hex[LVN_SHA256_TEXT], two[3] = "";
-    unsigned char byte[LVN_SHA256_BYTES + 1] = {0};
+    char hex[LVN_SHA256_TEXT];
+    unsigned char byte[LVN_SHA256_BYTES];
     lvn_sha256_text(text, (size_t)bytes, hex);
-    for (int i = 0; i < LVN_SHA256_BYTES; i++) {
-        memcpy(two, hex + 2 * (ptrdiff_t)i, 2);
-        byte[i] = (unsigned char)strtoul(two, NULL, 16);
-    }
-    for (int i = 0; i < LVN_SHA256_BYTES; i += 3) { /* 32 bytes: the last group lacks one */
-        const unsigned v =
-            (unsigned)byte[i] << 16 | (unsigned)byte[i + 1] << 8 | (i + 2 < LVN_SHA256_BYTES ? byte[i + 2] : 0);
-        for (int k = 0; k < 4; k++)
-            lvn_text_add_bytes(t, i + k > LVN_SHA256_BYTES ? "=" : &digits[v >> (18 - 6 * k) & 63], 1);
-    }
+    (void)lvn_hex_bytes(hex, sizeof byte, byte);
+    lvn_text_add_base64(t, byte, sizeof byte, false);
 }
 
 /* All files with this extension, in the order of the table. */

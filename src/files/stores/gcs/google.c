@@ -37,16 +37,6 @@ static enum lvn_status read_token(struct lvn_google_token *token, const struct l
 
 /* --- a key file --- */
 
-static void add_base64(struct lvn_text *t, const void *data, size_t n)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* base64url */
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t x = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
-        for (size_t k = 0; k < 4 && i + k <= n; k++) lvn_text_add_bytes(t, &digits[x >> (18 - 6 * k) & 63], 1);
-    }
-}
-
 /* A signed assertion (RFC 7523) with which the account requests a token. */
 static enum lvn_status make_assertion(const char *mail, const char *pem, const char *audience, struct lvn_text *out)
 {
@@ -61,14 +51,14 @@ static enum lvn_status make_assertion(const char *mail, const char *pem, const c
         "\"iat\":%lld,\"exp\":%lld}",
         mail, audience, now, now + HOUR);
     enum lvn_status status = lvn_text_status(&claim);
-    add_base64(out, head, sizeof head - 1);
+    lvn_text_add_base64(out, head, sizeof head - 1, true);
     lvn_text_add(out, ".");
-    if (status == LVN_OK) add_base64(out, claim.p, (size_t)claim.n);
+    if (status == LVN_OK) lvn_text_add_base64(out, claim.p, (size_t)claim.n, true);
     if (status == LVN_OK) status = lvn_text_status(out);
     if (status == LVN_OK) status = lvn_rsa_sign(pem, out->p, signature, &bytes);
     if (status != LVN_OK) return status;
     lvn_text_add(out, ".");
-    add_base64(out, signature, bytes);
+    lvn_text_add_base64(out, signature, bytes, true);
     return lvn_text_status(out);
 }
 

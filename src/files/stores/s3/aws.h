@@ -10,11 +10,12 @@
  *
  * The region is AWS_REGION, AWS_DEFAULT_REGION, the profile's, or us-east-1; the endpoint of S3 is AWS_ENDPOINT_URL_S3,
  * AWS_ENDPOINT_URL, the profile's endpoint_url, or Amazon's. Not supported: single sign-on, credential processes, roles
- * assumed by a profile. */
+ * assumed by a profile; AWS_PROFILE with such a profile is an error. */
 #ifndef LVN_AWS_H
 #define LVN_AWS_H
 
 #include <stdbool.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/status.h"
@@ -33,5 +34,11 @@ struct lvn_aws_location {
  * used. */
 enum lvn_status lvn_aws_find_credentials(struct lvn_aws_credentials *credentials) LVN_CHECKED;
 enum lvn_status lvn_aws_find_location(struct lvn_aws_location *location) LVN_CHECKED;
+
+/* The domain of Amazon's services in this region; "": any. */
+static inline const char *lvn_aws_domain(const char *region)
+{
+    return strncmp(region, "cn-", 3) == 0 ? "amazonaws.com.cn" : "amazonaws.com";
+}
 
 #endif

@@ -23,6 +23,7 @@ static enum lvn_status send_request(const char *method, const char *url, const c
     const struct lvn_http_request request = {.method = method,
                                              .url = url,
                                              .headers = headers,
+                                             .authorities = lvn_getenv("AWS_CA_BUNDLE"),
                                              .no_body = strcmp(method, "GET") == 0,
                                              .connect_seconds = seconds,
                                              .whole_seconds = 5 * seconds};
@@ -102,7 +103,7 @@ enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *cre
 {
     const char *file = lvn_getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = lvn_getenv("AWS_ROLE_ARN");
     const char *session = lvn_getenv("AWS_ROLE_SESSION_NAME"), *endpoint = lvn_getenv("AWS_ENDPOINT_URL_STS");
-    const char *region = lvn_getenv("AWS_REGION");
+    const char *region = lvn_getenv(lvn_getenv("AWS_REGION") ? "AWS_REGION" : "AWS_DEFAULT_REGION");
     char *token;
     int64_t bytes;
     if (!file || !role) return LVN_OK;
@@ -113,7 +114,8 @@ enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *cre
     if (endpoint)
         lvn_text_add(&url, endpoint);
     else
-        lvn_text_printf(&url, "https://sts.%s%samazonaws.com", region ? region : "", region ? "." : "");
+        lvn_text_printf(&url, "https://sts.%s%s%s", region ? region : "", region ? "." : "",
+                        lvn_aws_domain(region ? region : ""));
     lvn_text_add(&url, "/?Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleSessionName=");
     lvn_http_encode(&url, session ? session : "levin", false);
     lvn_text_add(&url, "&RoleArn=");

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/getenv.h"
 #include "formats/sha256.h"
 #include "stores/digest.h"
 #include "stores/s3/aws.h"
@@ -27,6 +28,7 @@ struct s3 {
     time_t refreshed_at;    /* when the credentials last changed */
     time_t tried_at;        /* when a renewal was last tried */
     char server_region[64]; /* the region that the server sent; "": none */
+    bool sends_md5;         /* the bucket requires the MD5 of what is written (Object Lock) */
 };
 
 /* Credentials are renewed shortly before they expire, not during a request. */
@@ -64,7 +66,8 @@ static void locate(const struct lvn_location *location, struct lvn_text *scheme,
         lvn_text_printf(host, "%.*s", (int)n, at + 3);
         lvn_text_add(path, at + 3 + n);
     } else {
-        lvn_text_printf(host, "%s%ss3.%s.amazonaws.com", in_path ? "" : location->bucket, in_path ? "" : ".", region);
+        lvn_text_printf(host, "%s%ss3.%s.%s", in_path ? "" : location->bucket, in_path ? "" : ".", region,
+                        lvn_aws_domain(region));
     }
     if (in_path) lvn_text_printf(path, "/%s", location->bucket);
     lvn_text_add(path, "/");
@@ -104,6 +107,20 @@ static enum lvn_status renew(struct s3 *s3)
     return LVN_OK;
 }
 
+static void add_md5(const struct lvn_store_request *request, struct lvn_text *headers)
+{
+    struct lvn_digest digest;
+    char text[LVN_DIGEST_TEXT];
+    unsigned char bytes[16];
+    lvn_digest_init(&digest, "md5:");
+    lvn_digest_add(&digest, request->body, request->bytes);
+    lvn_digest_finish(&digest, text);
+    lvn_text_add(headers, "Content-MD5: ");
+    if (lvn_hex_bytes(text + strlen("md5:"), sizeof bytes, bytes))
+        lvn_text_add_base64(headers, bytes, sizeof bytes, false);
+    lvn_text_add(headers, "\n");
+}
+
 struct request_text {
     struct lvn_text scheme, host, path, amazon, headers, url;
 };
@@ -117,11 +134,13 @@ static enum lvn_status sign_request(struct lvn_location *location, const struct 
     locate(location, &t->scheme, &t->host, &t->path);
     const enum lvn_status status = renew(s3);
     const struct lvn_aws_credentials credentials = s3->credentials;
+    const bool sends_md5 = s3->sends_md5;
     snprintf(region, sizeof region, "%s", s3->server_region[0] ? s3->server_region : s3->location.region);
     pthread_mutex_unlock(&s3->lock);
     LVN_TRY(status);
     lvn_http_encode(&t->path, request->key ? request->key : location->key, true);
     split_headers(request->headers, &t->amazon, &t->headers);
+    if (sends_md5 && request->bytes) add_md5(request, &t->headers);
     lvn_text_printf(&t->url, "%s%s%s%s%s", t->scheme.p, t->host.p, t->path.p, request->query ? "?" : "",
                     request->query ? request->query : "");
     const struct lvn_text *all[] = {&t->scheme, &t->host, &t->path, &t->amazon, &t->headers, &t->url};
@@ -152,6 +171,7 @@ static enum lvn_status address(struct lvn_location *location, const struct lvn_s
 {
     struct request_text t = {0};
     enum lvn_status status = sign_request(location, request, &t);
+    http_request->authorities = lvn_getenv("AWS_CA_BUNDLE");
     if (status == LVN_OK) {
         http_request->url = lvn_arena_strdup(a, t.url.p);
         http_request->headers = t.headers.p ? lvn_arena_strdup(a, t.headers.p) : "";
@@ -179,7 +199,7 @@ static bool error_is(const struct lvn_http_response *response, const char *code)
     return t.p && strcmp(t.p, code) == 0;
 }
 
-/* Use the region that the server sent, or credentials that have changed. */
+/* Use the region that the server sent, or credentials that have changed, or send the checksum that it requires. */
 static bool refresh_credentials(struct lvn_location *location, const struct lvn_http_response *response)
 {
     struct s3 *s3 = location->private_data;
@@ -192,6 +212,9 @@ static bool refresh_credentials(struct lvn_location *location, const struct lvn_
         strcmp(region, s3->server_region[0] ? s3->server_region : s3->location.region) != 0) {
         snprintf(s3->server_region, sizeof s3->server_region, "%s", region);
         refreshed = true;
+    } else if (response->code == 400 && response->body.p && strstr(response->body.p, "Content-MD5") &&
+               lvn_digest_is_supported("md5:")) {
+        refreshed = s3->sends_md5 = true;
     } else if (response->code == 400 || response->code == 401 || response->code == 403) {
         if (find_others(s3) != LVN_OK) lvn_error_clear();
         /* possibly by another thread */
