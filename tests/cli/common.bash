@@ -42,6 +42,16 @@ killed_after() { # killed_after SECONDS COMMAND...: kill it; its exit code, or 1
     kill -KILL $! 2>/dev/null || true
     wait $!
 }
+killed_midway() { # killed_midway COMMAND...: kill it at a random moment of the time $took, and count $kills; if it was faster, $took is halved
+    local got=0
+    random_moment
+    killed_after "$moment" "$@" || got=$?
+    case $got in
+    0) took=$((took / 2)) ;;
+    137) kills=$((kills + 1)) ;;
+    *) fail "$*: exit $got" ;;
+    esac
+}
 decoders() { # the families that generate text, and that transformers has with a head for classes
     sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|^mnist_\|^nanochat'
 }

@@ -22,10 +22,13 @@ P
 # If a library is too new for the driver, another version that is not is used.
 mkdir -p toolkit/lib64
 cp "$doubles/libnvrtc.so.13" toolkit/lib64/libnvrtc.so.12
-CUDA_HOME=$PWD/toolkit LEVIN_DOUBLE_DRIVER=12080 double "$LEVIN" doctor --json 2>/dev/null | grep -q 'libnvrtc\.so\.12'
-CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json 2>/dev/null | grep -q 'libnvrtc\.so\.13'
+CUDA_HOME=$PWD/toolkit LEVIN_DOUBLE_DRIVER=12080 double "$LEVIN" doctor --json >out 2>/dev/null
+says libnvrtc.so.12 out
+CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json >out 2>/dev/null
+says libnvrtc.so.13 out
 # A driver that does not start says why.
-LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor 2>&1 | grep -q 'does not start: .*nvidia-fabricmanager'
+LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor >out 2>&1
+check grep -q 'does not start: .*nvidia-fabricmanager' out
 
 # auto chooses it; a driver without a device is reported, and the processor computes.
 double "$LEVIN" train "${sizes[@]}" --trainer.max_steps=1 --run_dir=auto >out 2>err

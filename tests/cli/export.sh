@@ -78,7 +78,7 @@ check [ ! -e new ]
 
 mapfile -t kinds < <(decoders && echo nanochat-2025)
 if [ -n "${LVN_SANITIZE:-}" ] || ! python3 -c 'import transformers, torch' 2>/dev/null; then
-    echo "transformers is not installed, or sanitizers check levin alone: its reading of exported models is left out"
+    echo "left out: exported models as transformers reads them; it is not installed, or sanitizers check levin alone"
     kinds=()
 fi
 for kind in "${kinds[@]}"; do
@@ -129,7 +129,7 @@ assert read("tokenizer_config.json")["tokenizer_class"] == "PreTrainedTokenizerF
 try:
     import transformers
 except ImportError:
-    sys.exit()
+    sys.exit(print("left out: the tokenizer as transformers reads it, which is not installed"))
 text = open("text.txt").read()[:2000]
 t = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
 ids = t(text)["input_ids"]

@@ -124,6 +124,8 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     says "its adapters have the rank 2, and lora.rank is 3; set lora.rank: 2" err
     if [ $kind != nanochat ] && python3 -c 'import torch, transformers, peft' 2>/dev/null; then
         if [ $kind = bert ]; then peft AutoModelForMaskedLM; else peft AutoModelForCausalLM; fi
+    else
+        echo "left out: the adapters of $kind in PEFT"
     fi
     rm -r again
     # frozen parts

@@ -27,7 +27,7 @@ server.serve_forever()
 PY
 timeout 120 python3 server.py >port 2>server.err &
 server=$!
-trap 'kill $server 2>/dev/null' EXIT
+trap 'kill $server 2>/dev/null || true' EXIT
 soon test -s port
 url=http://127.0.0.1:$(cat port)
 export LEVIN_CACHE=$PWD/cache LEVIN_STORE_TRIES=2

@@ -189,18 +189,18 @@ code 0 train full
 cp full/report.html before
 arguments full --trainer.max_steps=40 --resume
 code 1 bash -c 'ulimit -f 32; exec "$@"' _ "$LEVIN" "${all[@]}"
+grep -c 'the report could not be drawn' err || true; cat err
 check [ "$(grep -c 'the report could not be drawn' err)" -le 1 ]
 same_file before full/report.html
 check [ "$(ls -A full | grep -c 'report.html.tmp')" = 0 ]
 # killed at any moment while it draws: the old page or the new one exists
-for k in 1 2 3 4; do
-    (exec "$LEVIN" report full --out=kept.html) >/dev/null 2>&1 &
-    one=$!
-    sleep "0.00$k"
-    kill -KILL $one 2>/dev/null || true
-    wait $one 2>/dev/null || true
-    [ ! -e kept.html ] || data kept.html
+timed "$LEVIN" report full --out=kept.html
+kills=0
+for k in 1 2 3 4 5 6; do
+    killed_midway "$LEVIN" report full --out=kept.html
+    data kept.html
 done
+check [ $kills -gt 0 ]
 
 # --- notes ---
 run=$(dirname "$(find . -name metrics.jsonl | head -1)")

@@ -67,14 +67,17 @@ check [ "$(stat -c %s sized-tokens/train-00000.bin)" = 1024 ]
 code 2 "$LEVIN" prepare many --out=again
 one_error
 # killed while it reads, writes or divides shards, and run again
+sharded=(prepare text --input=texts --tokenizer="$gpt2" --val-fraction=0.05 --shard-size=2500 --save-every=0)
+timed "$LEVIN" "${sharded[@]}" --out=undisturbed
+kills=0
 for i in $(seq 6); do
     rm -rf killed
-    killed_after "0.$((i % 4))$((RANDOM % 10))" "$LEVIN" prepare text --input=texts --tokenizer="$gpt2" --val-fraction=0.05 \
-        --out=killed --shard-size=2500 --save-every=0 || true
+    killed_midway "$LEVIN" "${sharded[@]}" --out=killed
     if [ -e killed/prepare.state.json ] || [ ! -e killed/train.bin.json ]; then code 0 prepare --out=killed --shard-size=2500; fi
     joined killed train
     joined killed val
 done
+check [ $kills -gt 0 ]
 
 # --- training: the bits of one file ---
 short=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=32 --trainer.batch_size=6 --trainer.threads=1

@@ -185,7 +185,7 @@ spoilt "'h.0.ln_1.weight' is there under two names, with different values" twice
 
 # --- PyTorch and transformers themselves ---
 peers=${LEVIN_PEERS:+$LEVIN_PEERS/bin/}python3
-"$peers" -c 'import torch, transformers' 2>/dev/null || { echo "PyTorch and transformers are not here: their part is left out"; exit 0; }
+"$peers" -c 'import torch, transformers' 2>/dev/null || { echo "left out: weights in PyTorch and transformers, which are not here"; exit 0; }
 mkdir peers
 cd peers
 "$peers" "$LEVIN_SOURCE/tests/cli/weights_peers.py" || fail "PyTorch and levin do not agree"

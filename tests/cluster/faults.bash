@@ -83,7 +83,8 @@ expect_lost_rank_named() {
 }
 expect_resumable() {
     local last
-    [ -e "$run/checkpoints/last" ] || return 0
+    [ -L "$run/checkpoints/last" ] || [ -e "$run/checkpoints/last" ] || return 0
+    check [ -e "$run/checkpoints/last" ] # the link leads to a checkpoint
     last=$(newest "$run")
     arguments "$run" "${keys[@]}" --trainer.max_steps=$((last + 1)) --checkpoint.every_n_steps=3 --trainer.val_check_interval=0
     code 0 "$LEVIN" "${all[@]}" --resume

@@ -17,10 +17,11 @@ a_fault() { # MPI, fault, moment
     nobody_left 60 # processes of a host that was cut off end by themselves after a timeout
     case $moment in
     start) # only the launcher knows of a rank that dies before it has joined
-        [ -z "$hit" ] || { check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ]; } ;;
+        check [ -n "$hit" ] && check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ] ;;
     end) # after all ranks have finished, no rank is reported as lost
-        [ $got = 0 ] || { check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || expect_lost_rank_named; }; } ;;
+        [ $got = 0 ] || { check [ -n "$hit" ] && check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || expect_lost_rank_named; }; } ;;
     *)
+        check [ -n "$hit" ]
         check [ $got = 76 ]
         expect_lost_rank_named
         grep -q '"state": "fault"' "$run/status.json" || { cat "$run/status.json" && fail "$1, $fault: status.json does not report the fault"; }

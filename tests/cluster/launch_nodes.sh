@@ -105,11 +105,12 @@ check [ "$(cat out.1)" = "node 0 has ended the job with exit code 2: see its out
 one=("$LEVIN" launch --node-rank 0 --nodes 2 --nproc-per-node 2)
 two_zeros() { # two launchers of node 0 on one machine; either of them may listen first
     arguments differs "${short[@]}"
-    for i in 0 1; do timeout -k 3 60 "${one[@]}" -- "${all[@]}" >out.$i 2>&1 & done
-    got=0 && wait -n $(jobs -p) || got=$?
-    [ $got = 1 ] || { cat out.0 out.1 && fail "exit $got of the second node 0"; }
-    check grep -qF "error: cannot listen on port 29521: Address already in use; stop the other program, or set another MASTER_PORT" out.0 out.1
+    for i in 0 1; do
+        { got=0 && timeout -k 3 60 "${one[@]}" -- "${all[@]}" >out.$i 2>&1 || got=$?; echo $got >code.$i; } &
+    done
     wait
+    [ "$(sort -n code.? | paste -sd' ')" = "1 76" ] || { cat out.0 out.1 && fail "exit codes of two node 0: $(cat code.?)"; }
+    check grep -qF "error: cannot listen on port 29521: Address already in use; stop the other program, or set another MASTER_PORT" out.0 out.1
 }
 two_zeros
 arguments differs "${short[@]}"
@@ -154,16 +155,18 @@ fi
 
 # two launchers of node 1, before node 2 is there: the second is rejected
 arguments twice "${short[@]}"
-launch3() { timeout -k 3 60 "$LEVIN" launch --node-rank "$1" --nodes 3 --nproc-per-node 1 -- "${all[@]}" >"out.$1$2" 2>&1; }
-launch3 0 "" &
-zero=$!
-launch3 1 "" &
-launch3 1 again &
-got=0
-wait -n $(jobs -p) || got=$?
-[ $got = 2 ] || { cat out.0 out.1 out.1again && fail "exit $got of the one that is rejected"; }
-check grep -q "two launchers claim to be node 1, on .* and on .*: give each node its own --node-rank (NODE_RANK)" out.1 out.1again
+launch3() { # launch3 NODE NAME: its output in out.NAME, its code in code.NAME
+    got=0
+    timeout -k 3 60 "$LEVIN" launch --node-rank "$1" --nodes 3 --nproc-per-node 1 -- "${all[@]}" >"out.$2" 2>&1 || got=$?
+    echo $got >"code.$2"
+}
+launch3 0 0 &
+launch3 1 1 &
+launch3 1 1again &
 wait
+codes="$(cat code.0) $(sort -n code.1 code.1again | paste -sd' ')"
+[ "$codes" = "76 2 76" ] || { cat out.0 out.1 out.1again && fail "exit codes of node 0 and of two of node 1: $codes"; }
+check grep -q "two launchers claim to be node 1, on .* and on .*: give each node its own --node-rank (NODE_RANK)" out.1 out.1again
 
 # refused before anything starts
 refused() { # refused SENTENCE VARIABLES AND OPTIONS...

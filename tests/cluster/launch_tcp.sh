@@ -118,13 +118,16 @@ for what in part main launch_itself; do
         wait_rows $run 20
         if [ $what:$signal = part:STOP ]; then kill -STOP "$(rank 1)"; else kill -$signal "$($what)"; fi
         case $what:$signal in
-        main:STOP | launch_itself:STOP) # the ranks do not miss it, or end; the stopped process is killed here
+        main:STOP | launch_itself:STOP) # the ranks do not miss it, or end; the stopped process is killed here, so that its code means nothing
             sleep 1
             pkill -KILL -f '^[^ ]*/levin (ranks|launch) .*' || true
+            ended
+            ;;
+        *)
+            ended
+            check [ $got != 0 ]
             ;;
         esac
-        ended
-        check [ $got != 0 ]
         nobody_left 30
     done
 done

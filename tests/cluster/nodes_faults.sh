@@ -71,5 +71,6 @@ both_end 75
 says "stop requested: the whole job saves and stops" out.1
 says "stopped on request after step" err
 both -- "${all[@]}" --resume >out 2>err
+both_end 0
 same_run alone asked
 nobody_left 10

@@ -54,8 +54,7 @@ export LEVIN_STORE_THREADS=3
 timed "$LEVIN" cp $web/plain/f whole
 kills=0
 for i in $(seq 12); do
-    random_moment
-    killed_after "$moment" "$LEVIN" cp $web/plain/f killed || kills=$((kills + 1))
+    killed_midway "$LEVIN" cp $web/plain/f killed
     rm -f killed # only what remains of those that were interrupted
 done
 check [ $kills -gt 0 ]

@@ -53,7 +53,7 @@ ended
 check [ $got = 75 ]
 status "d['state'] == 'stopped' and g['restarts'] == 2"
 tail -n 1 $there/metrics.jsonl | grep -q '"restarts": 2,' || { tail -n 1 $there/metrics.jsonl && fail "the metrics do not count the restarts"; }
-code 0 timeout 20 "$LEVIN" watch s3://bucket/run
+code 0 timeout 120 "$LEVIN" watch s3://bucket/run
 says "s3://bucket/run: stopped, step " out
 says "losses " out
 grep -qE "^goodput [0-9.]+ % \([0-9]+ of [0-9]+ steps kept\), 2 restarts, the last took " out || { cat out && fail "watch"; }

@@ -73,8 +73,7 @@ done
 timed "$LEVIN" cp f s3://b/whole
 kills=0
 for i in $(seq 8); do
-    random_moment
-    killed_after "$moment" "$LEVIN" cp f s3://b/killed || kills=$((kills + 1))
+    killed_midway "$LEVIN" cp f s3://b/killed
 done
 check [ $kills -gt 0 ]
 code 0 cp_ f s3://b/killed

@@ -44,11 +44,14 @@ chmod 700 cache
 chmod 755 cache/files
 code 0 "$LEVIN" evaluate run "--data.path=$secret"
 check [ "$(stat -c %a cache/files)" = 700 ]
-# without a home: a folder of this user
-rm -rf "/tmp/levin-$(id -u)"
-code 0 env -u HOME -u LEVIN_CACHE "$LEVIN" evaluate run "--data.path=$secret"
-check [ "$(stat -c %a "/tmp/levin-$(id -u)")" = 700 ]
-rm -rf "/tmp/levin-$(id -u)"
+# without a home: a folder of this user, unless it is in use
+if [ -e "/tmp/levin-$(id -u)" ]; then
+    echo "left out: the cache without a home; /tmp/levin-$(id -u) exists"
+else
+    code 0 env -u HOME -u LEVIN_CACHE "$LEVIN" evaluate run "--data.path=$secret"
+    check [ "$(stat -c %a "/tmp/levin-$(id -u)")" = 700 ]
+    rm -rf "/tmp/levin-$(id -u)"
+fi
 # texts of servers are truncated, and their control characters never reach a terminal
 export AWS_ENDPOINT_URL=$web/s3 AWS_ACCESS_KEY_ID=new AWS_SECRET_ACCESS_KEY=s
 code 1 "$LEVIN" cp s3://rude/f got
