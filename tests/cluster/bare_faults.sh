@@ -37,7 +37,7 @@ try() { # LAUNCHER FAULT MOMENT
     [ "$fault" != cut ] || plug 2
     wait $pid || got=$?
     nobody_left
-    [ "$moment" = end ] || check [ -n "$hit" ]
+    [ "$moment" = end ] || [ -n "$hit" ] || { cat out err && fail "exit $got before a rank was hit"; }
     case $launcher:$fault:$moment in
     *:end) [ -n "$hit" ] || check [ $got = 0 ] ;;
     *:kill:start) check [ $got != 0 ] ;;

@@ -21,7 +21,7 @@ a_fault() { # MPI, fault, moment
     end) # after all ranks have finished, no rank is reported as lost
         [ $got = 0 ] || { check [ -n "$hit" ] && check [ $got = 76 ] && { grep -qE "^error: .* after all ranks had finished" err || expect_lost_rank_named; }; } ;;
     *)
-        check [ -n "$hit" ]
+        [ -n "$hit" ] || { cat out err && fail "exit $got before a rank was hit"; }
         check [ $got = 76 ]
         expect_lost_rank_named
         grep -q '"state": "fault"' "$run/status.json" || { cat "$run/status.json" && fail "$1, $fault: status.json does not report the fault"; }
