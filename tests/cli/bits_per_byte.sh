@@ -67,6 +67,6 @@ mkdir ids
 cp tokens/train.bin tokens/val.bin ids
 code 0 train plain --data.path=ids/train.bin --data.val_path=ids/val.bin --model.vocab_size=400
 silent_about bpb err
-silent_about bpb plain/metrics.csv
+lacks bpb plain/metrics.csv
 code 2 train refused --data.path=ids/train.bin --data.val_path=ids/val.bin --model.vocab_size=400 --checkpoint.monitor=val_bpb
 says "checkpoint.monitor is val_bpb, which this run does not compute" err

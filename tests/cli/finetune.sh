@@ -103,8 +103,8 @@ code 0 "$LEVIN" train frozen.yaml "${all[@]:1}"
 says " of them trained)" err
 same_parts base/checkpoints/best frozen/checkpoints/last 'wte|mlp|[.]bias' # biases are zeros that this model lacks
 tensors_of frozen/checkpoints/last/state/optimizer.safetensors >names
-silent_about mlp names
-silent_about wte names
+lacks mlp names
+lacks wte names
 says exp_avg_sq.transformer.wpe.weight names
 # a resumed run needs the same ones, and has the same bits
 code 0 train again --optimizer.lr=1e-2 --model.freeze="wte,h.*.mlp" --trainer.max_steps=4
@@ -133,7 +133,7 @@ says exp_avg.transformer.h.0.mlp.c_fc.lora_A.weight names
 code 0 "$LEVIN" evaluate adapted/checkpoints/last --json
 python3 -c 'import json; a, b = json.load(open("result"))["val_loss"], json.load(open("out"))["loss"]; assert abs(a - b) < 2e-5, (a, b)'
 tensors_of merged/model.safetensors >names
-silent_about lora names
+lacks lora names
 code 0 "$LEVIN" generate adapted --prompt "int " --max-new-tokens 5
 # resuming is exact, too
 code 0 train parts "${lora[@]}" --trainer.max_steps=4 --trainer.limit_val_batches=1.0

@@ -91,7 +91,7 @@ for address in "$url/secret" s3://bucket/secret gs://bucket/secret; do
     code 2 "$LEVIN" export peft whole
     says "\`levin export --base ADDRESS\`" err
 done
-silent_about secret server
+lacks secret server
 
 # --- libraries, and other addresses ---
 train near/library --trainer.mpi_library="$top/evil.so" --trainer.nccl_library="$top/evil.so" >/dev/null 2>&1 # one rank loads none

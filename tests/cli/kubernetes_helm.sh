@@ -35,7 +35,7 @@ says 'value: GPUDirectTCPX_v7' workload.out
 says 'name: "j-0"' transformer.out
 says 'run_dir: "gs://mine/a/0"' transformer.out
 for name in workload tcpxo rdma; do says 'nccl_library: libnccl.so.2' $name.out; done
-silent_about nccl_library small.out
+lacks nccl_library small.out
 says 'restartPolicy: Always' workload.out
 says 'value: "j-1732470000-0.j-1732470000"' workload.out
 says 'value: "j-second-try-node-0-0.j-second-try"' jobset.out
@@ -43,7 +43,7 @@ says 'kueue.x-k8s.io/queue-name: "team-a"' jobset.out
 says 'suspend: true' jobset.out
 lacks 'kind: Service' jobset.out
 says 'ephemeral-storage: "21Gi"' small.out
-silent_about min_lr placement.out
+lacks min_lr placement.out
 lacks nvidia.com processors.out
 says 'accelerator: cpu' processors.out
 says 'limit_val_batches: "1.0"' processors.out

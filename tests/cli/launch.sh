@@ -273,7 +273,7 @@ for text in "#SBATCH --nodes=2" "#SBATCH --ntasks-per-node=2" "#SBATCH --no-requ
     "#SBATCH --signal=B:USR1@90" "launch --nproc-per-node 2 --max-restarts=3 -- train recipes/demo.yaml --trainer.max_steps=7"; do
     says "$text" out
 done
-silent_about "--no-kill" out
+lacks "--no-kill" out
 code 0 "$LEVIN" launch "${slurm[@]}" --nodes 2 --ntasks-per-node 2 --min-ranks=2 --max-restarts=5 --log-dir="a b"
 for text in "#SBATCH --no-kill" "--max-restarts=5 --min-ranks=2 '--log-dir=a b' -- train"; do says "$text" out; done
 code 0 "$LEVIN" launch --slurm --launcher=openmpi -n 3 -- train recipes/demo.yaml --trainer.max_steps=7

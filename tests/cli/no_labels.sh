@@ -96,7 +96,7 @@ code 0 "$LEVIN" train "${sizes[@]}" --task.mask_fraction=0.001 --trainer.batch_s
 json "d['val_loss'] is None and d['best_val_loss'] is None"
 check [ "$(grep -c "no label of the validation data counts, so validation has no loss" err)" = 1 ]
 says "validation loss -, perplexity -" err
-silent_about nan empty/metrics.csv
+lacks nan empty/metrics.csv
 check [ ! -e empty/checkpoints/best ]
 python3 -c 'import json; assert all(r["val_loss"] is None for r in map(json.loads, open("empty/metrics.jsonl")) if "val_loss" in r)'
 code 2 "$LEVIN" evaluate empty --data.path=rows.jsonl --data.split=all --trainer.limit_test_batches=1

@@ -42,7 +42,7 @@ for mpi in "${mpis[@]}"; do
         code 0 "${launch[@]}" -n $n -- "${all[@]}"
         same_run alone $mpi-$n
         says "[0] $mpi-$n: step 8" out
-        silent_about "[1]" out
+        lacks "[1]" out
     done
     # signals: all save, 75
     for signal in INT TERM USR1; do

@@ -16,7 +16,7 @@ for n in 2 3; do
     code 0 timeout 60 "${bare[@]}" -n $n -- "${all[@]}"
     says "there is no mpirun in PATH: levin connects the ranks with TCP" err
     says "[0] tcp-$n: step 8" out
-    silent_about "[1]" out
+    lacks "[1]" out
     same_run one tcp-$n
     check grep -q "^--- .* rank $((n - 1)) of $n on " "tcp-$n/logs/rank-$((n - 1)).log"
 done
@@ -80,7 +80,7 @@ arguments hosts-3 "${keys[@]}"
 code 0 "${over[@]}" -n 3 -- "${all[@]}"
 same_run one hosts-3
 check grep -q "^--- .* rank 2 of 3 on h2" hosts-3/logs/rank-2.log
-silent_about "[1]" out
+lacks "[1]" out
 
 # a rank is killed, a host cut off: the run continues on the spare host, with the same bits
 lose_rank 2 killed "${over[@]}" --max-restarts=1 -n 3 --

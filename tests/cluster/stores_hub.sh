@@ -38,7 +38,7 @@ fi
 ask log >/dev/null
 code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
 ask log >requests
-silent_about resolve requests
+lacks resolve requests
 echo '{"new": 1}' >web/hub/org/tiny/generation_config.json
 code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
 check [ "$(cat $top/refs/main)" != "$commit" ]

@@ -93,7 +93,7 @@ signal one KILL
 over one
 check [ -s $there/killed/.lease ]
 code 0 "$LEVIN" ls --recursive s3://bucket/runs/killed
-silent_about .lease out
+lacks .lease out
 code 0 cp_ --recursive s3://bucket/runs/killed copied
 check [ ! -e copied/.lease ]
 mv cache.one cache.again

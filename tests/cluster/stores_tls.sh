@@ -77,7 +77,7 @@ ask log >/dev/null
 refused "https://localhost:$right/down"
 says "levin follows only https" err
 ask log >requests
-silent_about plain requests
+lacks plain requests
 # the same holds for the address of a store
 AWS_ENDPOINT_URL=https://localhost:$wrong AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b refused s3://bucket/f
 says "target host name" err
