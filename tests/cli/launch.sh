@@ -375,3 +375,7 @@ code 2 "$LEVIN" launch --slurm bad.yaml
 says "has a control character" err
 code 0 "$LEVIN" launch --slurm recipes/demo.yaml --name='a b$(id)"%j é'
 says '#SBATCH --job-name=a_b__id___j_é' out
+
+# the settings of several ranks are printed once
+code 0 "$LEVIN" launch -n 2 -- train text.txt --show-settings --json
+json '"trainer.seed" in d["settings"]'

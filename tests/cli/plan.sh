@@ -84,6 +84,7 @@ json 'd["limits"]["flops_per_s"] == 775e12 and d["limits"]["bytes_per_s"] == 4.3
 code 2 "$LEVIN" plan "${small[@]}" --limits=775e12
 one_error
 says "(--limits=775e12,4.3e12)" err
+check [ ! -s out ]
 code 0 "$LEVIN" plan "${small[@]}" --device=arc770 --json --model.n_layer=60 --model.n_head=32 --model.n_embd=4096 --trainer.accelerator=trace
 json 'd["device"]["name"] == "arc770" and not d["device"]["fits"] and d["device"]["needed_bytes"] > 4 * 4 * 60 * 12 * 4096 ** 2'
 # on that device a run keeps activations that a plan for this machine recomputes
@@ -137,6 +138,15 @@ says "trainer.precision 16-mixed requires a GPU" err
 code 2 "$LEVIN" plan "${small[@]}" --device=abacus
 one_error
 says "levin help plan" err
+check [ ! -s out ]
+for flag in --nproc-per-node=2 --cores=2 --latency=1 --bandwidth=5; do
+    code 2 "$LEVIN" plan "${small[@]}" $flag
+    says "error: ${flag%=*} has no effect without --ranks: add it, or leave this out" err
+done
+for flag in --program --measure --device=arc770 --limits=1e12,1e12 --memory=1e9; do
+    code 2 "$LEVIN" plan "${small[@]}" --schedule $flag
+    says "error: ${flag%=*} has no effect with --schedule" err
+done
 # the address space that ulimit -v leaves counts as free memory (sanitizers reserve more)
 if [ -z "${LVN_SANITIZE:-}" ]; then
     (ulimit -v 1500000 && code 0 "$LEVIN" plan "${small[@]}" --json)

@@ -210,6 +210,10 @@ for flags in "--shard-size=abc" "--bad-lines=maybe" "--encoding=none-such"; do
     [ ! -e x ] || fail "a folder was created in spite of $flags"
 done
 code 2 "$LEVIN" prepare http://127.0.0.1:1/text.txt --out=x --encoding=latin1
+for flag in --end-token=none --drop-duplicates --bad-lines=skip --field=text --seed=1 --save-every=5; do
+    code 2 "$LEVIN" prepare http://127.0.0.1:1/text.txt --out=x $flag
+    says "error: ${flag%=*} has no effect on a single text" err
+done
 
 # one text: the last tenth is validation data, and no end token is written
 printf '0123456789%.0s' 1 2 3 4 5 6 7 8 9 10 >ten.txt

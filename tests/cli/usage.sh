@@ -40,6 +40,12 @@ code 2 "$LEVIN" doctor -x
 says "options start with two dashes" err
 code 2 "$LEVIN" doctor more
 says "error: levin doctor accepts no operands" err
+code 2 "$LEVIN" report $(seq 33)
+says "error: levin report accepts 32 operands, but '33' was also given" err
+for words in "export gpt2" cp\ a runs report config; do
+    code 2 "$LEVIN" $words ""
+    says "error: an operand of levin ${words%% *} is empty; it accepts " err
+done
 code 2 "$LEVIN" doctor --trainer.sed=1
 says "error: unknown key 'trainer.sed'; did you mean 'trainer.seed'?" err
 code 2 "$LEVIN" doctor --lr=1

@@ -199,17 +199,31 @@ static const char *text_flag(const struct lvn_command *k)
                                    : "";
 }
 
+enum lvn_status lvn_cli_refuse(const struct lvn_cli *c, const enum lvn_flag_id *flags, int n, const char *why)
+{
+    char name[LVN_FLAG_TEXT];
+    for (int i = 0; i < n; i++)
+        LVN_CHECK(!c->given[flags[i]], ARG, "%s %s", lvn_flag_text(&lvn_flags[flags[i]].option, name), why);
+    return LVN_OK;
+}
+
 static enum lvn_status count_operands(const struct lvn_cli *c)
 {
     const struct lvn_command *k = c->command;
-    for (int i = 0; i < c->n_operands && !k->runs_others; i++) LVN_TRY(check_operand(c->operand[i]));
+    for (int i = 0; i < c->n_operands && !k->runs_others; i++) {
+        LVN_CHECK(*c->operand[i], ARG, "an operand of levin %s is empty; it accepts %s", k->name, k->operands);
+        LVN_TRY(check_operand(c->operand[i]));
+    }
     LVN_CHECK(!k->runs_others || c->rest || c->n_operands <= k->max, ARG,
               "put -- before the command that levin %s runs: levin %s -- %s%s%s", k->name, k->name, c->operand[0],
               c->n_operands > 1 ? " " : "", c->n_operands > 1 ? c->operand[1] : "");
+    char most[16];
+    snprintf(most, sizeof most, "%d", k->max);
     LVN_CHECK(c->n_operands <= k->max, ARG, "levin %s accepts %s operand%s, but '%.100s' was also given%s", k->name,
               k->max == 0   ? "no"
               : k->max == 1 ? "one"
-                            : "two",
+              : k->max == 2 ? "two"
+                            : most,
               lvn_plural(k->max), c->operand[k->max], text_flag(k));
     LVN_CHECK(c->n_operands >= k->min, ARG, "levin %s needs %s; `levin help %s` explains them", k->name, k->operands,
               k->name);
@@ -454,7 +468,13 @@ static json_t *as_json(const struct lvn_option *o, const char *value)
 
 bool lvn_cli_shows_settings(struct lvn_cli *c)
 {
+    struct lvn_identity identity;
     if (!lvn_cli_on(c, LVN_FLAG_any_show_settings)) return false;
+    if (lvn_identity_find(&identity) == LVN_OK && identity.rank) { /* rank 0 prints them */
+        json_decref(c->json);
+        c->json = NULL;
+        return true;
+    }
     json_t *all = c->json ? json_object() : NULL;
     LVN_LOCAL_TEXT(line);
     for (int i = 0; i < lvn_option_count(); i++) {

@@ -15,6 +15,9 @@ bool lvn_flag_fits(const struct lvn_flag *f, const struct lvn_command *command);
 /* The flag as users write it: --nproc-per-node, -n. Returns text. */
 enum { LVN_FLAG_TEXT = 64 };
 char *lvn_flag_text(const struct lvn_option *o, char text[LVN_FLAG_TEXT]);
+/* ARG, "--NAME WHY", if one of these flags [n] was given. */
+enum lvn_status lvn_cli_refuse(const struct lvn_cli *c, const enum lvn_flag_id *flags, int n,
+                               const char *why) LVN_CHECKED;
 
 /* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */
 enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv) LVN_CHECKED;

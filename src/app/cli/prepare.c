@@ -68,6 +68,13 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
         ARG,
         "--separator, --allow-special and --encoding need a tokenizer: without --tokenizer each character is a token");
     if (!kind && separator) kind = "text", description = "a text of several documents";
+    static const enum lvn_flag_id of_documents[] = {LVN_FLAG_prepare_end_token, LVN_FLAG_prepare_drop_duplicates,
+                                                    LVN_FLAG_prepare_bad_lines, LVN_FLAG_prepare_field,
+                                                    LVN_FLAG_prepare_seed,      LVN_FLAG_prepare_save_every};
+    if (!kind)
+        LVN_TRY(lvn_cli_refuse(c, of_documents, 6,
+                               "has no effect on a single text: it is for several documents (a folder, rows, or a text "
+                               "with --separator)"));
     const char *out = output_folder(c), *folder;
     if (!out) return LVN_MEMORY;
     if (!kind && !tokenizer) LVN_TRY(lvn_cli_prepare_check_overwrite(c, out, NULL));

@@ -15,29 +15,16 @@
 
 enum lvn_status lvn_evaluate_without_tasks(const struct lvn_cli *c)
 {
-    static const struct {
-        enum lvn_flag_id id;
-        const char *name;
-    } flags[] = {{LVN_FLAG_evaluate_limit, "--limit"},
-                 {LVN_FLAG_evaluate_num_fewshot, "--num-fewshot"},
-                 {LVN_FLAG_evaluate_items, "--items"}};
-    for (int i = 0; i < 3; i++)
-        LVN_CHECK(!c->given[flags[i].id], ARG,
-                  "%s has no effect without --tasks: add --tasks=FILE.yaml, or leave it out", flags[i].name);
-    return LVN_OK;
+    static const enum lvn_flag_id flags[] = {LVN_FLAG_evaluate_limit, LVN_FLAG_evaluate_num_fewshot,
+                                             LVN_FLAG_evaluate_items};
+    return lvn_cli_refuse(c, flags, 3, "has no effect without --tasks: add --tasks=FILE.yaml, or leave it out");
 }
 
 static enum lvn_status check_options(const struct lvn_cli *c)
 {
-    static const struct {
-        enum lvn_flag_id id;
-        const char *name;
-    } flags[] = {{LVN_FLAG_evaluate_logits, "--logits"},
-                 {LVN_FLAG_evaluate_token_losses, "--token-losses"},
-                 {LVN_FLAG_evaluate_gradients, "--gradients"}};
-    for (int i = 0; i < 3; i++)
-        LVN_CHECK(!c->given[flags[i].id], ARG, "%s is of an evaluation on data, and --tasks has its own: leave one out",
-                  flags[i].name);
+    static const enum lvn_flag_id flags[] = {LVN_FLAG_evaluate_logits, LVN_FLAG_evaluate_token_losses,
+                                             LVN_FLAG_evaluate_gradients};
+    LVN_TRY(lvn_cli_refuse(c, flags, 3, "is of an evaluation on data, and --tasks has its own: leave one out"));
     for (int i = 0; i < c->n_keys; i++)
         LVN_CHECK(strncmp(c->keys[i].key, "data.", 5) != 0 && strncmp(c->keys[i].key, "task.", 5) != 0, ARG,
                   "--%s has no effect on --tasks, whose files name their data: leave one out", c->keys[i].key);

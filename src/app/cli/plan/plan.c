@@ -333,9 +333,26 @@ static enum lvn_status plan_programs(struct plan *p, const struct lvn_train_prog
     return lvn_train_programs_plan(&p->training, &p->s->values, &p->setup.config, o);
 }
 
+/* Refuse flags that are wrong or have no effect, before anything is shown. */
+static enum lvn_status check_flags(const struct lvn_cli *c)
+{
+    static const enum lvn_flag_id of_ranks[] = {LVN_FLAG_plan_nproc_per_node, LVN_FLAG_plan_cores,
+                                                LVN_FLAG_plan_latency, LVN_FLAG_plan_bandwidth},
+                                  of_memory[] = {LVN_FLAG_plan_program, LVN_FLAG_plan_measure, LVN_FLAG_plan_device,
+                                                 LVN_FLAG_plan_limits, LVN_FLAG_plan_memory};
+    struct lvn_limits limits;
+    if (lvn_cli_on(c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(c));
+    if (!c->flag[LVN_FLAG_plan_ranks].i)
+        LVN_TRY(lvn_cli_refuse(c, of_ranks, 4, "has no effect without --ranks: add it, or leave this out"));
+    if (lvn_cli_on(c, LVN_FLAG_plan_schedule))
+        LVN_TRY(lvn_cli_refuse(c, of_memory, 5, "has no effect with --schedule: leave one of them out"));
+    LVN_TRY(lvn_plan_device_check(c));
+    return lvn_plan_limits(c, c->flag[LVN_FLAG_plan_limits].t, &limits);
+}
+
 static enum lvn_status show(struct plan *p)
 {
-    if (lvn_cli_on(p->c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(p->c));
+    LVN_TRY(check_flags(p->c));
     if (lvn_cli_on(p->c, LVN_FLAG_plan_schedule)) {
         if (p->s->values.trainer.max_epochs > 0 || !p->s->values.trainer.max_steps) LVN_TRY(open_data(p));
         if (!p->steps) p->steps = p->s->values.trainer.max_steps;

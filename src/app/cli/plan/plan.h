@@ -93,6 +93,8 @@ const struct lvn_plan_device *lvn_plan_device_named(const char *name); /* NULL: 
  * With --json: returns them as a list; else NULL. */
 json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t needed,
                         int64_t available);
+/* ARG: the device of --device is not in devices.def. */
+enum lvn_status lvn_plan_device_check(const struct lvn_cli *c) LVN_CHECKED;
 /* With --device: print whether the run fits into the device's memory and whether there are kernels for it. ARG: no such
  * device in devices.def. */
 enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_programs *programs) LVN_CHECKED;

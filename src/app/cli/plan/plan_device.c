@@ -64,6 +64,12 @@ static enum lvn_status find_device(const struct lvn_cli *c, const struct lvn_pla
     return LVN_OK;
 }
 
+enum lvn_status lvn_plan_device_check(const struct lvn_cli *c)
+{
+    const struct lvn_plan_device *k;
+    return *c->flag[LVN_FLAG_plan_device].t ? find_device(c, &k) : LVN_OK;
+}
+
 /* Bytes that the programs need there; scratch: of their kernels. */
 static int64_t device_bytes(const struct lvn_plan_device *k, const struct lvn_train_programs *programs, int64_t scratch)
 {
