@@ -48,6 +48,10 @@ json '[p["label"] is None for p in d["predictions"]] == [False, True, False] and
 # a prediction does not depend on the rows around it
 predict 0 --text=first --text=third --json
 json 'd["skipped"] == 0 and len(d["predictions"]) == 2'
+# also if the path of the file is not UTF-8
+cp lines.txt $'l\xff.txt'
+predict 0 --input=$'l\xff.txt' --data.skip_bad_rows=true --json
+json '[p["label"] is None for p in d["predictions"]] == [False, False, True, False] and "byte 6 is not UTF-8" in d["predictions"][2]["error"]'
 # only bad rows
 printf 'text\n\xff\n' >bad.tsv
 predict 1 --input=bad.tsv --data.skip_bad_rows=true

@@ -51,6 +51,12 @@ code 2 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=999999
 says "999999 is not a token id" err
 code 2 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=1,x
 says "must be token ids" err
+printf '\n 1 2\n' >spaced
+code 0 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=- <spaced # blanks before the first id
+check [ "$(cat out)" = '!"' ]
+printf '1 2\0 3' >spaced
+code 2 "$LEVIN" tokenize --tokenizer="$gpt2" --decode=- <spaced
+says "standard input contains a NUL byte" err
 code 2 "$LEVIN" tokenize </dev/null
 says "needs --tokenizer" err
 code 2 "$LEVIN" tokenize --tokenizer=nowhere --json </dev/null

@@ -74,3 +74,6 @@ says "has no chat template; name one" err
 : >empty.jsonl
 code 1 "$LEVIN" tokenize --chat=empty.jsonl --tokenizer=t --template=chatml --json
 says "has no conversations" err
+json '"has no conversations" in d["error"]' # the object of --json, if no row was printed
+code 1 "$LEVIN" tokenize --chat=nowhere.jsonl --tokenizer=t --template=chatml --json
+json '"nowhere.jsonl" in d["error"]'

@@ -15,6 +15,7 @@
 #include "cli/humanize.h"
 #include "cli/model_arg.h"
 #include "data/table.h"
+#include "formats/json.h"
 #include "inference/prediction.h"
 #include "models/model.h"
 #include "setup/setup.h"
@@ -167,7 +168,8 @@ static json_t *show_class(const struct lvn_cli *c, const struct lvn_prediction *
         printf("%.4f\t", p[best]);
         print_one_line(text, '\n');
     }
-    return json_pack("{s:I,s:s,s:o}", "label", (json_int_t)best, "name", name, "probabilities", all);
+    return json_pack("{s:I,s:o,s:o}", "label", (json_int_t)best, "name", lvn_json_text(name, INT64_MAX),
+                     "probabilities", all);
 }
 
 /* A row without a prediction also gets a line. */
@@ -177,8 +179,9 @@ static json_t *show_bad(const struct lvn_cli *c, const struct lvn_prediction *f,
         fputs(f->is_number ? "-\t" : "-\t-\t", stdout);
         print_one_line(bad, '\n');
     }
-    if (f->is_number) return json_pack("{s:n,s:s}", "number", "error", bad);
-    return json_pack("{s:n,s:n,s:n,s:s}", "label", "name", "probabilities", "error", bad);
+    json_t *error = lvn_json_text(bad, INT64_MAX); /* with the path, which may not be UTF-8 */
+    if (f->is_number) return json_pack("{s:n,s:o}", "number", "error", error);
+    return json_pack("{s:n,s:n,s:n,s:o}", "label", "name", "probabilities", "error", error);
 }
 
 static void show(struct lvn_cli *c, const struct texts *x, const struct lvn_prediction *f)

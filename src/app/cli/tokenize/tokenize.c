@@ -26,9 +26,12 @@ static bool separates(char c)
 }
 
 /* Digit by digit: there may be millions of ids, and sscanf() may scan the whole rest of the text for each. */
-static enum lvn_status parse_list(const char *text, struct lvn_ids *ids)
+static enum lvn_status parse_list(const char *text, int64_t n, struct lvn_ids *ids)
 {
-    for (const char *p = text; *p;) {
+    const char *p = text;
+    LVN_CHECK((int64_t)strlen(text) == n, ARG, "--decode: standard input contains a NUL byte");
+    while (separates(*p)) p++;
+    while (*p) {
         const char *start = p;
         int64_t id = 0;
         for (; *p >= '0' && *p <= '9' && id <= INT32_MAX; p++) id = id * 10 + (*p - '0');
@@ -58,7 +61,8 @@ static enum lvn_status decode(struct lvn_cli *c, const struct lvn_tokenizer *t)
     struct lvn_text input = {0}, text = {0};
     struct lvn_ids ids = {0};
     enum lvn_status status = strcmp(list, "-") != 0 ? LVN_OK : read_all(&input);
-    if (status == LVN_OK) status = parse_list(strcmp(list, "-") != 0 ? list : input.p ? input.p : "", &ids);
+    if (status == LVN_OK && strcmp(list, "-") != 0) status = parse_list(list, (int64_t)strlen(list), &ids);
+    if (status == LVN_OK && input.n) status = parse_list(lvn_text_string(&input), input.n, &ids);
     if (status == LVN_OK) status = lvn_decode(t, ids.p, ids.n, &text);
     if (status == LVN_OK && c->json) {
         bool whole = lvn_utf8_check(text.p, text.n) < 0; /* JSON holds Unicode only: other bytes become numbers */

@@ -104,19 +104,18 @@ static enum lvn_status read_rows(struct lvn_chat_rows *rows, const char *path)
     return lvn_chat_rows_end(rows);
 }
 
-static enum lvn_status print_file(const struct lvn_chat *chat, const char *path)
+static enum lvn_status print_file(const struct lvn_chat *chat, const char *path, struct printed *printed)
 {
-    struct printed printed = {0};
     struct lvn_chat_rows_options o = {
-        .chat = chat, .n_threads = lvn_threads_default(), .context = &printed, .write = write_row, .each = print_row};
+        .chat = chat, .n_threads = lvn_threads_default(), .context = printed, .write = write_row, .each = print_row};
     struct lvn_chat_rows *rows;
     LVN_TRY(lvn_chat_rows_new(&rows, &o));
     const enum lvn_status status = read_rows(rows, path);
     lvn_chat_rows_free(rows);
     LVN_TRY(status);
-    LVN_CHECK(printed.n_read, FORMAT, "'%s' has no conversations", path);
-    LVN_CHECK(!printed.n_bad, FORMAT, "%" PRId64 " of %" PRId64 " conversations cannot be used; the first: %s",
-              printed.n_bad, printed.n_read, printed.first_error);
+    LVN_CHECK(printed->n_read, FORMAT, "'%s' has no conversations", path);
+    LVN_CHECK(!printed->n_bad, FORMAT, "%" PRId64 " of %" PRId64 " conversations cannot be used; the first: %s",
+              printed->n_bad, printed->n_read, printed->first_error);
     return LVN_OK;
 }
 
@@ -132,9 +131,11 @@ enum lvn_status lvn_cli_tokenize_chat(struct lvn_cli *c, const struct lvn_tokeni
     LVN_CHECK(lvn_train_on_of(train_on, &o.train_on), ARG, "--train-on must be answers, last_answer or all, not '%s'",
               train_on);
     LVN_TRY(lvn_chat_open(&chat, t, &o));
-    enum lvn_status status = print_file(chat, path);
+    struct printed printed = {0};
+    enum lvn_status status = print_file(chat, path, &printed);
     lvn_chat_close(chat);
-    json_decref(c->json); /* everything is printed */
+    if (!printed.n_read) return status; /* an error alone is printed as the object of --json */
+    json_decref(c->json);
     c->json = NULL;
     return status;
 }
