@@ -329,7 +329,7 @@ int64_t levin_run_steps(const struct levin_run *r);
 const char *levin_run_end_reason(const struct levin_run *r);
 /* A scalar by name: loss, lr, grad_norm, val_loss, val_accuracy ...; NaN: not available (yet). */
 double levin_run_value(const struct levin_run *r, const char *name);
-int levin_run_validate(struct levin_run *r); /* updates val_loss and the validation metrics */
+int levin_run_validate(struct levin_run *r); /* updates val_loss and the validation metrics; saves the best */
 /* Compute loss and metrics over a whole split: "train", "val" or "test". Read them with levin_run_value(r, "test_loss")
  * before the next step. */
 int levin_run_evaluate(struct levin_run *r, const char *split);
