@@ -316,7 +316,7 @@ struct dropout {
     bool off;
 };
 
-LVN_FUNCTION struct dropout dropout_make(LVN_GLOBAL const struct lvn_now *now, const struct sizes *s, lvn_long b,
+LVN_FUNCTION struct dropout dropout_make(LVN_GLOBAL const struct lvn_gpu_step *now, const struct sizes *s, lvn_long b,
                                          lvn_long h, int threshold, float scale, int op)
 {
     struct dropout r;

@@ -137,8 +137,9 @@ LVN_FUNCTION void put_column_sums(LVN_LOCAL float *shared, struct lvn_numbers su
 
 /* The factors of dropout for elements (row, column) and following: lvn_dropout_factor(), with one call of Philox for
  * eight columns. */
-LVN_FUNCTION struct lvn_numbers lvn_dropout_factors(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
-                                                    int threshold, float scale, int op, lvn_long rows_per_sample)
+LVN_FUNCTION struct lvn_numbers lvn_dropout_factors(LVN_GLOBAL const struct lvn_gpu_step *now, lvn_long row,
+                                                    lvn_uint column, int threshold, float scale, int op,
+                                                    lvn_long rows_per_sample)
 {
     struct lvn_numbers r;
 #if LVN_WIDTH == 8

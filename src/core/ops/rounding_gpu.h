@@ -10,7 +10,7 @@
 
 enum { ROUNDED_MOMENTS, ROUNDED_PARAMETERS };
 
-LVN_FUNCTION lvn_uint rounding_bits(LVN_GLOBAL const struct lvn_now *now, lvn_long element, int kind)
+LVN_FUNCTION lvn_uint rounding_bits(LVN_GLOBAL const struct lvn_gpu_step *now, lvn_long element, int kind)
 {
     lvn_ulong counter = (lvn_ulong)(element / 64 * 16 + element % 16);
     struct lvn_four r = lvn_philox(now->seed ^ ((lvn_ulong)ROUNDING_STREAM << 56), (lvn_uint)counter,

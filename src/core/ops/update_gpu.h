@@ -7,7 +7,7 @@
 #ifdef LVN_DEVICE
 
 /* The step's learning rate times scale + rest, a double in two floats. */
-LVN_FUNCTION lvn_wide update_rate(LVN_GLOBAL const struct lvn_now *now, float scale, float rest)
+LVN_FUNCTION lvn_wide update_rate(LVN_GLOBAL const struct lvn_gpu_step *now, float scale, float rest)
 {
     return ((lvn_wide)now->lr + now->lr_rest) * ((lvn_wide)scale + rest);
 }

@@ -348,7 +348,7 @@ void lvn_gpu_unbind(struct lvn_bound *b)
 
 /* --- running --- */
 
-_Static_assert(LVN_DECODE_ROWS == 8, "must match struct lvn_now of kernel_language.h");
+_Static_assert(LVN_DECODE_ROWS == LVN_GPU_POSITIONS, "lvn_gpu_step_at() copies all positions");
 
 struct lvn_gpu_step lvn_gpu_step_at(const struct lvn_gpu_program *p, int64_t micro_batch)
 {

@@ -32,8 +32,6 @@
 #include "backend/gpu/kernel_launch.h"
 #else
 
-#define LVN_ITEMS 256
-
 #ifdef LVN_CUDA
 typedef long long lvn_long;
 typedef unsigned long long lvn_ulong;
@@ -126,6 +124,8 @@ typedef uchar lvn_uchar;
 #define lvn_cospi cospi
 #define LVN_UNROLLED /* Intel's compiler unrolls automatically; a pragma would not change its register spills */
 #endif
+
+#include "backend/gpu/step_gpu.h"
 
 /* 2^x; two instructions on NVIDIA devices, with a relative error of 2^-22. */
 #ifdef LVN_CUDA
@@ -432,20 +432,12 @@ LVN_FUNCTION struct lvn_four lvn_philox(lvn_ulong key, lvn_uint c0, lvn_uint c1,
     return r;
 }
 
-/* Values that change every step, with the layout of struct lvn_gpu_step in kernel_launch.h. */
-struct lvn_now {
-    lvn_ulong seed;
-    lvn_long step, first_row, end_row, unlabeled;
-    float lr, grad_scale, lr_rest;
-    int training;
-    int position[8];
-};
-#define LVN_NOW(x) ((LVN_GLOBAL const struct lvn_now *)LVN_AT(char, x))
+#define LVN_NOW(x) ((LVN_GLOBAL const struct lvn_gpu_step *)LVN_AT(char, x))
 
 /* Position of the first token of row b; nonzero only while decoding. */
-LVN_FUNCTION lvn_long lvn_position(LVN_GLOBAL const struct lvn_now *now, lvn_long b)
+LVN_FUNCTION lvn_long lvn_position(LVN_GLOBAL const struct lvn_gpu_step *now, lvn_long b)
 {
-    return b < 8 ? now->position[b] : 0;
+    return b < LVN_GPU_POSITIONS ? now->position[b] : 0;
 }
 
 /* The random bits for dropout of eight elements, from column / 8 * 8 on, 16 bits each. */
@@ -465,7 +457,7 @@ LVN_FUNCTION lvn_uint lvn_dropout_bits(lvn_ulong seed, lvn_long step, lvn_uint o
 }
 
 /* The factor of dropout for element (row, column) of a tensor: 0 or `scale`; 1 if dropout is off. */
-LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_now *now, lvn_long row, lvn_uint column,
+LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_gpu_step *now, lvn_long row, lvn_uint column,
                                       int threshold, float scale, int op, lvn_long rows_per_sample)
 {
     if (threshold == 0 || !now->training) return 1;
@@ -475,7 +467,7 @@ LVN_FUNCTION float lvn_dropout_factor(LVN_GLOBAL const struct lvn_now *now, lvn_
 }
 
 /* Number of rows of a micro-batch that are samples; the rest is padding. */
-LVN_FUNCTION lvn_long lvn_now_rows(LVN_GLOBAL const struct lvn_now *now, lvn_long rows)
+LVN_FUNCTION lvn_long lvn_now_rows(LVN_GLOBAL const struct lvn_gpu_step *now, lvn_long rows)
 {
     lvn_long there = now->end_row - now->first_row;
     return !now->end_row || there > rows ? rows : there < 0 ? 0 : there;

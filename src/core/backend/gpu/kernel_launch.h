@@ -20,25 +20,14 @@
 #include "graph/op.h"
 #include "graph/step.h"
 
+typedef int64_t lvn_long;
+typedef uint64_t lvn_ulong;
+#include "backend/gpu/step_gpu.h"
+
 struct lvn_memory;
 struct lvn_arena;
 
-enum { LVN_ITEMS = 256 };      /* items (threads) of a work-group; must match kernel_language.h */
 enum { LVN_GPU_ALIGNED = 16 }; /* bytes: the alignment that the widest loads require */
-
-/* The part of struct lvn_step that kernels read, with the layout of struct lvn_now in kernel_language.h. */
-struct lvn_gpu_step {
-    uint64_t seed;
-    int64_t step;
-    int64_t first_row; /* first sample of this micro-batch in the global batch */
-    int64_t end_row;   /* end of the samples; later rows of a micro-batch are padding */
-    int64_t unlabeled; /* steps before this one without a label */
-    float lr;
-    float grad_scale;
-    float lr_rest; /* lr + lr_rest is the learning rate to about 48 bits */
-    int32_t training;
-    int32_t position[LVN_DECODE_ROWS]; /* struct lvn_now has 8 */
-};
 
 enum lvn_gpu_kind {
     LVN_GPU_END,
