@@ -236,3 +236,27 @@ for command in "evaluate one --json" "generate one --max-new-tokens=12"; do
     same_file out one.out
     check [ "$(grep -c '^left .* 0$' report)" = "$(grep -c '^left' report)" ]
 done
+
+# --- a rank whose row cannot be copied to its device makes the same number of gathers as the others: no rank waits for it ---
+python3 - <<'P'
+import json
+words = sorted({w for w in open("text.txt").read().split() if w.isalpha() and len(w) < 4})
+with open("last.jsonl", "w") as f:
+    f.writelines(json.dumps({"text": f"{a} {b}"}) + "\n" for a in words for b in words)
+P
+cat >last.yaml <<'Y'
+task: last
+dataset_path: json
+dataset_kwargs: {data_files: {test: last.jsonl}}
+test_split: test
+output_type: loglikelihood
+doc_to_text: "{{text.split(' ')[0]}}"
+doc_to_target: "{{' ' + text.split(' ')[1]}}"
+Y
+score=("$LEVIN" launch --prefix=false -n 2 -- evaluate one --tasks=last.yaml --trainer.accelerator=cuda --trainer.threads=1
+    --trainer.strategy=fsdp)
+rm -f report
+LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "${score[@]}"
+copies=$(sed -n "s/^calls cuMemcpyHtoDAsync_v2 //p" report | sort -n | tail -1) # the last one is not of the row, but of the run
+LEVIN_DOUBLE_FAIL=cuMemcpyHtoDAsync_v2:$((copies - 2)) code 1 double "${score[@]}"
+says "copying to the device" err
