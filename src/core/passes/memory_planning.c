@@ -45,14 +45,22 @@ static enum lvn_status choose(struct lvn_program *p, struct lvn_instr *i)
     return i->scratch.value < 0 ? LVN_MEMORY : LVN_OK;
 }
 
-/* Let instructions run side by side where there are at least as many as threads. */
+/* Let instructions run side by side, the same number on each thread, where their scratch is small: large ones gain
+ * little and need much. */
 static void choose_side_by_side(struct lvn_program *p)
 {
+    enum { MAX_SCRATCH = 64 << 20 };
     const int threads = lvn_device_threads(p->device);
-    for (int n = 0, count; threads > 1 && n < p->n_instrs; n += count) {
+    for (int n = 0, count; threads > 1 && n < p->n_instrs; n += count ? count : 1) {
         const struct lvn_op *op = p->instrs[n].op;
-        for (count = 1; op->side_by_side && n + count < p->n_instrs && p->instrs[n + count].op == op;) count++;
-        if (count >= threads) p->instrs[n].side_by_side = count;
+        int64_t bytes = 0;
+        for (count = 0; op->side_by_side && n + count < p->n_instrs && p->instrs[n + count].op == op; count++) {
+            const int scratch = p->instrs[n + count].scratch.value;
+            bytes += scratch < 0 ? 0 : p->values[scratch].bytes;
+            if (bytes > MAX_SCRATCH) break;
+        }
+        count -= count % threads;
+        p->instrs[n].side_by_side = count;
     }
 }
 

@@ -68,13 +68,14 @@ static enum lvn_status append_update(struct lvn_program *p, const struct lvn_opt
 }
 
 enum { TOGETHER = 64 };                           /* matrices at a time */
-static const int64_t together_elements = 8 << 20; /* at most, of more than one matrix: 32 MiB of directions */
+static const int64_t together_elements = 4 << 20; /* at most, of more than one matrix: 16 MiB of directions */
 
-/* Matrices whose directions are in memory at the same time. */
+/* Matrices, of any groups, whose directions are in memory at the same time. */
 struct matrices {
     const struct lvn_param *matrix[TOGETHER];
+    const struct lvn_param_group *group[TOGETHER];
     struct lvn_operand direction[TOGETHER];
-    int n;
+    int n, max; /* number of matrices, at most `max` */
     int64_t elements;
 };
 
@@ -127,37 +128,42 @@ static enum lvn_status append_step(struct lvn_program *p, const struct lvn_optim
     return i->out[0].value >= 0 ? LVN_OK : LVN_MEMORY;
 }
 
-/* Append the updates of the matrices, all in group g, and forget them. */
-static enum lvn_status append_matrices(struct lvn_program *p, const struct lvn_optimizer *o,
-                                       const struct lvn_param_group *g, struct matrices *m)
+/* Append the updates of the matrices, and forget them. */
+static enum lvn_status append_matrices(struct lvn_program *p, const struct lvn_optimizer *o, struct matrices *m)
 {
-    for (int k = 0; k < m->n; k++) LVN_TRY(append_direction(p, o, g, m->matrix[k], &m->direction[k]));
+    for (int k = 0; k < m->n; k++) LVN_TRY(append_direction(p, o, m->group[k], m->matrix[k], &m->direction[k]));
     for (int k = 0; k < m->n; k++) LVN_TRY(append_whole(p, o, m->matrix[k], m->direction[k]));
-    for (int k = 0; k < m->n; k++) LVN_TRY(append_step(p, o, g, m->matrix[k], m->direction[k]));
+    for (int k = 0; k < m->n; k++) LVN_TRY(append_step(p, o, m->group[k], m->matrix[k], m->direction[k]));
     m->n = 0;
     m->elements = 0;
     return LVN_OK;
 }
 
-/* Append the updates of a group: its matrices and the ranges between them. *at: index in params->flat of the group's
- * first parameter; advanced to the next group's. */
+/* Add a matrix of group g, and append the updates of all that were added if there is no room for more. */
+static enum lvn_status add_matrix(struct lvn_program *p, const struct lvn_optimizer *o, const struct lvn_param_group *g,
+                                  const struct lvn_param *matrix, struct matrices *m)
+{
+    if (m->elements + matrix->count > together_elements) LVN_TRY(append_matrices(p, o, m));
+    m->matrix[m->n] = matrix;
+    m->group[m->n++] = g;
+    m->elements += matrix->count;
+    return m->n == m->max ? append_matrices(p, o, m) : LVN_OK;
+}
+
+/* Append the updates of a group: those of the ranges between its matrices, which are added to m. *at: index in
+ * params->flat of the group's first parameter; advanced to the next group's. */
 static enum lvn_status append_group(struct lvn_program *p, const struct lvn_optimizer *o,
-                                    const struct lvn_param_group *g, bool side_by_side, int *at)
+                                    const struct lvn_param_group *g, struct matrices *m, int *at)
 {
     const struct lvn_params *params = p->graph->params;
     int64_t begin = g->offset, end = g->offset + g->count;
-    struct matrices m = {0};
     for (; *at < params->n && params->flat[*at]->offset < end; ++*at) {
         const struct lvn_param *param = params->flat[*at];
         if (!o->matrices.used || !lvn_param_is_block_matrix(param)) continue;
         if (begin < param->offset) LVN_TRY(append_update(p, o, g, begin, param->offset - begin));
-        if (m.n == (side_by_side ? TOGETHER : 1) || m.elements + param->count > together_elements)
-            LVN_TRY(append_matrices(p, o, g, &m));
-        m.matrix[m.n++] = param;
-        m.elements += param->count;
+        LVN_TRY(add_matrix(p, o, g, param, m));
         begin = param->offset + (param->count + LVN_PARAM_ALIGN - 1) / LVN_PARAM_ALIGN * LVN_PARAM_ALIGN;
     }
-    LVN_TRY(append_matrices(p, o, g, &m));
     return begin < end ? append_update(p, o, g, begin, end - begin) : LVN_OK;
 }
 
@@ -177,9 +183,10 @@ static enum lvn_status check_matrices(const struct lvn_params *params, const str
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o, bool side_by_side)
 {
     const struct lvn_params *params = p->graph->params;
+    struct matrices m = {.max = side_by_side ? TOGETHER : 1};
     int at = 0;
     LVN_TRY(check_matrices(params, o));
     LVN_TRY(append_norm(p, o->clip_norm));
-    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_group(p, o, &params->groups[n], side_by_side, &at));
-    return LVN_OK;
+    for (int n = 0; n < params->n_groups; n++) LVN_TRY(append_group(p, o, &params->groups[n], &m, &at));
+    return append_matrices(p, o, &m);
 }
