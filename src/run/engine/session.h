@@ -63,18 +63,18 @@ struct lvn_session {
 /* Build the graph and plan the program. Allocates no buffers: lvn_model_state_allocate() does. */
 enum lvn_status lvn_session_new(struct lvn_session **out, struct lvn_model_state *n,
                                 const struct lvn_session_options *o) LVN_CHECKED;
-/* For model_state.c, which owns all sessions. */
+/* Free a session; for model_state.c, which owns all sessions. */
 void lvn_session_free(struct lvn_session *session);
 /* Before binding: prepare its collectives, if it needs any; all ranks then run the session together. */
 enum lvn_status lvn_session_prepare_gathers(struct lvn_session *session) LVN_CHECKED;
-/* The functions that run the collectives of its program; NULL: do nothing. */
+/* Return the functions that run the collectives of its program; NULL: do nothing. */
 const struct lvn_collectives *lvn_session_collectives(const struct lvn_session *session);
 /* Write rows [row, row + b->rows) of the inputs of the next run. The batch has the fields of the options. */
 enum lvn_status lvn_session_feed(struct lvn_session *session, int64_t row, const struct lvn_samples *b) LVN_CHECKED;
 /* Run micro-batches 0..n-1 and the update, if the session has one. Returns the sum of the losses of all labels that are
  * not ignored (0 without a loss), summed over micro-batches as a tree. The caller sets step_args.grad_scale etc. */
 double lvn_session_run(struct lvn_session *session, int64_t n_micro_batches);
-/* The same in two parts, between which a device computes and the next batch may be fed. */
+/* Run in two parts, between which a device computes and the next batch may be fed. */
 void lvn_session_launch(struct lvn_session *session, int64_t n_micro_batches);
 double lvn_session_finish(struct lvn_session *session, int64_t n_micro_batches);
 /* Run once with the caller's hooks and collectives; returns the status instead of the loss. */
@@ -86,7 +86,7 @@ const char *lvn_session_find_nonfinite(struct lvn_session *session, int64_t n_mi
 const float *lvn_session_prediction(struct lvn_session *session); /* shape: outputs.prediction->desc */
 const float *lvn_session_losses(struct lvn_session *session);     /* per label or per sample */
 
-/* If the session has a metric of text: its sums, after a run of one micro-batch on these samples. */
+/* If the session has a metric of text: compute its sums, after a run of one micro-batch on these samples. */
 enum lvn_status lvn_session_text_sums(struct lvn_session *session, const struct lvn_samples *b,
                                       struct lvn_text_sums *out) LVN_CHECKED;
 

@@ -44,7 +44,8 @@ struct evaluation {
     double *count;      /* in `sums` */
 };
 
-/* For gradients all batches are micro-batches of one run, of one length; otherwise each batch is a run. */
+/* Make the sessions. For gradients all batches are micro-batches of one run, of one length; otherwise each batch is a
+ * run. */
 static enum lvn_status new_sessions(void *context)
 {
     struct evaluation *e = context;
@@ -125,7 +126,7 @@ static enum lvn_status set_up(struct evaluation *e)
     return lvn_model_shards_new(&e->model_state, e->setup, e->v, e->o->ranks, true);
 }
 
-/* The model with its sessions and weights, on all ranks. */
+/* Open the model with its sessions and weights, on all ranks. */
 static enum lvn_status open_model(struct evaluation *e)
 {
     struct lvn_ranks *ranks = e->o->ranks;
@@ -265,7 +266,7 @@ static enum lvn_status pass_with_gradients(struct evaluation *e)
     return pass(e);
 }
 
-/* The result, from sums over all ranks. */
+/* Compute the result from sums over all ranks. */
 static enum lvn_status conclude(const struct evaluation *e, struct lvn_evaluate_result *r)
 {
     const struct lvn_task_graph *t = &e->session->outputs;

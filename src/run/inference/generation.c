@@ -118,8 +118,8 @@ static enum lvn_status check_and_reset(struct lvn_generator *g, const struct lvn
     return reset_state(g);
 }
 
-/* The result is the same on all ranks, but must be agreed on, because each rank would wait to see whether another
- * reports it. */
+/* Refuse ranks that would all generate the same text. The result is the same on all ranks, but must be agreed on,
+ * because each rank would wait to see whether another reports it. */
 static enum lvn_status check_strategy(const struct lvn_generator *g)
 {
     char word[LVN_VALUE_TEXT];
@@ -181,7 +181,7 @@ enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sampl
     return lvn_sampler_run(g->sampler, sample, 1, o);
 }
 
-/* Members of generation_config.json that change what transformers generates and that levin ignores, with the
+/* Warn of members of generation_config.json that change what transformers generates and that levin ignores, with the
  * values that have no effect. */
 static void report_unread(const char *path, const json_t *root)
 {
@@ -265,7 +265,7 @@ enum lvn_status lvn_generator_add_end(struct lvn_generator *g, int64_t id)
     return LVN_OK;
 }
 
-/* The model's inputs for B rows of T tokens. */
+/* Describe the model's inputs for rows of T tokens. */
 static enum lvn_status fields_of(const struct lvn_generator *g, int64_t T, struct lvn_fields *out)
 {
     const struct lvn_model_config *c = &g->setup.config;

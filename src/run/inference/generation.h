@@ -39,14 +39,14 @@ enum lvn_status lvn_generator_run(struct lvn_generator *g, struct lvn_sample *sa
  * and values grow with the text, up to the context; those before are copied. */
 enum lvn_status lvn_generator_continue(struct lvn_generator *g, struct lvn_sample *sample,
                                        struct lvn_sampling_options *o) LVN_CHECKED;
-/* The sampling options that the publisher of the model recommends: generation_config.json, with the defaults of
+/* Read the sampling options that the publisher of the model recommends: generation_config.json, with the defaults of
  * transformers: greedy unless do_sample is true; then top_k is 50 by default. *why_greedy: the end of a
  * sentence. */
 enum lvn_status lvn_generator_choice(const struct lvn_generator *g, struct lvn_choice *out,
                                      const char **why_greedy) LVN_CHECKED;
 /* Add a token that ends a sample; -1: none. */
 enum lvn_status lvn_generator_add_end(struct lvn_generator *g, int64_t id) LVN_CHECKED;
-/* The prediction for token ids (B,T), without dropout: *shape, for language models (B,T,V), for classifiers
+/* Compute the prediction for token ids (B,T), without dropout: *shape, for language models (B,T,V), for classifiers
  * (B,classes). *prediction: fp32, valid until the next call with g. ARG for ids beyond the vocabulary or too many,
  * UNSUPPORTED for a model that reads no token ids. */
 enum lvn_status lvn_generator_logits(struct lvn_generator *g, const int32_t *ids, int64_t B, int64_t T,

@@ -19,8 +19,9 @@ struct lvn_ranks;
 enum lvn_status lvn_model_shards_new(struct lvn_model_state **out, struct lvn_model_setup *setup,
                                      const struct lvn_values *v, const struct lvn_ranks *ranks, bool mixed) LVN_CHECKED;
 
-/* All ranks (NULL: one rank). `make` creates the sessions of n; it is called again, after those were dropped, if the
- * parameters must be sharded. MEMORY: that does not help. lvn_parameters_sharded() then returns the decision. */
+/* Plan the sessions, on all ranks (NULL: one rank). `make` creates the sessions of n; it is called again, after those
+ * were dropped, if the parameters must be sharded. MEMORY: that does not help. lvn_parameters_sharded() then returns
+ * the decision. */
 enum lvn_status lvn_model_shards_plan(struct lvn_model_state *n, struct lvn_ranks *ranks, const struct lvn_values *v,
                                       enum lvn_status (*make)(void *context), void *context) LVN_CHECKED;
 /* All ranks: allocate n, and load the weights unless they are loaded. Each rank reads the elements that it keeps. */

@@ -72,8 +72,8 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* The number of tokens (0 or 1) with which all sequences of the item begin, and which are therefore run as part of the
- * prefix. The first token of a sequence is never scored (benchmark.h). */
+/* Return the number of tokens (0 or 1) with which all sequences of the item begin, and which are therefore run as part
+ * of the prefix. The first token of a sequence is never scored (benchmark.h). */
 static int shared_first(const struct lvn_benchmark_item *item)
 {
     for (int i = 1; i < item->n; i++)
@@ -248,7 +248,7 @@ static void make_rows(struct scorer *s)
 
 enum { IDS, LABELS, ROW_SEGMENTS, ROW_SELECTED, ROW_HIDDEN };
 
-/* The fields of a row with length index k. */
+/* Return the fields of a row with length index k. */
 static struct lvn_fields fields_of(const struct scorer *s, bool greedy, int k)
 {
     const int64_t V = lvn_model_value(&s->o->setup->config, LVN_ROLE_VOCABULARY), T = (k + 1) * s->step;
@@ -430,8 +430,8 @@ static enum lvn_status run_row(struct scorer *s, const struct row *row)
     return LVN_OK;
 }
 
-/* Ranks that gather parameters must make the same number of runs. A rank with fewer rows, or whose run failed, runs
- * padding. */
+/* Run padding. Ranks that gather parameters must make the same number of runs, even if a rank has fewer rows, or its
+ * run failed. */
 static enum lvn_status run_padding(struct scorer *s)
 {
     int k = 0;
@@ -479,7 +479,7 @@ static enum lvn_status level_runs(struct scorer *s)
     return status;
 }
 
-/* Values that a rank has not computed are 0, so the sum is exact. */
+/* Give all ranks the values of all sequences. Those that a rank has not computed are 0, so the sum is exact. */
 static enum lvn_status share_values(struct scorer *s, int64_t n_sequences)
 {
     struct lvn_ranks *ranks = s->o->ranks;

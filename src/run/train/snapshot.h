@@ -81,12 +81,12 @@ void lvn_snapshot_write(struct lvn_snapshot_writing *writing);
 enum lvn_status lvn_snapshot_end(struct lvn_snapshot_writing *writing) LVN_CHECKED;
 /* Instead of the end, each rank by itself: remove the written files and free w, which may be NULL. */
 void lvn_snapshot_cancel(struct lvn_snapshot_writing *writing);
-/* All three parts. */
+/* Save all three parts. */
 enum lvn_status lvn_snapshot_save(const struct lvn_snapshot_target *target, const struct lvn_snapshot *s,
                                   const struct lvn_model_state *n, struct lvn_ranks *ranks) LVN_CHECKED;
-/* The progress of a checkpoint's run, without weights and choices. */
+/* Read the progress of a checkpoint's run, without weights and choices. */
 enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_snapshot *s) LVN_CHECKED;
-/* Its choices, in *out. */
+/* Read its choices into *out. */
 enum lvn_status lvn_snapshot_read_choices(const struct lvn_checkpoint *c, struct lvn_text *out) LVN_CHECKED;
 /* Models and adapters that the weights of a checkpoint may need. */
 struct lvn_snapshot_source {

@@ -22,7 +22,8 @@ struct lvn_snapshot_files {
     struct lvn_shard_files shards;
 };
 
-/* All ranks if something is sharded, otherwise only rank 0. After a failure there is nothing to end. */
+/* Begin the files, on all ranks if something is sharded, otherwise only on rank 0. After a failure there is nothing to
+ * end. */
 enum lvn_status lvn_snapshot_files_begin(struct lvn_snapshot_files *f, struct lvn_arena *a, const char *dir,
                                          int64_t step, const struct lvn_model_state *n,
                                          struct lvn_ranks *ranks) LVN_CHECKED;
@@ -31,16 +32,16 @@ bool lvn_snapshot_files_mine(const struct lvn_snapshot_files *f);
 enum lvn_status lvn_snapshot_files_add_tensors(struct lvn_snapshot_files *f, const char *name,
                                                const struct lvn_safetensors_source *source) LVN_CHECKED;
 void lvn_snapshot_files_add_text(struct lvn_snapshot_files *f, const char *name, const void *data, int64_t bytes);
-/* All ranks that add files. Between these calls rank 0 may add files alone, of tensors that it collects. */
+/* Called by all ranks that add files. Between these calls rank 0 may add files alone, of tensors that it collects. */
 void lvn_snapshot_files_begin_alone(struct lvn_snapshot_files *f);
 enum lvn_status lvn_snapshot_files_end_alone(struct lvn_snapshot_files *f) LVN_CHECKED;
-/* Every rank that began; so_far: the status of adding. Does the work that needs messages. If all ranks write, a failure
- * is returned on all. */
+/* Do the work that needs messages, on every rank that began; so_far: the status of adding. If all ranks write, a
+ * failure is returned on all. */
 enum lvn_status lvn_snapshot_files_prepare(struct lvn_snapshot_files *f, enum lvn_status so_far) LVN_CHECKED;
 /* Then, in any thread: write and sync all other tensors. lvn_snapshot_files_end() returns their failure. */
 void lvn_snapshot_files_write(struct lvn_snapshot_files *f);
 void lvn_snapshot_files_sync(struct lvn_snapshot_files *f);
-/* All that began: commit if everything has been written. */
+/* Commit if everything has been written, on every rank that began. */
 enum lvn_status lvn_snapshot_files_end(struct lvn_snapshot_files *f, double val_loss,
                                        const struct lvn_checkpoint_score *score) LVN_CHECKED;
 /* Instead of the end, each rank by itself: drop the written files. */

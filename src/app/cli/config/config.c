@@ -316,7 +316,7 @@ static enum lvn_status gather(struct lvn_config *cf)
     return *cf->s->values.model.init ? lvn_model_check_name(&cf->s->arena, cf->s->values.model.init) : LVN_OK;
 }
 
-/* The recipe must load. Checked on a copy, so that derived values are not written. */
+/* Check that the recipe loads. Uses a copy, so that derived values are not written. */
 static enum lvn_status check_loads(struct lvn_config *cf, const struct lvn_text *recipe, const char *name)
 {
     struct levin_settings copy;

@@ -125,7 +125,7 @@ static enum lvn_status read_machines(struct lvn_config *cf, const struct lvn_yam
 
 /* --- how ranks share the work --- */
 
-/* The accelerator of a distributed_type; NULL: the type has none. */
+/* Find the accelerator of a distributed_type; NULL: the type has none. */
 static const char *find_accelerator(const char *type)
 {
     static const char *const words[][2] = {{"MULTI_CPU", "cpu"}, {"MULTI_GPU", "cuda"}, {"MULTI_XPU", "xpu"}};
@@ -134,7 +134,8 @@ static const char *find_accelerator(const char *type)
     return NULL;
 }
 
-/* The devices. Without a key trainer.accelerator stays `auto`, which uses a GPU if there is one, as accelerate does. */
+/* Set the devices. Without a key trainer.accelerator stays `auto`, which uses a GPU if there is one, as accelerate
+ * does. */
 static enum lvn_status read_devices(struct lvn_config *cf, const struct lvn_yaml *top)
 {
     const char *type = get_text(top, "distributed_type"), *ids = get_text(top, "gpu_ids"),

@@ -72,7 +72,7 @@ static const struct row *find_row(const char *name)
     return NULL;
 }
 
-/* The setting of the file, if the file has it in a form that can be read; else NULL. */
+/* Find the setting in the file; NULL: the file does not have it in a form that can be read. */
 static const struct lvn_assigned *given(const struct reading *r, const char *name)
 {
     return lvn_assignments_find(r->list, r->n, name);

@@ -16,7 +16,7 @@
 #include "train/callback.h"
 #include "train/limits.h"
 
-/* The recipe's settings, finished, in a copy that planning may change. */
+/* Copy the recipe's settings, finished, so that planning may change them. */
 static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_settings *copy)
 {
     char *text = lvn_settings_yaml(cf->s);
@@ -32,7 +32,7 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_setting
     return lvn_settings_finish(copy, LVN_USES_ALL & ~LVN_USES_DEVICE);
 }
 
-/* The time of a step, if the device is in this machine. */
+/* Estimate the time of a step, if the device is in this machine. */
 static enum lvn_status find_time(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m,
                                  const struct lvn_train_programs *programs)
 {
@@ -46,7 +46,7 @@ static enum lvn_status find_time(struct lvn_config *cf, const struct levin_setti
     return LVN_OK;
 }
 
-/* The number of training samples, if the data are on this machine; what is wrong with them is a warning. */
+/* Count the training samples, if the data are on this machine; a problem with them is a warning. */
 static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_settings *s,
                                      const struct lvn_model_setup *m)
 {
