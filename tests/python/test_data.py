@@ -114,9 +114,9 @@ class Sequences(unittest.TestCase):
 
     def test_a_model_and_the_samples_of_another_run(self):
         """A model is never evaluated on the samples of another run that happens to be open."""
-        with run("first", {"train": rows(), "val": rows(8, 1)}) as r:
+        with run("first-samples", {"train": rows(), "val": rows(8, 1)}) as r:
             r.fit()
-        m = levin.load("runs/first")
+        m = levin.load("runs/first-samples")
         with self.assertRaisesRegex(levin.InputError, "data.kind=program is for programs"):
             m.evaluate()
         with run("others", {"train": rows(seed=5), "val": rows(8, 6)}) as r:
@@ -124,7 +124,7 @@ class Sequences(unittest.TestCase):
             for call in m.evaluate, m.gradients:
                 with self.assertRaisesRegex(levin.InputError, "was trained on samples of a program, and the open run has others"):
                     call()
-        with run("same", {"train": rows(), "val": rows(8, 1)}) as r:
+        with run("same-samples", {"train": rows(), "val": rows(8, 1)}) as r:
             next(r.steps())
             self.assertGreater(m.evaluate().loss, 0)
 
