@@ -10,6 +10,7 @@ Files of FOLDER, at paths that say how they are served:
   /cut/N/F             every answer ends after N bytes, without a word
   /first/CODE/F        the first request of each range is answered CODE, and Retry-After: 0
   /always/CODE/F       every request is
+  /huge/F              says it has 9 PB more than it has
   /short/F             says it has ten bytes more than it sends
   /wrong/F             one bit is another, the ETag that of the true file (an MD5, as S3 has them)
   /wrongrange/F        sends a range that begins one byte later
@@ -22,7 +23,8 @@ GET /control/conditions/501 it answers 501 to conditional requests, which it ign
 answers 503 to everything, with /control/refuse/N it forbids PUTs below step-N, with /control/keep/1 DELETEs, with
 /control/locked/1 it requires the MD5 of what is written, as buckets with Object Lock, with
 /control/truncated/1 lists say that they go on, without a token, with /control/repeat/1 with the same token forever, and with
-/control/stall/N it answers N requests with a RequestTimeout. The bucket "moved" is said to be on another host, and "rude" answers
+/control/stall/N it answers N requests with a RequestTimeout, with /control/join/N it fails to join parts N times, with
+/control/lost/N it joins them N times without an answer. The bucket "moved" is said to be on another host, and "rude" answers
 with control characters.
 Credentials at /credentials (container) and /latest/... (instance, with a token): "old" at first, then "new". With /control/flaky/N
 the next N requests for credentials fail; with /control/brief/1 those during an upload in parts fail, and credentials expire in 100 s.
@@ -39,6 +41,7 @@ root, lock = sys.argv[1], threading.Lock()
 seen, log, objects, uploads, files = {}, [], {}, {}, {}
 state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "conditions": None, "down": None, "gs": None,
          "refuse": None, "keep": None, "truncated": None, "locked": None, "busy": None, "repeat": None, "stall": None, "flaky": None, "brief": None,
+         "join": None, "lost": None,
          "unfinished": 0}
 
 
@@ -137,6 +140,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.error(int(argument), Retry_After="0")
         elif kind == "first":
             self.file(data, etag)
+        elif kind == "huge":
+            self.file(data, etag, more=9 * 10**15)
         elif kind == "short":
             self.file(data, etag, more=10)
         elif kind == "wrong":
@@ -209,10 +214,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             parts = "".join(f"<Part><PartNumber>{n}</PartNumber><Size>{len(b)}</Size><ETag>&quot;{hashlib.md5(b).hexdigest()}"
                             f"&quot;</ETag></Part>" for n, b in sorted(uploads[uid].items()))
             return self.answer(200, f"<ListPartsResult>{parts}<IsTruncated>false</IsTruncated></ListPartsResult>".encode())
+        if uid and self.command == "DELETE":
+            del uploads[uid]
+            return self.answer(204)
+        if uid and self.command == "POST" and self.counted("join"):
+            return self.answer(200, b"<Error><Code>InternalError</Code><Message>on purpose.</Message></Error>", Retry_After="0")
         if uid and self.command == "POST":
             state["unfinished"] = 0
             numbers = [int(n) for n in re.findall(rb"<PartNumber>(\d+)", body)]
             objects[key] = b"".join(uploads[uid][n] for n in numbers)
+            if self.counted("lost"):
+                del uploads[uid]
+                raise Cut
             return self.answer(200, b"<CompleteMultipartUploadResult/>")
         if self.command == "PUT":
             objects[key] = body
@@ -290,7 +303,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         commit = hashlib.sha1(repr(sorted((n, hashlib.md5(b).hexdigest()) for n, b in sums.items())).encode()).hexdigest()
         blob = lambda b: hashlib.sha1(b"blob %d\0" % len(b) + b).hexdigest()
         if api:
-            if api[3] not in ("main", commit):
+            if api[3] not in ("main", "refs/pr/1", commit):
                 return self.answer(404, X_Error_Code="RevisionNotFound", X_Error_Message="Invalid rev id")
             rows = [{"rfilename": n, "size": len(b), "blobId": blob(b),
                      **({"lfs": {"sha256": hashlib.sha256(b).hexdigest(), "size": len(b)}} if len(b) > 1000 else {})}

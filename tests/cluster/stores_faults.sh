@@ -41,6 +41,7 @@ refused short/small "416 (no such range)"
 refused wrongrange/f "did not send the requested range"
 refused changing/f "the file changed while it was read"
 refused none/f "there is nothing at"
+refused huge/f "is too large"
 # wrong bytes are detected if a checksum is known
 sum=$(sha256sum <web/f | cut -d' ' -f1)
 for isa in generic ""; do LEVIN_ISA=$isa code 0 cp_ --sha256=$sum $web/plain/f got; done
@@ -111,6 +112,18 @@ same_file web/g together
 ask log >requests
 check [ "$(grep -c 'plain/g bytes=0-8388607' requests)" = 1 ]
 ask control/slow/off >/dev/null
+# a process that waits for another one's download can be stopped
+exec 9>stuck.part
+flock 9
+ask log >/dev/null
+"$LEVIN" cp $web/plain/f stuck >out 2>err 9>&- &
+pid=$!
+soon eval 'ask log | grep -q "plain/f bytes=0-0"'
+kill -INT $pid
+ended
+check [ $got = 75 ]
+exec 9>&-
+rm stuck.part
 # the disk is full
 (ulimit -f 4096 && code 1 cp_ $web/plain/f full && one_error && says "cannot write" err)
 check [ ! -e full ]

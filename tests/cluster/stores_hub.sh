@@ -35,10 +35,25 @@ if python3 -c 'import huggingface_hub' 2>/dev/null; then
 p=h.snapshot_download("org/tiny"); assert p.endswith(sys.argv[1]), p; assert not h.scan_cache_dir().warnings' "$commit"
 fi
 # again: existing files are not downloaded; changed content is another commit
+ref=$(stat -c %i $top/refs/main)
 ask log >/dev/null
 code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
 ask log >requests
 lacks resolve requests
+# nothing is written then, so the cache may be one that can only be read
+check [ "$(stat -c %i $top/refs/main)" = "$ref" ]
+mv $top/refs refs && : >$top/refs
+code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
+same_loss
+rm $top/refs && mv refs $top/refs
+# branches of the hub whose names have slashes
+for branch in refs/pr/1 refs%2Fpr%2F1; do
+    code 0 "$LEVIN" evaluate hf://org/tiny@$branch --json --data.path=text.txt
+    same_loss
+    code 0 "$LEVIN" ls hf://org/tiny@$branch/onnx
+    says config.json out
+done
+check [ "$(cat $top/refs/refs/pr/1)" = $commit ]
 echo '{"new": 1}' >web/hub/org/tiny/generation_config.json
 code 0 "$LEVIN" evaluate hf://org/tiny --json --data.path=text.txt
 check [ "$(cat $top/refs/main)" != "$commit" ]

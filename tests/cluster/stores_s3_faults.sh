@@ -60,6 +60,12 @@ code 1 "$LEVIN" ls s3://b/texts
 one_error
 says "the server sends the same page again" err
 ask control/repeat/off >/dev/null
+# joining the parts is repeated, also if the response is lost, after which the server has no such upload
+for fault in join lost; do
+    ask control/$fault/1 >/dev/null
+    code 0 cp_ f s3://b/$fault
+    back f $fault
+done
 # a signed request is sent to no other host, even if the server redirects
 for way in "small s3://moved/f" "s3://moved/f got"; do
     ask log >/dev/null
@@ -78,7 +84,7 @@ done
 check [ $kills -gt 0 ]
 code 0 cp_ f s3://b/killed
 back f killed
-ask control/slow/1 >/dev/null
+ask control/slow/4 >/dev/null
 ask log >/dev/null # clear the log, so that only parts of this upload are counted
 LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/stopped >out 2>err &
 pid=$!
@@ -92,6 +98,23 @@ code 0 cp_ f s3://b/stopped
 ask log >requests
 lacks "partNumber=1&" requests
 back f stopped
+# the parts of another version of the file are removed
+ask control/slow/5 >/dev/null
+ask log >/dev/null
+LEVIN_STORE_THREADS=1 "$LEVIN" cp f s3://b/touched >out 2>err &
+pid=$!
+for _ in $(seq 300); do ask log >requests && has partNumber=1 requests && break || sleep 0.01; done
+kill -INT $pid 2>/dev/null || true
+ended
+check [ $got = 75 ]
+ask control/slow/off >/dev/null
+touch f
+ask log >/dev/null
+code 0 cp_ f s3://b/touched
+ask log >requests
+says "DELETE /s3/b/touched?uploadId=" requests
+says "partNumber=1&" requests
+back f touched
 # keys that expire during the upload
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 expire() { ask control/given/0 >/dev/null && ask control/expire/$1 >/dev/null; }

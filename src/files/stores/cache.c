@@ -18,8 +18,10 @@
 #include "base/log.h"
 #include "base/redact.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "formats/checksum.h"
 #include "stores/fetch_limit.h"
+#include "stores/store_private.h"
 
 enum { MAX_FACTS = 4096, MAX_NAME = 200, LOG_BYTES = 32 << 20 };
 
@@ -266,12 +268,24 @@ static enum lvn_status download_if_stale(struct lvn_location *location, struct l
     LVN_TRY(evict(a, location, object.bytes > 0 ? object.bytes : 0));
     if (object.bytes > LOG_BYTES)
         lvn_log(LVN_LOG_INFO, "fetching '%s', %lld MiB", location->url, (long long)(object.bytes >> 20));
-    LVN_TRY(lvn_store_get(location->url, *local, NULL, progress, context));
+    LVN_TRY(lvn_store_get_durable(location->url, *local, NULL, progress, context));
     return write_facts(a, *local, facts, &object);
 }
 
+enum lvn_status lvn_store_cache_lock(int fd, lvn_store_progress *progress, void *context)
+{
+    static const struct timespec pause = {.tv_nsec = 50000000};
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+        LVN_TRY(lvn_interrupt_check());
+        LVN_CHECK(!progress || progress(context, 0, 0) == 0, STOPPED,
+                  "stopped while another process downloads the same file");
+        (void)nanosleep(&pause, NULL);
+    }
+    return LVN_OK;
+}
+
 /* The ranks of a run on one machine need the same files: one rank downloads each file, the others wait for it. */
-static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
+static enum lvn_status open_lock(struct lvn_arena *a, const char *path, int *fd)
 {
     const char *locks;
     char hash[LVN_CHECKSUM_TEXT];
@@ -280,7 +294,6 @@ static enum lvn_status lock_file(struct lvn_arena *a, const char *path, int *fd)
     const char *name = lvn_path_join(a, locks, hash);
     if (!name) return LVN_MEMORY;
     *fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (*fd >= 0) (void)!flock(*fd, LOCK_EX); /* without file locks, continue */
     return LVN_OK;
 }
 
@@ -291,8 +304,9 @@ enum lvn_status lvn_store_cache_download(struct lvn_location *location, struct l
     int fd;
     pthread_once(&once, set_first_use);
     LVN_TRY(lvn_store_cache_path(&location->arena, location, location->key, local, &facts));
-    LVN_TRY(lock_file(&location->arena, *local, &fd));
-    enum lvn_status status = download_if_stale(location, http, progress, context, local, facts);
+    LVN_TRY(open_lock(&location->arena, *local, &fd));
+    enum lvn_status status = fd >= 0 ? lvn_store_cache_lock(fd, progress, context) : LVN_OK;
+    if (status == LVN_OK) status = download_if_stale(location, http, progress, context, local, facts);
     if (fd >= 0) close(fd);
     return status;
 }

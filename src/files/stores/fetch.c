@@ -3,11 +3,11 @@
 
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "base/work.h"
 #include "stores/digest.h"
+#include "stores/store_private.h"
 
 static enum lvn_status check_sha256(const char *sha256)
 {
@@ -26,14 +26,6 @@ static enum lvn_status verify(const char *path, const char *sha256)
     return LVN_OK;
 }
 
-/* Later runs only check that the file exists, so it must be durable. */
-static enum lvn_status sync_file(const char *path)
-{
-    enum lvn_status status = lvn_file_sync(path);
-    if (status != LVN_OK) unlink(path);
-    return status;
-}
-
 enum lvn_status lvn_download(const char *url, const char *sha256, const char *path, lvn_store_progress *progress,
                              void *context)
 {
@@ -41,8 +33,8 @@ enum lvn_status lvn_download(const char *url, const char *sha256, const char *pa
     if (sha256) LVN_TRY(check_sha256(sha256));
     if (lvn_path_exists(path)) return sha256 ? verify(path, sha256) : LVN_OK;
     const char *before = lvn_work_begin("a download");
-    enum lvn_status status = lvn_store_get(url, path, sha256, progress, context);
+    enum lvn_status status = lvn_store_get_durable(url, path, sha256, progress, context);
     lvn_work_end(before);
     LVN_TRY_WHILE(status, "fetching '%s'; you can also copy the file to '%s' yourself", url, path);
-    return sync_file(path);
+    return LVN_OK;
 }

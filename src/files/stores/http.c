@@ -36,6 +36,7 @@ enum {
     OPT_CONNECTTIMEOUT = 78,
     OPT_HTTPGET = 80,
     OPT_BUFFERSIZE = 98,
+    OPT_FRESH_CONNECT = 74,
     OPT_NOSIGNAL = 99,
     OPT_PROTOCOLS = 181,
     OPT_PATH_AS_IS = 234,
@@ -283,6 +284,7 @@ static void set_options(struct lvn_http *http, const struct lvn_http_request *re
     curl.setopt(handle, OPT_PROTOCOLS, (long)HTTP_AND_HTTPS);
     if (authorities(request)) curl.setopt(handle, OPT_CAINFO, authorities(request));
     curl.setopt(handle, OPT_NOSIGNAL, 1L);
+    curl.setopt(handle, OPT_FRESH_CONNECT, (long)request->fresh);
     curl.setopt(handle, OPT_CONNECTTIMEOUT, request->connect_seconds ? (long)request->connect_seconds : 30L);
     curl.setopt(handle, OPT_TIMEOUT, (long)request->whole_seconds);
     curl.setopt(handle, OPT_LOW_SPEED_LIMIT, 1L); /* a silent connection ends after a minute */

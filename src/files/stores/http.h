@@ -30,6 +30,7 @@ struct lvn_http_request {
     const void *body;
     int64_t bytes; /* length of the body */
     bool no_body;  /* no body is sent (GET, HEAD, DELETE) */
+    bool fresh;    /* use a new connection: libcurl sends a request again if an old one turns out to be closed */
     bool follow;   /* follow redirects, but not from https to http; Authorization is sent to the first host only */
     int connect_seconds; /* 0: 30 */
     int whole_seconds;   /* limit for the whole request; 0: none while data arrives */

@@ -126,7 +126,11 @@ static enum lvn_status list_dir(struct listing *listing, const char *below, int 
                    *file = lvn_path_join(listing->a, path, names[i]);
         struct stat s;
         if (!name || !file) return LVN_MEMORY;
-        if (stat(file, &s) != 0) continue; /* removed in the meantime, or a dangling link */
+        if (stat(file, &s) != 0) {
+            LVN_CHECK(errno == ENOENT || errno == ENOTDIR || errno == ELOOP, IO, "cannot read '%s': %s", file,
+                      strerror(errno));
+            continue; /* removed in the meantime, or a dangling link */
+        }
         const struct folder folder = {.parent = self, .device = s.st_dev, .inode = s.st_ino};
         if (S_ISDIR(s.st_mode) && listing->deep && leads_up(self, &s)) continue;
         if (S_ISDIR(s.st_mode) && listing->deep)
@@ -145,7 +149,11 @@ static enum lvn_status list(struct lvn_location *location, struct lvn_http *http
     struct listing listing = {.a = a, .out = out, .top = location->key, .deep = deep};
     struct stat s;
     (void)http;
-    if (stat(location->key, &s) != 0 || !S_ISDIR(s.st_mode)) return LVN_OK;
+    if (stat(location->key, &s) != 0) {
+        LVN_CHECK(errno == ENOENT || errno == ENOTDIR, IO, "cannot read '%s': %s", location->key, strerror(errno));
+        return LVN_OK;
+    }
+    if (!S_ISDIR(s.st_mode)) return LVN_OK;
     return list_dir(&listing, "", 0, &(struct folder){.device = s.st_dev, .inode = s.st_ino});
 }
 

@@ -239,12 +239,14 @@ struct small {
     struct lvn_text text;
     int64_t limit;
     bool tail; /* the last `limit` bytes; else the file may not have more */
+    bool too_large;
 };
 
 static bool on_small(void *context, const void *data, int64_t bytes)
 {
     struct small *s = context;
-    if (s->text.n + bytes > s->limit) return false;
+    s->too_large = s->text.n + bytes > s->limit;
+    if (s->too_large) return false;
     lvn_text_add_bytes(&s->text, data, bytes);
     return !s->text.failed;
 }
@@ -257,8 +259,8 @@ static enum lvn_status read_small(struct lvn_location *location, struct lvn_http
     const int64_t first = s->tail && object.bytes > s->limit ? object.bytes - s->limit : 0;
     enum lvn_status status = location->store->read(location, http, &object, first, object.bytes - first, on_small, s);
     LVN_TRY(lvn_text_status(&s->text));
-    LVN_CHECK(status != LVN_STOPPED, FORMAT, "'%s' has more than %lld bytes, the limit for this kind of file",
-              location->url, (long long)s->limit);
+    LVN_CHECK(!s->too_large, FORMAT, "'%s' has more than %lld bytes, the limit for this kind of file", location->url,
+              (long long)s->limit);
     return status;
 }
 

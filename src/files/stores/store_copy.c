@@ -13,7 +13,9 @@ static enum lvn_status copy_through_cache(struct lvn_arena *a, const char *from,
     const char *folder;
     char hash[LVN_CHECKSUM_TEXT];
     LVN_TRY(lvn_cache_folder(a, "copies", &folder));
-    lvn_checksum_text(lvn_checksum(from, (int64_t)strlen(from)), hash);
+    const char *both = lvn_arena_printf(a, "%s %s", from, to); /* another copy of the same file may be under way */
+    if (!both) return LVN_MEMORY;
+    lvn_checksum_text(lvn_checksum(both, (int64_t)strlen(both)), hash);
     char *temporary = lvn_arena_printf(a, "%s/%s", folder, hash);
     if (!temporary) return LVN_MEMORY;
     LVN_TRY(lvn_store_get(from, temporary, NULL, progress, context));

@@ -4,9 +4,9 @@
  * is appended to LOCAL.part.done, whose first line identifies the file. A resumed transfer reads its partial file,
  * accepts the chunks whose checksums match, and fetches the others. The checksum of the whole file, from the caller or
  * the store, is computed during the transfer: a thread that has finished a chunk adds all chunks up to the first
- * unfinished one; a CRC-64 is combined from those of the chunks, any other checksum reads the chunks again. Nothing is
- * fsynced: after a crash the lost part can be fetched again. A lock on LOCAL.part excludes a second process. Pipes and
- * devices: store_get_stream.c. */
+ * unfinished one; a CRC-64 is combined from those of the chunks, any other checksum reads the chunks again. Chunks
+ * are not fsynced: after a crash the lost part can be fetched again. A lock on LOCAL.part excludes a second process.
+ * Pipes and devices: store_get_stream.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "base/redact.h"
 #include "base/system.h"
 #include "formats/crc.h"
+#include "stores/cache.h"
 #include "stores/digest.h"
 #include "stores/fetch_limit.h"
 #include "stores/store_private.h"
@@ -29,7 +29,7 @@
 
 /* File systems serialize writes to one file even at different offsets: with small writes the threads would wait for
  * each other. */
-enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MAX_DONE = 64 << 20 };
+enum { PIECE_BYTES = 8 << 20, BUFFER_BYTES = 1 << 20, MAX_DONE = 64 << 20, MAX_PIECES = 1 << 24 };
 
 struct get {
     struct lvn_location location;
@@ -47,6 +47,7 @@ struct get {
     int n_pieces;
     bool resumed;        /* some chunks come from an earlier transfer */
     bool existed;        /* `local` existed before the transfer */
+    bool durable;        /* the file must be on the disk before it has its name */
     struct stat before;  /* state of `local` before the transfer, if it existed */
     unsigned char *have; /* [n_pieces] the chunk is finished */
     int64_t max;         /* maximum number of bytes if the size is unknown */
@@ -316,6 +317,7 @@ static enum lvn_status fetch_and_verify(struct get *get)
         unlink(get->part);
     }
     LVN_TRY(status);
+    if (get->durable) LVN_TRY(lvn_file_sync(get->part));
     LVN_TRY(lvn_file_rename(get->part, get->local));
     unlink(get->done);
     return LVN_OK;
@@ -337,7 +339,7 @@ static enum lvn_status open_part(struct get *get)
     while (!was_replaced(get)) {
         LVN_TRY_WHILE(lvn_file_open_nofollow(get->part, O_RDWR | O_CREAT, &get->fd), "fetching '%s'",
                       get->location.url);
-        (void)!flock(get->fd, LOCK_EX); /* without file locks: proceed */
+        LVN_TRY(lvn_store_cache_lock(get->fd, get->progress, get->context));
         bool ours = fstat(get->fd, &mine) != 0 ||
                     (stat(get->part, &named) == 0 && mine.st_ino == named.st_ino && mine.st_dev == named.st_dev);
         if (ours && !was_replaced(get)) return LVN_OK;
@@ -371,7 +373,7 @@ static enum lvn_status stat_object(struct get *get)
     LVN_TRY(status);
     LVN_CHECK(get->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder, not a file", get->location.url);
     LVN_CHECK(get->object.kind == LVN_STORE_FILE, IO, "the file '%s' does not exist", get->location.url);
-    LVN_CHECK(get->object.bytes / PIECE_BYTES < INT32_MAX, UNSUPPORTED, "'%s' is too large", get->location.url);
+    LVN_CHECK(get->object.bytes / PIECE_BYTES < MAX_PIECES, UNSUPPORTED, "'%s' is too large", get->location.url);
     bool pieces = get->object.ranges && get->object.bytes > PIECE_BYTES;
     get->n_pieces = pieces ? (int)((get->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
     get->have = lvn_arena_alloc(&get->location.arena, (size_t)get->n_pieces);
@@ -393,9 +395,11 @@ static enum lvn_status get_file(struct get *get)
     get->existed = stat(get->local, &get->before) == 0;
     LVN_TRY(stat_object(get));
     LVN_TRY(lvn_dir_make(dir));
-    LVN_TRY(open_part(get));
+    enum lvn_status status = open_part(get);
+    if (status != LVN_OK && get->fd >= 0) close(get->fd);
+    LVN_TRY(status);
     if (get->fd < 0) return check_replaced(get);
-    enum lvn_status status = fetch_and_verify(get);
+    status = fetch_and_verify(get);
     struct stat s;
     const bool empty = fstat(get->fd, &s) == 0 && s.st_size == 0;
     close(get->fd);
@@ -405,8 +409,8 @@ static enum lvn_status get_file(struct get *get)
     return lvn_dir_sync(dir);
 }
 
-enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
-                              void *context)
+static enum lvn_status get_any(const char *path, const char *local, const char *sha256, bool durable,
+                               lvn_store_progress *progress, void *context)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_target target;
@@ -416,6 +420,7 @@ enum lvn_status lvn_store_get(const char *path, const char *local, const char *s
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .local = target.path,
                       .sha256 = sha256,
+                      .durable = durable,
                       .progress = progress,
                       .context = context};
     LVN_TRY(lvn_location_open(&get.location, path));
@@ -423,4 +428,16 @@ enum lvn_status lvn_store_get(const char *path, const char *local, const char *s
     lvn_digest_release(&get.digest);
     lvn_location_close(&get.location);
     return status;
+}
+
+enum lvn_status lvn_store_get(const char *path, const char *local, const char *sha256, lvn_store_progress *progress,
+                              void *context)
+{
+    return get_any(path, local, sha256, false, progress, context);
+}
+
+enum lvn_status lvn_store_get_durable(const char *path, const char *local, const char *sha256,
+                                      lvn_store_progress *progress, void *context)
+{
+    return get_any(path, local, sha256, true, progress, context);
 }

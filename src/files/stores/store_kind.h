@@ -38,6 +38,7 @@ struct lvn_store_request {
     const char *action;            /* for messages: "read", "write", "list" */
     int accept[LVN_STORE_ACCEPTS]; /* status codes besides 200..299 that count as success */
     bool no_retry;                 /* and a transient error counts as success */
+    bool fresh;                    /* see http.h */
 };
 
 /* An upload of a local file of `bytes` bytes. Parts are numbered from 1. */
@@ -63,6 +64,8 @@ struct lvn_upload_ops {
     enum lvn_status (*part)(struct lvn_upload *upload, struct lvn_http *http, int number, const void *data,
                             int64_t bytes) LVN_CHECKED;
     enum lvn_status (*finish)(struct lvn_upload *upload, struct lvn_http *http) LVN_CHECKED;
+    /* Remove the parts of an upload that will not be finished. */
+    enum lvn_status (*abandon)(struct lvn_upload *upload, struct lvn_http *http) LVN_CHECKED;
 };
 
 /* Conditional writes and removals: only if the file's version (lvn_object) is `version`; "": if the file does not

@@ -21,6 +21,10 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
 /* True if a sorted list has an entry of that name. */
 bool lvn_entries_have(const struct lvn_store_entries *list, const char *name);
 
+/* store_get.c: lvn_store_get() of a file that later runs accept because it exists: fsyncs it. */
+enum lvn_status lvn_store_get_durable(const char *path, const char *local, const char *sha256,
+                                      lvn_store_progress *progress, void *context) LVN_CHECKED;
+
 /* store_get_stream.c: lvn_store_get() into a stream. */
 enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
                                lvn_store_progress *progress, void *context) LVN_CHECKED;

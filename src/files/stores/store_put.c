@@ -3,8 +3,8 @@
  *
  * The store keeps the parts of a multipart upload until it is completed. The upload's ID is saved in the cache folder
  * (uploads/, named by a hash of the URL) with the size and modification time of the local file, so that a resumed
- * transfer can request the list of uploaded parts and send only the others. A state file of another version of the
- * local file, or of an upload that the store has dropped, is ignored. */
+ * transfer can request the list of uploaded parts and send only the others. An upload of another version
+ * of the local file is abandoned; one that the store has dropped begins again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -76,6 +76,7 @@ static enum lvn_status send_parts(struct lvn_worker_pool *pool, struct lvn_http 
         int64_t offset = i * upload->part_bytes, bytes_left = upload->bytes - offset,
                 bytes = bytes_left < upload->part_bytes ? bytes_left : upload->part_bytes;
         LVN_TRY(read_local(put, buffer, offset, bytes));
+        if (i == upload->n_parts - 1) LVN_TRY(check_unchanged(put)); /* it may complete the file in the store */
         LVN_TRY(put->ops->part(upload, http, i + 1, buffer, bytes));
         __atomic_add_fetch(&pool->done, bytes, __ATOMIC_RELAXED);
     }
@@ -98,8 +99,8 @@ static enum lvn_status send_small(struct lvn_worker_pool *pool, struct lvn_http 
     int64_t bytes = put->upload.bytes;
     char *buffer = lvn_malloc((size_t)(bytes ? bytes : 1));
     enum lvn_status status = buffer ? read_local(put, buffer, 0, bytes) : LVN_MEMORY;
-    if (status == LVN_OK) status = put->ops->put_object(&put->location, http, buffer, bytes);
     if (status == LVN_OK) status = check_unchanged(put);
+    if (status == LVN_OK) status = put->ops->put_object(&put->location, http, buffer, bytes);
     if (status == LVN_OK) __atomic_store_n(&pool->done, bytes, __ATOMIC_RELAXED);
     free(buffer);
     return status;
@@ -115,20 +116,28 @@ static void save_state(const struct put *put)
     if (lvn_text_status(&t) == LVN_OK && lvn_file_write(put->state_file, t.p, t.n) != LVN_OK) lvn_error_clear();
 }
 
-/* Load the ID of an earlier upload if the saved state matches this file. */
-static void load_state(struct put *put)
+/* Load the ID of an earlier upload to this address. Returns true if the upload is of this file. */
+static bool load_state(struct put *put)
 {
     char *text = NULL;
     int64_t bytes;
-    if (!put->state_file || !lvn_path_is_file(put->state_file)) return;
-    if (lvn_file_read(put->state_file, MAX_STATE, &text, &bytes) != LVN_OK)
+    if (!put->state_file || !lvn_path_is_file(put->state_file)) return false;
+    if (lvn_file_read(put->state_file, MAX_STATE, &text, &bytes) != LVN_OK) {
         lvn_error_clear();
-    else if (strncmp(text, put->state_header, strlen(put->state_header)) == 0) {
-        const char *id = text + strlen(put->state_header);
-        size_t n = strcspn(id, "\n");
-        if (n < sizeof put->upload.id) snprintf(put->upload.id, sizeof put->upload.id, "%.*s", (int)n, id);
+        return false;
     }
+    const char *end = strchr(text, '\n'), *id = end ? end + 1 : "";
+    const size_t n = strcspn(id, "\n");
+    if (n < sizeof put->upload.id) snprintf(put->upload.id, sizeof put->upload.id, "%.*s", (int)n, id);
+    const bool same = strncmp(text, put->state_header, strlen(put->state_header)) == 0;
     free(text);
+    return same;
+}
+
+/* Parts that remain in the store are no error here: stores can be configured to remove them after some days. */
+static void abandon(struct put *put, struct lvn_http *http)
+{
+    if (put->ops->abandon(&put->upload, http) != LVN_OK) lvn_error_clear();
 }
 
 /* Set the path of the state file and its first line. Without a cache folder no state is saved. */
@@ -190,8 +199,9 @@ static enum lvn_status verify(struct put *put)
 static enum lvn_status begin_or_resume(struct put *put, struct lvn_http *http)
 {
     bool alive = false;
-    load_state(put);
-    if (put->upload.id[0]) LVN_TRY(put->ops->resume(&put->upload, http, &alive));
+    const bool same = load_state(put);
+    if (put->upload.id[0] && same) LVN_TRY(put->ops->resume(&put->upload, http, &alive));
+    if (put->upload.id[0] && !same) abandon(put, http);
     if (alive) return LVN_OK;
     put->upload.id[0] = '\0';
     memset(put->upload.etags, 0, (size_t)put->upload.n_parts * sizeof *put->upload.etags);
@@ -223,7 +233,10 @@ static enum lvn_status put_in_parts(struct put *put, struct lvn_http *http)
     LVN_TRY(lvn_worker_pool_run(&pool, put->ops->sequential ? 1 : lvn_worker_pool_size(parts_left)));
     enum lvn_status status = check_unchanged(put);
     bool changed = status != LVN_OK;
-    if (!changed) status = put->ops->finish(upload, http);
+    if (changed)
+        abandon(put, http);
+    else
+        status = put->ops->finish(upload, http);
     if (put->state_file && (changed || status == LVN_OK)) unlink(put->state_file);
     return status;
 }

@@ -129,6 +129,7 @@ static enum lvn_status send_once(struct lvn_location *location, struct lvn_http 
                                             .bytes = request->bytes,
                                             .no_body = !request->body && strcmp(request->method, "PUT") &&
                                                        strcmp(request->method, "POST"),
+                                            .fresh = request->fresh,
                                             .follow = location->store->follows,
                                             .on_data = request->on_data,
                                             .context = request->context};

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/work.h"
 #include "formats/checksum.h"
 #include "stores/cache.h"
 #include "stores/store_private.h"
@@ -126,7 +127,8 @@ static enum lvn_status add(struct items *items, const char *name, const char *pa
         .name = name, .bytes = s->st_size, .seconds = s->st_mtim.tv_sec, .nanoseconds = s->st_mtim.tv_nsec};
     if (S_ISLNK(s->st_mode)) {
         ssize_t n = readlink(path, target, sizeof target - 1);
-        if (n <= 0) return LVN_OK;
+        if (n < 0 && errno == ENOENT) return LVN_OK;
+        LVN_CHECK(n > 0, IO, "cannot read '%s': %s", path, strerror(errno));
         i.link = lvn_arena_printf(items->a, "%.*s", (int)n, target);
         if (!i.link) return LVN_MEMORY;
     }
@@ -155,7 +157,10 @@ static enum lvn_status collect_items(struct items *items, const char *below, int
         if (names[i][0] == '.') continue;
         const char *name = lvn_path_join(items->a, below, names[i]), *file = lvn_path_join(items->a, path, names[i]);
         if (!name || !file) return LVN_MEMORY;
-        if (lstat(file, &s) != 0) continue; /* removed in the meantime */
+        if (lstat(file, &s) != 0) {
+            LVN_CHECK(errno == ENOENT, IO, "cannot read '%s': %s", file, strerror(errno));
+            continue; /* removed in the meantime */
+        }
         if (S_ISDIR(s.st_mode) && depth < MAX_DEPTH)
             LVN_TRY(collect_items(items, name, depth + 1));
         else if (S_ISREG(s.st_mode) || S_ISLNK(s.st_mode))
@@ -184,6 +189,7 @@ static enum lvn_status put(const struct items *items, const char *file, const ch
     LVN_TRY(confirm(items->owner));
     enum lvn_status status = lvn_store_put_while(file, url, items->owner->is_valid, items->owner->context);
     if (status != LVN_STOPPED) return status;
+    LVN_TRY(lvn_interrupt_check());
     LVN_TRY(confirm(items->owner));
     LVN_FAIL(IO, "the upload of '%s' was interrupted because the run's lease was not renewed in time", url);
 }
@@ -206,7 +212,8 @@ static enum lvn_status send_one(struct items *items, const struct item *i, const
     }
     enum lvn_status status = put(items, i->link || !checkpoint ? copy : file, url);
     unlink(copy);
-    *lost = status == LVN_IO && checkpoint && !i->link && !lvn_path_exists(file);
+    struct stat s;
+    *lost = status == LVN_IO && checkpoint && !i->link && lstat(file, &s) != 0 && errno == ENOENT;
     if (*lost) lvn_error_clear();
     return *lost ? LVN_OK : status;
 }

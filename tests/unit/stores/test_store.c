@@ -185,6 +185,16 @@ static void local_files(void **state)
     assert_int_equal(list.n, 3);
     assert_string_equal(list.entry[2].name, "too/c");
     assert_int_equal(unlink(test_path("top/sub/up")) + unlink(test_path("top/too")), 0);
+    /* what cannot be read is not taken to be missing, unlike a dangling link */
+    char unreadable[300];
+    memset(unreadable, 'x', sizeof unreadable - 1);
+    unreadable[sizeof unreadable - 1] = '\0';
+    assert_int_equal(symlink("nothing", test_path("top/dangling")), 0);
+    ASSERT_OK(lvn_store_list(&a, url, true, &list));
+    assert_int_equal(list.n, 2);
+    assert_int_equal(symlink(unreadable, test_path("top/far")), 0); /* the name is too long */
+    ASSERT_FAILS(IO, "top/far': File name too long", lvn_store_list(&a, url, true, &list));
+    assert_int_equal(unlink(test_path("top/dangling")) + unlink(test_path("top/far")), 0);
     assert_string_equal(lvn_store_join(&a, "s3://b/", "c"), "s3://b/c");
     ASSERT_OK(lvn_store_stat(test_path("nothing"), &kind, &bytes));
     assert_int_equal(kind, LVN_STORE_NOTHING);

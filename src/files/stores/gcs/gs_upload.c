@@ -190,6 +190,16 @@ static enum lvn_status finish(struct lvn_upload *upload, struct lvn_http *http)
     return LVN_OK;
 }
 
+static enum lvn_status abandon(struct lvn_upload *upload, struct lvn_http *http)
+{
+    struct lvn_store_request request = {.method = "DELETE",
+                                        .key = upload->id,
+                                        .action = "write",
+                                        .accept = {404, 410, 499}, /* 499: it was canceled */
+                                        .no_retry = true};
+    return lvn_store_request_once(upload->location, http, &request);
+}
+
 const struct lvn_upload_ops lvn_gs_upload = {.min_part = PART,
                                              .max_parts = INT32_MAX,
                                              .sequential = true,
@@ -197,4 +207,5 @@ const struct lvn_upload_ops lvn_gs_upload = {.min_part = PART,
                                              .begin = begin,
                                              .resume = resume,
                                              .part = part,
-                                             .finish = finish};
+                                             .finish = finish,
+                                             .abandon = abandon};

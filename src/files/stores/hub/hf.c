@@ -52,6 +52,25 @@ static enum lvn_status find_token(struct lvn_arena *a, const char **out)
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
+/* The length of the revision at the begin of the text. It ends at a slash, except in the hub's own branches refs/pr/N
+ * and refs/convert/NAME. */
+static size_t revision_length(const char *text)
+{
+    size_t n = strncmp(text, "refs/pr/", 8) == 0 ? 8 : strncmp(text, "refs/convert/", 13) == 0 ? 13 : 0;
+    return n + strcspn(text + n, "/");
+}
+
+/* The revision with each %2F, which stands for a slash in the name of a branch, decoded. */
+static const char *decode_revision(struct lvn_arena *a, const char *text, size_t n)
+{
+    char *revision = lvn_arena_printf(a, "%.*s", (int)n, text);
+    for (char *p = revision; p && (p = strcasestr(p, "%2f")); p++) {
+        *p = '/';
+        memmove(p + 1, p + 3, strlen(p + 3) + 1);
+    }
+    return revision;
+}
+
 static enum lvn_status open_location(struct lvn_location *location)
 {
     struct lvn_hf *hf = location->private_data = lvn_arena_alloc(&location->arena, sizeof *hf);
@@ -68,9 +87,9 @@ static enum lvn_status open_location(struct lvn_location *location)
     hf->repo = lvn_arena_printf(a, "%.*s", (int)(org + 1 + name), from);
     hf->revision = "main";
     if (*rest == '@') {
-        size_t n = strcspn(rest + 1, "/");
+        const size_t n = revision_length(rest + 1);
         LVN_CHECK(n > 0, ARG, "'%s' contains no revision after the @", location->url);
-        hf->revision = lvn_arena_printf(a, "%.*s", (int)n, rest + 1);
+        hf->revision = decode_revision(a, rest + 1, n);
         rest += n + 1;
     }
     location->bucket = hf->repo;

@@ -51,11 +51,11 @@ static enum lvn_status download_one(struct hub_download *download, const struct 
     if (!dir || !url) return LVN_MEMORY;
     if (lvn_path_is_file(path)) return LVN_OK;
     LVN_TRY_WHILE(lvn_dir_make(dir), "creating a folder of Hugging Face's cache; HF_HOME selects another one");
-    if (!file->blob) return lvn_store_get(url, path, NULL, NULL, NULL);
+    if (!file->blob) return lvn_store_get_durable(url, path, NULL, NULL, NULL);
     char *blob = lvn_arena_printf(download->a, "%s/blobs/%s", download->folder, file->blob);
     char *target = link_target(download->a, file->name, file->blob);
     if (!blob || !target) return LVN_MEMORY;
-    if (!lvn_path_is_file(blob)) LVN_TRY(lvn_store_get(url, blob, file->sha256, NULL, NULL));
+    if (!lvn_path_is_file(blob)) LVN_TRY(lvn_store_get_durable(url, blob, file->sha256, NULL, NULL));
     return link_blob(target, path, blob);
 }
 
@@ -88,14 +88,22 @@ static enum lvn_status download_wanted(struct hub_download *download, enum lvn_s
     return LVN_OK;
 }
 
+/* Record the commit of the branch. A cache of another user may only be readable; the next use asks the hub again. */
 static enum lvn_status write_ref(struct hub_download *download)
 {
+    const char *snapshot;
     if (strcmp(download->hf->revision, download->all.commit) == 0) return LVN_OK;
+    LVN_TRY(lvn_hub_cache_snapshot(download->a, download->folder, download->hf->revision, &snapshot));
+    if (snapshot && strcmp(snapshot, download->snapshot) == 0) return LVN_OK;
     char *path = lvn_arena_printf(download->a, "%s/refs/%s", download->folder, download->hf->revision),
          *dir = path ? lvn_path_dir(download->a, path) : NULL;
     if (!dir) return LVN_MEMORY;
-    LVN_TRY(lvn_dir_make(dir));
-    return lvn_file_write(path, download->all.commit, (int64_t)strlen(download->all.commit));
+    enum lvn_status status = lvn_dir_make(dir);
+    if (status == LVN_OK) status = lvn_file_write(path, download->all.commit, (int64_t)strlen(download->all.commit));
+    if (status != LVN_IO) return status;
+    lvn_log(LVN_LOG_DEBUG, "the branch is not recorded: %s", levin_error_text());
+    lvn_error_clear();
+    return LVN_OK;
 }
 
 /* Warn of a folder of data, of which the cache may have a part alone. Models name their parts in files, and other tools

@@ -123,6 +123,15 @@ static enum lvn_status check_finish(const struct lvn_upload *upload, const struc
     return status;
 }
 
+/* True for failures after which the parts can be joined again, some of which have status 200. */
+static bool may_repeat(const struct lvn_http_response *response)
+{
+    LVN_LOCAL_TEXT(code);
+    lvn_xml_text(response->body.p, NULL, "Code", &code);
+    return lvn_store_request_is_transient(response) ||
+           (code.p && (!strcmp(code.p, "InternalError") || !strcmp(code.p, "SlowDown")));
+}
+
 static enum lvn_status finish(struct lvn_upload *upload, struct lvn_http *http)
 {
     struct lvn_http_response response = {0};
@@ -141,13 +150,31 @@ static enum lvn_status finish(struct lvn_upload *upload, struct lvn_http *http)
                                         .headers = "Content-Type: application/xml\n",
                                         .body = body.p,
                                         .bytes = body.n,
-                                        .action = "write"};
-    if (status == LVN_OK) status = lvn_store_request(upload->location, http, &request, &response);
-    if (status == LVN_OK) status = check_finish(upload, &response);
+                                        .action = "write",
+                                        .no_retry = true,
+                                        .fresh = true};
+    bool again = status == LVN_OK;
+    for (int tries = 1; again; tries++) {
+        status = lvn_store_request(upload->location, http, &request, &response);
+        again = status == LVN_OK && may_repeat(&response) && lvn_store_request_pause(http, tries, &response);
+        request.accept[0] = 404; /* an attempt whose response was lost has joined the parts; verify() compares */
+    }
+    if (status == LVN_OK && lvn_store_request_is_transient(&response))
+        status = lvn_store_request_failed(upload->location, &request, &response);
+    if (status == LVN_OK && response.code != 404) status = check_finish(upload, &response);
     lvn_text_release(&body);
     lvn_text_release(&query);
     lvn_http_response_release(&response);
     return status;
+}
+
+static enum lvn_status abandon(struct lvn_upload *upload, struct lvn_http *http)
+{
+    LVN_LOCAL_TEXT(query);
+    LVN_TRY(query_of(upload, &query, ""));
+    struct lvn_store_request request = {
+        .method = "DELETE", .query = query.p, .action = "write", .accept = {404}, .no_retry = true};
+    return lvn_store_request_once(upload->location, http, &request);
 }
 
 const struct lvn_upload_ops lvn_s3_upload = {.min_part = MIN_PART,
@@ -156,4 +183,5 @@ const struct lvn_upload_ops lvn_s3_upload = {.min_part = MIN_PART,
                                              .begin = begin,
                                              .resume = resume,
                                              .part = part,
-                                             .finish = finish};
+                                             .finish = finish,
+                                             .abandon = abandon};

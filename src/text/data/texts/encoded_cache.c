@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -245,13 +244,13 @@ enum lvn_status lvn_encoded_open(struct lvn_encoded *e, uint64_t key, const char
     if (map_file(e, &place)) return LVN_OK;
     LVN_TRY(clean(&a, parts));
     const int fd = open(place.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        (void)!flock(fd, LOCK_EX); /* without file locks, each process makes the file, with the same contents */
-    status = open_or_make(e, &a, &place, m);
-    if (fd >= 0) {
-        (void)unlink(place.lock);
-        close(fd);
+    /* without file locks, each process makes the file, with the same contents */
+    if (fd >= 0) status = lvn_store_cache_lock(fd, NULL, NULL);
+    if (status == LVN_OK) {
+        status = open_or_make(e, &a, &place, m);
+        if (fd >= 0) (void)unlink(place.lock);
     }
+    if (fd >= 0) close(fd);
     return status;
 }
 
