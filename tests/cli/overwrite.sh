@@ -38,6 +38,11 @@ code 0 train base --trainer.max_steps=2
 code 0 train adapters --model.init=base --lora.rank=2 --trainer.max_steps=2
 sentence="this run begins with 'base/checkpoints/step-2', which is in 'base', and --overwrite would remove it" stays base --model.init=base
 sentence="/base/checkpoints/step-2', which is in 'base', and --overwrite would remove it" stays base --model.init=adapters --lora.rank=2
+# a model beside the run's files stays
+code 0 train beside --trainer.max_steps=2
+cp -r base/checkpoints/step-2 beside/start
+code 0 train beside --overwrite --model.init=beside/start --trainer.max_steps=2
+check test -e beside/start/model.safetensors
 
 # --- a run whose folder is no longer its own ends ---
 for way in "mv moved elsewhere" "mv -f other/.lock moved/.lock"; do

@@ -124,7 +124,7 @@ static enum lvn_status drop_others(struct lvn_arena *a, const char *files, const
 {
     struct lvn_store_entries cached;
     if (!lvn_path_is_dir(files)) return LVN_OK;
-    LVN_TRY(lvn_store_list(a, files, true, &cached));
+    LVN_TRY(lvn_store_list(a, files, want != LVN_WANT_TOKENS, &cached));
     if (want != LVN_WANT_ALL) lvn_store_choose(&cached, want);
     for (int i = 0; i < cached.n; i++) {
         const size_t n = lvn_store_cache_part(cached.entry[i].name);
@@ -157,7 +157,7 @@ enum lvn_status lvn_store_list_wanted(struct lvn_arena *a, const char *path, enu
 {
     struct lvn_location location;
     const char *files, *facts;
-    LVN_TRY(lvn_store_list(a, path, true, out));
+    LVN_TRY(lvn_store_list(a, path, want != LVN_WANT_TOKENS, out)); /* tokens have no folders below theirs */
     lvn_store_choose(out, want);
     drop_unsafe(path, out);
     LVN_TRY(lvn_location_open(&location, path));
@@ -240,9 +240,12 @@ static enum lvn_status download_optional(struct lvn_location *location, struct l
     const char *local, *facts;
     enum lvn_status status = location->store->stat(location, http, &object);
     if (status != LVN_OK && (object.forbidden || (object.unreached && location->store->download))) {
-        lvn_log(LVN_LOG_DEBUG, "an optional file is taken to be missing: %s", levin_error_text());
+        /* without the permission to list, S3 answers 403 for a missing key; but a sidecar says how ids are stored */
+        const bool sidecar = object.forbidden && lvn_ends_with(location->url, ".bin.json");
+        lvn_log(sidecar ? LVN_LOG_WARN : LVN_LOG_DEBUG, "an optional file is taken to be missing: %s",
+                levin_error_text());
         lvn_error_clear();
-        status = LVN_OK;
+        return LVN_OK; /* nothing says that a cached copy is out of date */
     }
     LVN_TRY(status);
     if (object.kind == LVN_STORE_FILE) return lvn_store_download(&location->arena, location->url, LVN_WANT_ALL, &local);

@@ -60,11 +60,13 @@ static enum lvn_status check_refused(const struct lvn_option *o, const char *wor
     return LVN_OK;
 }
 
-/* ARG for "auto", unless the default is a derived value or 0, and for a word that the option refuses. */
+/* ARG for "auto", unless the default is derived (some have no text for it) or 0, and for a word that the option
+ * refuses.
+ */
 static enum lvn_status check_word(const struct lvn_option *o, const char *text)
 {
     const char *usual = o->default_text;
-    LVN_CHECK(strcasecmp(text, "auto") || is_neutral(usual) || !strcmp(usual, "0"), ARG,
+    LVN_CHECK(strcasecmp(text, "auto") || !*usual || is_neutral(usual) || !strcmp(usual, "0"), ARG,
               "%s has no automatic value: give a number, or leave it out for %s", o->key, usual);
     return check_refused(o, text);
 }

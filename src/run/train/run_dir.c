@@ -295,6 +295,22 @@ static enum lvn_status clear(struct lvn_run_dir *d)
     return remove_part(d, SETTINGS);
 }
 
+bool lvn_run_dir_removes(const struct lvn_run_dir *d, const char *path)
+{
+    const bool remote = lvn_store_is_remote(path);
+    const char *run = remote ? d->url : d->path;
+    char entry[PATH_MAX];
+    if (!*path) return false;
+    if (remote ? !strcmp(path, run) : lvn_path_is_below(path, run) && lvn_path_is_below(run, path)) return true;
+    for (int i = 0; i < d->n_entries; i++) {
+        if (!lvn_fit(entry, sizeof entry, "%s/%s", run, d->entries[i])) continue;
+        const size_t n = strlen(entry);
+        if (remote ? !strncmp(path, entry, n) && (!path[n] || path[n] == '/') : lvn_path_is_below(path, entry))
+            return true;
+    }
+    return false;
+}
+
 static enum lvn_status confirm(void *lease)
 {
     return lvn_lease_confirm(lease);

@@ -84,6 +84,8 @@ enum lvn_status lvn_run_dir_check(struct lvn_run_dir *d) LVN_CHECKED;
 /* Call this after all checks: OVERWRITE now removes the previous run's files, and no others. Also removes half-written
  * files of a killed process. */
 enum lvn_status lvn_run_dir_begin(struct lvn_run_dir *d) LVN_CHECKED;
+/* Would OVERWRITE remove `path`, a file, a folder or a URL: is it the run, or in one of its entries? Empty: no. */
+bool lvn_run_dir_removes(const struct lvn_run_dir *d, const char *path);
 /* Send new files in the background. `text`: the failure of an earlier upload; "": none. */
 void lvn_run_dir_push(struct lvn_run_dir *d, char text[1024]);
 /* Wait until everything is sent. */

@@ -50,6 +50,12 @@ static bool is_same_file(int fd, const char *path)
     return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* Did stat() fail because there is no such file? Otherwise it cannot be reached for the moment. */
+static bool is_missing(void)
+{
+    return errno == ENOENT || errno == ENOTDIR;
+}
+
 /* *held: the file system supports locks, and this process holds the folder's. */
 static enum lvn_status take_lock(struct lvn_run_dir *d, bool *held)
 {
@@ -85,16 +91,19 @@ static bool read_folder(const struct lvn_run_dir *d, uint64_t folder[2])
 }
 
 /* Another lock file is that of another run, and a folder without one may be another folder of the same name. A lock
- * file that was removed alone does not end the run. */
+ * file that was removed alone does not end the run, nor does a folder that cannot be reached for the moment. */
 static enum lvn_status check_folder(const struct lvn_run_dir *d)
 {
     char lock[PATH_MAX];
-    uint64_t now[2] = {0};
+    uint64_t now[2];
+    struct stat s;
     if (lvn_store_is_remote(d->url) || !lvn_fit(lock, sizeof lock, "%s/%s", d->path, LVN_RUN_DIR_LOCK) ||
         is_same_file(d->lock, lock))
         return LVN_OK;
-    LVN_CHECK(!lvn_path_exists(lock) && read_folder(d, now) && now[0] == d->folder[0] && now[1] == d->folder[1], IO,
-              "the run's folder '%s' was moved, removed or replaced while the run continued", d->path);
+    bool replaced = stat(lock, &s) == 0;
+    if (!replaced && !is_missing()) return LVN_OK;
+    if (!replaced) replaced = read_folder(d, now) ? now[0] != d->folder[0] || now[1] != d->folder[1] : is_missing();
+    LVN_CHECK(!replaced, IO, "the run's folder '%s' was moved, removed or replaced while the run continued", d->path);
     return LVN_OK;
 }
 

@@ -135,11 +135,9 @@ static enum lvn_status check_overwrites(const struct lvn_trainer *trainer)
     const char *const init[] = {v->lora.init, v->model.init, v->lora.base};
     const char *inside = NULL;
     for (int i = 0; i < 3; i++)
-        if (lvn_store_is_remote(d->url) ? !strncmp(init[i], d->url, strlen(d->url))
-                                        : *init[i] && lvn_path_is_below(init[i], d->path))
-            inside = init[i];
+        if (lvn_run_dir_removes(d, init[i])) inside = init[i];
     for (const struct lvn_pretrained *p = m->has_pretrained ? &m->pretrained : NULL; p; p = p->base)
-        if (lvn_path_is_below(p->path, d->path)) inside = p->path;
+        if (lvn_run_dir_removes(d, p->path)) inside = p->path;
     LVN_CHECK(!inside, ARG,
               "this run begins with '%s', which is in '%s', and --overwrite would remove it; choose another name or "
               "run_dir",
