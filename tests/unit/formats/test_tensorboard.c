@@ -148,12 +148,36 @@ static void test_a_full_disk_leaves_no_part_of_an_event(void **state)
     free(text);
 }
 
+/* Three writers, within a second and with a clock that is behind: the names of their files are in the order of writing.
+ */
+static void test_names_are_in_the_order_of_writing(void **state)
+{
+    (void)state;
+    static const double time[] = {1700000000.2, 1700000000.9, 1699999990.0};
+    static const char *const expected[] = {"events.out.tfevents.1700000000.", "events.out.tfevents.1700000001.",
+                                           "events.out.tfevents.1700000002."};
+    struct lvn_tensorboard t;
+    struct lvn_arena a;
+    const char *const *names;
+    int n;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(lvn_tensorboard_open(&t, dir, time[i], i), LVN_OK);
+        lvn_tensorboard_close(&t);
+    }
+    lvn_arena_init(&a);
+    assert_int_equal(lvn_dir_list(&a, dir, &names, &n), LVN_OK);
+    assert_int_equal(n, 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(strncmp(names[i], expected[i], strlen(expected[i])), 0);
+    lvn_arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_resumed_run_names_its_step, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_disk_leaves_no_part_of_an_event, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_names_are_in_the_order_of_writing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
