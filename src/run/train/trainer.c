@@ -324,6 +324,14 @@ static enum lvn_status end_epoch(struct lvn_trainer *trainer)
     return agree_on_requests(trainer);
 }
 
+/* Does a run that is to stop save before a validation, which may last longer than the time until it is killed? A save
+ * with the value follows. In a store that one would replace the first file by file, and a kill in between would leave
+ * no valid checkpoint. */
+static bool saves_before_validating(const struct lvn_trainer *trainer)
+{
+    return !lvn_store_is_remote(trainer->opened.run_dir.url);
+}
+
 static void report_validating(void *context, int64_t done, int64_t all)
 {
     struct lvn_trainer *trainer = context;
@@ -335,6 +343,7 @@ static void report_validating(void *context, int64_t done, int64_t all)
     /* One rank need not agree on a stop with others, which validation does at its end only. */
     const bool stop = trainer->options->stop && *trainer->options->stop != LVN_STOP_NONE;
     if (!stop || trainer->requested.stop || trainer->ranks->size > 1 || !trainer->running.step) return;
+    if (!saves_before_validating(trainer)) return;
     trainer->requested.stop = true;
     bool saved;
     if (lvn_trainer_save(trainer, &saved) != LVN_OK) lvn_error_clear(); /* saved again after the validation */
@@ -445,8 +454,8 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
     const bool last = step == trainer->opened.last_step;
     const bool validates = v->on && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
     bool saved;
-    /* A validation may last longer than the time until a stopped process is killed. */
-    if (validates && trainer->requested.stop) LVN_TRY(lvn_trainer_save(trainer, &saved));
+    if (validates && trainer->requested.stop && saves_before_validating(trainer))
+        LVN_TRY(lvn_trainer_save(trainer, &saved));
     if (validates) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));
     if (v->on && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));

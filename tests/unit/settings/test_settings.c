@@ -307,7 +307,6 @@ static const char *const accepted[] = {
     "schedule.kind=constant",
     "schedule.warmup_steps=0",
     "model.vocab_size=auto",
-    "data.val_fraction=auto",
     "schedule.warmup_steps=auto",
     "trainer.batch_size=auto",
     "trainer.max_time=auto",
