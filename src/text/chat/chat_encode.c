@@ -175,6 +175,13 @@ static bool is_answer(const struct lvn_chat_row *row, int64_t i)
     return strcmp(json_string_value(json_object_get(message, "role")), "assistant") == 0;
 }
 
+/* Has a message tool calls, or one in OpenAI's older form? */
+static bool has_calls(const json_t *message)
+{
+    return json_array_size(json_object_get(message, "tool_calls")) ||
+           json_is_object(json_object_get(message, "function_call"));
+}
+
 /* The messages without their tool calls. */
 static enum lvn_status without_calls(const json_t *messages, json_t **out)
 {
@@ -186,6 +193,7 @@ static enum lvn_status without_calls(const json_t *messages, json_t **out)
     {
         json_t *copy = json_copy((json_t *)message);
         json_object_del(copy, "tool_calls");
+        json_object_del(copy, "function_call");
         json_array_append_new(list, copy);
     }
     return lvn_json_check(begun);
@@ -215,8 +223,7 @@ static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *
     struct lvn_tpl_value value = {.kind = LVN_TPL_NONE};
     bool calls = false, same = false;
     if (row->tools) LVN_TRY(try_without(v, a, "tools", value, text, &row->loses_tools));
-    for (int64_t i = 0; i < row->n; i++)
-        calls |= json_array_size(json_object_get(json_array_get(row->messages, (size_t)i), "tool_calls")) > 0;
+    for (int64_t i = 0; i < row->n; i++) calls |= has_calls(json_array_get(row->messages, (size_t)i));
     if (!calls) return LVN_OK;
     json_t *messages;
     enum lvn_status status = without_calls(row->messages, &messages);
@@ -224,13 +231,15 @@ static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *
     if (status == LVN_OK) status = try_without(v, a, "messages", value, text, &same);
     json_decref(messages);
     LVN_TRY(status);
-    for (int64_t i = 0; i < row->n && same; i++)
-        LVN_CHECK(!row->is_trained[i] ||
-                      !json_array_size(json_object_get(json_array_get(row->messages, (size_t)i), "tool_calls")),
-                  UNSUPPORTED,
-                  "message %lld has tool_calls, which the template does not write, so the answer would be trained "
-                  "without them: use a data.template that writes them",
-                  (long long)i + 1);
+    for (int64_t i = 0; i < row->n && same; i++) {
+        const json_t *message = json_array_get(row->messages, (size_t)i);
+        const bool older = !json_object_get(message, "tool_calls");
+        LVN_CHECK(!row->is_trained[i] || !has_calls(message), UNSUPPORTED,
+                  "message %lld has %s, which the template does not write, so the answer would be trained "
+                  "without %s: use a data.template that writes %s%s",
+                  (long long)i + 1, older ? "a function_call" : "tool_calls", older ? "it" : "them",
+                  older ? "it" : "them", older ? ", or tool_calls instead" : "");
+    }
     row->loses_tools |= same;
     return LVN_OK;
 }

@@ -197,7 +197,8 @@ static enum lvn_status rename_members(json_t *message)
     return LVN_OK;
 }
 
-/* Take the members that exclude an answer out of a message: levin's, OpenAI's and those of other trainers. */
+/* Take the members that exclude an answer out of a message: levin's, OpenAI's, and those of other trainers, whose names
+ * may mean something else and are then left in the message. */
 static enum lvn_status take_training(json_t *message, size_t number, bool answer, bool *trained)
 {
     static const char *const marks[] = {"train", "weight", "loss", "loss_mask", "trainable", "training"};
@@ -206,10 +207,12 @@ static enum lvn_status take_training(json_t *message, size_t number, bool answer
         const json_t *mark = json_object_get(message, marks[k]);
         if (!mark || json_is_null(mark)) continue;
         const double value = json_is_boolean(mark) ? json_is_true(mark) : json_number_value(mark);
-        LVN_CHECK((json_is_boolean(mark) || json_is_number(mark)) && (value == 0 || value == 1), FORMAT,
-                  "message %zu: '%s' must be true or false, or 1 or 0", number, marks[k]);
-        LVN_CHECK(answer || value == 0, FORMAT, "message %zu is to be trained, but only answers of the assistant are",
-                  number);
+        const bool other = k >= 2,
+                   known = (json_is_boolean(mark) || json_is_number(mark)) && (value == 0 || value == 1);
+        if (other && !known) continue;
+        LVN_CHECK(known, FORMAT, "message %zu: '%s' must be true or false, or 1 or 0", number, marks[k]);
+        LVN_CHECK(answer || other || value == 0, FORMAT,
+                  "message %zu is to be trained, but only answers of the assistant are", number);
         *trained = *trained && value == 1;
         json_object_del(message, marks[k]);
     }
@@ -258,7 +261,8 @@ static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena
         LVN_CHECK(!content || json_is_string(content) || json_is_array(content), FORMAT,
                   "message %zu: 'content' is neither a text nor a list of parts", i + 1);
         LVN_CHECK(content || json_object_get(message, "tool_calls") || json_object_get(message, "reasoning_content"),
-                  FORMAT, "message %zu has no content", i + 1);
+                  FORMAT, "message %zu has no content%s", i + 1,
+                  json_object_get(message, "function_call") ? ", but a function_call: write it as tool_calls" : "");
         LVN_TRY(check_parts(message, i + 1, c->joins_parts));
         if (c->parses_arguments) LVN_TRY(parse_arguments(message));
         row->n_answers += answer;

@@ -312,6 +312,7 @@ static void excluded(void **state)
 {
     static const char *const marks[] = {"",
                                         ", \"weight\": 1, \"loss\": null",
+                                        ", \"loss\": 1.25, \"training\": \"sft\"", /* these mean something else */
                                         ", \"train\": false",
                                         ", \"weight\": 0",
                                         ", \"loss\": false",
@@ -322,12 +323,17 @@ static void excluded(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         char row[600];
-        bool both = i < 2;
+        bool both = i < 3;
         snprintf(row, sizeof row, "{" TALK "}", marks[i]);
         assert_string_equal(trained(t, "chatml", "answers", row),
                             both ? "b<|im_end|>\n|d<|im_end|>\n" : "d<|im_end|>\n");
         assert_string_equal(trained(t, NULL, "answers", row), both ? "b<|im_end|>|d<|im_end|>" : "d<|im_end|>");
     }
+    assert_string_equal(
+        trained(t, "chatml", "answers",
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"loss\": true, \"trainable\": 1}, "
+                "{\"role\": \"assistant\", \"content\": \"b\", \"loss\": true, \"trainable\": 1}]}"),
+        "b<|im_end|>\n");
     lvn_tokenizer_close(t);
 }
 
@@ -381,6 +387,10 @@ static void tools_that_are_lost(void **state)
          "trained without them: use a data.template that writes them",
          false},
         {"chatml", "", CALL ", \"train\": false", "d<|im_end|>\n", true},
+        {NULL, "", ", \"function_call\": {\"name\": \"f\"}",
+         "error: message 2 has a function_call, which the template does not write, so the answer would be "
+         "trained without it: use a data.template that writes it, or tool_calls instead",
+         false},
         {NULL, "", CALL, "<|im_start|>b{\"name\": \"f\", \"arguments\": 1}<|im_end|>|<|im_start|>d<|im_end|>", false},
         {NULL, TOOLS, CALL, "<|im_start|>b{\"name\": \"f\", \"arguments\": 1}<|im_end|>|<|im_start|>d<|im_end|>", true},
     };
@@ -394,6 +404,9 @@ static void tools_that_are_lost(void **state)
         assert_string_equal(trained(t, cases[i].template, "answers", row), cases[i].text);
         assert_int_equal(loses_tools, cases[i].loses);
     }
+    assert_string_equal(
+        trained(t, "chatml", "answers", "{\"messages\": [{\"role\": \"assistant\", \"function_call\": {}}]}"),
+        "error: message 1 has no content, but a function_call: write it as tool_calls");
     lvn_tokenizer_close(t);
 }
 
