@@ -151,6 +151,16 @@ static enum lvn_status read_parquet(struct lvn_table *t)
     return status;
 }
 
+/* Does the next line have one of these characters as often as this one? Then they are the separators of the table. */
+static bool next_has(const struct lvn_table *t, const char *first, const char *characters)
+{
+    const char *found = strpbrk(first, characters), *end = t->text + t->bytes;
+    int64_t more = 0;
+    for (const char *p = first; found && *p; p++) more += *p == *found;
+    for (const char *p = t->text + t->at; found && p < end && *p != '\n'; p++) more -= *p == *found;
+    return found && !more;
+}
+
 /* The first line names the columns. */
 static enum lvn_status read_header(struct lvn_table *t)
 {
@@ -166,7 +176,7 @@ static enum lvn_status read_header(struct lvn_table *t)
     const char *first = t->names.p, *between = t->format == LVN_TABLE_CSV ? "comma" : "tab";
     LVN_CHECK(strncasecmp(first, "sep=", 4) != 0, FORMAT,
               "%s:1: '%.40s' is a line for Excel, and the first line must name the columns: remove it", t->path, first);
-    LVN_CHECK(t->n_names > 1 || !strpbrk(first, t->format == LVN_TABLE_CSV ? ";\t" : ";,"), FORMAT,
+    LVN_CHECK(t->n_names > 1 || *text == '"' || !next_has(t, first, t->format == LVN_TABLE_CSV ? ";\t" : ";,"), FORMAT,
               "%s:1: '%.80s' has no %s, which separates the cells of such a table: save it with %ss between them",
               t->path, first, between, between);
     return LVN_OK;

@@ -96,6 +96,11 @@ static void tables(void **state)
     /* malformed headers */
     ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
     lvn_table_close(&t);
+    ASSERT_FAILS(FORMAT, "semicolon.csv:1: 'text;label' has no comma",
+                 lvn_table_open(&t, put("semicolon.csv", "text;label\na;1\n")));
+    lvn_table_close(&t);
+    ASSERT_OK(lvn_table_open(&t, put("one.tsv", "a, b\nc\n"))); /* a table of one column */
+    lvn_table_close(&t);
     ASSERT_FAILS(FORMAT, "zero.tsv:1: contains a NUL byte",
                  lvn_table_open_text(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
     lvn_table_close(&t);
