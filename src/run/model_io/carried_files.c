@@ -87,6 +87,12 @@ enum lvn_status lvn_carried_files_add_end(struct lvn_carried_files *f, int64_t i
         struct lvn_text text = {0};
         if (strcmp(f->file[i].name, name) != 0) continue;
         enum lvn_status status = lvn_config_add_end(&text, name, f->file[i].text, -1, id);
+        if (status == LVN_FORMAT) {
+            lvn_log(LVN_LOG_WARN, "the end of answers is not added to %s, which is copied as it is: %s", name,
+                    levin_error_text());
+            lvn_error_clear();
+            status = LVN_OK;
+        }
         if (status != LVN_OK || !text.n) {
             lvn_text_release(&text);
             return status;

@@ -42,8 +42,8 @@ static enum lvn_status end_of_answers(struct lvn_model_setup *m, const struct lv
     const char *text = lvn_token_bytes(t, id, &n);
     if (added && text)
         lvn_log_once(LVN_LOG_INFO,
-                     "answers end with '%.*s', which is added to eos_token_id of the model's config.json and "
-                     "generation_config.json",
+                     "answers end with '%.*s', which is added to eos_token_id of the model's config.json, and of "
+                     "generation_config.json if there is one",
                      (int)n, text);
     return LVN_OK;
 }
