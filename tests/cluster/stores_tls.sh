@@ -56,6 +56,11 @@ for variable in CURL_CA_BUNDLE SSL_CERT_FILE REQUESTS_CA_BUNDLE; do
     code 0 env $variable=ca.pem timeout 120 "$LEVIN" cp "https://localhost:$right/f" got
     same_file got web/f
 done
+mkdir -p authorities
+cp ca.pem "authorities/$(openssl x509 -hash -noout -in ca.pem).0"
+rm -f got
+code 0 env REQUESTS_CA_BUNDLE=authorities timeout 120 "$LEVIN" cp "https://localhost:$right/f" got
+same_file got web/f
 for variable in SSL_CERT_FILE AWS_CA_BUNDLE; do # that of S3 is used for S3 alone
     code 1 env $variable=ca.pem CURL_CA_BUNDLE=stranger.pem AWS_ENDPOINT_URL="https://localhost:$right" "$LEVIN" ls s3://bucket
     if [ $variable = AWS_CA_BUNDLE ]; then lacks certificate err; else says certificate err; fi

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/files.h"
 #include "base/getenv.h"
 #include "base/work.h"
 #include "host/library.h"
@@ -24,6 +25,7 @@ enum {
     OPT_CUSTOMREQUEST = 10036,
     OPT_XFERINFODATA = 10057,
     OPT_CAINFO = 10065,
+    OPT_CAPATH = 10097,
     OPT_WRITEFUNCTION = 20011,
     OPT_HEADERFUNCTION = 20079,
     OPT_XFERINFOFUNCTION = 20219,
@@ -256,13 +258,18 @@ static void set_method(struct lvn_http *http, const struct lvn_http_request *req
     if (!head && !get) curl.setopt(http->handle, OPT_CUSTOMREQUEST, request->method);
 }
 
-/* The file of certificate authorities, from variables that libcurl does not read: curl's own, and that of Python. */
-static const char *authorities(const struct lvn_http_request *request)
+/* The certificate authorities, from variables that libcurl does not read: curl's own, a file, and that of Python's
+ * requests, a file or a folder. */
+static void set_authorities(void *handle, const struct lvn_http_request *request)
 {
-    static const char *const names[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"};
-    const char *file = request->authorities;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !file; i++) file = lvn_getenv(names[i]);
-    return file;
+    const char *file = request->authorities, *python = lvn_getenv("REQUESTS_CA_BUNDLE");
+    if (!file) file = lvn_getenv("CURL_CA_BUNDLE");
+    if (!file) file = lvn_getenv("SSL_CERT_FILE");
+    if (!file && python && lvn_path_is_file(python)) file = python;
+    if (file)
+        curl.setopt(handle, OPT_CAINFO, file);
+    else if (python && lvn_path_is_dir(python))
+        curl.setopt(handle, OPT_CAPATH, python);
 }
 
 static void set_options(struct lvn_http *http, const struct lvn_http_request *request, void *headers, char *error)
@@ -282,7 +289,7 @@ static void set_options(struct lvn_http *http, const struct lvn_http_request *re
     curl.setopt(handle, OPT_XFERINFODATA, http);
     curl.setopt(handle, OPT_NOPROGRESS, 0L);
     curl.setopt(handle, OPT_PROTOCOLS, (long)HTTP_AND_HTTPS);
-    if (authorities(request)) curl.setopt(handle, OPT_CAINFO, authorities(request));
+    set_authorities(handle, request);
     curl.setopt(handle, OPT_NOSIGNAL, 1L);
     curl.setopt(handle, OPT_FRESH_CONNECT, (long)request->fresh);
     curl.setopt(handle, OPT_CONNECTTIMEOUT, request->connect_seconds ? (long)request->connect_seconds : 30L);
