@@ -337,7 +337,9 @@ static enum lvn_status check_needs(const struct levin_settings *s)
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const enum lvn_option_id key = needs[i].key, owner = needs[i].owner;
         if (needs[i].data && strcmp(needs[i].data, s->values.data.kind) != 0) continue;
-        const bool chosen = !is_open(s, owner) && s->origin[owner].source >= s->origin[key].source;
+        /* the settings.yaml of a run has every owner, also one that nobody gave */
+        const bool chosen = !is_open(s, owner) && (s->origin[owner].source != LVN_SOURCE_RUN ||
+                                                   s->origin[owner].source >= s->origin[key].source);
         const char *is = lvn_settings_value(s, owner, two);
         LVN_CHECK(is_open(s, key) || !lvn_settings_differs(s, key) || chosen || lvn_settings_differs(s, owner), ARG,
                   "%s (%.60s) has no effect while %s is %s: set that too, or leave it out", lvn_option_by_id(key)->key,

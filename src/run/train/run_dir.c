@@ -298,14 +298,16 @@ static enum lvn_status clear(struct lvn_run_dir *d)
 bool lvn_run_dir_removes(const struct lvn_run_dir *d, const char *path)
 {
     const bool remote = lvn_store_is_remote(path);
-    const char *run = remote ? d->url : d->path;
+    size_t n = strlen(d->url);
     char entry[PATH_MAX];
-    if (!*path) return false;
-    if (remote ? !strcmp(path, run) : lvn_path_is_below(path, run) && lvn_path_is_below(run, path)) return true;
+    while (n > 0 && d->url[n - 1] == '/') n--;
+    if (!*path || (remote && (strncmp(path, d->url, n) != 0 || (path[n] && path[n] != '/')))) return false;
+    const char *rest = remote ? path + n + strspn(path + n, "/") : ""; /* of a URL below the run */
+    if (remote ? !*rest : lvn_path_is_below(path, d->path) && lvn_path_is_below(d->path, path)) return true;
     for (int i = 0; i < d->n_entries; i++) {
-        if (!lvn_fit(entry, sizeof entry, "%s/%s", run, d->entries[i])) continue;
-        const size_t n = strlen(entry);
-        if (remote ? !strncmp(path, entry, n) && (!path[n] || path[n] == '/') : lvn_path_is_below(path, entry))
+        const size_t length = strlen(d->entries[i]);
+        if (remote ? !strncmp(rest, d->entries[i], length) && (!rest[length] || rest[length] == '/')
+                   : lvn_fit(entry, sizeof entry, "%s/%s", d->path, d->entries[i]) && lvn_path_is_below(path, entry))
             return true;
     }
     return false;

@@ -96,12 +96,12 @@ static enum lvn_status check_folder(const struct lvn_run_dir *d)
 {
     char lock[PATH_MAX];
     uint64_t now[2];
-    struct stat s;
+    struct stat own, s;
     if (lvn_store_is_remote(d->url) || !lvn_fit(lock, sizeof lock, "%s/%s", d->path, LVN_RUN_DIR_LOCK) ||
-        is_same_file(d->lock, lock))
+        fstat(d->lock, &own) != 0)
         return LVN_OK;
     bool replaced = stat(lock, &s) == 0;
-    if (!replaced && !is_missing()) return LVN_OK;
+    if (replaced ? s.st_dev == own.st_dev && s.st_ino == own.st_ino : !is_missing()) return LVN_OK;
     if (!replaced) replaced = read_folder(d, now) ? now[0] != d->folder[0] || now[1] != d->folder[1] : is_missing();
     LVN_CHECK(!replaced, IO, "the run's folder '%s' was moved, removed or replaced while the run continued", d->path);
     return LVN_OK;

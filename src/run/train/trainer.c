@@ -454,7 +454,8 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
     const bool last = step == trainer->opened.last_step;
     const bool validates = v->on && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
     bool saved;
-    if (validates && trainer->requested.stop && saves_before_validating(trainer))
+    /* data that could not be read may be those of validation, too */
+    if (trainer->running.unread || (validates && trainer->requested.stop && saves_before_validating(trainer)))
         LVN_TRY(lvn_trainer_save(trainer, &saved));
     if (validates) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));

@@ -1,6 +1,7 @@
 /* chat_encode.c - see chat_encode.h: rendering, the parts of a text that are trained, ids and labels. */
 #include "chat/chat_encode.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -380,8 +381,9 @@ static enum lvn_status read_ids(const struct lvn_chat *c, const json_t *list, co
     const json_t *one;
     json_array_foreach((json_t *)list, i, one)
     {
-        int64_t id = json_is_integer(one) ? json_integer_value(one) : -1;
-        bool ok = json_is_integer(one) && ((id >= 0 && id < c->tokenizer->n) || (ignored && id == IGNORED));
+        const double real = json_number_value(one); /* pandas stores ids as reals where a column has gaps */
+        const int64_t id = fabs(real) < INT32_MAX && real == floor(real) ? (int64_t)real : -1;
+        const bool ok = json_is_number(one) && ((id >= 0 && id < c->tokenizer->n) || (ignored && id == IGNORED));
         LVN_CHECK(ok, FORMAT, "entry %zu of '%s' is not an id of the tokenizer, which has %lld tokens%s", i + 1, name,
                   (long long)c->tokenizer->n, ignored ? ", nor -100" : "");
         out[i] = (int32_t)id;

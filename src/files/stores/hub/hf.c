@@ -92,6 +92,8 @@ static enum lvn_status open_location(struct lvn_location *location)
         hf->revision = decode_revision(a, rest + 1, n);
         rest += n + 1;
     }
+    LVN_CHECK(!hf->revision || lvn_store_name_is_safe(hf->revision), ARG, "'%s': '%s' is no name of a revision",
+              location->url, hf->revision);
     location->bucket = hf->repo;
     location->key = rest + (*rest == '/');
     hf->endpoint = lvn_getenv("HF_ENDPOINT");
