@@ -26,6 +26,11 @@ silent_about data.path err
 kept run cache out err
 code 0 "$LEVIN" train --show-settings "--data.path=$secret"
 kept out err
+# the cache would have one file for both
+code 2 "$LEVIN" train --run_dir=two "--data.path=$secret" "--data.val_path=${secret/hunter4/hunter5}"
+one_error
+says "differ only in a parameter that is treated as a secret" err
+kept err
 # errors, of the first download and of a later one
 code 1 "$LEVIN" cp "${secret/text.txt/none}" got
 one_error

@@ -28,10 +28,10 @@ struct lvn_streaming_file {
     pthread_t thread;
     bool running;
     int stop; /* atomic: the thread must stop */
-    int done; /* atomic: `map` is the complete file */
+    int done; /* atomic: `map` or `fd` is the complete file */
     struct lvn_mapping map;
     char *path; /* of a file without a store (only this, `fd` and `object.bytes` are used); else NULL */
-    int fd;
+    int fd;     /* of such a file, and of a complete one in a cache on a network file system, which is not mapped; -1 */
 };
 
 static int on_progress(void *context, int64_t done, int64_t total)
@@ -40,7 +40,7 @@ static int on_progress(void *context, int64_t done, int64_t total)
     return __atomic_load_n(&((struct lvn_streaming_file *)context)->stop, __ATOMIC_RELAXED);
 }
 
-/* Download the file to the cache and map it if it has the version that was opened. */
+/* Download the file to the cache and map or open it if it has the version that was opened. */
 static enum lvn_status download(struct lvn_streaming_file *file, struct lvn_location *location, struct lvn_http *http)
 {
     const char *local;
@@ -49,7 +49,8 @@ static enum lvn_status download(struct lvn_streaming_file *file, struct lvn_loca
     LVN_TRY(location->store->stat(location, http, &now));
     LVN_CHECK(strcmp(now.version, file->object.version) == 0 && now.bytes == file->object.bytes, IO,
               "'%s' changed while it was read", location->url);
-    return lvn_file_map(&file->map, local);
+    return lvn_path_is_local(local) ? lvn_file_map(&file->map, local)
+                                    : lvn_input_open(local, LVN_INPUT_REGULAR, &file->fd);
 }
 
 static void *run(void *argument)
@@ -121,6 +122,7 @@ enum lvn_status lvn_streaming_file_open(struct lvn_streaming_file **out, const c
     *out = NULL;
     struct lvn_streaming_file *file = lvn_calloc(1, sizeof *file);
     if (!file) return LVN_MEMORY;
+    file->fd = -1;
     pthread_mutex_init(&file->lock, NULL);
     enum lvn_status status = lvn_location_open(&file->location, path);
     if (status != LVN_OK) {
@@ -171,6 +173,7 @@ void lvn_streaming_file_close(struct lvn_streaming_file *file)
     }
     stop_download(file);
     lvn_file_unmap(&file->map);
+    if (file->fd >= 0) close(file->fd);
     lvn_http_close(file->http);
     lvn_location_close(&file->location);
     pthread_mutex_destroy(&file->lock);
@@ -214,9 +217,13 @@ enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *file, int64_t
               "cannot read bytes %lld to %lld of '%s': it has %lld", (long long)offset, (long long)(offset + bytes),
               file->path ? file->path : file->location.url, (long long)file->object.bytes);
     if (file->path) return read_path(file, offset, bytes, to);
-    if (is_downloaded(file)) {
+    if (is_downloaded(file) && file->fd < 0) {
         if (bytes) memcpy(to, file->map.data + offset, (size_t)bytes);
         return LVN_OK;
+    }
+    if (is_downloaded(file)) {
+        if (lvn_fd_read_at(file->fd, file->location.url, to, offset, bytes) == LVN_OK) return LVN_OK;
+        lvn_error_clear(); /* another host may have removed the file from the cache; the store still has it */
     }
     char *at = to;
     pthread_mutex_lock(&file->lock);

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/redact.h"
 #include "base/text.h"
 #include "data/data_fetch.h"
 #include "data/file_type.h"
@@ -275,6 +276,21 @@ static void compare_files(const struct lvn_data_options *o)
                 o->path);
 }
 
+/* The cache does not store secrets, so two URLs that differ in one only have the same file in it. */
+static enum lvn_status check_secrets(struct lvn_arena *a, const struct lvn_data_options *o)
+{
+    if (!o->path || !o->val_path || !lvn_store_is_remote(o->path) || strcmp(o->path, o->val_path) == 0) return LVN_OK;
+    char *path = lvn_arena_strdup(a, o->path), *val_path = lvn_arena_strdup(a, o->val_path);
+    if (!path || !val_path) return LVN_MEMORY;
+    (void)lvn_secrets_hide(path);
+    (void)lvn_secrets_hide(val_path);
+    LVN_CHECK(strcmp(path, val_path) != 0, ARG,
+              "data.path and data.val_path ('%s') differ only in a parameter that is treated as a secret, so their "
+              "downloads would be one file: copy one of them to this machine (levin cp), and give that path",
+              path);
+    return LVN_OK;
+}
+
 static enum lvn_status open_one(struct lvn_dataset **out, const struct lvn_data_options *o)
 {
     *out = NULL;
@@ -282,7 +298,8 @@ static enum lvn_status open_one(struct lvn_dataset **out, const struct lvn_data_
     if (!d) return LVN_MEMORY;
     struct lvn_data_options local = *o;
     LVN_LOCAL_ARENA(a);
-    enum lvn_status status = fetch(&a, o, &local, &d->split[LVN_SPLIT_TRAIN].streaming, &d->is_file);
+    enum lvn_status status = check_secrets(&a, o);
+    if (status == LVN_OK) status = fetch(&a, o, &local, &d->split[LVN_SPLIT_TRAIN].streaming, &d->is_file);
     d->path = lvn_strdup(o->path && *o->path ? o->path : o->kind);
     if (status == LVN_OK && !d->path) status = LVN_MEMORY;
     d->for_evaluation = o->for_evaluation;
