@@ -156,7 +156,9 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     char validation[120] = "", start[40] = "", loss[40] = "-";
     if (!isnan(r->loss)) snprintf(loss, sizeof loss, "%.4f", r->loss);
     if (!isnan(r->start_val_loss)) snprintf(start, sizeof start, ", %.4f before the first step", r->start_val_loss);
-    if (!isnan(r->val_loss))
+    if (isnan(r->best_val_loss))
+        snprintf(validation, sizeof validation, "%s%s", *start ? ", validation" : "", *start ? start + 1 : "");
+    else if (!isnan(r->val_loss))
         snprintf(validation, sizeof validation, ", validation %.4f (best %.4f%s)", r->val_loss, r->best_val_loss,
                  start);
     lvn_cli_print(c, "%s: step %lld, loss %s%s, peak memory %s%s\n", *r->run_dir ? r->run_dir : "fast_dev_run",
