@@ -21,6 +21,10 @@ check [ -s sample ]
 code 2 "$LEVIN" config small.yaml --job=chars
 says "exists already" err
 code 0 "$LEVIN" config small.yaml --job=chars --overwrite
+code 0 "$LEVIN" config tuned.yaml --job=finetune --data.path=text.txt --model.init=runs/small
+says "  kind: chars" tuned.yaml # a text, not token files
+code 0 "$LEVIN" config length.yaml --job=chat --model.init=runs/small
+says "  max_length: 64" length.yaml # all positions of this model
 
 # several machines: a hosts file that levin launch reads, and the command
 code 0 "$LEVIN" config three.yaml --job=scratch --model.size=gpt-nano --hosts=localhost,127.0.0.1 --ranks-per-machine=2 \

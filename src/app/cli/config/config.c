@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/humanize.h"
+#include "data/dataset.h"
 #include "formats/json.h"
 #include "host/machine.h"
 #include "model_io/model_find.h"
@@ -184,6 +185,19 @@ static enum lvn_status set_template_keys(struct lvn_config *cf)
     return LVN_OK;
 }
 
+/* A template names token files; texts and conversations have other kinds. */
+static void fit_kind(struct lvn_config *cf)
+{
+    const struct lvn_dataset_kind *kind = NULL;
+    const struct lvn_origin *origin = &cf->s->origin[LVN_OPT_data_kind];
+    if (cf->kind != LVN_RECIPE_FINETUNE || origin->source != LVN_SOURCE_RECIPE || origin->line) return;
+    if (lvn_path_exists(cf->s->values.data.path) && lvn_dataset_guess(cf->s->values.data.path, &kind) != LVN_OK)
+        lvn_error_clear(); /* reported when the data are opened */
+    if (!kind || !kind->is_text) return;
+    const bool same = !kind->tokenized_kind || lvn_model_has_characters(&cf->s->arena, cf->s->values.model.init);
+    cf->s->values.data.kind = same ? kind->name : kind->tokenized_kind;
+}
+
 /* --- the command line --- */
 
 enum lvn_status lvn_config_note(struct lvn_config *cf, const char *key, const char *format, ...)
@@ -313,6 +327,7 @@ static enum lvn_status gather(struct lvn_config *cf)
     if (*nanogpt) LVN_TRY_WHILE(lvn_config_nanogpt(cf, nanogpt), "reading nanoGPT's '%s'", nanogpt);
     if (*accelerate) LVN_TRY_WHILE(lvn_config_accelerate(cf, accelerate), "reading accelerate's '%s'", accelerate);
     LVN_TRY(lvn_config_ask(cf));
+    fit_kind(cf);
     return *cf->s->values.model.init ? lvn_model_check_name(&cf->s->arena, cf->s->values.model.init) : LVN_OK;
 }
 

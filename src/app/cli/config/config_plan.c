@@ -10,6 +10,7 @@
 #include "cli/config/config.h"
 #include "cli/plan/plan.h"
 #include "engine/train_programs.h"
+#include "models/keys.h"
 #include "options/choices.h"
 #include "setup/setup.h"
 #include "stores/store.h"
@@ -118,6 +119,16 @@ static bool is_published(const char *name)
     return lvn_published_find(name, &model) != NULL;
 }
 
+/* The recipe's own choice of data.max_length is at most the positions of the model. */
+static void fit_length(struct lvn_config *cf, struct levin_settings *s, const struct lvn_model_setup *m)
+{
+    const struct lvn_origin *origin = &cf->s->origin[LVN_OPT_data_max_length];
+    const int64_t positions = lvn_model_value(&m->config, LVN_ROLE_POSITIONS);
+    if (origin->source != LVN_SOURCE_RECIPE || origin->line) return;
+    if (positions > 0 && cf->s->values.data.max_length > positions)
+        cf->s->values.data.max_length = s->values.data.max_length = positions;
+}
+
 enum lvn_status lvn_config_plan(struct lvn_config *cf)
 {
     struct levin_settings s;
@@ -129,6 +140,7 @@ enum lvn_status lvn_config_plan(struct lvn_config *cf)
                      !is_published(s.values.model.init);
     if (status == LVN_OK && !elsewhere) {
         status = lvn_model_setup_sizes(&m, &s, NULL);
+        if (status == LVN_OK) fit_length(cf, &s, &m);
         if (status == LVN_OK) status = plan(cf, &s, &m);
         cf->planned = status == LVN_OK;
         if (status == LVN_OK) status = count_samples(cf, &s, &m);
