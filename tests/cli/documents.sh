@@ -136,6 +136,8 @@ check [ "$(ls cache/encoded | wc -l)" = 2 ]
 } >reviews.csv
 code 0 "$LEVIN" train reviews.csv --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=2
 says "no tokenizer is given: WordPiece was trained on 'reviews.csv'" err
+code 0 "$LEVIN" train reviews.csv --model.init=runs/reviews --show-settings --json # rates for fine-tuning
+json 'd["settings"]["optimizer.lr"]["value"] == 5e-5 and d["settings"]["trainer.max_epochs"]["value"] == 3'
 code 0 "$LEVIN" train runs/reviews --resume --trainer.max_steps=3
 code 0 "$LEVIN" predict runs/reviews --text="as good"
 code 0 "$LEVIN" evaluate runs/reviews

@@ -186,7 +186,8 @@ static enum lvn_status find_kind(struct levin_settings *s)
     LVN_TRY(choose_path(s));
     if (*s->values.data.mix) return find_kind_of_mix(s);
     if (!is_open(s, LVN_OPT_data_kind) || !*s->values.data.path) return LVN_OK;
-    const bool label = *s->values.data.label_column, parquet = lvn_is_parquet(s->values.data.path);
+    const bool label = *s->values.data.label_column || *s->values.data.pair_column,
+               parquet = lvn_is_parquet(s->values.data.path);
     const bool columns =
         ((label || *s->values.data.text_column) && lvn_table_is_named(s->values.data.path)) || (label && parquet);
     if (columns)
@@ -689,7 +690,8 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     int64_t bytes;
     LVN_TRY(find_kind(s));
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
-    if (!is_open(s, LVN_OPT_data_kind) || !kind || !kind->is_text || model_of_depth(s)) return LVN_OK;
+    const bool tunes = kind && *s->values.model.init && !strcmp(kind->name, "labelled");
+    if (!is_open(s, LVN_OPT_data_kind) || !kind || !(kind->is_text || tunes) || model_of_depth(s)) return LVN_OK;
     if (*s->values.model.init) {
         const bool adapters = s->values.lora.rank > 0 || *s->values.lora.init;
         LVN_TRY(set_groups(s, tuning_settings, sizeof tuning_settings / sizeof *tuning_settings));
