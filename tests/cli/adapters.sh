@@ -111,7 +111,12 @@ tiny=("${tiny[@]/--lora.alpha=8/--trainer.max_steps=1}")
 code 0 train started-mlps --optimizer.kind=sgd --optimizer.lr=1e-30
 same_file {,started-}mlps/checkpoints/last/adapter/adapter_model.safetensors
 says "mlp.c_fc" started-mlps/settings.yaml
+silent_about "trained with other weights" err
 code 0 train started-mlps --optimizer.kind=sgd --optimizer.lr=1e-30 --resume
+cp -r mlps/checkpoints/last/adapter another
+sed -i 's/"sum": *"[^"]*"/"sum": "crc64:0"/' another/base.json
+code 0 train others-mlps --lora.init=another
+says "trained with other weights" err
 code 1 train never --lora.targets=attn.c_attn
 says "lora.targets must name the linear layers that it has adapters for" err
 rm -rf never

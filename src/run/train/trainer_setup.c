@@ -73,10 +73,11 @@ static enum lvn_status find_base(struct lvn_trainer *trainer)
 static enum lvn_status load_adapters(struct lvn_trainer *trainer, struct lvn_model_state *n)
 {
     const char *init = trainer->settings->values.lora.init;
+    const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
     if (!*init && !n->config.lora.n_tokens) return LVN_OK;
     lvn_parameters_begin_collecting(n);
-    enum lvn_status status = trainer->ranks->rank ? LVN_OK : lvn_adapters_start(&trainer->opened.setup.pretrained, n);
-    if (status == LVN_OK && *init && !trainer->ranks->rank) status = lvn_adapters_read(init, n);
+    enum lvn_status status = trainer->ranks->rank ? LVN_OK : lvn_adapters_start(p, n);
+    if (status == LVN_OK && *init && !trainer->ranks->rank) status = lvn_adapters_read(init, p, n);
     const enum lvn_status ended = lvn_parameters_end_collecting(n);
     return lvn_ranks_agree(trainer->ranks, status == LVN_OK ? ended : status);
 }
