@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "formats/checksum.h"
 #include "formats/sha256.h"
+#include "tmp_folder.h"
 
 static void text_grows(void **state)
 {
@@ -275,8 +276,9 @@ static void output_in_order(void **state)
     static const int64_t sizes[] = {1,     4096, B / 4 - 1, B / 2,    B / 2 + 1, B / 4 * 3, B - 4096,
                                     B - 1, B,    B + 1,     B + 4096, B / 2 * 3, 2 * B};
     enum { N = sizeof sizes / sizeof *sizes };
-    char on_disk[64];
-    snprintf(on_disk, sizeof on_disk, "/tmp/levin-test-%d", (int)getpid()); /* the other files may be in memory */
+    char on_disk[256];
+    /* The other files may be in memory. */
+    snprintf(on_disk, sizeof on_disk, "%s/levin-test-%d", tmp_folder(), (int)getpid());
     for (int i = 0; i < 2 * N * N; i++)
         write_two(i % 2 ? on_disk : test_path("order"), sizes[i / 2 / N], sizes[i / 2 % N], i % 2);
     assert_int_equal(unlink(on_disk), 0);

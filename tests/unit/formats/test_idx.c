@@ -12,13 +12,14 @@
 
 #include "base/files.h"
 #include "formats/idx.h"
+#include "tmp_folder.h"
 
-static char path[64];
+static char path[256];
 
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/levin-idx-%d", (int)getpid());
+    snprintf(path, sizeof path, "%s/levin-idx-%d", tmp_folder(), (int)getpid());
     return 0;
 }
 

@@ -16,13 +16,14 @@
 #include "faults.h"
 #include "formats/crc.h"
 #include "formats/tensorboard_events.h"
+#include "tmp_folder.h"
 
-static char dir[64];
+static char dir[256];
 
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(dir, sizeof dir, "/tmp/levin-events-%d", (int)getpid());
+    snprintf(dir, sizeof dir, "%s/levin-events-%d", tmp_folder(), (int)getpid());
     return 0;
 }
 

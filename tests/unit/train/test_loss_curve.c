@@ -11,16 +11,17 @@
 #include <cmocka.h>
 
 #include "base/files.h"
+#include "tmp_folder.h"
 #include "train/loss_curve.h"
 
 static const char head[] = "step,loss,grad_norm,lr,tokens_per_s,val_loss\n";
-static char csv[64], svg[64];
+static char csv[256], svg[256];
 
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(csv, sizeof csv, "/tmp/levin-curve-%d.csv", (int)getpid());
-    snprintf(svg, sizeof svg, "/tmp/levin-curve-%d.svg", (int)getpid());
+    snprintf(csv, sizeof csv, "%s/levin-curve-%d.csv", tmp_folder(), (int)getpid());
+    snprintf(svg, sizeof svg, "%s/levin-curve-%d.svg", tmp_folder(), (int)getpid());
     return 0;
 }
 

@@ -19,14 +19,15 @@
 #include "report/metrics_file.h"
 #include "report/report.h"
 #include "report/report_events.h"
+#include "tmp_folder.h"
 #include "train/run_status.h"
 
-static char path[64];
+static char path[256];
 
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(path, sizeof path, "/tmp/levin-report-%d", (int)getpid());
+    snprintf(path, sizeof path, "%s/levin-report-%d", tmp_folder(), (int)getpid());
     return 0;
 }
 
