@@ -294,12 +294,18 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
 {
     static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
     const json_t *value = NULL;
+    const json_t *label = json_object_get(source, "label");
     *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS};
     for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
         value = json_object_get(source, keys[i]);
         if (json_is_null(value)) value = NULL;
         if (value) row->form = (enum lvn_chat_form)i;
     }
+    LVN_CHECK((value && row->form != LVN_CHAT_PROMPT) || json_object_get(source, "completion") ||
+                  !json_object_get(source, "rejected"),
+              FORMAT,
+              "the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
+              "'completion'");
     LVN_CHECK(
         value, FORMAT,
         "the row has none of messages, conversations, prompt and completion, instruction and output, or input_ids");
@@ -308,6 +314,8 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     if (!row->messages) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     if (row->form == LVN_CHAT_MESSAGES) LVN_TRY(append_messages(row, value, "messages"));
     if (row->form == LVN_CHAT_CONVERSATIONS) LVN_TRY(append_messages(row, value, "conversations"));
+    LVN_CHECK(row->form != LVN_CHAT_PROMPT || !json_is_false(label), FORMAT,
+              "the row's label is false, a preference, and levin trains on good answers alone: leave such rows out");
     if (row->form == LVN_CHAT_PROMPT) LVN_TRY(read_prompt(row));
     if (row->form == LVN_CHAT_INSTRUCTION) LVN_TRY(read_instruction(row));
     const size_t n = json_array_size(row->messages);

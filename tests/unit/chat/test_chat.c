@@ -407,6 +407,13 @@ static void tools_that_are_lost(void **state)
     assert_string_equal(
         trained(t, "chatml", "answers", "{\"messages\": [{\"role\": \"assistant\", \"function_call\": {}}]}"),
         "error: message 1 has no content, but a function_call: write it as tool_calls");
+    assert_string_equal(
+        trained(t, "chatml", "answers", "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}"),
+        "error: the row's label is false, a preference, and levin trains on good answers alone: leave such rows out");
+    assert_string_equal(
+        trained(t, "chatml", "answers", "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}"),
+        "error: the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
+        "'completion'");
     lvn_tokenizer_close(t);
 }
 

@@ -270,6 +270,8 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
 static const char *missing_field(struct work *w, const json_t *root, char *list, size_t capacity)
 {
     void *at = json_object_iter((json_t *)root);
+    if (json_object_get(root, "chosen") && json_object_get(root, "rejected"))
+        return "chosen and rejected are preferences, and levin trains on answers alone: rename chosen to completion";
     if (w->listed || !at) return "the field is missing";
     w->listed = true;
     snprintf(list, capacity, "the field is missing; choose another one with %s:", w->o->field_option);
