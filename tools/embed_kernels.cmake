@@ -43,6 +43,7 @@ foreach(kernel ${kernels})
 endforeach()
 file(READ ${ROOT}/src/core/backend/gpu/kernel_language.h language)
 file(READ ${ROOT}/src/core/backend/gpu/step_gpu.h step)
+string(REGEX REPLACE "#ifndef LVN_DEVICE\n.*uint64_t lvn_ulong;\n#endif\n\n" "" step "${step}") # the host's types
 string(REPLACE "#include \"backend/gpu/step_gpu.h\"\n" "${step}" language "${language}")
 read_device_half(ops/numbers_gpu.h numbers)
 embed(language "${language}${numbers}")

@@ -16,13 +16,10 @@
 #ifndef LVN_KERNEL_LAUNCH_H
 #define LVN_KERNEL_LAUNCH_H
 
+#include "backend/gpu/step_gpu.h"
 #include "base/random.h"
 #include "graph/op.h"
 #include "graph/step.h"
-
-typedef int64_t lvn_long;
-typedef uint64_t lvn_ulong;
-#include "backend/gpu/step_gpu.h"
 
 struct lvn_memory;
 struct lvn_arena;

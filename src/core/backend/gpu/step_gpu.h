@@ -1,10 +1,16 @@
 /* step_gpu.h - declarations shared by host and device: the size of a work-group, and the part of struct lvn_step that
  * kernels read, which the host copies to the device.
  *
- * kernel_launch.h includes it after it has defined lvn_long and lvn_ulong. The build inserts it into the text of
- * kernel_language.h (tools/embed_kernels.cmake). */
+ * The build inserts it into the text of kernel_language.h, which defines lvn_long and lvn_ulong for devices
+ * (tools/embed_kernels.cmake). */
 #ifndef LVN_STEP_GPU_H
 #define LVN_STEP_GPU_H
+
+#ifndef LVN_DEVICE
+#include <stdint.h>
+typedef int64_t lvn_long;
+typedef uint64_t lvn_ulong;
+#endif
 
 #define LVN_ITEMS 256       /* items (threads) of a work-group */
 #define LVN_GPU_POSITIONS 8 /* rows of a decoding batch */
