@@ -63,7 +63,8 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
 }
 
-/* The members from and value of a message of ShareGPT's data become role and content. */
+/* The members from and value of a message of ShareGPT's data become role and content; some rows have its names as role.
+ */
 static enum lvn_status rename_sender(json_t *message, size_t number)
 {
     static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
@@ -72,7 +73,11 @@ static enum lvn_status rename_sender(json_t *message, size_t number)
                                            {"tool", "tool"},           {"function", "tool"},   {"observation", "tool"}};
     const char *from = json_string_value(json_object_get(message, "from")), *role = NULL;
     json_t *value = json_object_get(message, "value");
-    if (!from || json_is_string(json_object_get(message, "role"))) return LVN_OK;
+    const char *own = json_string_value(json_object_get(message, "role"));
+    if (own && (!strcmp(own, "human") || !strcmp(own, "gpt")))
+        from = own;
+    else if (!from || own)
+        return LVN_OK;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (strcmp(names[k][0], from) == 0) role = names[k][1];
     LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", number, from);

@@ -367,6 +367,28 @@ static void changing_template(void **state)
     lvn_tokenizer_close(t);
 }
 
+/* Rows of other trainers. */
+static void foreign_rows(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}, {\"role\": \"gpt\", \"content\": \"b\"}]}",
+         "b<|im_end|>\n"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"function_call\": {}}]}",
+         "error: message 1 has no content, but a function_call: write it as tool_calls"},
+        {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": true}", "b<|im_end|>\n"},
+        {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}",
+         "error: the row's label is false, a preference, and levin trains on good answers alone: leave such rows out"},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}",
+         "error: the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
+         "'completion'"},
+    };
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(trained(t, "chatml", "answers", rows[i][0]), rows[i][1]);
+    lvn_tokenizer_close(t);
+}
+
 #define TOOLS "\"tools\": [{\"name\": \"f\"}], "
 #define CALL ", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": %s}}]"
 
@@ -404,16 +426,6 @@ static void tools_that_are_lost(void **state)
         assert_string_equal(trained(t, cases[i].template, "answers", row), cases[i].text);
         assert_int_equal(loses_tools, cases[i].loses);
     }
-    assert_string_equal(
-        trained(t, "chatml", "answers", "{\"messages\": [{\"role\": \"assistant\", \"function_call\": {}}]}"),
-        "error: message 1 has no content, but a function_call: write it as tool_calls");
-    assert_string_equal(
-        trained(t, "chatml", "answers", "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}"),
-        "error: the row's label is false, a preference, and levin trains on good answers alone: leave such rows out");
-    assert_string_equal(
-        trained(t, "chatml", "answers", "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}"),
-        "error: the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
-        "'completion'");
     lvn_tokenizer_close(t);
 }
 
@@ -505,15 +517,11 @@ static void roles_that_do_not_alternate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_hugging_face),
-        cmocka_unit_test(forms_of_rows),
-        cmocka_unit_test(members_of_rows),
-        cmocka_unit_test(excluded),
-        cmocka_unit_test(changing_template),
-        cmocka_unit_test(tools_that_are_lost),
-        cmocka_unit_test(arguments_as_text),
-        cmocka_unit_test(refused_templates),
-        cmocka_unit_test(roles_that_do_not_alternate),
+        cmocka_unit_test(like_hugging_face),   cmocka_unit_test(forms_of_rows),
+        cmocka_unit_test(members_of_rows),     cmocka_unit_test(excluded),
+        cmocka_unit_test(changing_template),   cmocka_unit_test(foreign_rows),
+        cmocka_unit_test(tools_that_are_lost), cmocka_unit_test(arguments_as_text),
+        cmocka_unit_test(refused_templates),   cmocka_unit_test(roles_that_do_not_alternate),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
