@@ -121,12 +121,12 @@ static void log_caches(const struct lvn_sampler *s)
 enum lvn_status lvn_sampling_possible(const struct lvn_model_config *c)
 {
     const struct lvn_model *m = c->model;
-    LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
-              m->name);
     LVN_CHECK(!lvn_model_predicts(c, LVN_LABEL_CLASS), UNSUPPORTED,
               "this %s classifies and does not generate text; `levin predict` gives the classes of a text", m->name);
     LVN_CHECK(!lvn_model_predicts(c, LVN_LABEL_NUMBER), UNSUPPORTED,
               "this %s gives a number for each text and does not generate text; `levin predict` gives the numbers",
+              m->name);
+    LVN_CHECK(m->generates, UNSUPPORTED, "a %s does not generate text; leave out sample.*, or give a language model",
               m->name);
     return LVN_OK;
 }
