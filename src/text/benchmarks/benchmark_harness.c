@@ -535,9 +535,12 @@ static enum lvn_status read_gold(struct task *t, const struct turn *turn, struct
             if (json_equal(one, json_array_get(turn->choice, (size_t)k))) list[i] = k;
         found &= list[i] >= 0;
     }
-    LVN_CHECK(found, ARG,
-              "%s:%lld: the correct answer is neither the number of one of the %d choices, from 0, nor the text of one",
-              t->rows.path, (long long)t->run.line, item->n);
+    LVN_CHECK(
+        found, ARG,
+        "%s:%lld: the correct answer%s%.40s is neither the number of one of the %d choices, from 0, nor the text of "
+        "one",
+        t->rows.path, (long long)t->run.line, json_is_string(gold) ? ", " : "",
+        json_is_string(gold) ? json_string_value(gold) : "", item->n);
     item->gold = list;
     item->n_gold = n;
     return LVN_OK;

@@ -464,7 +464,7 @@ static enum lvn_status check_end(const struct chat_data *c, int64_t *id)
         lvn_log(
             LVN_LOG_WARN,
             "the template '%s' writes '%.40s' after an answer, which is not a special token of the tokenizer and is "
-            "encoded as text: use another data.template, or a tokenizer that has this token",
+            "encoded as text: add it with data.add_tokens, or use another data.template",
             c->chat->template_name, text);
     if (status == LVN_OK && *id < 0 && !*text)
         lvn_log(LVN_LOG_WARN,
