@@ -324,10 +324,9 @@ static enum lvn_status end_epoch(struct lvn_trainer *trainer)
     return agree_on_requests(trainer);
 }
 
-/* Does a run that is to stop save before a validation, which may last longer than the time until it is killed? A save
- * with the value follows. In a store that one would replace the first file by file, and a kill in between would leave
- * no valid checkpoint. */
-static bool saves_before_validating(const struct lvn_trainer *trainer)
+/* May a checkpoint be saved a second time at the same step, with the value of a validation? In a store that would
+ * replace the first one file by file, and a kill in between would leave no valid checkpoint. */
+static bool may_save_twice(const struct lvn_trainer *trainer)
 {
     return !lvn_store_is_remote(trainer->opened.run_dir.url);
 }
@@ -343,7 +342,7 @@ static void report_validating(void *context, int64_t done, int64_t all)
     /* One rank need not agree on a stop with others, which validation does at its end only. */
     const bool stop = trainer->options->stop && *trainer->options->stop != LVN_STOP_NONE;
     if (!stop || trainer->requested.stop || trainer->ranks->size > 1 || !trainer->running.step) return;
-    if (!saves_before_validating(trainer)) return;
+    if (!may_save_twice(trainer)) return;
     trainer->requested.stop = true;
     bool saved;
     if (lvn_trainer_save(trainer, &saved) != LVN_OK) lvn_error_clear(); /* saved again after the validation */
@@ -452,14 +451,16 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
     const struct lvn_validation *v = &trainer->opened.validation;
     const unsigned *control = &trainer->requested.control;
     const bool last = step == trainer->opened.last_step;
-    const bool validates = v->on && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
+    /* A validation may last longer than the time until a stopped process is killed: the step is saved before it, and in
+     * a store it is left out. */
+    const bool stop = trainer->requested.stop, may_validate = v->on && (!stop || may_save_twice(trainer));
+    const bool validates = may_validate && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
     bool saved;
     /* data that could not be read may be those of validation, too */
-    if (trainer->running.unread || (validates && trainer->requested.stop && saves_before_validating(trainer)))
-        LVN_TRY(lvn_trainer_save(trainer, &saved));
+    if (trainer->running.unread || (validates && stop)) LVN_TRY(lvn_trainer_save(trainer, &saved));
     if (validates) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));
-    if (v->on && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));
+    if (may_validate && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->settings->values.checkpoint.every_n_steps) ||
         trainer->requested.control & LVN_CONTROL_SHOULD_SAVE)
         LVN_TRY(save_checkpoint(trainer));
