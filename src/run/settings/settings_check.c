@@ -112,12 +112,28 @@ static enum lvn_status check_quantize(const struct levin_settings *s, bool train
     return LVN_OK;
 }
 
+/* A relative path that is not in the current folder, but in data.folder; NULL: as given. */
+static enum lvn_status find_in_folder(struct levin_settings *s, const char *path, const char **found)
+{
+    *found = NULL;
+    if (!*s->values.data.folder || !*path || *path == '/' || lvn_store_is_url(path) || lvn_path_exists(path))
+        return LVN_OK;
+    const char *there = lvn_path_join(&s->arena, s->values.data.folder, path);
+    if (!there) return LVN_MEMORY;
+    if (lvn_path_exists(there)) *found = there;
+    return LVN_OK;
+}
+
 static enum lvn_status finish_model(struct levin_settings *s, bool trains)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
     for (int i = 0; i < 4; i++) {
         if (!strcasecmp(s->values.model.init, nothing[i])) s->values.model.init = "";
     }
+    const char *there = NULL;
+    if (s->origin[LVN_OPT_model_init].source == LVN_SOURCE_RUN)
+        LVN_TRY(find_in_folder(s, s->values.model.init, &there));
+    if (there) s->values.model.init = there;
     if (trains) LVN_TRY(take_scale(s));
     LVN_CHECK(*s->values.model.init || !s->values.lora.rank, ARG,
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
@@ -271,18 +287,6 @@ static enum lvn_status check_owners(struct levin_settings *s)
         "data.val_fraction (%g) holds back rows of data.path, and data.val_path ('%s') validates already: leave one "
         "of them out",
         s->values.data.val_fraction, s->values.data.val_path);
-    return LVN_OK;
-}
-
-/* A relative path that is not in the current folder, but in data.folder; NULL: as given. */
-static enum lvn_status find_in_folder(struct levin_settings *s, const char *path, const char **found)
-{
-    *found = NULL;
-    if (!*s->values.data.folder || !*path || *path == '/' || lvn_store_is_url(path) || lvn_path_exists(path))
-        return LVN_OK;
-    const char *there = lvn_path_join(&s->arena, s->values.data.folder, path);
-    if (!there) return LVN_MEMORY;
-    if (lvn_path_exists(there)) *found = there;
     return LVN_OK;
 }
 
