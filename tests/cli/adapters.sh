@@ -90,7 +90,7 @@ check [ "$(loss second)" = "$(loss twice)" ]
 code 0 train second --model.init=run --trainer.max_steps=8 --resume
 code 0 "$LEVIN" train --run_dir=full --model.init=second --data.path=text.txt --trainer.batch_size=4 --trainer.max_steps=1
 check [ -e full/checkpoints/last/model.safetensors ]
-(mkdir elsewhere && cd elsewhere && code 0 "$LEVIN" train ../full --resume --trainer.max_steps=2) # model.init is found as data are
+(mkdir away && cd away && code 0 "$LEVIN" train ../full --resume --trainer.max_steps=2) # model.init is found as data are
 
 # --- lora.init sets rank, alpha and targets ---
 keep=("${tiny[@]}")
