@@ -53,7 +53,9 @@ one_error
 code 1 timeout 60 "$LEVIN" generate "$url/endless"
 code 1 timeout 60 "$LEVIN" train --data.kind=chars --data.path="$url/endless" --run_dir=no
 unset LEVIN_FETCH_MAX_SIZE
-code 1 "$LEVIN" cp "$url/1000000000000000" more
+code 1 "$LEVIN" cp "$url/1000000000000000" more # beyond the limit of a file's size, whatever the disk
+says "is too large" err
+code 1 "$LEVIN" cp "$url/100000000000000" more
 says "more on the disk of '.', which has only" err
 says "available; free some space, or choose another folder" err
 [ "$(find . -name 'more*' | wc -l)" = 0 ] || fail "something stays: $(find . -name 'more*')"

@@ -373,7 +373,9 @@ static enum lvn_status stat_object(struct get *get)
     LVN_TRY(status);
     LVN_CHECK(get->object.kind != LVN_STORE_FOLDER, IO, "'%s' is a folder, not a file", get->location.url);
     LVN_CHECK(get->object.kind == LVN_STORE_FILE, IO, "the file '%s' does not exist", get->location.url);
-    LVN_CHECK(get->object.bytes / PIECE_BYTES < MAX_PIECES, UNSUPPORTED, "'%s' is too large", get->location.url);
+    LVN_CHECK(get->object.bytes / PIECE_BYTES < MAX_PIECES, UNSUPPORTED,
+              "'%s' is too large: the server announces %lld bytes, and levin downloads files below 128 TiB",
+              get->location.url, (long long)get->object.bytes);
     bool pieces = get->object.ranges && get->object.bytes > PIECE_BYTES;
     get->n_pieces = pieces ? (int)((get->object.bytes + PIECE_BYTES - 1) / PIECE_BYTES) : 1;
     get->have = lvn_arena_alloc(&get->location.arena, (size_t)get->n_pieces);
