@@ -168,7 +168,7 @@ class Classes(unittest.TestCase):
             for kind in (tuple, np.array):  # np.array as a pandas.Series: it has no truth value
                 self.assertEqual(m.predict(kind(texts)).name, got.name)
                 self.assertEqual(m.predict(kind(texts), kind(texts)).name, got.name)
-            with self.assertRaisesRegex(levin.FaultError, "a bert does not generate text"):
+            with self.assertRaisesRegex(levin.FaultError, "this bert classifies and does not generate text"):
                 m.generate([1, 2])
 
 

@@ -328,7 +328,7 @@ static enum lvn_status end_epoch(struct lvn_trainer *trainer)
  * replace the first one file by file, and a kill in between would leave no valid checkpoint. */
 static bool may_save_twice(const struct lvn_trainer *trainer)
 {
-    return !lvn_store_is_remote(trainer->opened.run_dir.url);
+    return !lvn_store_is_remote(trainer->settings->values.run_dir); /* the same on every rank */
 }
 
 static void report_validating(void *context, int64_t done, int64_t all)
