@@ -329,7 +329,8 @@ int64_t levin_run_steps(const struct levin_run *r);
 const char *levin_run_end_reason(const struct levin_run *r);
 /* A scalar by name: loss, lr, grad_norm, val_loss, val_accuracy ...; NaN: not available (yet). */
 double levin_run_value(const struct levin_run *r, const char *name);
-int levin_run_validate(struct levin_run *r); /* updates val_loss and the validation metrics; saves the best */
+/* Update val_loss and the validation metrics. Saves a checkpoint if the result is one of the checkpoint.top_k best. */
+int levin_run_validate(struct levin_run *r);
 /* Compute loss and metrics over a whole split: "train", "val" or "test". Read them with levin_run_value(r, "test_loss")
  * before the next step. */
 int levin_run_evaluate(struct levin_run *r, const char *split);
@@ -337,9 +338,9 @@ int levin_run_evaluate(struct levin_run *r, const char *split);
  * `capacity`, into elements of out[0].size bytes (-1: that size is refused). The names are valid until the run is
  * closed. */
 int64_t levin_run_results(const struct levin_run *r, struct levin_run_scalar *out, int64_t capacity);
-/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated with the settings `sample.*`; it is shorter
- * than sample.max_new_tokens where the context ends. Free it with levin_free(). Fails with trainer.strategy fsdp, where
- * no rank has all parameters. */
+/* Rank 0: the prompt (NULL: sample.prompt) and its continuation, generated with the settings `sample.*`. The
+ * continuation has fewer than sample.max_new_tokens tokens if the context is full. Free *text with levin_free(). Fails
+ * with trainer.strategy fsdp, where no rank has all parameters. */
 int levin_run_generate(struct levin_run *r, const char *prompt, char **text);
 /* Log custom scalars. Loggers write them in a separate row with the number of the last finished step. Allowed in
  * on_event. All ranks must make the same call. LEVIN_OUTCOME_INPUT: a name is in use already, or has characters other

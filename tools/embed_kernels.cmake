@@ -2,8 +2,8 @@
 # the device half of all src/core/ops/*.k as C strings, lvn_gpu_source_NAME. Called by the build. The host's half of a file (from
 # the line "#else /* the host's half */" on) is left out, and the headers NAME_gpu.h that the file includes are inserted, each
 # once. kernel_language.h is a string, lvn_gpu_source_language, which the program puts before each kernel file. It includes
-# step_gpu.h, and numbers_gpu.h, which many kernels need. Comments and indentation are left out, but no line of a file, so that a compiler's
-# messages have the line numbers of the file.
+# step_gpu.h, and numbers_gpu.h, which many kernels need. Comments and indentation are left out, but no line of a file, so that
+# a compiler's messages have the line numbers of the file.
 cmake_policy(VERSION 3.20)
 function(embed name text)
   string(REGEX REPLACE "\n \\* [^\n]*\\*/" "\n*/" text "${text}")

@@ -39,7 +39,7 @@ class Field:
 
 
 def _rows(split: Any) -> Iterator[Any]:
-    """The samples of a sequence by their indices: an object without __iter__ may accept any index, and not end the iteration."""
+    """The samples of a sequence, read by index: iteration over an object without __iter__ ends only at an IndexError."""
     return (split[i] for i in range(len(split)))
 
 

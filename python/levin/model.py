@@ -107,7 +107,7 @@ class Model(_library.NotCopied):
         self._handle: _Handle | None = None
         _library.encode(model, "model")
         self.name, self._keys = os.fsdecode(model), dict(keys)
-        self._found = ""  # the model, also after a change of the current folder
+        self._found = ""  # its absolute path or URL; "": not known yet
         self.settings = self._settings({})
         with Interrupts(asks=True):
             self._handle = _Handle(self.settings)

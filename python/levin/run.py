@@ -30,8 +30,8 @@ from .settings import Settings
 _NEW, _RESUME, _OVERWRITE = 0, 1, 2
 _REQUESTS = {"stop": 1, "save": 2, "validate": 4}
 _open: weakref.ref[Run] | None = None  # the open run of this process
-_in_use: list[Any] = []  # what the library uses of the open run, which outlives the garbage collection of the run itself
-_unclosed: list[Run] = []  # runs without references that could not be closed yet
+_in_use: list[Any] = []  # settings and data of the open run: the library uses them until it is closed, even if the Run was collected
+_unclosed: list[Run] = []  # garbage-collected runs that could not be closed yet
 _EXIT_S = 60  # maximum wait for the step of another thread at exit
 
 

@@ -69,8 +69,8 @@ enum lvn_status lvn_dir_list(struct lvn_arena *a, const char *path, const char *
 bool lvn_path_is_file(const char *path);
 bool lvn_path_is_dir(const char *path);
 bool lvn_path_exists(const char *path);
-/* Where it matters that the path is missing and not merely out of reach. Links that lead nowhere count as missing; IO
- * for other failures. */
+/* *found: does the path exist? A dangling link counts as missing. Unlike lvn_path_exists(), IO if this cannot be
+ * determined, for example because a folder is not accessible. */
 enum lvn_status lvn_path_find(const char *path, bool *found) LVN_CHECKED;
 /* True if the path, whose last components need not exist, is below the folder `dir`. False for a dangling symbolic
  * link, and for a path below `dir` with a component that begins with a dot, such as ".ssh". */

@@ -276,15 +276,18 @@ char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
 
 void lvn_text_add_base64(struct lvn_text *t, const void *data, size_t n, bool url)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+                      of_urls[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *digits = url ? of_urls : standard;
     const unsigned char *p = data;
     for (size_t i = 0; i < n; i += 3) {
         const uint32_t x =
             (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
         for (size_t k = 0; k < 4; k++) {
-            const char *digit = i + k > n ? "=" : &digits[x >> (18 - 6 * k) & 63];
-            if (url) digit = *digit == '+' ? "-" : *digit == '/' ? "_" : *digit == '=' ? "" : digit;
-            lvn_text_add_bytes(t, digit, *digit != 0);
+            if (i + k <= n)
+                lvn_text_add_bytes(t, &digits[x >> (18 - 6 * k) & 63], 1);
+            else if (!url)
+                lvn_text_add(t, "=");
         }
     }
 }

@@ -260,7 +260,7 @@ says "--limit has no effect without --tasks" err
 code 2 "$LEVIN" evaluate gpt2 --tasks=choice.yaml --data.path=text.txt
 says "--data.path has no effect on --tasks" err
 code 2 "$LEVIN" evaluate gpt2 --tasks=choice.yaml --logits --json
-says "--logits is of an evaluation on data" err
+says "--logits belongs to an evaluation on data" err
 code 2 "$LEVIN" evaluate gpt2 --tasks=t
 says "the folder 't' has no core.yaml" err
 code 2 "$LEVIN" evaluate gpt2 --tasks=none.yaml

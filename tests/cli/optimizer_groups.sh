@@ -81,7 +81,7 @@ same still stopped
 # another kind of a parameter has other moments
 for way in "mixed []" "muon [{match: h.0.attn, kind: adamw}]"; do
     code 1 "$LEVIN" train "${way%% *}" --resume --trainer.max_steps=20 --optimizer.groups="${way#* }"
-    says "it belongs to another optimizer or model; set optimizer.groups, which may change the kind, and model.init back" err
+    says "it belongs to another optimizer or model; restore optimizer.groups (whose groups may have another kind) and model.init" err
 done
 
 # refused

@@ -92,7 +92,7 @@ for name in classes moved; do
 done
 ! cmp -s classes-csv moved-csv || fail "other labels do not change the metrics"
 code 0 "$LEVIN" evaluate named --data.path=foreign.parquet
-says "'foreign.parquet' calls its class 0 'apple', and the model knows 'maybe', 'right', 'wrong'" err
+says "'foreign.parquet' names class 0 'apple', which is not a class of the model ('maybe', 'right', 'wrong')" err
 code 1 "$LEVIN" train classes.parquet "${tiny_bert[@]}" --data.tokenizer="$gpt2" --data.label_column=price
 says "the column 'price' has a type that is not read" err
 

@@ -44,7 +44,7 @@ code 2 "$LEVIN" report $(seq 33)
 says "error: levin report accepts 32 operands, but '33' was also given" err
 for words in "export gpt2" cp\ a runs report config; do
     code 2 "$LEVIN" $words ""
-    says "error: an operand of levin ${words%% *} is empty; it accepts " err
+    says "error: levin ${words%% *} was given an empty operand; it accepts " err
 done
 code 2 "$LEVIN" doctor --trainer.sed=1
 says "error: unknown key 'trainer.sed'; did you mean 'trainer.seed'?" err

@@ -49,7 +49,7 @@ ask control/locked/off >/dev/null
 ask control/truncated/1 >/dev/null
 code 1 "$LEVIN" ls s3://b
 one_error
-says "cannot list 's3://b': the server cuts the list" err
+says "cannot list 's3://b': the server truncated the list" err
 ask control/truncated/off >/dev/null
 # stalled uploads are repeated; a list without an end is an error
 ask control/stall/2 >/dev/null

@@ -39,7 +39,7 @@ int lvn_api_return(locale_t before, enum lvn_status status);
 enum lvn_status lvn_api_read(void *out, size_t known, const void *given, size_t least, const char *name) LVN_CHECKED;
 #define LVN_API_READ(out, given, last, name)                                                                           \
     lvn_api_read(out, sizeof *(out), given, offsetof(struct name, last) + sizeof(out)->last, #name)
-/* Copy to a struct of the program, which the library fills: the fields that the program knows, all but the size. */
+/* Copy `filled` to the program's struct *out: the fields that the program knows, all but the size. */
 enum lvn_status lvn_api_write(void *out, const void *filled, size_t known, size_t least, const char *name) LVN_CHECKED;
 #define LVN_API_WRITE(out, filled, last, name)                                                                         \
     lvn_api_write(out, filled, sizeof *(out), offsetof(struct name, last) + sizeof(out)->last, #name)

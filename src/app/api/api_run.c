@@ -132,14 +132,15 @@ static enum lvn_status check_name(const char *name)
 /* Check a name before any name of the call is declared. Increment *n_new if it is new. */
 static enum lvn_status check_scalar(const struct lvn_event *e, const char *name, int *n_new)
 {
-    LVN_CHECK(name, ARG, "the name of a scalar is NULL: give each one");
+    LVN_CHECK(name, ARG, "the name of a scalar is NULL: name each scalar");
     const int found = lvn_event_find(e, name);
     LVN_CHECK(found < 0 ? strcmp(name, "step") != 0 : e->scalar[found].kind == LVN_EVENT_LOG, ARG,
               "'%s' is reserved: levin logs it itself; choose another name", name);
     if (found >= 0) return LVN_OK;
     LVN_TRY(check_name(name));
-    LVN_CHECK(e->n_scalars + (*n_new)++ < LVN_SCALARS, ARG,
+    LVN_CHECK(e->n_scalars + *n_new < LVN_SCALARS, ARG,
               "'%s' is one scalar too many: a run has at most %d, including levin's", name, LVN_SCALARS);
+    (*n_new)++;
     return LVN_OK;
 }
 

@@ -211,7 +211,7 @@ static enum lvn_status count_operands(const struct lvn_cli *c)
 {
     const struct lvn_command *k = c->command;
     for (int i = 0; i < c->n_operands && !k->runs_others; i++) {
-        LVN_CHECK(*c->operand[i], ARG, "an operand of levin %s is empty; it accepts %s", k->name, k->operands);
+        LVN_CHECK(*c->operand[i], ARG, "levin %s was given an empty operand; it accepts %s", k->name, k->operands);
         LVN_TRY(check_operand(c->operand[i]));
     }
     LVN_CHECK(!k->runs_others || c->rest || c->n_operands <= k->max, ARG,

@@ -62,7 +62,7 @@ char *lvn_seconds_text(double seconds, char text[LVN_NUMBER_TEXT])
     if (!known) {
         snprintf(text, LVN_NUMBER_TEXT, "?");
     } else if (seconds > 0 && seconds < 0.1) {
-        snprintf(text, LVN_NUMBER_TEXT, "%.*f ms", seconds < 0.01, seconds * 1e3);
+        snprintf(text, LVN_NUMBER_TEXT, seconds < 0.01 ? "%.1f ms" : "%.0f ms", seconds * 1e3);
     } else if (seconds < 10) {
         snprintf(text, LVN_NUMBER_TEXT, "%.1f s", seconds);
     } else if (s < 60) {

@@ -159,7 +159,7 @@ int main(int argc, char **argv)
     int code;
     if (lvn_process_as_init(&code)) return code;
     signal(SIGXFSZ, SIG_IGN);              /* beyond a file size limit a write fails, and the process lives */
-    setlocale(LC_CTYPE, "");               /* libarchive converts names of files from it; numbers keep their format */
+    setlocale(LC_CTYPE, "");               /* for libarchive, which converts file names; numbers keep their format */
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* whole lines in one write: launchers prefix each write */
     if (getenv("LEVIN_LAUNCH")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     struct rlimit stack;

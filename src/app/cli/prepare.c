@@ -72,7 +72,7 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
                                                     LVN_FLAG_prepare_bad_lines, LVN_FLAG_prepare_field,
                                                     LVN_FLAG_prepare_seed,      LVN_FLAG_prepare_save_every};
     if (!kind)
-        LVN_TRY(lvn_cli_refuse(c, of_documents, 6,
+        LVN_TRY(lvn_cli_refuse(c, of_documents, sizeof of_documents / sizeof *of_documents,
                                "has no effect on a single text: it is for several documents (a folder, rows, or a text "
                                "with --separator)"));
     const char *out = output_folder(c), *folder;

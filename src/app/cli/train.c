@@ -120,7 +120,7 @@ static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result
     if (!stopped && r->finished)
         lvn_cli_print(c, " --%s=%lld", limit_of(c, r),
                       2 * (long long)(by_epochs(c, r) ? v->trainer.max_epochs : r->step));
-    else if (!stopped && !strncmp(r->end_reason, "early stopping", 14))
+    else if (!stopped && r->by_callback && *v->early_stopping.monitor)
         lvn_cli_print(c, " --early_stopping.patience=%lld", 2 * (long long)v->early_stopping.patience);
     lvn_cli_print(c, "\n");
 }
@@ -156,9 +156,9 @@ static void report(struct lvn_cli *c, const struct lvn_train_result *r, const st
     char validation[120] = "", start[40] = "", loss[40] = "-";
     if (!isnan(r->loss)) snprintf(loss, sizeof loss, "%.4f", r->loss);
     if (!isnan(r->start_val_loss)) snprintf(start, sizeof start, ", %.4f before the first step", r->start_val_loss);
-    if (isnan(r->best_val_loss))
-        snprintf(validation, sizeof validation, "%s%s", *start ? ", validation" : "", *start ? start + 1 : "");
-    else if (!isnan(r->val_loss))
+    if (isnan(r->best_val_loss) && !isnan(r->start_val_loss))
+        snprintf(validation, sizeof validation, ", validation %.4f before the first step", r->start_val_loss);
+    else if (!isnan(r->best_val_loss) && !isnan(r->val_loss))
         snprintf(validation, sizeof validation, ", validation %.4f (best %.4f%s)", r->val_loss, r->best_val_loss,
                  start);
     lvn_cli_print(c, "%s: step %lld, loss %s%s, peak memory %s%s\n", *r->run_dir ? r->run_dir : "fast_dev_run",

@@ -46,7 +46,7 @@ struct probe {
     struct lvn_text output;
 };
 
-/* The sshd of a host through which many connections go (ProxyJump) drops some of those that begin at the same time. */
+/* The sshd of a jump host (ProxyJump) drops some of many connections that begin at the same time (MaxStartups). */
 static bool was_dropped(struct lvn_text *output)
 {
     const char *text = lvn_text_string(output);

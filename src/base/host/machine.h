@@ -52,7 +52,8 @@ int64_t lvn_memory_peak(void);
 int64_t lvn_memory_anonymous(void);
 /* Bytes that programs can allocate now, within the limit; 0: unknown. */
 int64_t lvn_memory_available(void);
-/* Bytes that this process can still map: the rest of its limit RLIMIT_AS (ulimit -v, h_vmem of Grid Engine). */
+/* Bytes that this process can still map within its limit RLIMIT_AS (ulimit -v, h_vmem of Grid Engine), at least 1;
+ * INT64_MAX: no limit. */
 int64_t lvn_memory_address_space(void);
 /* CPUs that the process may use concurrently: its affinity mask, or the quota if that is less. */
 int lvn_machine_cpus(const struct lvn_machine *machine);

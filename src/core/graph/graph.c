@@ -121,7 +121,7 @@ static enum lvn_status declare(struct lvn_params *p, const char *name, enum lvn_
     LVN_CHECK(strlen(name) < LVN_NAME_TEXT, ARG, "the parameter name '%.60s...' has %zu bytes; at most %d are allowed",
               name, strlen(name), LVN_NAME_TEXT - 1);
     LVN_CHECK(lvn_utf8_check(name, (int64_t)strlen(name)) < 0 && strcmp(name, "__metadata__") != 0, ARG,
-              "'%s' cannot be the name of a parameter, because no file can hold it: give another name", name);
+              "'%s' cannot be the name of a parameter: it must be UTF-8, and not __metadata__", name);
     LVN_CHECK(isfinite(init.value), ARG, "parameter '%s' is initialized with %g; give a finite number", name,
               (double)init.value);
     struct lvn_param *q = lvn_params_find(p, name);
@@ -155,7 +155,7 @@ struct levin_tensor *lvn_param(struct levin_graph *g, const char *name, enum lvn
                                struct lvn_desc desc)
 {
     struct lvn_param *p = NULL;
-    if (!name || !*name) return lvn_graph_fail(g, lvn_fail(LVN_ARG, "a parameter has no name: give each one"));
+    if (!name || !*name) return lvn_graph_fail(g, lvn_fail(LVN_ARG, "a parameter has no name: name each parameter"));
     char *full = scoped(g, name);
     if (!full) return lvn_graph_fail(g, LVN_MEMORY);
     desc.dtype = g->real;

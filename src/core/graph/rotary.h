@@ -11,8 +11,9 @@ enum lvn_rotary_scaling {
     LVN_ROTARY_PLAIN,
     /* All frequencies are divided by factor. */
     LVN_ROTARY_LINEAR,
-    /* These two: below `low` rotations divided by factor, above `high` rotations unchanged. In between a ramp, for YARN
-     * over the pair index (its ends rounded outward to integers if `whole` is set), for LLAMA3 over the rotations. */
+    /* YARN and LLAMA3: frequencies below `low` rotations are divided by factor, those above `high` rotations are
+     * unchanged. In between is a ramp: of YARN over the pair index (its ends are rounded outward to integers if `whole`
+     * is set), of LLAMA3 over the rotations. */
     LVN_ROTARY_YARN,
     LVN_ROTARY_LLAMA3,
 };

@@ -71,7 +71,7 @@ static int add_cache(struct levin_graph *g, const char *name, const struct lvn_d
 
 struct levin_tensor *levin_kv_cache(struct levin_graph *g, const char *name, struct levin_tensor *x, int64_t window)
 {
-    if (!name) return lvn_graph_fail(g, lvn_fail(LVN_ARG, "levin_kv_cache: the name is NULL: give each cache one"));
+    if (!name) return lvn_graph_fail(g, lvn_fail(LVN_ARG, "levin_kv_cache: the name is NULL: name each cache"));
     if (!x || g->cache_length == 0) return x;
     const int64_t tokens = g->cache_tokens ? g->cache_tokens : x->desc.dim[1], ring = window + tokens - 1;
     union lvn_attr attr = {.kv_cache = {.length = g->cache_length}};

@@ -14,7 +14,7 @@ enum lvn_status lvn_device_choose(const struct lvn_device *d, struct lvn_instr *
 /* False for NULL and for devices that compute in host memory. */
 bool lvn_device_has_memory(const struct lvn_device *d);
 
-/* Number of threads that run a program; 1 for devices with their own memory. */
+/* Number of threads that run a program; 1 for devices with their own memory, and for NULL. */
 int lvn_device_threads(const struct lvn_device *d);
 
 /* Can collectives run in the device's memory, beside programs? False for NULL. */

@@ -2,7 +2,7 @@
  * instruction.
  *
  * A value lives from the first to the last instruction that uses it, an output of the program to the end, scratch for
- * one instruction; of instructions that run side by side, all values live as long as all of them. If an operation
+ * one instruction. The values of instructions that run concurrently live as long as the whole group. If an operation
  * allows it, its result overwrites an input whose lifetime ends there (lvn_op.in_place). Then values are placed by
  * decreasing size, each at the lowest offset that no value with an overlapping lifetime occupies. So the peak is known
  * exactly before anything is allocated. (Greedy by size: Pisarchyk, Lee: "Efficient memory management for deep neural
@@ -45,8 +45,8 @@ static enum lvn_status choose(struct lvn_program *p, struct lvn_instr *i)
     return i->scratch.value < 0 ? LVN_MEMORY : LVN_OK;
 }
 
-/* Let instructions run side by side, the same number on each thread, where their scratch is small: large ones gain
- * little and need much. */
+/* Let instructions run concurrently, the same number on each thread, if their scratch is small: large instructions gain
+ * little from it and need much memory. */
 static void choose_side_by_side(struct lvn_program *p)
 {
     enum { MAX_SCRATCH = 64 << 20 };

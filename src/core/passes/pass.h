@@ -24,7 +24,8 @@ enum lvn_status lvn_pass_recompute(struct lvn_program *p, enum lvn_recompute mod
 enum lvn_status lvn_pass_blocks(struct lvn_program *p) LVN_CHECKED;
 /* tree: NULL: all micro-batches add to one gradient. */
 enum lvn_status lvn_pass_gradient_accumulation(struct lvn_program *p, const struct lvn_tree_leaves *tree) LVN_CHECKED;
-/* ARG: the optimizer works on matrices, and the model trains none in its blocks. */
+/* Append the norm and the optimizer. side_by_side: order the instructions of several matrices so that threads can
+ * compute the matrices concurrently. ARG: the optimizer works on matrices, and the model trains none in its blocks. */
 enum lvn_status lvn_pass_update(struct lvn_program *p, const struct lvn_optimizer *o, bool side_by_side) LVN_CHECKED;
 /* device: determines which parameters are rounded if s->round is set. UNSUPPORTED: it has no kernel for an instruction.
  */

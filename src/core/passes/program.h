@@ -95,8 +95,8 @@ struct lvn_instr {
     bool add[LVN_MAX_IN];            /* din[i] has earlier contributions: add to them */
     bool param_gradient[LVN_MAX_IN]; /* din[i] is a parameter's gradient: from the second micro-batch on, add to it */
     struct lvn_operand scratch;      /* value < 0: none */
-    /* This instruction and those after it, of which there are this many, run side by side, each on one thread: their
-     * values do not share memory. 0: all threads run this instruction. Set by memory_planning. */
+    /* Number of instructions, beginning with this one, that run concurrently, each on one thread; their values do not
+     * share memory. 0: all threads run this instruction together. Set by memory_planning. */
     int side_by_side;
     const void *kernel; /* the backend's kernel; set by lvn_device_choose() in memory_planning */
     uint32_t rounds; /* mask (LVN_READS_IN) of the fp32 inputs that the kernel reads only after rounding them to bf16,

@@ -2,9 +2,10 @@
  *
  * Gradients are in one flat buffer, so the norm is one instruction, and the optimizer one per parameter group. An
  * optimizer on matrices has three instructions for each matrix of a block, and one for each range of other parameters
- * between them. On CPUs the three are in turn those of several matrices, which threads compute side by side. Clipping
- * needs no instruction: the norm's kernel writes a factor to lvn_result.clip_scale, by which the optimizer multiplies
- * gradients. The factor is 0 if the norm is not finite; the optimizer then changes nothing. */
+ * between them. On CPUs several matrices are grouped: the first instruction of each, then the second of each, then the
+ * third, so that threads can compute the matrices concurrently. Clipping needs no instruction: the norm's kernel writes
+ * a factor to lvn_result.clip_scale, by which the optimizer multiplies gradients. The factor is 0 if the norm is not
+ * finite; the optimizer then changes nothing. */
 #include "passes/pass.h"
 
 static struct lvn_instr *after_backward(struct lvn_program *p, enum lvn_op_id id, const char *name)
@@ -68,7 +69,7 @@ static enum lvn_status append_update(struct lvn_program *p, const struct lvn_opt
 }
 
 enum { TOGETHER = 64 };                           /* matrices at a time */
-static const int64_t together_elements = 4 << 20; /* at most, of more than one matrix: 16 MiB of directions */
+static const int64_t together_elements = 4 << 20; /* maximum of a group (16 MiB), unless one matrix has more */
 
 /* Matrices, of any groups, whose directions are in memory at the same time. */
 struct matrices {
@@ -95,7 +96,7 @@ static enum lvn_status append_direction(struct lvn_program *p, const struct lvn_
     return i->in[0].value >= 0 && add_moments(p, o, i, offset, count) ? LVN_OK : LVN_MEMORY;
 }
 
-/* Append what needs the whole matrix. */
+/* Append the instruction that needs the whole matrix (lvn_matrix_steps.whole). */
 static enum lvn_status append_whole(struct lvn_program *p, const struct lvn_optimizer *o,
                                     const struct lvn_param *matrix, struct lvn_operand direction)
 {
@@ -128,7 +129,7 @@ static enum lvn_status append_step(struct lvn_program *p, const struct lvn_optim
     return i->out[0].value >= 0 ? LVN_OK : LVN_MEMORY;
 }
 
-/* Append the updates of the matrices, and forget them. */
+/* Append the updates of the matrices, and empty the list. */
 static enum lvn_status append_matrices(struct lvn_program *p, const struct lvn_optimizer *o, struct matrices *m)
 {
     for (int k = 0; k < m->n; k++) LVN_TRY(append_direction(p, o, m->group[k], m->matrix[k], &m->direction[k]));

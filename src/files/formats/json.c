@@ -165,8 +165,9 @@ static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes)
         if (isinf(real)) {
             t->n = before;
             lvn_text_printf(t, "%.17g", real < 0 ? -DBL_MAX : DBL_MAX);
-        } else if (!strpbrk(number, ".eE") && strtoll(number, NULL, 10) && errno) {
-            lvn_text_add(t, "e0");
+        } else if (!strpbrk(number, ".eE")) {
+            (void)strtoll(number, NULL, 10);
+            if (errno == ERANGE) lvn_text_add(t, "e0");
         }
     }
     lvn_text_add_bytes(t, text + copied, bytes - copied);

@@ -26,7 +26,8 @@ enum lvn_status lvn_store_cache_path(struct lvn_arena *a, const struct lvn_locat
 /* Download the file of the location into the cache, unless the cache has it. */
 enum lvn_status lvn_store_cache_download(struct lvn_location *location, struct lvn_http *http,
                                          lvn_store_progress *progress, void *context, const char **local) LVN_CHECKED;
-/* Lock a file; waits for another process, until that is stopped. Without file locks it returns immediately. */
+/* Lock an open file. Waits while another process holds the lock; STOPPED if `progress` or an interrupt ends the wait.
+ * Returns immediately if the file system has no locks. */
 enum lvn_status lvn_store_cache_lock(int fd, lvn_store_progress *progress, void *context) LVN_CHECKED;
 /* Make room for `bytes` more in a folder of the cache if LEVIN_CACHE_SIZE is set: removes the least recently used
  * files. facts: the folder with a file of the same name for each, whose time is that of its last use; it may be the

@@ -97,8 +97,8 @@ enum lvn_status lvn_store_list_wanted(struct lvn_arena *a, const char *path, enu
 /* Download a file of a store to the cache if it exists; otherwise remove its cached copy. A server that forbids access
  * to a file (403) does not say whether it exists; it counts as missing. */
 enum lvn_status lvn_store_download_optional(const char *path) LVN_CHECKED;
-/* The same for what may describe a token file or a file of a tokenizer: the tokenizer's files in its folder. Tries each
- * name: a web server cannot list a folder. */
+/* Download the files of a tokenizer, and config.json, that exist in the folder of `path`, a token file or a file of a
+ * tokenizer. Tries each name, because a web server cannot list a folder. */
 enum lvn_status lvn_store_download_companions(struct lvn_arena *a, const char *path) LVN_CHECKED;
 
 /* The path to which lvn_store_download() writes a file, in the arena; LVN_UNSUPPORTED for stores with their own

@@ -233,7 +233,8 @@ enum lvn_status lvn_store_download(struct lvn_arena *a, const char *path, enum l
     return status;
 }
 
-/* The hub's cache has files by commit, so nothing in it is out of date. */
+/* Download the file if it exists; otherwise remove its cached copy. (Not from the hub's cache, which has files by
+ * commit, so none of them is out of date.) */
 static enum lvn_status download_optional(struct lvn_location *location, struct lvn_http *http)
 {
     struct lvn_object object;
@@ -242,8 +243,7 @@ static enum lvn_status download_optional(struct lvn_location *location, struct l
     if (status != LVN_OK && (object.forbidden || (object.unreached && location->store->download))) {
         /* without the permission to list, S3 answers 403 for a missing key; but a sidecar says how ids are stored */
         const bool sidecar = object.forbidden && lvn_ends_with(location->url, ".bin.json");
-        lvn_log(sidecar ? LVN_LOG_WARN : LVN_LOG_DEBUG, "an optional file is taken to be missing: %s",
-                levin_error_text());
+        lvn_log(sidecar ? LVN_LOG_WARN : LVN_LOG_DEBUG, "an optional file counts as missing: %s", levin_error_text());
         lvn_error_clear();
         return LVN_OK; /* nothing says that a cached copy is out of date */
     }

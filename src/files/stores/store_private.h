@@ -21,7 +21,7 @@ enum lvn_status lvn_entries_add(struct lvn_arena *a, struct lvn_store_entries *l
 /* True if a sorted list has an entry of that name. */
 bool lvn_entries_have(const struct lvn_store_entries *list, const char *name);
 
-/* store_get.c: lvn_store_get() of a file that later runs accept because it exists: fsyncs it. */
+/* store_get.c: lvn_store_get() with fsync before the rename, for files that later runs accept because they exist. */
 enum lvn_status lvn_store_get_durable(const char *path, const char *local, const char *sha256,
                                       lvn_store_progress *progress, void *context) LVN_CHECKED;
 

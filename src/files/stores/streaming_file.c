@@ -217,11 +217,11 @@ enum lvn_status lvn_streaming_file_read(struct lvn_streaming_file *file, int64_t
               "cannot read bytes %lld to %lld of '%s': it has %lld", (long long)offset, (long long)(offset + bytes),
               file->path ? file->path : file->location.url, (long long)file->object.bytes);
     if (file->path) return read_path(file, offset, bytes, to);
-    if (is_downloaded(file) && file->fd < 0) {
-        if (bytes) memcpy(to, file->map.data + offset, (size_t)bytes);
-        return LVN_OK;
-    }
     if (is_downloaded(file)) {
+        if (file->fd < 0) {
+            if (bytes) memcpy(to, file->map.data + offset, (size_t)bytes);
+            return LVN_OK;
+        }
         if (lvn_fd_read_at(file->fd, file->location.url, to, offset, bytes) == LVN_OK) return LVN_OK;
         lvn_error_clear(); /* another host may have removed the file from the cache; the store still has it */
     }

@@ -74,13 +74,17 @@ static char *record_line(struct lvn_arena *a, const struct item *i)
                             i->name);
 }
 
-/* Append a line to `.sent` right after the transfer, so that it is not lost if the upload fails. */
+/* Append a line to `.sent` right after the transfer, so that it is not lost if the upload fails later. If it cannot be
+ * written, the file is only sent again. */
 static enum lvn_status record(struct lvn_arena *a, const char *folder, const char *line)
 {
     const char *path = lvn_path_join(a, folder, ".sent");
-    FILE *file = path ? fopen(path, "ae") : NULL;
-    if (file) fputs(line, file), fclose(file);
-    return path ? LVN_OK : LVN_MEMORY;
+    if (!path) return LVN_MEMORY;
+    FILE *file = fopen(path, "ae");
+    if (!file) return LVN_OK;
+    fputs(line, file);
+    fclose(file);
+    return LVN_OK;
 }
 
 /* The last line of `.sent` of a file; NULL: it was not sent from here. The name is what follows three fields. */

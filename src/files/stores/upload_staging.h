@@ -4,8 +4,9 @@
  * interrupted work resumes. Sending synchronizes the store with that folder: new and changed files are uploaded,
  * settings.yaml first; state/manifest.json after the other files of its checkpoint; `best` and `last` (local links,
  * small files in the store) after everything else. Then files that were sent earlier and no longer exist locally are
- * removed from the store. The hidden file `.sent` in the folder lists the files sent, after a failure also those
- * that were not reached. A local path is used directly, and sending it does nothing. */
+ * removed from the store. The hidden file `.sent` in the folder lists the files sent; until an upload succeeds it keeps
+ * the lines of earlier uploads, and the last line of a file counts. A local path is used directly, and sending it does
+ * nothing. */
 #ifndef LVN_UPLOAD_STAGING_H
 #define LVN_UPLOAD_STAGING_H
 

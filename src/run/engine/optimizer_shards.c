@@ -98,8 +98,8 @@ static enum lvn_status find_stored(const struct lvn_safetensors *file, const cha
     snprintf(name, sizeof name, "%s%s", prefix, p->name);
     const struct lvn_safetensor *t = *out = lvn_safetensors_find(file, name);
     LVN_CHECK(t, FORMAT,
-              "'%s' has no tensor '%s': it belongs to another optimizer or model; set optimizer.groups, which may "
-              "change the kind, and model.init back",
+              "'%s' has no tensor '%s': it belongs to another optimizer or model; restore optimizer.groups (whose "
+              "groups may have another kind) and model.init",
               path, name);
     LVN_CHECK(lvn_desc_same_shape(&t->desc, shape), FORMAT,
               "'%s': '%s' differs in shape from the parameter; it belongs to another model", path, name);
@@ -133,8 +133,8 @@ static enum lvn_status open_file(const struct lvn_optimizer_shards *shards, cons
         status = stored_values(shards, file, path, p, k, &values);
     if (status == LVN_OK && n != file->n)
         status = lvn_fail(LVN_FORMAT,
-                          "'%s' has %d tensors, and this run %d: it belongs to another optimizer or model; set "
-                          "optimizer.groups, which may change the kind, and model.init back",
+                          "'%s' has %d tensors, but this run needs %d: it belongs to another optimizer or model; "
+                          "restore optimizer.groups (whose groups may have another kind) and model.init",
                           path, file->n, n);
     if (status != LVN_OK) lvn_safetensors_close(file);
     return status;

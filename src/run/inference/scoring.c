@@ -87,8 +87,8 @@ static int32_t prefix_token(const struct unit *u, int64_t at)
     return at < item->n_prefix ? item->prefix[at] : item->sequence[u->first].token[0];
 }
 
-/* Tokens of a sequence that are run after the prefix. None if the sequence ends with it, as an answer does with which
- * all others begin. */
+/* Number of tokens of a sequence that are run after the prefix: 0 for a sequence with which all others of the item
+ * begin. */
 static int64_t tail_of(const struct unit *u, const struct lvn_benchmark_sequence *sequence)
 {
     return at_least(u->item->n_prefix + sequence->n - 1 - u->prefix, 0);

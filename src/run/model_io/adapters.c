@@ -258,27 +258,24 @@ enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struc
     return read_all(f, n, fresh_head);
 }
 
-static enum lvn_status compare_base(const struct lvn_adapter_files *f, const struct lvn_pretrained *p)
+static void compare_base(const struct lvn_adapter_files *f, const struct lvn_pretrained *p, uint64_t checksum)
 {
     char sum[LVN_CHECKSUM_TEXT];
-    uint64_t value;
-    if (!f->sum) return LVN_OK;
-    LVN_TRY(lvn_pretrained_checksum(p, &value));
-    if (strcmp(lvn_checksum_text(value, sum), f->sum) != 0)
+    if (f->sum && strcmp(lvn_checksum_text(checksum, sum), f->sum) != 0)
         lvn_log(LVN_LOG_WARN,
                 "the adapters of lora.init, '%s', were trained with other weights, '%s', than those of model.init, "
                 "'%s': they continue from what another model has learned",
                 f->dir, f->base ? f->base : "", p->path);
-    return LVN_OK;
 }
 
-enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_pretrained *p, const struct lvn_model_state *n)
+enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_pretrained *p, uint64_t checksum,
+                                  const struct lvn_model_state *n)
 {
     struct lvn_adapter_files f;
     enum lvn_status status = lvn_adapter_files_open(&f, folder);
     if (status == LVN_OK) {
         status = lvn_adapters_load(&f, n, false);
-        if (status == LVN_OK) status = compare_base(&f, p);
+        if (status == LVN_OK) compare_base(&f, p, checksum);
         lvn_adapter_files_close(&f);
     }
     return status == LVN_OK ? LVN_OK : lvn_while_at(status, "reading the adapters of lora.init, '%s'", folder);

@@ -30,8 +30,8 @@ enum lvn_status lvn_adapters_start(const struct lvn_pretrained *p, const struct 
 /* Load the adapters of n from an open folder. ARG if rank, alpha or use_rslora differ, FORMAT if they do not fit n. */
 enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                   bool fresh_head) LVN_CHECKED;
-/* The same for a path, lora.init; warns if their base is known and differs from p. */
-enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_pretrained *p,
+/* The same for a path, lora.init; warns if the checksum of their base is known and is not p's. */
+enum lvn_status lvn_adapters_read(const char *folder, const struct lvn_pretrained *p, uint64_t checksum,
                                   const struct lvn_model_state *n) LVN_CHECKED;
 
 #endif

@@ -19,12 +19,12 @@ enum lvn_status lvn_config_read_as(struct lvn_model_config *c, const struct lvn_
 /* The text of config.json. type: of the weights in the same folder. */
 enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *variant, const struct lvn_model_config *c,
                                  enum lvn_dtype type) LVN_CHECKED;
-/* Put a token that ends answers before the other ones in eos_token_id of config.json or generation_config.json, which
- * messages call `name`. old: the end token of a text that names none; -1: none. *out: the new text; empty: it named the
- * token already. */
+/* Insert an end token as the first of eos_token_id in the text of config.json or generation_config.json. name: the
+ * file's name in messages. old: the second end token if the text has no eos_token_id; -1: none. *out: the new text;
+ * empty: the text has the token already. */
 enum lvn_status lvn_config_add_end(struct lvn_text *out, const char *name, const char *text, int64_t old,
                                    int64_t id) LVN_CHECKED;
-/* The same for what lvn_config_write() writes; *added: it is new. */
+/* Insert an end token into the configuration that lvn_config_write() writes; *added: it was not there before. */
 enum lvn_status lvn_model_add_end(struct lvn_model_config *c, int64_t id, bool *added) LVN_CHECKED;
 /* The sizes and switches as an object, without the keys that say what kind of model it is. NULL: out of memory. */
 json_t *lvn_config_sizes(const struct lvn_model *variant, const struct lvn_model_config *c);

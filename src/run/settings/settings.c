@@ -357,11 +357,12 @@ enum lvn_status lvn_settings_environment(struct levin_settings *s)
 
 /* --- writing --- */
 
-/* These are not written: values that were neither given nor derived; a batch size that follows from
- * batch_size_per_device, and micro-batches that follow from accumulate_grad_batches; the end of a schedule that follows
- * from max_steps, so that it moves with it when the run is resumed; model.depth if it follows from model.n_layer, since
- * a given one chooses the optimizer; and limits if none was given: max_epochs 1 is derived again, unless a limit is
- * given when the run is resumed. */
+/* These are not written:
+ * - empty defaults;
+ * - a batch size that was derived from batch_size_per_device, and micro-batches from accumulate_grad_batches;
+ * - the end of a schedule that was derived from max_steps: it moves with max_steps when the run is resumed;
+ * - model.depth if it was derived from model.n_layer, because a given depth chooses the optimizer;
+ * - limits if none was given: a resumed run derives max_epochs 1 again, unless it is given a limit. */
 static bool is_written(const struct levin_settings *s, const struct lvn_option *o)
 {
     enum lvn_option_id id = o->id;

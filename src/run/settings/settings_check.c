@@ -39,7 +39,7 @@ static void derived(struct levin_settings *s, enum lvn_option_id id, const char 
     s->origin[id] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = source};
 }
 
-/* Forget a value that an earlier call derived, because what it follows from may have changed. */
+/* Reset a value that an earlier call derived, because the settings that it was derived from may have changed. */
 static enum lvn_status derive_again(struct levin_settings *s, enum lvn_option_id id)
 {
     return s->origin[id].source == LVN_SOURCE_DERIVED ? lvn_settings_default(s, id) : LVN_OK;
@@ -124,6 +124,14 @@ static enum lvn_status find_in_folder(struct levin_settings *s, const char *path
     return LVN_OK;
 }
 
+/* Is a folder that has the name of a model really one, or a run? */
+static bool has_model(struct levin_settings *s, const char *dir)
+{
+    const char *config = lvn_path_join(&s->arena, dir, "config.json"),
+               *checkpoints = lvn_path_join(&s->arena, dir, "checkpoints");
+    return (config && lvn_path_exists(config)) || (checkpoints && lvn_path_exists(checkpoints));
+}
+
 static enum lvn_status finish_model(struct levin_settings *s, bool trains)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
@@ -133,6 +141,7 @@ static enum lvn_status finish_model(struct levin_settings *s, bool trains)
     const char *there = NULL;
     if (s->origin[LVN_OPT_model_init].source == LVN_SOURCE_RUN)
         LVN_TRY(find_in_folder(s, s->values.model.init, &there));
+    if (there && lvn_path_is_dir(there) && !has_model(s, there)) there = NULL;
     if (there) s->values.model.init = there;
     if (trains) LVN_TRY(take_scale(s));
     LVN_CHECK(*s->values.model.init || !s->values.lora.rank, ARG,
@@ -314,8 +323,8 @@ static enum lvn_status finish_data(struct levin_settings *s)
     return LVN_OK;
 }
 
-/* ARG for keys that have no effect because another one is not given, or by an earlier source only, as settings.yaml,
- * which has all keys. */
+/* ARG for keys that have no effect, because the key on which they depend is not given. A default in settings.yaml,
+ * which has all keys, counts as not given if the dependent key was given later. */
 static enum lvn_status check_needs(const struct levin_settings *s)
 {
     static const struct {
@@ -570,8 +579,8 @@ static enum lvn_status finish_run(struct levin_settings *s)
 
 static const char depth_key[] = "model.depth";
 
-/* The family whose authors' choices model.depth makes; NULL: it is not given. Those of a run are in its settings.yaml.
- */
+/* The family for which model.depth chooses the settings that its authors chose; NULL: model.depth is not given. The
+ * choices of a run are already in its settings.yaml. */
 static const struct lvn_model *model_of_depth(const struct levin_settings *s)
 {
     const struct lvn_model *m = lvn_model_find(s->values.model.kind);
@@ -789,7 +798,8 @@ static enum lvn_status fit_depth(struct levin_settings *s)
     struct lvn_depth_plan plan;
     for (int i = 0; i < lvn_option_count(); i++) { /* choices of an earlier call */
         const enum lvn_option_id id = lvn_option_at(i)->id;
-        if (s->origin[id].where == depth_key) LVN_TRY(lvn_settings_default(s, id));
+        if (s->origin[id].source == LVN_SOURCE_SUGGESTED && !strcmp(s->origin[id].where, depth_key))
+            LVN_TRY(lvn_settings_default(s, id));
     }
     if (!m) return LVN_OK;
     if (context && !lvn_settings_given(s, context->id)) LVN_TRY(suggest_count(s, context->key, DEPTH_CONTEXT));

@@ -30,8 +30,8 @@ static void end_of_codec(struct lvn_model_config *c, const struct lvn_codec *cod
     c->end_id = codec->tokenizer ? codec->tokenizer->end_id : -1;
 }
 
-/* The token that ends an answer becomes an end token of the model, so that programs that do not ask the chat template
- * stop at it. */
+/* Make the token that ends an answer an end token of the model. Programs that do not read the chat template need it to
+ * stop. */
 static enum lvn_status end_of_answers(struct lvn_model_setup *m, const struct lvn_tokenizer *t)
 {
     const int64_t id = m->data->answer_end;

@@ -295,21 +295,30 @@ static enum lvn_status clear(struct lvn_run_dir *d)
     return remove_part(d, SETTINGS);
 }
 
-bool lvn_run_dir_removes(const struct lvn_run_dir *d, const char *path)
+/* Is `url` that of the run, or in one of its entries? */
+static bool removes_url(const struct lvn_run_dir *d, const char *url)
 {
-    const bool remote = lvn_store_is_remote(path);
     size_t n = strlen(d->url);
-    char entry[PATH_MAX];
     while (n > 0 && d->url[n - 1] == '/') n--;
-    if (!*path || (remote && (strncmp(path, d->url, n) != 0 || (path[n] && path[n] != '/')))) return false;
-    const char *rest = remote ? path + n + strspn(path + n, "/") : ""; /* of a URL below the run */
-    if (remote ? !*rest : lvn_path_is_below(path, d->path) && lvn_path_is_below(d->path, path)) return true;
+    if (strncmp(url, d->url, n) != 0 || (url[n] && url[n] != '/')) return false;
+    const char *below = url + n + strspn(url + n, "/");
+    if (!*below) return true;
     for (int i = 0; i < d->n_entries; i++) {
         const size_t length = strlen(d->entries[i]);
-        if (remote ? !strncmp(rest, d->entries[i], length) && (!rest[length] || rest[length] == '/')
-                   : lvn_fit(entry, sizeof entry, "%s/%s", d->path, d->entries[i]) && lvn_path_is_below(path, entry))
-            return true;
+        if (!strncmp(below, d->entries[i], length) && (!below[length] || below[length] == '/')) return true;
     }
+    return false;
+}
+
+bool lvn_run_dir_removes(const struct lvn_run_dir *d, const char *path)
+{
+    char entry[PATH_MAX];
+    if (!*path) return false;
+    if (lvn_store_is_remote(path)) return removes_url(d, path);
+    if (lvn_path_is_below(path, d->path) && lvn_path_is_below(d->path, path)) return true; /* the same folder */
+    for (int i = 0; i < d->n_entries; i++)
+        if (lvn_fit(entry, sizeof entry, "%s/%s", d->path, d->entries[i]) && lvn_path_is_below(path, entry))
+            return true;
     return false;
 }
 

@@ -90,8 +90,9 @@ static bool read_folder(const struct lvn_run_dir *d, uint64_t folder[2])
     return true;
 }
 
-/* Another lock file is that of another run, and a folder without one may be another folder of the same name. A lock
- * file that was removed alone does not end the run, nor does a folder that cannot be reached for the moment. */
+/* IO if the folder was moved, removed or replaced: its lock file belongs to another run, or it is missing, or it has no
+ * lock file and is not the folder that was locked. The run continues if only the lock file was removed, or if the
+ * folder cannot be reached at the moment. */
 static enum lvn_status check_folder(const struct lvn_run_dir *d)
 {
     char lock[PATH_MAX];
@@ -100,9 +101,11 @@ static enum lvn_status check_folder(const struct lvn_run_dir *d)
     if (lvn_store_is_remote(d->url) || !lvn_fit(lock, sizeof lock, "%s/%s", d->path, LVN_RUN_DIR_LOCK) ||
         fstat(d->lock, &own) != 0)
         return LVN_OK;
-    bool replaced = stat(lock, &s) == 0;
-    if (replaced ? s.st_dev == own.st_dev && s.st_ino == own.st_ino : !is_missing()) return LVN_OK;
-    if (!replaced) replaced = read_folder(d, now) ? now[0] != d->folder[0] || now[1] != d->folder[1] : is_missing();
+    bool replaced = false;
+    if (stat(lock, &s) == 0)
+        replaced = s.st_dev != own.st_dev || s.st_ino != own.st_ino;
+    else if (is_missing())
+        replaced = read_folder(d, now) ? now[0] != d->folder[0] || now[1] != d->folder[1] : is_missing();
     LVN_CHECK(!replaced, IO, "the run's folder '%s' was moved, removed or replaced while the run continued", d->path);
     return LVN_OK;
 }

@@ -118,6 +118,7 @@ static void begin(struct lvn_saver *s)
     if (!async) end_shards(s);
 }
 
+/* Is the value of a validation, if there was one, missing in the saved checkpoint? */
 static bool is_new(double value, double saved)
 {
     return isfinite(value) && value != saved;

@@ -453,7 +453,8 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
     const bool last = step == trainer->opened.last_step;
     /* A validation may last longer than the time until a stopped process is killed: the step is saved before it, and in
      * a store it is left out. */
-    const bool stop = trainer->requested.stop, may_validate = v->on && (!stop || may_save_twice(trainer));
+    const bool stop = trainer->requested.stop,
+               may_validate = v->on && ((!stop && !trainer->running.unread) || may_save_twice(trainer));
     const bool validates = may_validate && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
     bool saved;
     /* data that could not be read may be those of validation, too */
@@ -552,6 +553,7 @@ static void summarize(const struct lvn_trainer *trainer, struct lvn_train_result
                                    .start_val_loss = e->start_val_loss,
                                    .already_done = trainer->running.done,
                                    .finished = trainer->running.step >= trainer->opened.last_step,
+                                   .by_callback = trainer->requested.control & LVN_CONTROL_SHOULD_TRAINING_STOP,
                                    .requeue = trainer->requested.requeue && has_folder(trainer)};
     if (has_folder(trainer)) snprintf(r->run_dir, sizeof r->run_dir, "%s", trainer->settings->values.run_dir);
     snprintf(r->end_reason, sizeof r->end_reason, "%s",

@@ -43,6 +43,7 @@ struct lvn_train_result {
     double start_val_loss;          /* before the first step; NaN: unknown */
     bool already_done;              /* a resumed run had nothing left to do and changed nothing */
     bool finished;                  /* all steps of trainer.max_steps and trainer.max_epochs are done */
+    bool by_callback;               /* a callback, such as early stopping, ended the run */
     char end_reason[240];           /* reason of the end; already_done: a callback's reason not to continue, or "" */
     bool requeue;                   /* stopped by LVN_STOP_REQUEUE, on any rank */
     char run_dir[LVN_RUN_DIR_TEXT]; /* "": none */

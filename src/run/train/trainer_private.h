@@ -73,7 +73,7 @@ struct lvn_trainer_running {
     bool noted_unlabeled_val;            /* a validation without labels was reported */
     bool done;                           /* a resumed run had nothing left to do */
     bool unread;                         /* a rank could not read the batch of the next step */
-    enum lvn_status read;                /* of reading it on this rank, whose error is saved */
+    enum lvn_status read;                /* this rank's status of reading it; the error is saved */
     int64_t step;                        /* finished steps */
     int64_t first_step;                  /* finished steps when this process began */
     int64_t validated_step;              /* of the last validation; -1: none */

@@ -34,8 +34,8 @@
  * others. If parameters are sharded and all ranks see the same files, each rank reads those of its own elements that
  * have the same order in the file and in memory. */
 
-/* Is the base model of this run's adapters a checkpoint, which another run removes when it continues? */
-static bool has_passing_base(const struct lvn_trainer *trainer)
+/* Is the base model of this run's adapters a checkpoint of another run, which that run may remove when it continues? */
+static bool base_is_checkpoint(const struct lvn_trainer *trainer)
 {
     LVN_LOCAL_ARENA(a);
     const struct lvn_values *v = &trainer->settings->values;
@@ -55,7 +55,7 @@ static enum lvn_status find_base(struct lvn_trainer *trainer)
     LVN_TRY(lvn_model_find_name(&trainer->settings->arena, trainer->settings->values.model.init, p->path, &base->name));
     LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
     const bool merges = trainer->settings->values.lora.merge_checkpoints;
-    if (has_passing_base(trainer) && !merges && !trainer->opened.resuming)
+    if (base_is_checkpoint(trainer) && !merges && !trainer->opened.resuming)
         lvn_log(LVN_LOG_INFO,
                 "the adapters need '%s', a checkpoint that its run may remove if it continues (checkpoint.top_k); "
                 "`levin export` copies it, lora.merge_checkpoints=true saves whole models",
@@ -77,7 +77,8 @@ static enum lvn_status load_adapters(struct lvn_trainer *trainer, struct lvn_mod
     if (!*init && !n->config.lora.n_tokens) return LVN_OK;
     lvn_parameters_begin_collecting(n);
     enum lvn_status status = trainer->ranks->rank ? LVN_OK : lvn_adapters_start(p, n);
-    if (status == LVN_OK && *init && !trainer->ranks->rank) status = lvn_adapters_read(init, p, n);
+    if (status == LVN_OK && *init && !trainer->ranks->rank)
+        status = lvn_adapters_read(init, p, trainer->opened.adapter_base.checksum, n);
     const enum lvn_status ended = lvn_parameters_end_collecting(n);
     return lvn_ranks_agree(trainer->ranks, status == LVN_OK ? ended : status);
 }
@@ -118,7 +119,7 @@ static void resolve_settings(struct lvn_trainer *trainer)
         s->values.model.kind = m->config.model->name;
         s->origin[LVN_OPT_model_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
     }
-    if (has_passing_base(trainer)) { /* not the checkpoint that is the best one of that run later */
+    if (base_is_checkpoint(trainer)) { /* `best` may name another checkpoint of that run later */
         const char *path = lvn_arena_strdup(&s->arena, m->pretrained.path);
         if (path) s->values.model.init = path;
     }

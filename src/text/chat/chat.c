@@ -171,8 +171,9 @@ static enum lvn_status try_parts(struct lvn_chat *c)
     return LVN_OK;
 }
 
-/* Set c->parses_arguments, unless the template writes the text of an object as it writes the object, or writes only
- * text: it refuses an object, or writes it as Python prints it. */
+/* Set c->parses_arguments if the template writes an object as JSON, and the JSON text of the same object differently
+ * (as a quoted string). It stays false for templates for text alone, which refuse an object or print it as Python does.
+ */
 static enum lvn_status try_arguments(struct lvn_chat *c)
 {
     static const char *const values[] = {"\"{\\\"levin-key\\\": 1}\"", "{\"levin-key\": 1}"};

@@ -180,10 +180,10 @@ static bool is_answer(const struct lvn_chat_row *row, int64_t i)
 static bool has_calls(const json_t *message)
 {
     return json_array_size(json_object_get(message, "tool_calls")) ||
-           json_is_object(json_object_get(message, "function_call"));
+           json_is_string(json_object_get(json_object_get(message, "function_call"), "name"));
 }
 
-/* The messages without their tool calls. */
+/* Copy the messages without their tool calls. */
 static enum lvn_status without_calls(const json_t *messages, json_t **out)
 {
     const long begun = lvn_json_begin();

@@ -63,8 +63,8 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
 }
 
-/* The members from and value of a message of ShareGPT's data become role and content; some rows have its names as role.
- */
+/* Rename the members `from` and `value` of a ShareGPT message to `role` and `content`. Some rows have ShareGPT's names
+ * of senders (human, gpt) in `role`; these become user and assistant. */
 static enum lvn_status rename_sender(json_t *message, size_t number)
 {
     static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
@@ -82,7 +82,7 @@ static enum lvn_status rename_sender(json_t *message, size_t number)
         if (strcmp(names[k][0], from) == 0) role = names[k][1];
     LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", number, from);
     int failed = json_object_set_new(message, "role", json_string(role));
-    if (value) failed = failed || json_object_set(message, "content", value);
+    if (value && !json_object_get(message, "content")) failed = failed || json_object_set(message, "content", value);
     if (failed) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     json_object_del(message, "from");
     json_object_del(message, "value");
@@ -202,8 +202,8 @@ static enum lvn_status rename_members(json_t *message)
     return LVN_OK;
 }
 
-/* Take the members that exclude an answer out of a message: levin's, OpenAI's, and those of other trainers, whose names
- * may mean something else and are then left in the message. */
+/* Remove the members of a message that say whether it is trained: levin's, OpenAI's, and those of other trainers. If
+ * one of the latter has another type or value, it means something else and stays. */
 static enum lvn_status take_training(json_t *message, size_t number, bool answer, bool *trained)
 {
     static const char *const marks[] = {"train", "weight", "loss", "loss_mask", "trainable", "training"};
@@ -310,7 +310,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
                   !json_object_get(source, "rejected"),
               FORMAT,
               "the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
-              "'completion'");
+              "'completion', beside a 'prompt', or to 'messages'");
     LVN_CHECK(
         value, FORMAT,
         "the row has none of messages, conversations, prompt and completion, instruction and output, or input_ids");
@@ -319,8 +319,10 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     if (!row->messages) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     if (row->form == LVN_CHAT_MESSAGES) LVN_TRY(append_messages(row, value, "messages"));
     if (row->form == LVN_CHAT_CONVERSATIONS) LVN_TRY(append_messages(row, value, "conversations"));
-    LVN_CHECK(row->form != LVN_CHAT_PROMPT || !json_is_false(label), FORMAT,
-              "the row's label is false, a preference, and levin trains on good answers alone: leave such rows out");
+    LVN_CHECK(
+        row->form != LVN_CHAT_PROMPT || !json_is_false(label), FORMAT,
+        "the row's label is false, a preference, and levin trains on good answers alone: leave such rows out, or set "
+        "data.skip_bad_rows");
     if (row->form == LVN_CHAT_PROMPT) LVN_TRY(read_prompt(row));
     if (row->form == LVN_CHAT_INSTRUCTION) LVN_TRY(read_instruction(row));
     const size_t n = json_array_size(row->messages);

@@ -180,8 +180,8 @@ static enum lvn_status use_names(struct lvn_class_labels *c, const char *path, c
         LVN_TRY(find_name(c, name, &c->of_number[c->n_numbers]));
         if (c->of_number[c->n_numbers] >= 0) continue;
         lvn_log(LVN_LOG_WARN,
-                "'%s' calls its class %" PRId64 " '%s', and the model knows %s: the numbers of the file are taken as "
-                "the model's classes in their order, so check it",
+                "'%s' names class %" PRId64 " '%s', which is not a class of the model (%s): the numbers of the file "
+                "are used as indices of the model's classes; check that the order is the same",
                 path, c->n_numbers, shown(name, x), list);
         c->n_numbers = 0;
         return LVN_OK;

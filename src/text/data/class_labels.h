@@ -37,7 +37,7 @@ struct lvn_class_labels {
     bool names_are_numbers; /* at least one is: then a number is a name, and never the index of a class */
     bool numbered;          /* lvn_class_labels_find() found a class by its index, although classes have names */
     bool counted;           /* `source` has numbers, which count the classes */
-    int *of_number; /* [n_numbers] classes of the numbers in the file that is read; NULL: see lvn_class_labels_find() */
+    int *of_number; /* [n_numbers] the class of each number in the current file; NULL: it does not name its numbers */
     int64_t n_numbers;
     const char *source;  /* the file that determined the classes; NULL: a model; borrowed */
     struct lvn_text key; /* of the last label */

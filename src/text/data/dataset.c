@@ -276,7 +276,7 @@ static void compare_files(const struct lvn_data_options *o)
                 o->path);
 }
 
-/* The cache does not store secrets, so two URLs that differ in one only have the same file in it. */
+/* File names in the cache contain no secrets, so two URLs that differ only in a secret share one file. */
 static enum lvn_status check_secrets(struct lvn_arena *a, const struct lvn_data_options *o)
 {
     if (!o->path || !o->val_path || !lvn_store_is_remote(o->path) || strcmp(o->path, o->val_path) == 0) return LVN_OK;

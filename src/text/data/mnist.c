@@ -57,14 +57,17 @@ static enum lvn_status checksum(struct lvn_arena *a, const struct lvn_data_optio
  * copies have a dot before `idx`, or are in the folder MNIST/raw of torchvision. */
 static bool exists(struct lvn_arena *a, const char *folder, const char *name, const char **out)
 {
-    for (int i = 0; i < 8; i++) {
-        const int dash = (int)(strstr(name, "-idx") - name);
-        const char *raw = i & 4 ? lvn_path_join(a, folder, "MNIST/raw") : folder;
-        char *file =
-            lvn_arena_printf(a, "%.*s%c%s%s", dash, name, i & 2 ? '.' : '-', name + dash + 1, i & 1 ? ".gz" : "");
-        *out = raw && file ? lvn_path_join(a, raw, file) : NULL;
-        if (!*out || lvn_path_is_file(*out)) return *out != NULL;
-    }
+    static const char *const suffixes[] = {"", ".gz"};
+    const char *const folders[] = {folder, lvn_path_join(a, folder, "MNIST/raw")};
+    const int dash = (int)(strstr(name, "-idx") - name);
+    for (int i = 0; i < 2; i++)
+        for (const char *separator = "-."; *separator; separator++)
+            for (int k = 0; k < 2; k++) {
+                const char *file =
+                    lvn_arena_printf(a, "%.*s%c%s%s", dash, name, *separator, name + dash + 1, suffixes[k]);
+                *out = folders[i] && file ? lvn_path_join(a, folders[i], file) : NULL;
+                if (!*out || lvn_path_is_file(*out)) return *out != NULL;
+            }
     *out = lvn_path_join(a, folder, name);
     if (*out && !lvn_path_exists(*out)) *out = lvn_arena_printf(a, "%s.gz", *out);
     return *out && lvn_path_exists(*out);

@@ -151,7 +151,7 @@ static enum lvn_status read_parquet(struct lvn_table *t)
     return status;
 }
 
-/* Does the next line have one of these characters as often as this one? Then they are the separators of the table. */
+/* Do `first` and the next line have the same number of one of these characters? Then it is the table's separator. */
 static bool next_has(const struct lvn_table *t, const char *first, const char *characters)
 {
     const char *found = strpbrk(first, characters), *end = t->text + t->bytes;
@@ -310,7 +310,7 @@ enum lvn_status lvn_table_unread(const struct lvn_table *t, char *list, size_t c
     return list_names(t, true, list, capacity);
 }
 
-/* A column of the schema that the rows lack has another type. */
+/* FORMAT if the schema has the column: the rows lack it only because its type is not read. */
 static enum lvn_status check_type(const struct lvn_table *t, const char *name)
 {
     LVN_CHECK(!t->parquet || !lvn_parquet_has(t->parquet, name), FORMAT,

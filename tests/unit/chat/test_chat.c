@@ -377,10 +377,11 @@ static void foreign_rows(void **state)
          "error: message 1 has no content, but a function_call: write it as tool_calls"},
         {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": true}", "b<|im_end|>\n"},
         {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}",
-         "error: the row's label is false, a preference, and levin trains on good answers alone: leave such rows out"},
+         "error: the row's label is false, a preference, and levin trains on good answers alone: leave such rows out, "
+         "or set data.skip_bad_rows"},
         {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}",
          "error: the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
-         "'completion'"},
+         "'completion', beside a 'prompt', or to 'messages'"},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;

@@ -185,7 +185,7 @@ static enum lvn_status set_template_keys(struct lvn_config *cf)
     return LVN_OK;
 }
 
-/* A template names token files; texts and conversations have other kinds. */
+/* Replace data.kind of a fine-tuning template, which expects token files, by the kind of the given data. */
 static void fit_kind(struct lvn_config *cf)
 {
     const struct lvn_dataset_kind *kind = NULL;

@@ -43,7 +43,7 @@ static const struct {
     {"aot_config", NULL, "not needed"},
     {"commands", NULL, "commands of a cloud are not run"},
     {"command_file", NULL, "commands of a cloud are not run"},
-    {"deepspeed_config_file", NULL, "is not read: set trainer.strategy and trainer.precision as it does"},
+    {"deepspeed_config_file", NULL, "is not read: set trainer.strategy and trainer.precision to its choices"},
     {"offload_optimizer_device", NULL, NO_OFFLOAD},
     {"offload_param_device", NULL, NO_OFFLOAD},
     {"offload_optimizer_nvme_path", NULL, NO_OFFLOAD},

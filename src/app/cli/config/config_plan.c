@@ -58,6 +58,8 @@ static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_s
     o.label = m->task->label.label;
     o.trains_tokenizer = true;
     if (!*o.path || lvn_store_is_url(o.path) || !lvn_path_exists(o.path)) return LVN_OK;
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o.kind);
+    if (*s->values.model.init && kind && kind->needs_tokenizer) return LVN_OK; /* the model's own is not opened here */
     lvn_log_set(lvn_cli_log, NULL, LVN_LOG_WARN); /* what training reports about the data is not repeated here */
     const enum lvn_status status = lvn_dataset_open(&d, &o);
     lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(cf->c));
@@ -119,7 +121,7 @@ static bool is_published(const char *name)
     return lvn_published_find(name, &model) != NULL;
 }
 
-/* The recipe's own choice of data.max_length is at most the positions of the model. */
+/* Reduce data.max_length to the context length of the model, if the template chose it and not the user. */
 static void fit_length(struct lvn_config *cf, struct levin_settings *s, const struct lvn_model_setup *m)
 {
     const struct lvn_origin *origin = &cf->s->origin[LVN_OPT_data_max_length];

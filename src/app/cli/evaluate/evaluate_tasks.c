@@ -17,14 +17,16 @@ enum lvn_status lvn_evaluate_without_tasks(const struct lvn_cli *c)
 {
     static const enum lvn_flag_id flags[] = {LVN_FLAG_evaluate_limit, LVN_FLAG_evaluate_num_fewshot,
                                              LVN_FLAG_evaluate_items};
-    return lvn_cli_refuse(c, flags, 3, "has no effect without --tasks: add --tasks=FILE.yaml, or leave it out");
+    return lvn_cli_refuse(c, flags, sizeof flags / sizeof *flags,
+                          "has no effect without --tasks: add --tasks=FILE.yaml, or leave it out");
 }
 
 static enum lvn_status check_options(const struct lvn_cli *c)
 {
     static const enum lvn_flag_id flags[] = {LVN_FLAG_evaluate_logits, LVN_FLAG_evaluate_token_losses,
                                              LVN_FLAG_evaluate_gradients};
-    LVN_TRY(lvn_cli_refuse(c, flags, 3, "is of an evaluation on data, and --tasks has its own: leave one out"));
+    LVN_TRY(lvn_cli_refuse(c, flags, sizeof flags / sizeof *flags,
+                           "belongs to an evaluation on data and has no effect with --tasks: leave one of them out"));
     for (int i = 0; i < c->n_keys; i++)
         LVN_CHECK(strncmp(c->keys[i].key, "data.", 5) != 0 && strncmp(c->keys[i].key, "task.", 5) != 0, ARG,
                   "--%s has no effect on --tasks, whose files name their data: leave one out", c->keys[i].key);

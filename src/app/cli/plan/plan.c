@@ -343,9 +343,11 @@ static enum lvn_status check_flags(const struct lvn_cli *c)
     struct lvn_limits limits;
     if (lvn_cli_on(c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(c));
     if (!c->flag[LVN_FLAG_plan_ranks].i)
-        LVN_TRY(lvn_cli_refuse(c, of_ranks, 4, "has no effect without --ranks: add it, or leave this out"));
+        LVN_TRY(lvn_cli_refuse(c, of_ranks, sizeof of_ranks / sizeof *of_ranks,
+                               "has no effect without --ranks: add it, or leave this out"));
     if (lvn_cli_on(c, LVN_FLAG_plan_schedule))
-        LVN_TRY(lvn_cli_refuse(c, of_memory, 5, "has no effect with --schedule: leave one of them out"));
+        LVN_TRY(lvn_cli_refuse(c, of_memory, sizeof of_memory / sizeof *of_memory,
+                               "has no effect with --schedule: leave one of them out"));
     LVN_TRY(lvn_plan_device_check(c));
     return lvn_plan_limits(c, c->flag[LVN_FLAG_plan_limits].t, &limits);
 }

@@ -22,8 +22,8 @@ struct bound {
 struct run {
     struct lvn_calls *calls;
     const struct lvn_execution *execution;
-    bool failed;      /* a collective failed */
-    atomic_int taken; /* number of instructions that threads have taken of those that run side by side */
+    bool failed;     /* a collective failed */
+    atomic_int next; /* of the instructions that run concurrently: index of the next one that no thread has begun */
 };
 
 /* Perform a collective: thread 0 calls the communicator. Starting does not block. Returns false on all threads if it
@@ -67,13 +67,13 @@ static void launch_side_by_side(struct run *r, struct lvn_launch_order *w, int t
 {
     const struct lvn_instr *first = w->instr;
     const int n = first->side_by_side;
-    for (int k; (k = atomic_fetch_add(&r->taken, 1)) < n;) {
+    for (int k; (k = atomic_fetch_add(&r->next, 1)) < n;) {
         struct alone a = {first + k, lvn_calls_of(r->calls, first + k)};
         lvn_team_run(1, run_alone, &a);
     }
     lvn_team_barrier();
     if (thread == 0) {
-        r->taken = 0;
+        r->next = 0;
         lvn_work_done(n);
     }
     for (int k = 1; k < n; k++) {

@@ -204,7 +204,7 @@ static enum lvn_status read_groups(struct lvn_parquet *p, struct lvn_thrift *t, 
 
 /* --- the file --- */
 
-/* Pairs of texts that programs add to the schema. */
+/* Read key_value_metadata, the texts that programs add to the schema; keep that of the package `datasets`. */
 static void read_pairs(struct lvn_parquet *p, struct lvn_thrift *t, int type)
 {
     int element, inner;

@@ -87,7 +87,8 @@ static void add_string(struct lvn_text *t, const unsigned char *p, int64_t n)
     lvn_text_add(t, "\"");
 }
 
-/* Add a number that is no integer in JSON either; null for one that is not finite. */
+/* Add a real number; null if it is not finite. It has a decimal point or an exponent, so that readers of JSON do not
+ * take it for an integer. */
 static void add_real(struct lvn_text *t, double x)
 {
     char text[40];
@@ -147,25 +148,25 @@ static enum lvn_status add_leaf(struct assembly *a, const struct lvn_parquet_nod
 
 static enum lvn_status add_node(struct assembly *a, const struct lvn_parquet_node *node);
 
-/* Is a member below a row null? It is left out: a struct has the members of this column's structs in all rows, as the
- * arguments of tool calls. */
-static enum lvn_status is_left_out(struct assembly *a, const struct lvn_parquet_node *node, bool *out)
+/* Skip a member of a struct if it is null, because the structs of a column have the members of all rows: for example
+ * the arguments of all tool calls. */
+static enum lvn_status skip_null(struct assembly *a, const struct lvn_parquet_node *node, bool *skipped)
 {
     int rep = 0, def = 0;
     LVN_TRY(peek(a->column[first_in(a, node)], &rep, &def));
-    *out = node->repetition != LVN_PARQUET_REPEATED && def < node->max_def;
-    return *out ? skip(a, node) : LVN_OK;
+    *skipped = node->repetition != LVN_PARQUET_REPEATED && def < node->max_def;
+    return *skipped ? skip(a, node) : LVN_OK;
 }
 
 static enum lvn_status add_members(struct assembly *a, const struct lvn_parquet_node *node)
 {
     const char *comma = "";
-    bool left_out = false;
+    bool skipped = false;
     lvn_text_add(&a->line, "{");
     for (const struct lvn_parquet_node *n = node + 1; n < a->file->node + node->end; n = a->file->node + n->end) {
         if (first_in(a, n) < 0) continue;
-        if (a->lists && node != a->file->node) LVN_TRY(is_left_out(a, n, &left_out));
-        if (left_out) continue;
+        if (a->lists && node != a->file->node) LVN_TRY(skip_null(a, n, &skipped));
+        if (skipped) continue;
         lvn_text_add(&a->line, comma);
         add_string(&a->line, (const unsigned char *)n->name, (int64_t)strlen(n->name));
         lvn_text_add(&a->line, ":");

@@ -22,7 +22,7 @@ struct gs {
     time_t refreshed_at; /* when the token last changed */
     time_t tried_at;     /* when a renewal was last tried */
 };
-enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 };
+enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 }; /* seconds */
 static const char default_endpoint[] = "https://storage.googleapis.com";
 
 static enum lvn_status open_location(struct lvn_location *location)

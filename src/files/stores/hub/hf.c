@@ -47,13 +47,13 @@ static enum lvn_status find_token(struct lvn_arena *a, const char **out)
     if (!path) return LVN_MEMORY;
     if (!lvn_path_is_file(path)) return LVN_OK;
     LVN_TRY_WHILE(lvn_file_read(path, MAX_TOKEN, &text, &bytes), "reading the token of the Hugging Face hub");
-    *out = lvn_arena_printf(a, "%.*s", (int)strcspn(text, " \r\n"), text);
+    *out = lvn_arena_printf(a, "%.*s", (int)strcspn(text, " \t\r\n"), text);
     free(text);
     return *out ? LVN_OK : LVN_MEMORY;
 }
 
-/* The length of the revision at the begin of the text. It ends at a slash, except in the hub's own branches refs/pr/N
- * and refs/convert/NAME. */
+/* The length of the revision at the beginning of the text. It ends at a slash, except in the hub's own branches
+ * refs/pr/N and refs/convert/NAME. */
 static size_t revision_length(const char *text)
 {
     size_t n = strncmp(text, "refs/pr/", 8) == 0 ? 8 : strncmp(text, "refs/convert/", 13) == 0 ? 13 : 0;
@@ -92,7 +92,7 @@ static enum lvn_status open_location(struct lvn_location *location)
         hf->revision = decode_revision(a, rest + 1, n);
         rest += n + 1;
     }
-    LVN_CHECK(!hf->revision || lvn_store_name_is_safe(hf->revision), ARG, "'%s': '%s' is no name of a revision",
+    LVN_CHECK(!hf->revision || lvn_store_name_is_safe(hf->revision), ARG, "'%s': '%s' is not a valid revision",
               location->url, hf->revision);
     location->bucket = hf->repo;
     location->key = rest + (*rest == '/');
@@ -195,7 +195,7 @@ static enum lvn_status add_files(const char *name, const json_t *list, const str
     return LVN_OK;
 }
 
-/* The commit, and its first files. */
+/* Read the commit and the first part of its list of files. */
 static enum lvn_status add_siblings(const char *name, const json_t *root, struct lvn_arena *a, struct lvn_hf_files *out)
 {
     static const struct file_keys keys = {.name = "rfilename", .blob = "blobId", .sha256 = "sha256"};
@@ -258,7 +258,7 @@ static enum lvn_status read_pages(struct lvn_location *location, struct lvn_http
     return status;
 }
 
-enum { CUT_FILES = 1000 }; /* the first response may lack files of repositories that have this number */
+enum { CUT_FILES = 1000 }; /* a first response with this number of files may be truncated */
 
 enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
                             bool *reached)

@@ -25,8 +25,7 @@ struct lvn_hf_files {
     int n;
     int64_t capacity; /* of file */
 };
-/* All files of the repository at the location's revision. *reached false: the hub did not respond,
- * or is overloaded. */
+/* All files of the repository at the location's revision. *reached false: the hub did not respond, or is overloaded. */
 enum lvn_status lvn_hf_stat(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out,
                             bool *reached) LVN_CHECKED;
 

@@ -88,7 +88,7 @@ static enum lvn_status download_wanted(struct hub_download *download, enum lvn_s
     return LVN_OK;
 }
 
-/* Record the commit of the branch. A cache of another user may only be readable; the next use asks the hub again. */
+/* Record the commit of the branch. The cache of another user may be read-only; then the next use asks the hub again. */
 static enum lvn_status write_ref(struct hub_download *download)
 {
     const char *snapshot;

@@ -11,8 +11,8 @@
 
 #include "base/arena.h"
 
-/* HF_HOME, XDG_CACHE_HOME/huggingface, ~/.cache/huggingface, or without a home in cache_dir.h, in the arena; NULL: out
- * of memory. */
+/* HF_HOME, XDG_CACHE_HOME/huggingface or ~/.cache/huggingface; without a home directory `huggingface` in levin's cache
+ * (cache_dir.h). In the arena; NULL: out of memory, or the folder in levin's cache cannot be created. */
 const char *lvn_hub_home(struct lvn_arena *a);
 /* The folder of the cache, in the arena; NULL: out of memory. */
 const char *lvn_hub_cache(struct lvn_arena *a);

@@ -103,7 +103,8 @@ enum lvn_status lvn_aws_web_identity_credentials(struct lvn_aws_credentials *cre
 {
     const char *file = lvn_getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = lvn_getenv("AWS_ROLE_ARN");
     const char *session = lvn_getenv("AWS_ROLE_SESSION_NAME"), *endpoint = lvn_getenv("AWS_ENDPOINT_URL_STS");
-    const char *region = lvn_getenv(lvn_getenv("AWS_REGION") ? "AWS_REGION" : "AWS_DEFAULT_REGION");
+    const char *region = lvn_getenv("AWS_REGION");
+    if (!region) region = lvn_getenv("AWS_DEFAULT_REGION");
     char *token;
     int64_t bytes;
     if (!file || !role) return LVN_OK;

@@ -32,7 +32,7 @@ struct s3 {
 };
 
 /* Credentials are renewed shortly before they expire, not during a request. */
-enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 };
+enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 }; /* seconds */
 
 static enum lvn_status open_location(struct lvn_location *location)
 {
@@ -333,8 +333,8 @@ static enum lvn_status add_page(struct lvn_location *location, const struct lvn_
     lvn_xml_text(xml, NULL, "IsTruncated", &name);
     if (status == LVN_OK && !token->n && name.p && strcmp(name.p, "true") == 0)
         status = lvn_fail(LVN_IO,
-                          "cannot list '%s': the server cuts the list and does not send what continues it, as servers "
-                          "without ListObjectsV2 do",
+                          "cannot list '%s': the server truncated the list and sent no continuation token; it probably "
+                          "does not support ListObjectsV2",
                           location->url);
     lvn_text_release(&name);
     lvn_text_release(&size);

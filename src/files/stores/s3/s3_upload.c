@@ -123,7 +123,7 @@ static enum lvn_status check_finish(const struct lvn_upload *upload, const struc
     return status;
 }
 
-/* True for failures after which the parts can be joined again, some of which have status 200. */
+/* True if the request that joins the parts failed and may be repeated. S3 reports some failures with status 200. */
 static bool may_repeat(const struct lvn_http_response *response)
 {
     LVN_LOCAL_TEXT(code);
@@ -157,7 +157,7 @@ static enum lvn_status finish(struct lvn_upload *upload, struct lvn_http *http)
     for (int tries = 1; again; tries++) {
         status = lvn_store_request(upload->location, http, &request, &response);
         again = status == LVN_OK && may_repeat(&response) && lvn_store_request_pause(http, tries, &response);
-        request.accept[0] = 404; /* an attempt whose response was lost has joined the parts; verify() compares */
+        request.accept[0] = 404; /* an attempt whose response was lost may have joined the parts; verify() compares */
     }
     if (status == LVN_OK && lvn_store_request_is_transient(&response))
         status = lvn_store_request_failed(upload->location, &request, &response);

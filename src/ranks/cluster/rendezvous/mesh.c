@@ -68,10 +68,11 @@ static void watch(const struct setup *setup, int fd, uint32_t events, int rank)
     if (epoll_ctl(setup->epoll, EPOLL_CTL_ADD, fd, &e)) (void)epoll_ctl(setup->epoll, EPOLL_CTL_MOD, fd, &e);
 }
 
-/* Firewalls and address translation forget connections that are idle for minutes, as between saves. */
+/* Turn keepalive on: firewalls and NAT drop connections that are idle for minutes, for example between saves. */
 static void set_options(int fd)
 {
-    const int on = 1, idle = 60, pause = 30, probes = 127; /* the hang detector judges a silent peer */
+    const int on = 1, idle = 60, pause = 30; /* seconds */
+    const int probes = 127;                  /* the maximum: the hang detector decides when a silent peer is lost */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);

@@ -47,7 +47,7 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
         bool saves = e->best && top_k > 0;
         if (!saves && top_k > 1 && context->dir &&
             lvn_checkpoint_is_among(context->dir->checkpoints, top_k, &context->score, &saves) != LVN_OK)
-            lvn_callback_warn(context, "former checkpoints could not be read");
+            lvn_callback_warn(context, "earlier checkpoints could not be read");
         if (saves) context->control |= LVN_CONTROL_SHOULD_SAVE;
     }
     if (e->kind == LVN_EVENT_CHECKPOINT && context->dir &&

@@ -18,7 +18,7 @@ struct state {
     struct lvn_rows rows;
     int column[COLUMNS]; /* [n] scalars of the columns after the step; -1: no longer computed */
     int n;
-    bool is_full;           /* the file has more columns, after which no new ones can follow */
+    bool is_full;           /* the file has more than n columns, so none can be added after these */
     int n_scalars;          /* number that have columns */
     struct lvn_text header; /* without its newline */
 };

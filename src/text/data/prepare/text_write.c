@@ -195,7 +195,7 @@ static enum lvn_status resume(struct lvn_text_writer *w, int64_t files, bool *ye
               "that began it, replace it with --overwrite, or give another --out",
               w->o->out);
     if (status == LVN_MEMORY || (status == LVN_IO && !w->o->overwrite))
-        return lvn_fail(status, "the interrupted preparation in '%s' was left as it is: %s", w->o->out,
+        return lvn_fail(status, "the interrupted preparation in '%s' was left unchanged: %s", w->o->out,
                         levin_error_text());
     lvn_log(LVN_LOG_WARN, "the interrupted preparation in '%s' cannot be continued and begins again: %s", w->o->out,
             levin_error_text());

@@ -41,8 +41,8 @@ enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100, LOSES = 1 << 30 };
 /* The head of a record. */
 struct record {
     enum { SAMPLE, NAME, BAD, OTHER_FILES } kind;
-    uint32_t row;    /* SAMPLE: the number of this sample of its row, from the last one to 0; of the 0th with LOSES if
-                        the template does not write the tools or tool calls of the row */
+    uint32_t row;    /* SAMPLE: number of samples of the same row that follow; instead of 0 it is LOSES if the template
+                        does not write the tools or tool calls of the row */
     int64_t line, n; /* OTHER_FILES: their number, 0; SAMPLE: tokens, each two int32_t: id, label; else bytes of the
                         text that follows */
 };
