@@ -59,7 +59,7 @@ json 'd["step_seconds"] > 0 and 100 < d["samples"] < 100000'
 says "a batch of 100000 repeats samples" err
 silent_about "step takes" timed.yaml # the same answers give the same file
 code 0 "$LEVIN" config timed.yaml --job=chars --data.path=text.txt --overwrite
-says "a step takes about" out
+says "a step takes a" out # about, measured; or at least, by rates, on a slow machine
 says "all 2,000 steps" out
 says "which the run reads" out
 printf 'text,label\na,x\nb,y\nc,x\n' >table.csv

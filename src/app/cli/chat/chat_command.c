@@ -338,14 +338,13 @@ static enum lvn_status open_session(struct chat_session *session)
 {
     struct lvn_cli *c = session->c;
     const struct lvn_chat_options o = {.chat_template = c->flag[LVN_FLAG_chat_template].t, .now = true};
+    const char *system = c->flag[LVN_FLAG_chat_system].t, *stop;
     int64_t end;
-    const char *stop;
     struct lvn_model_setup setup;
+    LVN_CHECK(lvn_utf8_check(system, (int64_t)strlen(system)) < 0, ARG, "--system is not UTF-8");
     const enum lvn_status status = lvn_model_setup_loaded(&setup, &c->settings);
     if (status != LVN_OK) lvn_model_setup_close(&setup);
     LVN_TRY(status);
-    const char *system = c->flag[LVN_FLAG_chat_system].t;
-    LVN_CHECK(lvn_utf8_check(system, (int64_t)strlen(system)) < 0, ARG, "--system is not UTF-8");
     LVN_TRY(lvn_generator_open(&session->generator, &setup, &c->settings.values, NULL, true, true));
     LVN_TRY(lvn_generator_open_chat(&session->generator, &o, &session->chat, &session->encoder));
     LVN_TRY(lvn_chat_end(session->encoder, &session->arena, &end, &stop));
