@@ -1,23 +1,10 @@
 # Data on a network file system (lvn_path_is_local()): read and not mapped, with the bits of a local run; a file that is truncated
 # during a run causes one error message, and no signal.
 . "$LEVIN_SOURCE/tests/cli/common.bash"
-command -v cc >/dev/null && ! grep -q __asan_init "$LEVIN" || { echo "skipped: no compiler, or a sanitizer" && exit 77; }
-cat >nfs.c <<'EOF'
-/* Every file system is NFS. */
-#define _GNU_SOURCE
-#include <sys/syscall.h>
-#include <sys/vfs.h>
-#include <unistd.h>
-
-int statfs(const char *path, struct statfs *s)
-{
-    int bad = (int)syscall(SYS_statfs, path, s);
-    s->f_type = 0x6969;
-    return bad;
-}
-EOF
-cc -shared -fPIC -O1 -o nfs.so nfs.c || { echo "skipped: the compiler makes no library" && exit 77; }
-far() { LD_PRELOAD=$PWD/nfs.so "$@"; }
+nfs=$(dirname "$LEVIN")/tests/double/libnfs.so
+[ -e "$nfs" ] || { echo "tests/double/libnfs.so is not built"; exit 77; }
+! grep -q __asan_init "$LEVIN" || { echo "skipped: a sanitizer" && exit 77; }
+far() { LD_PRELOAD=$nfs "$@"; }
 make_text
 # small ids at the beginning of a sparse file of 300 MB
 LC_ALL=C awk 'BEGIN { for (x = 7; n < 100000; n++) { x = x * 16807 % 2147483647; printf "%c%c", 1 + x % 60, 0 } }' >long.bin
@@ -36,7 +23,7 @@ grep -q '"loss": 4\.[0-9]*' far.short.bin/metrics.jsonl || fail "no losses"
 endless=(--trainer.max_steps=1000000000 --trainer.val_check_interval=0 --checkpoint.every_n_steps=0)
 for data in text.txt long.bin; do
     [ $data = text.txt ] && keys=(--data.path=text.txt)
-    LD_PRELOAD=$PWD/nfs.so start cut.$data "${keys[@]}" "${endless[@]}"
+    LD_PRELOAD=$nfs start cut.$data "${keys[@]}" "${endless[@]}"
     ! grep -F $data /proc/$pid/maps || fail "$data is mapped"
     before=$(rows cut.$data)
     truncate -s 0 $data

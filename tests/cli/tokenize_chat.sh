@@ -77,3 +77,12 @@ says "has no conversations" err
 json '"has no conversations" in d["error"]' # the object of --json, if no row was printed
 code 1 "$LEVIN" tokenize --chat=nowhere.jsonl --tokenizer=t --template=chatml --json
 json '"nowhere.jsonl" in d["error"]'
+
+# the role human is ShareGPT's word for user, unless the template knows it
+echo '{"messages": [{"role": "human", "content": "q"}, {"role": "assistant", "content": "a"}]}' >human.jsonl
+echo '{% for m in messages %}{% if m.role == "human" %}H:{{ m.content }} {% elif m.role == "assistant" %}A:{{ m.content }}{% endif %}{% endfor %}' >human.jinja
+for template in human.jinja chatml; do
+    code 0 "$LEVIN" tokenize --chat=human.jsonl --json --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama3" --template=$template
+    [ $template = chatml ] && wanted='<|im_start|>user\nq' || wanted='"text":"H:q A:a"'
+    says "$wanted" out
+done

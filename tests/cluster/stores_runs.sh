@@ -121,6 +121,18 @@ stop() { kill -TERM $pid; }
     fails late true
     fails stopped stop
 )
+# a run that is to stop leaves a due validation to the resumed run: in the end every step has one
+every=(--trainer.val_check_interval=1 --checkpoint.every_n_steps=0 --trainer.batch_size=3000 --trainer.limit_val_batches=1)
+arguments s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=1000000000
+"$LEVIN" "${all[@]}" >out 2>err &
+pid=$!
+soon grep -q '^step 2: validation' err
+kill -TERM $pid
+ended
+check [ $got = 75 ]
+end=$(($(sed 's/step-//' $root/runs/owes/checkpoints/last) + 2))
+train s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=$end --resume 2>err
+check [ "$(grep -c '"val_loss"' $root/runs/owes/metrics.jsonl)" = $end ]
 # prepared data, from a store into a store
 cp text.txt $root/text.txt
 code 0 "$LEVIN" prepare text.txt --out=tokens

@@ -126,7 +126,7 @@ struct lvn_op {
     /* True: inputs 0 and 1 have the same gradient, which is written once, to din[0]. NULL: never. */
     bool (*same_gradient)(const union lvn_attr *attr);
     /* True: consecutive instructions of this operation are independent, and CPUs run them concurrently, each on one
-     * thread (lvn_instr.side_by_side), because small calls gain little from many threads. */
+     * thread (lvn_instr.n_side_by_side), because small calls gain little from many threads. */
     bool side_by_side;
     /* There is no kernel; all ranks run it together through the binding's struct lvn_collectives. */
     bool collective;

@@ -60,7 +60,7 @@ static void choose_side_by_side(struct lvn_program *p)
             if (bytes > MAX_SCRATCH) break;
         }
         count -= count % threads;
-        p->instrs[n].side_by_side = count;
+        p->instrs[n].n_side_by_side = count;
     }
 }
 
@@ -68,7 +68,7 @@ static void find_lifetimes(struct lifetimes *l)
 {
     struct lvn_program *p = l->p;
     for (int n = 0, count; n < p->n_instrs; n += count) {
-        count = p->instrs[n].side_by_side ? p->instrs[n].side_by_side : 1;
+        count = p->instrs[n].n_side_by_side ? p->instrs[n].n_side_by_side : 1;
         l->first = n;
         l->last = n + count - 1;
         for (int i = l->first; i <= l->last; i++) lvn_instr_operands(&p->instrs[i], touch, l);

@@ -97,7 +97,7 @@ struct lvn_instr {
     struct lvn_operand scratch;      /* value < 0: none */
     /* Number of instructions, beginning with this one, that run concurrently, each on one thread; their values do not
      * share memory. 0: all threads run this instruction together. Set by memory_planning. */
-    int side_by_side;
+    int n_side_by_side;
     const void *kernel; /* the backend's kernel; set by lvn_device_choose() in memory_planning */
     uint32_t rounds; /* mask (LVN_READS_IN) of the fp32 inputs that the kernel reads only after rounding them to bf16,
                         so that bf16 inputs give the same bits; set by lvn_device_choose() */

@@ -95,6 +95,32 @@ static const char *code_text(int code)
     return "unexpected";
 }
 
+static enum lvn_status find_credentials(struct lvn_renewal *r, void *store)
+{
+    bool changed = false;
+    r->tried_at = time(NULL);
+    LVN_TRY(r->find(store, &changed));
+    if (changed) r->changed_at = time(NULL);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_renewal_before_expiry(struct lvn_renewal *r, void *store, time_t expires)
+{
+    enum { SOON = 120, RETRY_AFTER = 10 }; /* seconds */
+    const time_t now = time(NULL);
+    if (!expires || now <= expires - SOON || (now < expires && now - r->tried_at < RETRY_AFTER)) return LVN_OK;
+    const enum lvn_status status = find_credentials(r, store);
+    if (status == LVN_OK || time(NULL) >= expires) return status;
+    lvn_error_clear();
+    return LVN_OK;
+}
+
+bool lvn_renewal_after_refusal(struct lvn_renewal *r, void *store)
+{
+    if (find_credentials(r, store) != LVN_OK) lvn_error_clear();
+    return r->changed_at && time(NULL) - r->changed_at < 60;
+}
+
 enum lvn_status lvn_store_request_failed(const struct lvn_location *location, const struct lvn_store_request *request,
                                          const struct lvn_http_response *response)
 {

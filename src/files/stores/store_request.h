@@ -3,6 +3,8 @@
 #ifndef LVN_STORE_REQUEST_H
 #define LVN_STORE_REQUEST_H
 
+#include <time.h>
+
 #include "stores/store_kind.h"
 
 /* Send, with retries. LVN_OK for codes 200 to 299 and the accepted ones, and for a response that was interrupted after
@@ -17,6 +19,18 @@ bool lvn_store_request_pause(const struct lvn_http *http, int tries, const struc
 /* One request to a service that issues credentials. retry: with retries of transient errors. */
 enum lvn_status lvn_store_request_credentials(const struct lvn_http_request *request, bool retry,
                                               struct lvn_http_response *response) LVN_CHECKED;
+/* Credentials that expire, or that a server may refuse. The store calls these functions with its lock held. */
+struct lvn_renewal {
+    /* Replace the store's credentials by others, if some are found; *changed: they were. */
+    enum lvn_status (*find)(void *store, bool *changed);
+    time_t changed_at; /* 0: never */
+    time_t tried_at;
+};
+/* Renew credentials that expire soon. While they are valid, a failed renewal is no error, and is repeated later.
+ * expires: 0: never, or unknown. */
+enum lvn_status lvn_renewal_before_expiry(struct lvn_renewal *r, void *store, time_t expires) LVN_CHECKED;
+/* A server refused the credentials: true if they have changed in the last minute, by this call or another thread. */
+bool lvn_renewal_after_refusal(struct lvn_renewal *r, void *store);
 /* Records the error of an unsuccessful response; returns LVN_IO. */
 enum lvn_status lvn_store_request_failed(const struct lvn_location *location, const struct lvn_store_request *request,
                                          const struct lvn_http_response *response);

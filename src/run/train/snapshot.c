@@ -38,6 +38,7 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     enum lvn_status status = LVN_OK;
     if (*s->callbacks) status = lvn_json_load(s->callbacks, (int64_t)strlen(s->callbacks), 0, &callbacks, &error);
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
+    if (state && s->owes_validation) json_object_set_new(state, "owes_validation", json_true());
     if (state && *s->device) json_object_set_new(state, "device", json_string(s->device));
     if (state && s->choices && *s->choices) json_object_set_new(state, "algorithms", json_string(s->choices));
     if (state && *s->skipped)
@@ -225,6 +226,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
     if (status == LVN_OK) status = lvn_json_real(path, state, "val_loss", false, &s->val_loss);
+    if (status == LVN_OK) status = lvn_json_bool(path, state, "owes_validation", false, &s->owes_validation);
     if (status == LVN_OK) status = lvn_json_real(path, state, "best_val_loss", false, &s->best_val_loss);
     if (status == LVN_OK) status = lvn_json_real(path, state, "start_val_loss", false, &s->start_val_loss);
     if (status == LVN_OK) status = lvn_json_string(path, state, "data", true, &data);

@@ -118,15 +118,22 @@ static void save_shards(const struct lvn_trainer *trainer, char to[LVN_SNAPSHOT_
                  (long long)bytes);
 }
 
+static bool every(int64_t step, int64_t n)
+{
+    return n > 0 && step % n == 0;
+}
+
 /* Begin to save; training may continue meanwhile. */
 static enum lvn_status save_checkpoint(struct lvn_trainer *trainer)
 {
     if (!has_folder(trainer)) return LVN_OK;
     const struct lvn_train_programs *programs = &trainer->planned.programs;
     const struct lvn_event *e = &trainer->context.event;
-    bool validated = trainer->running.validated_step == trainer->running.step;
+    const struct lvn_validation *v = &trainer->opened.validation;
+    const bool validated = trainer->running.validated_step == trainer->running.step;
     struct lvn_snapshot snapshot = {.step = trainer->running.step,
                                     .val_loss = validated ? e->scalar[SCALAR_VAL_LOSS].value : NAN,
+                                    .owes_validation = v->on && !validated && every(trainer->running.step, v->every),
                                     .best_val_loss = e->best_val_loss,
                                     .start_val_loss = e->start_val_loss,
                                     .score = trainer->context.score,
@@ -428,11 +435,6 @@ enum lvn_status lvn_trainer_end(struct lvn_trainer *trainer, const char *reason)
 
 /* --- the loop --- */
 
-static bool every(int64_t step, int64_t n)
-{
-    return n > 0 && step % n == 0;
-}
-
 /* Why the run ends after this step; NULL: it continues. */
 static const char *reason_to_end(const struct lvn_trainer *trainer)
 {
@@ -452,13 +454,14 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
     const unsigned *control = &trainer->requested.control;
     const bool last = step == trainer->opened.last_step;
     /* A validation may last longer than the time until a stopped process is killed: the step is saved before it, and in
-     * a store it is left out. */
+     * a store the resumed run makes it. */
     const bool stop = trainer->requested.stop,
-               may_validate = v->on && ((!stop && !trainer->running.unread) || may_save_twice(trainer));
+               may_validate = v->on && (last || (!stop && !trainer->running.unread) || may_save_twice(trainer));
     const bool validates = may_validate && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
     bool saved;
     /* data that could not be read may be those of validation, too */
-    if (trainer->running.unread || (validates && stop)) LVN_TRY(lvn_trainer_save(trainer, &saved));
+    if (trainer->running.unread || (validates && stop && may_save_twice(trainer)))
+        LVN_TRY(lvn_trainer_save(trainer, &saved));
     if (validates) LVN_TRY(lvn_trainer_validate(trainer));
     if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));
     if (may_validate && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));
@@ -527,6 +530,13 @@ static enum lvn_status start(struct lvn_trainer *trainer)
     /* The loss of pretrained weights is the one that training must improve; initial weights need no such measurement.
      */
     if (is_new && o->validation.on && o->setup.has_pretrained) LVN_TRY(lvn_trainer_validate(trainer));
+    /* a run that was stopped or killed after it had saved a step, and before its validation */
+    if (o->resuming && o->validation.on && o->snapshot.owes_validation) {
+        LVN_TRY(lvn_trainer_validate(trainer));
+        if (trainer->requested.control & LVN_CONTROL_SHOULD_SAVE && may_save_twice(trainer))
+            LVN_TRY(save_checkpoint(trainer));
+        trainer->requested.control &= LVN_CONTROL_SHOULD_TRAINING_STOP;
+    }
     if (trainer->options->looping) *trainer->options->looping = 1;
     return LVN_OK;
 }

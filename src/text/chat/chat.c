@@ -40,6 +40,7 @@ static enum lvn_status parse(struct lvn_chat *c, const char *where, const char *
                              struct lvn_chat_template **out)
 {
     c->sum = lvn_checksum(text, n) + 31 * c->sum;
+    c->knows_human |= memmem(text, (size_t)n, "human", strlen("human")) != NULL;
     return lvn_chat_template_parse(out, where, text, n);
 }
 

@@ -36,6 +36,7 @@ struct lvn_chat {
     int n_tokens;
     bool *is_special;      /* [tokenizer->n] */
     bool joins_parts;      /* the template does not support lists of text parts: their texts are joined */
+    bool knows_human;      /* the template's text has the role human, which then stays in messages */
     bool parses_arguments; /* arguments of tool calls that are JSON text are given to the template as objects */
     const char *prompt;    /* with which the template always ends, whether a prompt is asked for or not; "": none */
     struct tm now;         /* what strftime_now formats */

@@ -64,8 +64,8 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
 }
 
 /* Rename the members `from` and `value` of a ShareGPT message to `role` and `content`. Some rows have ShareGPT's names
- * of senders (human, gpt) in `role`; these become user and assistant. */
-static enum lvn_status rename_sender(json_t *message, size_t number)
+ * of senders (human, gpt) in `role`; these become user and assistant, unless the template knows the role human. */
+static enum lvn_status rename_sender(json_t *message, size_t number, bool knows_human)
 {
     static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
                                            {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
@@ -74,7 +74,7 @@ static enum lvn_status rename_sender(json_t *message, size_t number)
     const char *from = json_string_value(json_object_get(message, "from")), *role = NULL;
     json_t *value = json_object_get(message, "value");
     const char *own = json_string_value(json_object_get(message, "role"));
-    if (own && (!strcmp(own, "human") || !strcmp(own, "gpt")))
+    if (own && ((!strcmp(own, "human") && !knows_human) || !strcmp(own, "gpt")))
         from = own;
     else if (!from || own)
         return LVN_OK;
@@ -101,7 +101,7 @@ static enum lvn_status append_messages(struct lvn_chat_row *row, const json_t *l
         json_t *copy = json_copy((json_t *)one);
         if (!copy || json_array_append_new(row->messages, copy) != 0)
             return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
-        LVN_TRY(rename_sender(copy, i + 1));
+        LVN_TRY(rename_sender(copy, i + 1, row->knows_human));
     }
     return LVN_OK;
 }
@@ -300,7 +300,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
     const json_t *value = NULL;
     const json_t *label = json_object_get(source, "label");
-    *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS};
+    *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS, .knows_human = c->knows_human};
     for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
         value = json_object_get(source, keys[i]);
         if (json_is_null(value)) value = NULL;

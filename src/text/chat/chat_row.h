@@ -39,6 +39,7 @@ struct lvn_chat_row {
     bool *is_trained;     /* [number of messages] answers that are not excluded, in the arena */
     int64_t n;            /* messages */
     int64_t n_answers;    /* messages of the assistant */
+    bool knows_human;     /* lvn_chat.knows_human */
     bool loses_tools;     /* set by chat_encode.c: the template does not write its tools or tool calls */
 };
 

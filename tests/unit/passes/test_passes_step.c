@@ -171,8 +171,8 @@ static void update_side_by_side(void **state)
             "12 update   muon_step            %22 -> parameters[4160:4352]\n");
         must(lvn_pass_memory_planning(m.program, 0, device));
         const struct lvn_instr *first = &m.program->instrs[9], *second = first + 1;
-        assert_int_equal(first->side_by_side, threads == 2 ? 2 : 0);
-        assert_int_equal(second->side_by_side, 0);
+        assert_int_equal(first->n_side_by_side, threads == 2 ? 2 : 0);
+        assert_int_equal(second->n_side_by_side, 0);
         const struct lvn_value *values = m.program->values, *a = &values[first->scratch.value],
                                *b = &values[second->scratch.value];
         const bool apart = a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;

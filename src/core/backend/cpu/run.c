@@ -66,7 +66,7 @@ static void run_alone(void *argument, int thread, int n_threads)
 static void launch_side_by_side(struct run *r, struct lvn_launch_order *w, int thread)
 {
     const struct lvn_instr *first = w->instr;
-    const int n = first->side_by_side;
+    const int n = first->n_side_by_side;
     for (int k; (k = atomic_fetch_add(&r->next, 1)) < n;) {
         struct alone a = {first + k, lvn_calls_of(r->calls, first + k)};
         lvn_team_run(1, run_alone, &a);
@@ -86,7 +86,7 @@ static void launch_side_by_side(struct run *r, struct lvn_launch_order *w, int t
 static bool launch(struct run *r, struct lvn_launch_order *w, int thread, int n_threads)
 {
     const struct lvn_instr *i = w->instr;
-    if (i->side_by_side) {
+    if (i->n_side_by_side) {
         launch_side_by_side(r, w, thread);
     } else if (i->op->collective) {
         if (!communicate(r, i, thread)) return false;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/getenv.h"
 #include "formats/json.h"
@@ -19,11 +18,20 @@ struct gs {
     const char *endpoint;
     pthread_mutex_t lock; /* guards the following fields */
     struct lvn_google_token token;
-    time_t refreshed_at; /* when the token last changed */
-    time_t tried_at;     /* when a renewal was last tried */
+    struct lvn_renewal renewal;
 };
-enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 }; /* seconds */
 static const char default_endpoint[] = "https://storage.googleapis.com";
+
+/* lvn_renewal.find */
+static enum lvn_status find_other(void *store, bool *changed)
+{
+    struct gs *gs = store;
+    struct lvn_google_token found;
+    LVN_TRY(lvn_google_find_token(&found));
+    *changed = found.text[0] && strcmp(found.text, gs->token.text) != 0;
+    if (*changed) gs->token = found;
+    return LVN_OK;
+}
 
 static enum lvn_status open_location(struct lvn_location *location)
 {
@@ -32,6 +40,7 @@ static enum lvn_status open_location(struct lvn_location *location)
     if (!gs) return LVN_MEMORY;
     LVN_TRY(lvn_location_split(location));
     pthread_mutex_init(&gs->lock, NULL);
+    gs->renewal.find = find_other;
     gs->endpoint = default_endpoint;
     if (host) {
         size_t n = strlen(host);
@@ -69,29 +78,6 @@ static void add_address(const struct lvn_location *location, const struct lvn_st
     if (request->query) lvn_text_printf(t, "?%s", request->query);
 }
 
-/* Replace the token by another one, if one is found; called with the lock. */
-static enum lvn_status find_other(struct gs *gs)
-{
-    struct lvn_google_token found;
-    gs->tried_at = time(NULL);
-    LVN_TRY(lvn_google_find_token(&found));
-    if (!found.text[0] || strcmp(found.text, gs->token.text) == 0) return LVN_OK;
-    gs->token = found;
-    gs->refreshed_at = time(NULL);
-    return LVN_OK;
-}
-
-/* Renew a token that expires soon. While it is valid, a failed renewal is no error, and is repeated later. */
-static enum lvn_status renew(struct gs *gs)
-{
-    const time_t now = time(NULL), expires = gs->token.expires;
-    if (!expires || now <= expires - EXPIRES_SOON || (now < expires && now - gs->tried_at < RETRY_AFTER)) return LVN_OK;
-    const enum lvn_status status = find_other(gs);
-    if (status == LVN_OK || time(NULL) >= expires) return status;
-    lvn_error_clear();
-    return LVN_OK;
-}
-
 static enum lvn_status address(struct lvn_location *location, const struct lvn_store_request *request,
                                struct lvn_arena *a, struct lvn_http_request *http_request)
 {
@@ -100,7 +86,7 @@ static enum lvn_status address(struct lvn_location *location, const struct lvn_s
     add_address(location, request, &url);
     http_request->url = lvn_text_status(&url) == LVN_OK ? lvn_arena_strdup(a, url.p) : NULL;
     pthread_mutex_lock(&gs->lock);
-    const enum lvn_status status = renew(gs);
+    const enum lvn_status status = lvn_renewal_before_expiry(&gs->renewal, gs, gs->token.expires);
     const char *token = gs->token.text;
     http_request->headers = lvn_arena_printf(a, "%s%s%s%s", *token ? "Authorization: Bearer " : "", token,
                                              *token ? "\n" : "", request->headers ? request->headers : "");
@@ -114,9 +100,7 @@ static bool refresh_credentials(struct lvn_location *location, const struct lvn_
     struct gs *gs = location->private_data;
     if (response->code != 401) return false;
     pthread_mutex_lock(&gs->lock);
-    if (find_other(gs) != LVN_OK) lvn_error_clear();
-    /* another thread may have refreshed it */
-    bool refreshed = gs->refreshed_at && time(NULL) - gs->refreshed_at < JUST_CHANGED;
+    const bool refreshed = lvn_renewal_after_refusal(&gs->renewal, gs);
     pthread_mutex_unlock(&gs->lock);
     return refreshed;
 }

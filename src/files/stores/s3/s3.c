@@ -25,14 +25,22 @@ struct s3 {
     struct lvn_aws_location location;
     pthread_mutex_t lock; /* protects the following fields */
     struct lvn_aws_credentials credentials;
-    time_t refreshed_at;    /* when the credentials last changed */
-    time_t tried_at;        /* when a renewal was last tried */
+    struct lvn_renewal renewal;
     char server_region[64]; /* the region that the server sent; "": none */
     bool sends_md5;         /* the bucket requires the MD5 of what is written (Object Lock) */
 };
 
-/* Credentials are renewed shortly before they expire, not during a request. */
-enum { EXPIRES_SOON = 120, JUST_CHANGED = 60, RETRY_AFTER = 10 }; /* seconds */
+/* lvn_renewal.find */
+static enum lvn_status find_others(void *store, bool *changed)
+{
+    struct s3 *s3 = store;
+    struct lvn_aws_credentials found, *old = &s3->credentials;
+    LVN_TRY(lvn_aws_find_credentials(&found));
+    *changed = found.id[0] && (strcmp(found.id, old->id) != 0 || strcmp(found.secret, old->secret) != 0 ||
+                               strcmp(found.token, old->token) != 0);
+    if (*changed) *old = found;
+    return LVN_OK;
+}
 
 static enum lvn_status open_location(struct lvn_location *location)
 {
@@ -40,6 +48,7 @@ static enum lvn_status open_location(struct lvn_location *location)
     if (!s3) return LVN_MEMORY;
     LVN_TRY(lvn_location_split(location));
     pthread_mutex_init(&s3->lock, NULL);
+    s3->renewal.find = find_others;
     LVN_TRY(lvn_aws_find_location(&s3->location));
     return lvn_aws_find_credentials(&s3->credentials);
 }
@@ -82,31 +91,6 @@ static void split_headers(const char *headers, struct lvn_text *amazon, struct l
     }
 }
 
-/* Replace the credentials by others, if some are found; called with the lock. */
-static enum lvn_status find_others(struct s3 *s3)
-{
-    struct lvn_aws_credentials found;
-    s3->tried_at = time(NULL);
-    LVN_TRY(lvn_aws_find_credentials(&found));
-    if (!found.id[0] || (!strcmp(found.id, s3->credentials.id) && !strcmp(found.secret, s3->credentials.secret) &&
-                         !strcmp(found.token, s3->credentials.token)))
-        return LVN_OK;
-    s3->credentials = found;
-    s3->refreshed_at = time(NULL);
-    return LVN_OK;
-}
-
-/* Renew credentials that expire soon. While they are valid, a failed renewal is no error, and is repeated later. */
-static enum lvn_status renew(struct s3 *s3)
-{
-    const time_t now = time(NULL), expires = s3->credentials.expires;
-    if (!expires || now <= expires - EXPIRES_SOON || (now < expires && now - s3->tried_at < RETRY_AFTER)) return LVN_OK;
-    const enum lvn_status status = find_others(s3);
-    if (status == LVN_OK || time(NULL) >= expires) return status;
-    lvn_error_clear();
-    return LVN_OK;
-}
-
 static void add_md5(const struct lvn_store_request *request, struct lvn_text *headers)
 {
     struct lvn_digest digest;
@@ -132,7 +116,7 @@ static enum lvn_status sign_request(struct lvn_location *location, const struct 
     char payload[LVN_SHA256_TEXT] = "UNSIGNED-PAYLOAD", region[sizeof s3->server_region];
     pthread_mutex_lock(&s3->lock);
     locate(location, &t->scheme, &t->host, &t->path);
-    const enum lvn_status status = renew(s3);
+    const enum lvn_status status = lvn_renewal_before_expiry(&s3->renewal, s3, s3->credentials.expires);
     const struct lvn_aws_credentials credentials = s3->credentials;
     const bool sends_md5 = s3->sends_md5;
     snprintf(region, sizeof region, "%s", s3->server_region[0] ? s3->server_region : s3->location.region);
@@ -216,9 +200,7 @@ static bool refresh_credentials(struct lvn_location *location, const struct lvn_
                lvn_digest_is_supported("md5:")) {
         refreshed = s3->sends_md5 = true;
     } else if (response->code == 400 || response->code == 401 || response->code == 403) {
-        if (find_others(s3) != LVN_OK) lvn_error_clear();
-        /* possibly by another thread */
-        refreshed = s3->refreshed_at && time(NULL) - s3->refreshed_at < JUST_CHANGED;
+        refreshed = lvn_renewal_after_refusal(&s3->renewal, s3);
     }
     pthread_mutex_unlock(&s3->lock);
     return refreshed;
