@@ -331,10 +331,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, query = urllib.parse.unquote(url.path), urllib.parse.parse_qs(url.query, keep_blank_values=True)
         kind, _, rest = path[1:].partition("/")
         if kind != "log":
-            log.append(f"{self.command} {self.path} {self.headers.get('Range', '')}")
+            with lock:
+                log.append(f"{self.command} {self.path} {self.headers.get('Range', '')}")
         if kind == "log":
-            text = "\n".join(log) + "\n"
-            log.clear()
+            with lock:
+                text = "\n".join(log) + "\n"
+                log.clear()
             self.answer(200, text.encode())
         elif kind == "control":
             name, value = rest.split("/")
@@ -378,6 +380,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
+    request_queue_size = 128 # no connection waits for the second attempt of its client
 
     def handle_error(self, *_):
         pass
