@@ -1,8 +1,6 @@
 /* append_file.c - see append_file.h. */
 #include "base/append_file.h"
 
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

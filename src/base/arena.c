@@ -3,10 +3,6 @@
 
 #include <pthread.h>
 #include <stdalign.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/system.h"
 

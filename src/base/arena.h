@@ -6,9 +6,6 @@
 #ifndef LVN_ARENA_H
 #define LVN_ARENA_H
 
-#include <stdarg.h>
-#include <stddef.h>
-
 #include "base/status.h"
 
 struct lvn_arena_block;

@@ -1,10 +1,6 @@
 /* field.c - see field.h. */
 #include "base/field.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/text.h"
 

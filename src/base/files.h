@@ -6,9 +6,6 @@
 #ifndef LVN_FILES_H
 #define LVN_FILES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 

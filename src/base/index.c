@@ -1,9 +1,6 @@
 /* index.c - see index.h. Open addressing: a name is in the slot of its hash, or in the next free one. */
 #include "base/index.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/random.h"
 

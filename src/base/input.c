@@ -1,9 +1,7 @@
 /* input.c - see input.h. */
 #include "base/input.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -5,8 +5,6 @@
 #ifndef LVN_INPUT_H
 #define LVN_INPUT_H
 
-#include <stdint.h>
-
 #include "base/status.h"
 
 enum lvn_input {

@@ -1,8 +1,6 @@
 /* list.c - see list.h. */
 #include "base/list.h"
 
-#include <string.h>
-
 enum { MIN_CAPACITY = 64 };
 
 static int64_t larger(int64_t capacity, int64_t count)

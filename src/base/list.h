@@ -3,8 +3,6 @@
 #ifndef LVN_LIST_H
 #define LVN_LIST_H
 
-#include <stdint.h>
-
 #include "base/arena.h"
 
 /* Ensure that a list from lvn_realloc() has capacity for `count` elements of `size` bytes. list: address of the pointer

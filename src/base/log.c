@@ -2,10 +2,6 @@
 #include "base/log.h"
 
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 
 #include "base/redact.h"
 

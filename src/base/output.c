@@ -1,10 +1,7 @@
 /* output.c - see output.h. */
 #include "base/output.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"

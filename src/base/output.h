@@ -3,9 +3,6 @@
 #ifndef LVN_OUTPUT_H
 #define LVN_OUTPUT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 enum { LVN_OUTPUT_BUFFER = 1 << 20 };

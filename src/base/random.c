@@ -2,10 +2,7 @@
  * the system's random bytes. */
 #include "base/random.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

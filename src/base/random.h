@@ -8,9 +8,6 @@
 #ifndef LVN_RANDOM_H
 #define LVN_RANDOM_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 struct lvn_philox {

@@ -1,12 +1,6 @@
 /* redact.c - see redact.h. */
 #include "base/redact.h"
 
-#include <ctype.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/text.h"
 
 /* --- secrets --- */

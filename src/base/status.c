@@ -3,10 +3,6 @@
  * The buffers are fixed, because recording an error must work when memory is exhausted. Longer texts are truncated. */
 #include "base/status.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/redact.h"
 
 static _Thread_local struct {

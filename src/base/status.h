@@ -6,7 +6,20 @@
 #ifndef LVN_STATUS_H
 #define LVN_STATUS_H
 
+/* The C library, for every file that includes this one. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #define LVN_STATUS_MAP(X)                                                                                              \
     X(OK, "no error")                                                                                                  \

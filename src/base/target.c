@@ -1,11 +1,7 @@
 /* target.c - see target.h. */
 #include "base/target.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -8,9 +8,6 @@
 #ifndef LVN_TARGET_H
 #define LVN_TARGET_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 

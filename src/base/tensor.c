@@ -1,9 +1,6 @@
 /* tensor.c - see tensor.h. */
 #include "base/tensor.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 
 int64_t lvn_dtype_bytes(enum lvn_dtype dtype)

@@ -4,14 +4,7 @@
  * rows of the usual table. */
 #include "base/text.h"
 
-#include <ctype.h>
 #include <float.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 

@@ -4,10 +4,6 @@
 #ifndef LVN_TEXT_H
 #define LVN_TEXT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 /* A zeroed struct is an empty buffer. `p` is NULL or ends with a NUL that `n` does not count. */

@@ -7,15 +7,10 @@
  * (futex). Without futexes it yields. OMP_WAIT_POLICY determines how long it spins between two runs. */
 #include "base/threads.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <locale.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <strings.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <linux/futex.h>

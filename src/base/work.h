@@ -6,9 +6,6 @@
 #ifndef LVN_WORK_H
 #define LVN_WORK_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 /* Set the current activity, such as "a validation"; the text must remain valid. Returns the interrupted activity, for

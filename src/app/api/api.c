@@ -2,9 +2,6 @@
  * include/levin.h. */
 #include "api/api.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/work.h"

@@ -15,11 +15,8 @@
 #ifndef LVN_API_H
 #define LVN_API_H
 
-#include <limits.h>
 #include <locale.h>
 #include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "levin.h"

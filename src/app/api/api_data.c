@@ -1,6 +1,4 @@
 /* api_data.c - samples from a user program, as data.kind=program (data/program/program_data.h). */
-#include <stddef.h>
-#include <string.h>
 
 #include "api/api.h"
 

@@ -2,8 +2,6 @@
  * programs; and its scores in benchmark tasks.
  *
  * Each call opens the model that the settings name, as the commands `levin evaluate` and `levin predict` do. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "api/api.h"
 #include "base/files.h"

@@ -2,8 +2,6 @@
  *
  * struct levin_inference is a generator of inference/generation.h, which keeps its weights between calls. See
  * api_evaluation.c for evaluation on data and classification of texts. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "api/api.h"
 #include "base/files.h"

@@ -1,7 +1,6 @@
 /* api_own_model.c - a program's own model as a family of models, and its training in one call.
  *
  * api_run.c uses the same model where the program makes the steps itself. */
-#include <string.h>
 
 #include "api/api.h"
 

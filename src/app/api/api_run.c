@@ -5,10 +5,6 @@
  * of a run do not survive a fork. So a process that was forked after a run was opened can neither use that run nor
  * open another.
  */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "api/api.h"

@@ -1,5 +1,4 @@
 /* api_settings.c - settings by key, for programs: the functions of include/levin.h, which call settings/settings.h. */
-#include <stdlib.h>
 
 #include "api/api.h"
 

@@ -6,8 +6,6 @@
  * a command that runs others, the command line of the other. */
 #include "cli/args.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

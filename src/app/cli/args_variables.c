@@ -3,9 +3,6 @@
  *
  * A wrong key of a recipe or of the command line is refused. A variable may be meant for another version of levin or
  * another program, so it only causes a warning. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/getenv.h"
 #include "base/text.h"

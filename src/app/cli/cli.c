@@ -1,10 +1,6 @@
 /* cli.c - the table of commands, and how commands print results and messages; see cli.h. */
 #include "cli/cli.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/target.h"
 #include "cli/humanize.h"
 #include "cli/progress.h"

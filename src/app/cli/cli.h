@@ -9,8 +9,6 @@
 #ifndef LVN_CLI_H
 #define LVN_CLI_H
 
-#include <stdbool.h>
-
 #include "base/log.h"
 #include "engine/ranks.h"
 #include "formats/json.h"

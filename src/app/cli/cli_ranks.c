@@ -1,8 +1,6 @@
 /* cli_ranks.c - a command joins the other ranks, and ends when one of them is lost; see cli_ranks.h. */
 #include "cli/cli_ranks.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/threads.h"

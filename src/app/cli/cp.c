@@ -1,7 +1,4 @@
 /* cp.c - levin cp FROM TO: copies files and folders from any store to any other. */
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,8 +1,6 @@
 /* export.c - levin export MODEL OUT: writes a model directory in another format, a checkpoint as torch.save() writes it
  * (OUT ends in .pt), a file for llama.cpp (.gguf), or adapters alone. Tensors are read, converted and written one at a
  * time. */
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

@@ -7,12 +7,6 @@
 #include "cli/args.h"
 #include "inference/generation.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/cli_ranks.h"

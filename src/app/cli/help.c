@@ -2,9 +2,6 @@
  * and writes docs/options.md and the completion scripts from the same tables. */
 #include "cli/help.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"

@@ -1,11 +1,6 @@
 /* humanize.c - numbers and untrusted texts as people read them; see humanize.h. */
 #include "cli/humanize.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #include "base/redact.h"

@@ -2,11 +2,6 @@
 #ifndef LVN_HUMANIZE_H
 #define LVN_HUMANIZE_H
 
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "base/status.h"
 #include "base/text.h"
 

@@ -2,9 +2,6 @@
  * parsed in args.c; process_as_init.c handles levin as process 1 of a container. */
 #include <locale.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "cli/args.h"

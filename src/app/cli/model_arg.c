@@ -3,7 +3,6 @@
 #include "cli/cli_ranks.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 
 #include "base/files.h"
 #include "base/log.h"

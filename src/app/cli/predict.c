@@ -1,8 +1,6 @@
 /* predict.c - levin predict MODEL: the classes or numbers of new texts from the command line, a file or a pipe.
  *
  * Rank 0 reads the texts, all ranks call lvn_predict() with them, and rank 0 shows the results. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/input.h"

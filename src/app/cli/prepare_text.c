@@ -4,9 +4,6 @@
  * A signal of stop.h saves the state and exits with 75; the same command continues. */
 #include "cli/prepare_text.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -5,10 +5,7 @@
  * that `levin prepare` in a container could not be stopped, and orphans of the whole namespace become its children,
  * which stay zombies until it waits for them. So process 1 only passes signals on and reaps; the command runs in its
  * child. When the child has ended, process 1 ends, and the kernel kills what is left of the namespace. */
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

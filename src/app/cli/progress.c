@@ -5,11 +5,6 @@
  * lines (validation, checkpoints, samples) are printed above it. */
 #include "cli/progress.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"

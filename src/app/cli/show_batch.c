@@ -2,10 +2,6 @@
  * of the data. */
 #include "cli/show_batch.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/humanize.h"

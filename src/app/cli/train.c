@@ -6,9 +6,6 @@
  * ranks have saved, rank 0 requeues the job (below levin launch, levin launch does), and a requeued job resumes without
  * --resume. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/getenv.h"

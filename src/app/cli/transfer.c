@@ -1,7 +1,6 @@
 /* transfer.c - see transfer.h. */
 #include "cli/transfer.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"

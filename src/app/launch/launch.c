@@ -2,9 +2,6 @@
  *
  * Checks everything that can be refused (the command, the recipe, the hosts, the launcher) before anything starts;
  * launch_restart.c then runs it. --slurm is not handled here: launch_slurm.c writes the script. */
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

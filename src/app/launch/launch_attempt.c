@@ -13,13 +13,9 @@
  * Faults: the ranks of a training join a server in this process (cluster/rendezvous/server.h), so the message about a
  * lost rank is printed whichever rank it is. A launcher that then hangs, as Open MPI's and MPICH's do when a link is
  * broken, is killed; so is one that waits for a stopped rank after all ranks have finished. */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -1,7 +1,5 @@
 /* launch_batch_system.c - the hosts that a batch system (batch_systems.def) has assigned to this job; launch.c calls it
  * and detects jobs of Slurm itself. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/getenv.h"

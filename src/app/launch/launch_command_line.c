@@ -4,9 +4,6 @@
  * to bind ranks to cores (the launcher has its own hwloc), and, on one machine, to listen only on the loopback
  * interface. Variables that another launcher left in the environment are removed, because they would mislead the ranks
  * or the launcher. launch_launcher.c has selected the launcher. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -7,12 +7,8 @@
  * formats. The nodes of a Slurm job become hosts only for restarts; srun connects to them. launch_probe.c checks
  * whether hosts respond. */
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -5,11 +5,6 @@
  * logged. trainer.mpi_library, if set, restricts the choice to the launcher of that MPI. Without an mpirun, or with
  * trainer.transport tcp, levin starts the ranks itself (ranks_launcher.c). launch_command_line.c builds the command
  * lines. */
-#include <ctype.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

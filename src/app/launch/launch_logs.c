@@ -4,11 +4,7 @@
  * DIR is RUN/logs or --log-dir. The next attempt and the next launch append. Rank 0 creates RUN after all checks have
  * passed; earlier lines are buffered here, and dropped if no run begins. A file is opened for each line, because ranks
  * print little and there may be thousands of ranks. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

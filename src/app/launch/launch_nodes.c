@@ -1,9 +1,6 @@
 /* launch_nodes.c - on node 0 of a launch by nodes: waits for the launchers of the other nodes before each attempt, and
  * notifies them of the end. launch_restart.c calls it; nodes.c has the connections, ranks_relay.c an attempt's traffic.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -5,10 +5,6 @@
  * return is its live line (progress.h): it replaces the previous one, and rank 0 sends it again after other lines.
  * Lines that begin with LVN_EXIT_MARK are exit codes and are not printed. Launchers' banners about an exit code are
  * dropped, because they often name the wrong rank, and levin prints what happened. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -1,11 +1,7 @@
 /* launch_place.c - see launch_place.h. */
 #include "launch/launch_place.h"
 
-#include <ctype.h>
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -5,9 +5,6 @@
  * probed concurrently. On nodes of a Slurm job only the existence of this program is checked, with srun. */
 #include <netdb.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -5,9 +5,6 @@
  * are mapped again in the order of the hosts, so that spare hosts are used. With too few slots the launch ends or
  * continues with fewer ranks (--min-ranks). A job of Slurm that cannot continue on its nodes is requeued and excludes
  * the bad ones. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "cli/requeue.h"

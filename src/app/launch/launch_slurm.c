@@ -4,11 +4,6 @@
  * Options become #SBATCH lines, each with an explanation. After them levin launch starts the ranks, with srun or the
  * mpirun of --launcher. Slurm sends its signal to the script, which traps and forwards it, because a shell that waits
  * for its child does not. */
-#include <ctype.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

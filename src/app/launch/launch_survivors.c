@@ -1,9 +1,6 @@
 /* launch_survivors.c - after an attempt: which ranks still exist on this machine, and which host was at fault. Called
  * by launch_attempt.c. On other hosts the launcher's daemons terminate ranks. */
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -8,8 +8,6 @@
  * exit code. It runs its own command, never one that it receives. */
 #include <netinet/in.h>
 #include <resolv.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -4,11 +4,8 @@
  *
  * A signal is not forwarded to the ranks: it requests that node 0 stop the whole job, which then signals all ranks. A
  * second INT terminates the ranks immediately. When the connection ends, so do the ranks. */
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

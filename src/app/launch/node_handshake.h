@@ -8,8 +8,6 @@
 #ifndef LVN_NODE_HANDSHAKE_H
 #define LVN_NODE_HANDSHAKE_H
 
-#include <stdbool.h>
-
 #include "base/status.h"
 
 enum { LVN_NODE_NONCE = 33, LVN_NODE_PROOF = 65 }; /* bytes of the texts */

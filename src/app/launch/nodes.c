@@ -2,11 +2,7 @@
  * nodes_join.c handles the messages of other nodes. */
 #include "launch/nodes.h"
 
-#include <errno.h>
 #include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>

@@ -14,8 +14,6 @@
 #ifndef LVN_NODES_H
 #define LVN_NODES_H
 
-#include <stdbool.h>
-
 #include "cli/process.h"
 
 struct lvn_nodes;

@@ -1,8 +1,5 @@
 /* nodes_join.c - messages of other nodes' launchers to node 0: the handshake, whether they fit the job, and which of
  * two with the same number remains. nodes.c calls it, with the lock held. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -8,13 +8,9 @@
  * died. If a node's own launcher has joined levin launch (nodes.h), a relay (ranks_relay.h) over its connection
  * replaces the remote shell. When the first rank fails, the others may exit within some seconds, then they are
  * terminated; the code of the first is that of this program. */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>

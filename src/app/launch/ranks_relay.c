@@ -1,13 +1,9 @@
 /* ranks_relay.c - see ranks_relay.h. */
 #include "launch/ranks_relay.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

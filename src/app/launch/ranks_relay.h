@@ -7,8 +7,6 @@
 #ifndef LVN_RANKS_RELAY_H
 #define LVN_RANKS_RELAY_H
 
-#include <stdint.h>
-
 #include "base/text.h"
 
 enum lvn_frame_kind {

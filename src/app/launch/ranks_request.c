@@ -2,9 +2,6 @@
  * variables, an empty word, and the words of the command without the program. */
 #include "launch/ranks_request.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

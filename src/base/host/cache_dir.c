@@ -2,9 +2,6 @@
 #include "host/cache_dir.h"
 #include "base/system.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

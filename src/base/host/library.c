@@ -4,9 +4,6 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/getenv.h"
 

@@ -7,9 +7,6 @@
 #ifndef LVN_LIBRARY_H
 #define LVN_LIBRARY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/status.h"
 
 struct lvn_library {

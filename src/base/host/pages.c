@@ -5,8 +5,6 @@
  * reserved, because a plan may map more than it uses. */
 #include "host/pages.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -6,8 +6,6 @@
  * the block. All are packed bits; scales of blocks are fp16. */
 #include "packed/ggml_blocks.h"
 
-#include <string.h>
-
 enum { SMALL = 32, LARGE = 256 };
 
 static float half(const unsigned char *p)

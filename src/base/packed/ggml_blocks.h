@@ -4,8 +4,6 @@
 #ifndef LVN_GGML_BLOCKS_H
 #define LVN_GGML_BLOCKS_H
 
-#include <string.h>
-
 #include "packed/packed.h"
 
 /* X(name in LVN_BLOCK_MAP, reader of a block in ggml_blocks.c, number in files, values, bytes,

@@ -1,10 +1,6 @@
 /* packed.c - see packed.h. */
 #include "packed/packed.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/threads.h"
 #include "base/vectors/four.h"

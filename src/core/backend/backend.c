@@ -2,9 +2,6 @@
 #include "backend/backend.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "passes/device_query.h"

@@ -1,8 +1,6 @@
 /* calls.c - see calls.h. */
 #include "backend/calls.h"
 
-#include <stdlib.h>
-
 #include "base/work.h"
 
 /* A pointer or flag that changes with the micro-batch. */

@@ -4,11 +4,6 @@
  * operation's shape rule and records the first failure. */
 #include "graph/graph.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "base/random.h"
 #include "base/text.h"

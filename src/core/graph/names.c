@@ -1,9 +1,6 @@
 /* names.c - patterns that match parameter names; see names.h. */
 #include "graph/names.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 
 /* Does the pattern match the start of the text, up to a dot or the end? On a mismatch the last `*` is extended by one

@@ -5,9 +5,6 @@
  * reduction over ranks needs few buckets, and a shard is an offset. */
 #include "graph/params.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/random.h"
 
 struct lvn_params *lvn_params_new(void)

@@ -7,7 +7,6 @@
  * in[0] is real; values are then rounded like operands of a bf16 matrix multiplication. Otherwise both are real or both
  * bf16, and the sum is one addition (of bf16: in fp32, rounded to nearest). So every node of the tree is rounded
  * identically on every rank. */
-#include <string.h>
 
 #include "base/bf16.h"
 #include "ops/real.h"

@@ -3,8 +3,6 @@
  * The compiler vectorizes the plain loops. The bf16 instructions of some CPUs are not used, because they treat
  * subnormal values as zero. */
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"

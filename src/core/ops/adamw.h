@@ -5,8 +5,6 @@
 #ifndef LVN_ADAMW_H
 #define LVN_ADAMW_H
 
-#include <math.h>
-
 #include "graph/op.h"
 
 /* x^n, n >= 0. */

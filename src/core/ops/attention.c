@@ -17,9 +17,6 @@
  */
 #include "ops/attention.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "levin.h"
 #include "ops/real.h"
 #include "ops/shape.h"

@@ -7,8 +7,6 @@
 #ifndef LVN_ATTENTION_H
 #define LVN_ATTENTION_H
 
-#include <math.h>
-
 #include "base/random.h"
 #include "graph/op.h"
 

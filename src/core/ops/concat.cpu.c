@@ -1,6 +1,5 @@
 /* concat.cpu.c - concat on CPUs; see concat.c. Threads divide the elements; runs of elements of the same input are
  * copied together. */
-#include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"

@@ -1,6 +1,5 @@
 /* gated_add.cpu.c - additions with a gate for each head on CPUs; see gated_add.c. Threads divide the gates. Each gate
  * writes its partial sum of the weight's gradient to scratch; thread 0 adds them in order. */
-#include <math.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/simd.h"

@@ -3,8 +3,6 @@
 #ifndef LVN_GRAD_NORM_H
 #define LVN_GRAD_NORM_H
 
-#include <math.h>
-
 #include "graph/op.h"
 
 enum { LVN_NORM_LANES = 16 }; /* partial sums of a block */

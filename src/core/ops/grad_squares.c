@@ -3,7 +3,6 @@
  * in[0] (n): a shard, which begins at a multiple of 4096; absent: this rank has none. out[0] F64 (attr.sums), in the
  * order of grad_norm.c: the sums of in[0] start at index attr.first, and the others are 0, so that the sum over ranks
  * has all of them. */
-#include <string.h>
 
 #include "ops/grad_norm.h"
 #include "ops/real.h"

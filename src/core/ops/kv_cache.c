@@ -9,7 +9,6 @@
  * cache if it is the shorter one: its length is the window and the other new positions of a run, which the first of
  * them must not overwrite. Without a ring, positions beyond the cache are dropped: the caller starts again at position
  * 0 before that. It has no gradient. */
-#include <string.h>
 
 #include "base/list.h"
 #include "ops/real.h"

@@ -2,8 +2,6 @@
 #ifndef LVN_MUON_H
 #define LVN_MUON_H
 
-#include <math.h>
-
 #include "graph/op.h"
 
 /* first_momentum at step 0, momentum from step `rise` on, and from step `fall` on down to last_momentum at `end`. */

@@ -2,8 +2,6 @@
 #ifndef LVN_ORTHOGONALIZE_H
 #define LVN_ORTHOGONALIZE_H
 
-#include <math.h>
-
 #include "graph/op.h"
 
 /* Coefficients of the Newton-Schulz iteration: it moves every singular value between 0 and 1 close to 1. */

@@ -7,7 +7,6 @@
 #define LVN_REAL_H
 
 #include <float.h>
-#include <math.h>
 #include <tgmath.h>
 
 #include "graph/graph.h"

@@ -5,9 +5,6 @@
  * see graph/regression_sums.h. Predictions count as fp32; one that is not finite makes all sums NaN. Rows of padding
  * (step->end_row) are left out. It has no gradient. It takes little time compared with the model, so CPUs have no fast
  * kernel for it. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/regression_sums.h"
 #include "ops/real.h"

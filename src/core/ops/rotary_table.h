@@ -3,8 +3,6 @@
 #ifndef LVN_ROTARY_TABLE_H
 #define LVN_ROTARY_TABLE_H
 
-#include <math.h>
-
 #include "graph/op.h"
 #include "graph/rotary.h"
 

@@ -1,8 +1,6 @@
 /* shape.c - checks for shape rules; see shape.h. */
 #include "ops/shape.h"
 
-#include <stdio.h>
-
 #include "ops/real.h"
 
 #ifndef LVN_REAL_DOUBLE

@@ -7,7 +7,6 @@
  *
  * CPUs have no fast kernel for backward: such parameters are short, and the gradients that are copied (of a parameter
  * that is used whole and in part, or with zero2 and fsdp only in part) are rare. */
-#include <string.h>
 
 #include "base/bf16.h"
 #include "ops/real.h"

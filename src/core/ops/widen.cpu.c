@@ -1,7 +1,6 @@
 /* widen.cpu.c - cast from bf16 to fp32 on CPUs: threads divide the elements; see widen.c. Backward uses the plain
  * kernel.
  */
-#include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"

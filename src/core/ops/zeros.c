@@ -2,7 +2,6 @@
  *
  * The differentiate pass inserts it before the first view, without an input. An input, if present, determines the
  * shape. Any type is supported, since zero is zero bytes in all of them. */
-#include <string.h>
 
 #include "ops/real.h"
 #include "ops/shape.h"

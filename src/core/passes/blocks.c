@@ -10,7 +10,6 @@
  * Recomputation is bitwise identical: dropout masks depend on the operation's name, the step and the sample. It costs a
  * third more arithmetic.
  * (Chen, Xu, Zhang, Guestrin: "Training deep nets with sublinear memory cost", 2016.) */
-#include <string.h>
 
 #include "passes/pass.h"
 

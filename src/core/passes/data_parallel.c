@@ -33,8 +33,6 @@
  * its wait, so memory_planning places it. The pass rebuilds the instruction list. */
 #include "passes/data_parallel.h"
 
-#include <string.h>
-
 bool lvn_dp_has_groups(const struct dp_pass *pass)
 {
     return lvn_sharding_owners(pass->s) < pass->s->size;

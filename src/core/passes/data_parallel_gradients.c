@@ -1,6 +1,5 @@
 /* data_parallel_gradients.c - zero2: gradients of a block that are freed once they have been reduced, and sharded
  * gradient sums; see data_parallel.c. */
-#include <string.h>
 
 #include "passes/data_parallel.h"
 

@@ -4,8 +4,6 @@
  * bytes. Gathered parameters are in the order of their block; those with an fp32 reader are in fp32. Which
  * multiplications round depends on the device and on the number of rows; the engine ensures that all programs that
  * gather together agree (lvn_sharding.round). */
-#include <stdlib.h>
-#include <string.h>
 
 #include "passes/data_parallel.h"
 #include "passes/device_query.h"

@@ -14,8 +14,6 @@
  * gradient needs zeros, a sum, or the gradient of another value, it is computed in the arena, and then copied.
  *
  * Not supported: gradients of gradients. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "passes/pass.h"

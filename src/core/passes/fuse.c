@@ -9,7 +9,6 @@
  *
  * A pattern is a row of `rules`: its last operation and the function that tries to rewrite it. A value inside the
  * pattern that another instruction reads becomes an output of the fused operation, or the pattern does not apply. */
-#include <string.h>
 
 #include "passes/pass.h"
 

@@ -8,7 +8,6 @@
  * An operation continues the chain of the operation that makes its input, if nothing else reads that. One that is alone
  * becomes a chain of one step, because the fast kernels are those of chain; only tanh stays, because BERT's pooler
  * needs its plain kernel, which is more exact, and no faster one. fuse.c has found its patterns before. */
-#include <string.h>
 
 #include "graph/chain.h"
 #include "passes/pass.h"

@@ -8,7 +8,6 @@
  * long as the parameters; the host only reads it.
  *
  * Micikevicius et al.: "Mixed precision training" (2018). */
-#include <string.h>
 
 #include "passes/pass.h"
 

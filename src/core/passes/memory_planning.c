@@ -11,8 +11,6 @@
  * The device chooses kernels here, so a missing kernel is reported during planning instead of in step 1.
  *
  * Not here: buffers other than the arena, whose layout earlier passes set. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "passes/device_query.h"
 #include "passes/pass.h"

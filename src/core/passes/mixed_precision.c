@@ -18,7 +18,6 @@
  *
  * Activations of decoding stay in fp32, because decoding reads little besides weights. Its matrix multiplications may
  * round them (lvn_device_rounds_decoding()). */
-#include <string.h>
 
 #include "base/bf16.h"
 #include "graph/chain.h"

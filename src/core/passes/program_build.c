@@ -1,7 +1,6 @@
 /* program_build.c - builds the program of a graph: its forward instructions, in node order; see program.h.
  *
  * lvn_program_new() calls it first. All passes use the functions that append values and instructions. */
-#include <stdlib.h>
 
 #include "base/list.h"
 #include "passes/program.h"

@@ -1,6 +1,5 @@
 /* program_facts.c - facts about a planned program: kernel arguments, memory, FLOPs; see program.h. Called by the
  * backends, the engine, and levin plan. */
-#include <string.h>
 
 #include "passes/program.h"
 

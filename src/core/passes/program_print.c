@@ -1,8 +1,6 @@
 /* program_print.c - prints a program as text, for levin plan --program and for the tests of the passes; see program.h.
  *
  * It works after every pass. Before memory_planning, arena values have no offsets and no memory is in use. */
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "base/text.h"
 #include "passes/program.h"

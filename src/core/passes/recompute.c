@@ -7,7 +7,6 @@
  * are identical, so training does not change.
  *
  * Not here: recomputing whole blocks (blocks.c). */
-#include <string.h>
 
 #include "passes/device_query.h"
 #include "passes/pass.h"

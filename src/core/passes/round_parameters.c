@@ -6,7 +6,6 @@
  * bytes for each parameter; the engine plans without them if memory is short (lvn_plan_options.round_once). Each
  * instruction that would round a parameter reads the copy; others read the parameter itself. Whole parameters only:
  * shards are rounded when they are gathered, if all their readers would round them (data_parallel_parameters.c). */
-#include <string.h>
 
 #include "passes/device_query.h"
 #include "passes/pass.h"

@@ -11,8 +11,6 @@
  * one. The first sum must equal the second one, added over the ranks of the group. */
 #include "passes/shard_checksums.h"
 
-#include <stdlib.h>
-
 #include "passes/pass.h"
 #include "passes/shard.h"
 

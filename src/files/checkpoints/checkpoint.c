@@ -1,8 +1,6 @@
 /* checkpoint.c - finds and verifies checkpoints, and resolves MODEL arguments (checkpoint.h). */
 #include "checkpoints/checkpoint.h"
 
-#include <string.h>
-
 #include "base/files.h"
 #include "checkpoints/checkpoint_private.h"
 #include "checkpoints/manifest.h"

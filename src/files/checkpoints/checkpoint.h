@@ -15,10 +15,6 @@
 #ifndef LVN_CHECKPOINT_H
 #define LVN_CHECKPOINT_H
 
-#include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 #include "formats/safetensors.h"

@@ -1,10 +1,5 @@
 /* checkpoint_directory.c - manages a directory of checkpoints (checkpoint.h, checkpoint_private.h): its names, the
  * links `last` and `best`, retention, clean-up. */
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

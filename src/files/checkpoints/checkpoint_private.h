@@ -4,9 +4,6 @@
 #ifndef LVN_CHECKPOINT_PRIVATE_H
 #define LVN_CHECKPOINT_PRIVATE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "checkpoints/checkpoint.h"
 
 /* Hidden names are ".step-N" or ".last", one of these suffixes, and the process ID. Only a folder with the second may

@@ -3,7 +3,6 @@
  *
  * levin's own files are those with names that it assigns (step-N, last, best and leftovers of a kill) and, within a
  * step-N or a replaced step-N that a kill left, the files of the manifest. */
-#include <string.h>
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/checkpoint_private.h"

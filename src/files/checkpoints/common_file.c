@@ -1,9 +1,7 @@
 /* common_file.c - see common_file.h. */
 #include "checkpoints/common_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 

@@ -5,9 +5,6 @@
 #ifndef LVN_COMMON_FILE_H
 #define LVN_COMMON_FILE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 /* True if the file system of `path` keeps concurrent writes of several processes to any bytes of one file, also from

@@ -3,11 +3,7 @@
  * Files are read, not mapped, for verification, so that a disk error is an error and not a signal. */
 #include "checkpoints/manifest.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -11,9 +11,6 @@
 #ifndef LVN_MANIFEST_H
 #define LVN_MANIFEST_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "checkpoints/checkpoint.h"
 
 #define LVN_MANIFEST_PATH "state/manifest.json"

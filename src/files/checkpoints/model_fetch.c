@@ -1,9 +1,6 @@
 /* model_fetch.c - see model_fetch.h. */
 #include "checkpoints/model_fetch.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "checkpoints/checkpoint_private.h"

@@ -2,8 +2,6 @@
 #ifndef LVN_MODEL_FETCH_H
 #define LVN_MODEL_FETCH_H
 
-#include <stdint.h>
-
 #include "base/arena.h"
 
 /* Resolve a MODEL argument that may be in a store to a path on this machine, in the arena; a local path is returned

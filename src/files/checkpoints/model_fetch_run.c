@@ -1,7 +1,5 @@
 /* model_fetch_run.c - lvn_checkpoints_fetch_run() of model_fetch.h: downloads a run from a store into its local folder,
  * so that it can resume. */
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

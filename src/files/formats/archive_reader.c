@@ -2,10 +2,7 @@
  * the enclosing one. */
 #include "formats/archive_reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -8,9 +8,6 @@
 #ifndef LVN_ARCHIVE_READER_H
 #define LVN_ARCHIVE_READER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 
 enum { LVN_ARCHIVE_DEPTH = 8, LVN_ARCHIVE_GROWTH = 1000, LVN_ARCHIVE_BLOB = 8 << 20 };

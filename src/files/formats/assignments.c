@@ -3,12 +3,6 @@
  * Text between triple quotes that spans lines is skipped, so that none of its lines is treated as a setting. */
 #include "formats/assignments.h"
 
-#include <ctype.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 

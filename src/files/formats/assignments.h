@@ -7,8 +7,6 @@
 #ifndef LVN_ASSIGNMENTS_H
 #define LVN_ASSIGNMENTS_H
 
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -2,9 +2,6 @@
  * the final mix. */
 #include "formats/checksum.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/work.h"
 
 static const uint64_t P1 = 0x9E3779B185EBCA87u, P2 = 0xC2B2AE3D27D4EB4Fu, P3 = 0x165667B19E3779F9u,

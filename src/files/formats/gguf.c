@@ -2,11 +2,7 @@
  * Blocks are read by gguf_types.c. Written metadata are collected as bytes; tensors are converted one at a time. */
 #include "formats/gguf.h"
 
-#include <ctype.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/list.h"

@@ -1,6 +1,4 @@
 /* gguf_types.c - the types of tensors in GGUF files, one row each. packed/ggml_blocks.h has those of packed blocks. */
-#include <math.h>
-#include <strings.h>
 
 #include "formats/gguf.h"
 

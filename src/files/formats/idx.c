@@ -1,10 +1,6 @@
 /* idx.c - see idx.h. Memory grows with the actual size of the file, never with the dimensions in its header. */
 #include "formats/idx.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/list.h"

@@ -5,8 +5,6 @@
 #ifndef LVN_IDX_H
 #define LVN_IDX_H
 
-#include <stdint.h>
-
 #include "base/status.h"
 
 enum { LVN_IDX_RANK = 4 };

@@ -5,15 +5,9 @@
  * version to version. */
 #include "formats/json.h"
 
-#include <errno.h>
 #include <float.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdalign.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/target.h"

@@ -7,8 +7,6 @@
 #define LVN_JSON_H
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/status.h"
 #include "base/text.h"

@@ -1,8 +1,6 @@
 /* json_scan.c - see json_scan.h. */
 #include "formats/json_scan.h"
 
-#include <string.h>
-
 #include "base/text.h"
 #include "formats/json.h"
 

@@ -6,9 +6,6 @@
 #ifndef LVN_JSON_SCAN_H
 #define LVN_JSON_SCAN_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <jansson.h>
 
 #include "base/arena.h"

@@ -1,8 +1,6 @@
 /* pickle.c - see pickle.h: the stack machine: a function for each kind of instruction, and a table of them. */
 #include "formats/pickle.h"
 
-#include <string.h>
-
 struct machine {
     struct lvn_arena *a;
     const char *name;

@@ -12,9 +12,6 @@
 #ifndef LVN_PICKLE_H
 #define LVN_PICKLE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -1,5 +1,4 @@
 /* pickle_value.c - creates and inspects values of a pickle (pickle.h). */
-#include <string.h>
 
 #include "formats/pickle.h"
 

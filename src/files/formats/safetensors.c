@@ -4,9 +4,6 @@
  * that shape and type require, and fill the file without overlaps or gaps. */
 #include "formats/safetensors.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/list.h"
 #include "formats/json.h"

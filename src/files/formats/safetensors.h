@@ -8,9 +8,6 @@
 #ifndef LVN_SAFETENSORS_H
 #define LVN_SAFETENSORS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/status.h"

@@ -3,7 +3,6 @@
  *
  * fp16 and bf16 are converted with integer arithmetic, so that results do not depend on the processor or its handling
  * of denormals. fp16: IEEE 754-2008 binary16; bf16: base/bf16.h. */
-#include <string.h>
 
 #include "base/bf16.h"
 #include "formats/safetensors.h"

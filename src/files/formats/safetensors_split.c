@@ -1,7 +1,5 @@
 /* safetensors_split.c - lvn_safetensors_split() of safetensors.h: splits a model into several files with an index, like
  * Hugging Face's library. weights.h reads such files. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "formats/json.h"

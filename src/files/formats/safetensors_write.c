@@ -1,8 +1,6 @@
 /* safetensors_write.c - writes safetensors (safetensors.h) in one pass over the tensors, with checksums; or computes
  * its layout. */
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/output.h"

@@ -2,9 +2,6 @@
 #ifndef LVN_SHA256_H
 #define LVN_SHA256_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 struct lvn_sha256 {

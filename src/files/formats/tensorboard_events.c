@@ -1,11 +1,7 @@
 /* tensorboard_events.c - see tensorboard_events.h. */
 #include "formats/tensorboard_events.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

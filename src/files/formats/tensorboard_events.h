@@ -7,8 +7,6 @@
 #ifndef LVN_TENSORBOARD_EVENTS_H
 #define LVN_TENSORBOARD_EVENTS_H
 
-#include <stdint.h>
-
 #include "base/append_file.h"
 
 struct lvn_tensorboard {

@@ -1,9 +1,6 @@
 /* torch.c - see torch.h. */
 #include "formats/torch.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "formats/zip.h"
 

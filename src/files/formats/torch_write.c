@@ -2,9 +2,6 @@
  * one pass; the central directory at the end repeats them. */
 #include "formats/torch_write.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/output.h"

@@ -1,9 +1,6 @@
 /* weights.c - see weights.h. */
 #include "formats/weights.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "base/text.h"
 #include "base/work.h"

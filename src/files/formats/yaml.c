@@ -3,9 +3,6 @@
  * One loop over events with a stack of open maps and lists: nothing recurses, and each limit is checked immediately. */
 #include "formats/yaml.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <yaml.h>
 
 #include "base/files.h"

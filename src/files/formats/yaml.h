@@ -6,9 +6,6 @@
 #ifndef LVN_YAML_H
 #define LVN_YAML_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"

@@ -2,9 +2,6 @@
 #include "formats/zip.h"
 #include "base/list.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     END_BYTES = 22,           /* of the end record without its comment */
     LONGEST_COMMENT = 0xffff, /* maximum length of that comment */

@@ -7,9 +7,6 @@
 #ifndef LVN_ZIP_H
 #define LVN_ZIP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -1,8 +1,6 @@
 /* crypto.c - see crypto.h. Uses only functions that exist in both OpenSSL 1.1 and 3. */
 #include "stores/crypto.h"
 
-#include <string.h>
-
 #include "host/library.h"
 
 #define FUNCTIONS(F)                                                                                                   \

@@ -3,9 +3,6 @@
 #ifndef LVN_CRYPTO_H
 #define LVN_CRYPTO_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/status.h"
 
 /* RSA signature with SHA-256 (PKCS #1 1.5) of the text by a private key in PEM format; *bytes: its length. LVN_FORMAT

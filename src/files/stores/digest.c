@@ -2,10 +2,6 @@
  * faster. */
 #include "stores/digest.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "base/work.h"

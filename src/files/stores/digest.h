@@ -3,8 +3,6 @@
 #ifndef LVN_DIGEST_H
 #define LVN_DIGEST_H
 
-#include <stdbool.h>
-
 #include "formats/sha256.h"
 
 enum { LVN_DIGEST_TEXT = 80 };

@@ -1,9 +1,6 @@
 /* fetch.c - see fetch.h; store.h does the transfer. */
 #include "stores/fetch.h"
 
-#include <string.h>
-#include <strings.h>
-
 #include "base/files.h"
 #include "base/work.h"
 #include "stores/digest.h"

@@ -1,8 +1,6 @@
 /* fetch_limit.c - see fetch_limit.h. */
 #include "stores/fetch_limit.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/getenv.h"

@@ -6,8 +6,6 @@
 #ifndef LVN_FETCH_LIMIT_H
 #define LVN_FETCH_LIMIT_H
 
-#include <stdint.h>
-
 #include "base/status.h"
 
 /* *bytes: the size in an environment variable, "50G" (units of 1,024); INT64_MAX: not set. LVN_ARG if it is no size. */

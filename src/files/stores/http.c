@@ -1,11 +1,6 @@
 /* http.c - see http.h: the binding to libcurl. */
 #include "stores/http.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/getenv.h"

@@ -8,9 +8,6 @@
 #ifndef LVN_HTTP_H
 #define LVN_HTTP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/text.h"
 
 struct lvn_http;

@@ -1,10 +1,6 @@
 /* local.c - the store of local paths and file:///PATH. It has no upload functions: store_put.c and store_copy.c call
  * store_get.c to copy files. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,10 +1,6 @@
 /* store.c - parses paths and implements what all stores have in common: stat, list, remove, small reads. */
 #include "stores/store.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/list.h"
 #include "base/redact.h"

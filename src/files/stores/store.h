@@ -14,9 +14,6 @@
 #ifndef LVN_STORE_H
 #define LVN_STORE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/text.h"
 

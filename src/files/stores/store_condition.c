@@ -1,8 +1,6 @@
 /* store_condition.c - see store_condition.h. Uploads in parts have no conditions. */
 #include "stores/store_condition.h"
 
-#include <string.h>
-
 /* Servers that do not implement the condition respond with 501, some with 400 and "NotImplemented". */
 static bool is_not_implemented(const struct lvn_http_response *response)
 {

@@ -1,6 +1,5 @@
 /* store_copy.c - copies between any two paths: `levin cp`. Between two stores the file goes through the cache
  * folder. */
-#include <string.h>
 #include <unistd.h>
 
 #include "formats/checksum.h"

@@ -1,6 +1,5 @@
 /* store_download.c - lvn_store_download(): makes files and folders of stores available on this machine, through the
  * cache. */
-#include <string.h>
 
 #include "base/files.h"
 #include "base/log.h"

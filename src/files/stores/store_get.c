@@ -7,13 +7,7 @@
  * unfinished one; a CRC-64 is combined from those of the chunks, any other checksum reads the chunks again. Chunks
  * are not fsynced: after a crash the lost part can be fetched again. A lock on LOCAL.part excludes a second process.
  * Pipes and devices: store_get_stream.c. */
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -2,9 +2,6 @@
  *
  * The bytes are written in order, without parallel chunks or resuming. They cannot be taken back: a wrong checksum of
  * the whole file is reported after everything has been written. */
-#include <errno.h>
-#include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/files.h"

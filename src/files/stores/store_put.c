@@ -5,11 +5,7 @@
  * (uploads/, named by a hash of the URL) with the size and modification time of the local file, so that a resumed
  * transfer can request the list of uploaded parts and send only the others. An upload of another version
  * of the local file is abandoned; one that the store has dropped begins again. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -6,9 +6,6 @@
  * that made progress does not count as a failed attempt. */
 #include "stores/store_request.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -1,11 +1,8 @@
 /* streaming_file.c - see streaming_file.h. */
 #include "stores/streaming_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

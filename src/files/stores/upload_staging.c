@@ -1,10 +1,6 @@
 /* upload_staging.c - see upload_staging.h. */
 #include "stores/upload_staging.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

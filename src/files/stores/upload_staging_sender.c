@@ -1,6 +1,5 @@
 /* upload_staging_sender.c - lvn_sender of upload_staging.h: a thread that uploads a folder while it is still being
  * written. */
-#include <stdio.h>
 
 #include "base/threads.h"
 #include "stores/upload_staging.h"

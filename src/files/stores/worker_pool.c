@@ -1,9 +1,6 @@
 /* worker_pool.c - see worker_pool.h. */
 #include "stores/worker_pool.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/threads.h"
 #include "base/work.h"

@@ -4,7 +4,6 @@
 #define LVN_WORKER_POOL_H
 
 #include <pthread.h>
-#include <stdint.h>
 
 #include "stores/http.h"
 #include "stores/store.h"

@@ -3,8 +3,6 @@
  * A new metric is a function and a row of the table. */
 #include "metrics/metric.h"
 
-#include <math.h>
-
 #include "graph/regression_sums.h"
 
 /* --- of the loss --- */

@@ -1,11 +1,6 @@
 /* adapter_files.c - see adapter_files.h: the folder and its two JSON files, then the tensors. */
 #include "models/adapter_files.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/index.h"
 #include "base/list.h"

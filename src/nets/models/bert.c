@@ -8,9 +8,6 @@
  * padding. Names are those of Hugging Face's files; linear weights are (in, out) in memory and (out, in) in files.
  * Initial values: N(0, 0.02), biases 0. Not supported: next-sentence prediction. (Devlin, Chang, Lee, Toutanova: "BERT:
  * pre-training of deep bidirectional transformers for language understanding", 2018.) */
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 #include "models/transformer.h"
 

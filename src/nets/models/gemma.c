@@ -7,9 +7,6 @@
  * The differences from llama: norms before and after each sublayer, x += norm(attention(norm(x))); 1 is added to the
  * weights of norms; embeddings are multiplied by sqrt(n_embd); the tanh GELU gates the MLP; the head is tied. Names and
  * layouts in files are Hugging Face's. (Gemma team: "Gemma 2", 2024; "Gemma 3 technical report", 2025.) */
-#include <inttypes.h>
-#include <math.h>
-#include <stddef.h>
 
 #include "models/rope.h"
 #include "models/transformer.h"

@@ -12,8 +12,6 @@
  * biases and a note in the object `levin` of config.json, so that they load back exactly. Not supported: an MLP
  * whose width is not 4 n_embd.
  * (Radford et al.: "Language models are unsupervised multitask learners", 2019.) */
-#include <inttypes.h>
-#include <math.h>
 
 #include "models/transformer.h"
 

@@ -1,10 +1,6 @@
 /* keys.c - see keys.h: values of keys, configurations, checks. */
 #include "models/keys.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "models/rope.h"
 

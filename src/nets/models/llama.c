@@ -14,10 +14,6 @@
  * A layer with a window (sliding_window) attends to the last positions only: every layer of a Mistral; in Qwen, if
  * use_sliding_window is set, the layers after the first max_window_layers, or those that layer_types names.
  * (Touvron et al.: "Llama 2", 2023; Jiang et al.: "Mistral 7B", 2023; Qwen team: "Qwen3 technical report", 2025.) */
-#include <inttypes.h>
-#include <math.h>
-#include <stddef.h>
-#include <string.h>
 
 #include "models/rope.h"
 #include "models/transformer.h"

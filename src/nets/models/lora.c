@@ -1,10 +1,6 @@
 /* lora.c - see lora.h. graph/graph.h calls adapt() for each linear layer that a model adds. */
 #include "models/lora.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "graph/names.h"
 
 static const char tail[] = ".weight", suffix_a[] = ".lora_A.weight", suffix_b[] = ".lora_B.weight";

@@ -7,7 +7,6 @@
  *
  * Inputs are bytes, normalized with mean and std of the configuration. Names, layouts and initial values are PyTorch's:
  * weights (out, in) or (O, C, KH, KW), and weights and biases uniform within +-1 / sqrt(fan_in). */
-#include <math.h>
 
 #include "models/model.h"
 

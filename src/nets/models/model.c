@@ -1,11 +1,6 @@
 /* model.c - see model.h: the table of models, finding them and their sizes by name, building a model's graph. */
 #include "models/model.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/text.h"
 #include "models/keys.h"
 #include "models/lora.h"

@@ -17,9 +17,6 @@
  *
  * Initial values of nanochat-2025 are N(0, 0.02), and N(0, 0.02 / sqrt(2 n_layer)) for projections back into the
  * residual stream, as in transformers; those of nanochat are the same as in the nanochat repository. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 
 #include "models/rope.h"
 #include "models/transformer.h"

@@ -6,9 +6,6 @@
  * memory weights are (in, out), with all q, all k, all v. Initial values: N(0, 0.02), projections back into the
  * residual stream N(0, 0.02 / sqrt(2 n_layer)).
  * (Black et al.: "GPT-NeoX-20B", 2022; Biderman et al.: "Pythia", 2023.) */
-#include <inttypes.h>
-#include <math.h>
-#include <stddef.h>
 
 #include "models/rope.h"
 #include "models/transformer.h"

@@ -1,9 +1,6 @@
 /* rope.c - see rope.h. Values absent from config.json have the defaults of the library transformers. */
 #include "models/rope.h"
 
-#include <inttypes.h>
-#include <math.h>
-
 const struct lvn_key_word lvn_rope_words[] = {
     {"default", LVN_ROTARY_PLAIN, "unscaled rotary positions"},
     {"linear", LVN_ROTARY_LINEAR, "linear scaling of rotary positions"},

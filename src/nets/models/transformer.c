@@ -1,10 +1,6 @@
 /* transformer.c - see transformer.h. */
 #include "models/transformer.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <string.h>
-
 const struct lvn_key_word lvn_gelu_words[] = {
     {"gelu", LVN_GELU_ERF, "the erf GELU"},
     {"gelu_new", LVN_GELU_TANH, "the tanh GELU"},

@@ -1,9 +1,6 @@
 /* weight_files.c - see weight_files.h: pattern matching of names, then the permutation of elements. */
 #include "models/weight_files.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "models/keys.h"
 
 /* --- names --- */

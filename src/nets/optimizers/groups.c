@@ -1,9 +1,6 @@
 /* groups.c - see groups.h. */
 #include "optimizers/groups.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "formats/yaml.h"
 #include "graph/names.h"
 #include "optimizers/optimizer.h"

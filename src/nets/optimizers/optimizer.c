@@ -4,10 +4,6 @@
  * the table, and rows of optimizers.def if it has options. */
 #include "optimizers/optimizer.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/text.h"
 #include "optimizers/groups.h"

@@ -6,9 +6,6 @@
 #ifndef LVN_OPTIMIZER_H
 #define LVN_OPTIMIZER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 #include "passes/program.h"
 

@@ -3,11 +3,6 @@
  * A new schedule is a function here, a row of the table, and rows of schedules.def if it has options. */
 #include "schedules/schedule.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 static const double pi = 3.14159265358979323846;
 
 /* A number of steps, or if it is below 1 their fraction of `all` steps, rounded up as Hugging Face's warmup_ratio. */

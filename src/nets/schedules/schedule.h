@@ -6,9 +6,6 @@
 #ifndef LVN_SCHEDULE_H
 #define LVN_SCHEDULE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 /* The options of the part `schedule`, one field for each row of schedules.def, and the peak rate. */

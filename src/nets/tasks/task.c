@@ -3,9 +3,6 @@
  * A new task is a row of the table, a function if no operation is its loss, and rows of tasks.def if it has options. */
 #include "tasks/task.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "models/transformer.h"
 

@@ -1,9 +1,6 @@
 /* comm.c - the functions of comm.h for any kind of communicator: they fill a request, submit it, and wait for it. */
 #include "comm/comm.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "comm/comm_kind.h"
 #include "comm/engine.h"

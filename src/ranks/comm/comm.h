@@ -22,9 +22,6 @@
 #ifndef LVN_COMM_H
 #define LVN_COMM_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 #include "base/tensor.h"
 

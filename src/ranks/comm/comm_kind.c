@@ -1,8 +1,6 @@
 /* comm_kind.c - see comm_kind.h: the table of the kinds of communicators. */
 #include "comm/comm_kind.h"
 
-#include <string.h>
-
 #define LVN_COMM_KIND(name) extern const struct lvn_comm_kind lvn_comm_kind_##name;
 #include "comm/comm_kinds_each.h"
 

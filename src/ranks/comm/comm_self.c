@@ -1,6 +1,4 @@
 /* comm_self.c - the communicator of one rank: every operation is complete when its call returns. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "comm/comm_kind.h"

@@ -13,8 +13,6 @@
  * machine a timed sleep needs 8 us to begin and 8 us to end, and a short sum takes no longer. Then it sleeps until a
  * request arrives, but calls the transport at intervals: some transports transfer sent data only during later calls. */
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 #include "base/clock.h"

@@ -1,7 +1,5 @@
 /* engine_open.c - the callers' side of an engine: start its thread, submit requests, wait for them, stop the thread. */
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/clock.h"

@@ -3,9 +3,6 @@
  * A group shares the thread and queues of its engine. It has its own transport state, which separates its messages, and
  * its own tree for plain sums. engine.c and exchange.c use ranks of the group, so its sums have the bits of an engine
  * with that number of ranks. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "comm/engine.h"

@@ -21,8 +21,6 @@
  * (reduce-scatter by pairwise exchange, then all-gather). */
 #include "comm/exchange.h"
 
-#include <string.h>
-
 /* --- layout --- */
 
 /* A chunk in progress, with its engine and request. */

@@ -2,7 +2,6 @@
  *
  * Sums are element-wise, so the bits depend on the order in which vectors are added, and not on the width of
  * vector registers. `out` may be one of the inputs. */
-#include <string.h>
 
 #include "base/bf16.h"
 #include "comm/exchange.h"

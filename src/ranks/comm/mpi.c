@@ -7,10 +7,6 @@
  * Init_thread, Finalize, Comm_split and the all-reduce for measurements block; all other communication is
  * nonblocking. The engine's thread makes all calls. */
 #include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

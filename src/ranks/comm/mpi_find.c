@@ -13,11 +13,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <limits.h>
 #include <link.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum mpi_kind { ANY, OPENMPI, MPICH }; /* the MPI that the launcher can start */

@@ -2,8 +2,6 @@
 #ifndef LVN_MPI_FIND_H
 #define LVN_MPI_FIND_H
 
-#include <stdbool.h>
-
 #include "base/status.h"
 
 /* ABIs. MPICH's is also that of Intel MPI, MVAPICH and Cray MPICH. */

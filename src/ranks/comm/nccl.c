@@ -9,9 +9,6 @@
  * Source: NCCL's user guide and header (docs.nvidia.com/deeplearning/nccl, github.com/NVIDIA/nccl): names, enums and
  * order of arguments are those of 2.13 and later; NCCL works within graphs since 2.9. */
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "backend/backend.h"

@@ -5,9 +5,6 @@
  * ones are exchanged with messages (exchange.c). The engine's thread makes all calls; test() and make_progress() move
  * bytes.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "comm/comm_kind.h"

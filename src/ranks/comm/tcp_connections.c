@@ -1,10 +1,6 @@
 /* tcp_connections.c - see tcp_connections.h. */
 #include "comm/tcp_connections.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

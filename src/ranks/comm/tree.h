@@ -8,8 +8,6 @@
 #ifndef LVN_TREE_H
 #define LVN_TREE_H
 
-#include <stdint.h>
-
 #include "base/status.h"
 
 struct lvn_comm;

@@ -5,8 +5,6 @@
  * leaves of the host (its results). These are the sources of the second stage, between hosts, whose result is the whole
  * tree. So additions are in the order of the tree for any division of the leaves. This requires the same number of
  * consecutive ranks on each host; otherwise all ranks are treated as ranks of one host. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "comm/exchange.h"

@@ -1,8 +1,6 @@
 /* collective_runner.c - see collective_runner.h. */
 #include "engine/collective_runner.h"
 
-#include <stdlib.h>
-
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "comm/tree.h"

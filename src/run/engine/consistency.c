@@ -4,11 +4,6 @@
  * differ; only then do ranks exchange the values of the first of these. */
 #include "engine/consistency.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/backend.h"
 #include "base/arena.h"
 #include "base/files.h"

@@ -1,11 +1,6 @@
 /* devices.c - see devices.h. */
 #include "engine/devices.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/random.h"

@@ -5,10 +5,6 @@
 #include "engine/memory_advice.h"
 #include "engine/strategy.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "graph/names.h"
 #include "optimizers/optimizer.h"
 #include "options/values.h"

@@ -1,9 +1,6 @@
 /* model_state.c - see model_state.h. */
 #include "engine/session.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "base/threads.h"
 #include "engine/parameter_sums.h"

@@ -1,10 +1,6 @@
 /* optimizer_shards.c - see optimizer_shards.h. */
 #include "engine/optimizer_shards.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/arena.h"
 #include "base/log.h"
 #include "engine/parameters.h"

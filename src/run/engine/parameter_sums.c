@@ -1,9 +1,6 @@
 /* parameter_sums.c - see parameter_sums.h. */
 #include "engine/parameter_sums.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/parameters.h"
 #include "formats/checksum.h"
 #include "passes/shard_checksums.h"

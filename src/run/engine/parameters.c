@@ -1,9 +1,6 @@
 /* parameters.c - see parameters.h. */
 #include "engine/parameters.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/threads.h"
 #include "engine/ranks.h"
 #include "formats/safetensors.h"

@@ -1,9 +1,6 @@
 /* rank_groups.c - see rank_groups.h. */
 #include "engine/rank_groups.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 struct lvn_rank_groups {
     /* [between devices][scope]; NULL: none */
     struct lvn_comm *comm[2][LVN_SCOPE_REPLICAS + 1];

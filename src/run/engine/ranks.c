@@ -2,9 +2,6 @@
 #include "engine/ranks.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/arena.h"

@@ -1,9 +1,6 @@
 /* session.c - see session.h. */
 #include "engine/session.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "engine/collective_runner.h"
 #include "engine/parameters.h"

@@ -1,8 +1,5 @@
 /* session_nonfinite.c - lvn_session_find_nonfinite() of session.h: finds the instruction whose output is the first that
  * is not finite. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "engine/parameters.h"

@@ -4,10 +4,6 @@
  * failure at the end. */
 #include "engine/shard_files.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "checkpoints/common_file.h"
 #include "engine/ranks.h"
 

@@ -1,9 +1,6 @@
 /* shares.c - see shares.h. */
 #include "engine/shares.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 #include "base/text.h"
 
 int64_t lvn_shares_units(const struct lvn_values *v)

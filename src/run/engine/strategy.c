@@ -1,9 +1,6 @@
 /* strategy.c - see strategy.h. */
 #include "engine/strategy.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 /* In the order in which auto tries them. */
 static const struct {
     enum lvn_trainer_strategy strategy;

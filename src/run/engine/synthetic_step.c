@@ -4,10 +4,6 @@
  * waiting for collectives, which collective_runner.c measures. */
 #include "engine/synthetic_step.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/random.h"
 #include "data/dataset.h"

@@ -1,10 +1,6 @@
 /* train_programs.c - see train_programs.h. */
 #include "engine/train_programs.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/text.h"

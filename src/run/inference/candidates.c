@@ -1,11 +1,6 @@
 /* candidates.c - see candidates.h. */
 #include "inference/candidates.h"
 
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/vectors/four.h"
 

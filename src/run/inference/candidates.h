@@ -9,9 +9,6 @@
 #ifndef LVN_CANDIDATES_H
 #define LVN_CANDIDATES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 struct lvn_choice {

@@ -1,8 +1,6 @@
 /* continuation.c - see continuation.h. */
 #include "inference/continuation.h"
 
-#include <string.h>
-
 /* Does the text after the prompt, up to `end`, end with these bytes? */
 static bool ends_with(const struct lvn_continuation *c, int64_t end, const char *bytes, int64_t n)
 {

@@ -1,10 +1,6 @@
 /* evaluation.c - see evaluation.h. */
 #include "inference/evaluation.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/target.h"

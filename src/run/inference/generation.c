@@ -1,9 +1,6 @@
 /* generation.c - see generation.h. */
 #include "inference/generation.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -1,9 +1,6 @@
 /* prediction.c - see prediction.h. */
 #include "inference/prediction.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "engine/ranks.h"
 #include "inference/evaluation.h"
 

@@ -1,9 +1,6 @@
 /* sampler.c - see sampler.h. */
 #include "inference/sampler.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/list.h"
 #include "base/log.h"

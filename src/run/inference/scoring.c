@@ -1,9 +1,6 @@
 /* scoring.c - see scoring.h. */
 #include "inference/scoring.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/work.h"
 #include "engine/ranks.h"
 #include "engine/session.h"

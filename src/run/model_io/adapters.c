@@ -1,9 +1,6 @@
 /* adapters.c - see adapters.h. */
 #include "model_io/adapters.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "engine/parameters.h"
 #include "formats/checksum.h"

@@ -1,10 +1,6 @@
 /* bitsandbytes.c - see bitsandbytes.h. */
 #include "model_io/bitsandbytes.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "formats/json.h"
 

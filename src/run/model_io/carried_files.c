@@ -1,9 +1,6 @@
 /* carried_files.c - see carried_files.h. */
 #include "model_io/carried_files.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/log.h"
 #include "model_io/model_config.h"

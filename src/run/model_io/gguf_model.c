@@ -2,11 +2,6 @@
  * defaults and checks are those of Hugging Face's directories. */
 #include "model_io/gguf_model.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "formats/json.h"
 #include "model_io/model_config.h"

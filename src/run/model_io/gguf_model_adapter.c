@@ -1,8 +1,6 @@
 /* gguf_model_adapter.c - see gguf_model.h: adapters alone as a GGUF file, which llama.cpp adds to their base model
  * (`llama-cli --lora`). A layer NAME has NAME.lora_a (rank, inputs) and NAME.lora_b (outputs, rank), with its rows in
  * the order of the base's GGUF file. */
-#include <math.h>
-#include <string.h>
 
 #include "model_io/gguf_model.h"
 #include "model_io/pretrained_private.h"

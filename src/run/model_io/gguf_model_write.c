@@ -1,8 +1,5 @@
 /* gguf_model_write.c - see gguf_model.h: a model as a GGUF file. The metadata are made from the config.json that the
  * model would have, by the same tables as reading. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "formats/json.h"
 #include "model_io/gguf_model.h"

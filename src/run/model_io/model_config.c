@@ -1,11 +1,6 @@
 /* model_config.c - see model_config.h. */
 #include "model_io/model_config.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 
 static const char own_object[] = "levin";

@@ -1,10 +1,6 @@
 /* model_find.c - see model_find.h. */
 #include "model_io/model_find.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"

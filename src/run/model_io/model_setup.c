@@ -1,9 +1,6 @@
 /* model_setup.c - see model_setup.h. */
 #include "model_io/model_setup.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tokenizers/tokenizer_config.h"
 
 enum lvn_status lvn_model_padding(struct lvn_model_config *c, const struct lvn_codec *codec)

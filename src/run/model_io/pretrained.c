@@ -2,9 +2,6 @@
  * adapters in pretrained_adapters.c. */
 #include "model_io/pretrained_private.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/files.h"
 #include "formats/json.h"
 #include "model_io/bitsandbytes.h"

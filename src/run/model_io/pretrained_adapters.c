@@ -2,9 +2,6 @@
  *
  * The base is a MODEL like any other, so it may have adapters itself. Adapters are merged when a parameter is read:
  * callers get the same values as from an ordinary model. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "graph/names.h"

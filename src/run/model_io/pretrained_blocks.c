@@ -1,8 +1,5 @@
 /* pretrained_blocks.c - weights that files have in packed blocks (packed/packed.h): which of them stay in their blocks,
  * and the copy from the file to memory. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/log.h"

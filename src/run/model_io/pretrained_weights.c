@@ -1,10 +1,6 @@
 /* pretrained_weights.c - the weights of a model directory; see pretrained.h. They are compared with the model of its
  * config.json, and copied from the file's names, types and layouts to flat fp32 values. */
-#include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/files.h"

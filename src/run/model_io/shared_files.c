@@ -1,10 +1,6 @@
 /* shared_files.c - see shared_files.h. */
 #include "model_io/shared_files.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/files.h"

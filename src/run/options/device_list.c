@@ -1,10 +1,6 @@
 /* device_list.c - see device_list.h. */
 #include "options/device_list.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 /* Parse the next number of a list with commas; false: it is not a number. */
 static bool next_number(const char **at, int64_t *x)
 {

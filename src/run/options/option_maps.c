@@ -1,8 +1,6 @@
 /* option_maps.c - see option_maps.h. */
 #include "options/option_maps.h"
 
-#include <string.h>
-
 /* Numbers are written unquoted, for readability; other scalars in quotes if YAML requires them. */
 static void add_value(struct lvn_text *text, const char *value)
 {

@@ -1,9 +1,6 @@
 /* options.c - the table of options: rows of options.def and of the families' keys, and finding an option
  * by its key or a similar word. Values are parsed and written in options_value.c. */
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/text.h"
 #include "comm/comm_kind.h"

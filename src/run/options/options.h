@@ -5,10 +5,6 @@
 #ifndef LVN_OPTIONS_H
 #define LVN_OPTIONS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/text.h"
 

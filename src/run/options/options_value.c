@@ -2,14 +2,7 @@
  *
  * The row says what is parsed: an integer, a number, two numbers, a boolean, one of some words, a text, a time, or an
  * amount. What is written parses to the same value. Numbers are in the format of the C locale. */
-#include <errno.h>
 #include <float.h>
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/files.h"
 #include "base/text.h"

@@ -1,8 +1,6 @@
 /* values.c - see values.h. */
 #include "options/values.h"
 
-#include <inttypes.h>
-
 const char *lvn_value_text(const struct lvn_values *v, enum lvn_option_id id, char text[LVN_VALUE_TEXT])
 {
     const struct lvn_option *o = lvn_option_by_id(id);

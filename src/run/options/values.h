@@ -5,9 +5,6 @@
 #ifndef LVN_VALUES_H
 #define LVN_VALUES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "options/options.h"
 
 /* --- words that options choose from: X(name in C, word) --- */

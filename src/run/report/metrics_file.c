@@ -4,10 +4,6 @@
  * needs a tenth of a JSON parser's time. */
 #include "report/metrics_file.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

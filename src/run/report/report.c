@@ -5,11 +5,6 @@
  * with half as many points, notes, samples and checkpoints. */
 #include "report/report.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/files.h"

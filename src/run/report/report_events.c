@@ -1,9 +1,6 @@
 /* report_events.c - see report_events.h. */
 #include "report/report_events.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "formats/json.h"
 

@@ -1,7 +1,4 @@
 /* report_run.c - reads struct lvn_report_run (report.h) from the files of a run's folder. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"

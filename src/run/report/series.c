@@ -1,11 +1,6 @@
 /* series.c - see series.h. */
 #include "report/series.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 
 static bool is_named(const struct lvn_series *s, const char *name, int64_t length)

@@ -6,9 +6,6 @@
 #ifndef LVN_SERIES_H
 #define LVN_SERIES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/text.h"
 
 enum { LVN_SERIES = 64, LVN_SERIES_NAME = 64, LVN_BUCKETS = 2048 };

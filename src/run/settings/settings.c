@@ -2,11 +2,6 @@
  * settings_check.c derives values and refuses contradictions. */
 #include "settings/settings.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/getenv.h"
 #include "base/redact.h"

@@ -8,10 +8,6 @@
 #ifndef LVN_SETTINGS_H
 #define LVN_SETTINGS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/text.h"
 #include "options/values.h"

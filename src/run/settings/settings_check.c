@@ -1,10 +1,6 @@
 /* settings_check.c - lvn_settings_finish() of settings.h: derives values from others, and refuses contradictions.
  *
  * Each sentence names both keys, their values, and what to do. Neutral values are never refused. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "backend/backend.h"

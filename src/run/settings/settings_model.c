@@ -1,10 +1,6 @@
 /* settings_model.c - see settings_model.h. */
 #include "settings/settings_model.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/text.h"
 
 /* The key of m for an option of families; NULL: m has no such key. */

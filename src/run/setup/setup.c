@@ -1,10 +1,6 @@
 /* setup.c - see setup.h. */
 #include "setup/setup.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

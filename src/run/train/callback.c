@@ -1,13 +1,9 @@
 /* callback.c - see callback.h: the table of callbacks, and the list of those that are on. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "train/callback.h"
 #include "base/clock.h"
 #include "formats/json.h"
 #include "settings/callbacks_check.h"
-#include "train/callback.h"
 
 #define LVN_CALLBACK(name) extern const struct lvn_callback lvn_callback_##name;
 #define LVN_LOGGER(name, ...) extern const struct lvn_callback lvn_callback_##name;

@@ -5,12 +5,6 @@
  * early. Ticks are at 1, 2 or 5 times a power of ten. */
 #include "train/loss_curve.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/files.h"
 #include "base/list.h"

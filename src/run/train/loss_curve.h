@@ -5,8 +5,6 @@
 #ifndef LVN_LOSS_CURVE_H
 #define LVN_LOSS_CURVE_H
 
-#include <stdint.h>
-
 #include "base/status.h"
 #include "base/text.h"
 

@@ -1,13 +1,8 @@
 /* run_dir.c - see run_dir.h. */
 #include "train/run_dir.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

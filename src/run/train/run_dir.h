@@ -23,7 +23,6 @@
 #define LVN_RUN_DIR_H
 
 #include <pthread.h>
-#include <stdbool.h>
 
 #include "base/arena.h"
 #include "stores/lease/lease.h"

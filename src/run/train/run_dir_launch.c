@@ -1,9 +1,6 @@
 /* run_dir_launch.c - the levin launch to which a run belongs: its settings.yaml ends with a comment that names the
  * launch that has begun it, and a second one once that launch has ended it. See run_dir.h. Rank 0 writes the first
  * comment, levin launch the second one. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "settings/settings.h"

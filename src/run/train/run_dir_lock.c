@@ -1,10 +1,6 @@
 /* run_dir_lock.c - ownership of a run's folder: its lock file, and its lease if other machines can reach it. run_dir.c
  * calls it. */
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
  * (callbacks/goodput.c), and levin watch shows it. A failed upload is not reported, because the next one follows
  * within seconds. Nothing is sent without a valid lease, nor before the run's settings are in the store,
  * which prove that the file belongs to levin. */
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/files.h"

@@ -1,10 +1,6 @@
 /* saver.c - see saver.h. */
 #include "train/saver.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "base/threads.h"

@@ -1,12 +1,6 @@
 /* snapshot.c - see snapshot.h. */
 #include "train/snapshot.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "data/codec.h"
 #include "engine/optimizer_shards.h"

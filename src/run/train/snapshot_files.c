@@ -1,12 +1,6 @@
 /* snapshot_files.c - see snapshot_files.h. */
 #include "train/snapshot_files.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/random.h"
 #include "checkpoints/common_file.h"

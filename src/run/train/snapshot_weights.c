@@ -1,9 +1,6 @@
 /* snapshot_weights.c - see snapshot_weights.h. */
 #include "train/snapshot_weights.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "engine/parameters.h"

@@ -1,9 +1,6 @@
 /* step_statistics.c - see step_statistics.h. */
 #include "train/step_statistics.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 
 enum lvn_status lvn_step_statistics_init(struct lvn_step_statistics *t, struct lvn_ranks *ranks, int64_t n_losses,

@@ -6,11 +6,6 @@
  * (step_statistics.h). */
 #include "train/trainer.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -1,8 +1,5 @@
 /* trainer_notes.c - notes to the user before the first step, about settings and plans whose effect may surprise.
  * lvn_trainer_set_up() calls them. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/text.h"
 #include "engine/strategy.h"

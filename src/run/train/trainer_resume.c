@@ -2,10 +2,6 @@
  * continue it, and reports what differs.
  *
  * trainer_setup.c calls it. Only rank 0 opens the folder, so ranks need no common file system. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/log.h"

@@ -1,7 +1,5 @@
 /* trainer_scalars.c - describes a run in the event of its callbacks, and declares the run's scalars. trainer_setup.c
  * calls it after planning; trainer.c sets the values. */
-#include <math.h>
-#include <stdio.h>
 
 #include "host/isa.h"
 #include "train/trainer_private.h"

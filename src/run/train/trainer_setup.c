@@ -2,11 +2,6 @@
  *
  * lvn_trainer_open() calls it. Each part that can fail on one rank ends with an agreement. The run's folder and its
  * checkpoint: trainer_resume.c; the event and its scalars: trainer_scalars.c. */
-#include <inttypes.h>
-#include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"

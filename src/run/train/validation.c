@@ -1,10 +1,6 @@
 /* validation.c - see validation.h. */
 #include "train/validation.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/work.h"
 #include "engine/parameters.h"

@@ -1,9 +1,6 @@
 /* benchmark.c - see benchmark.h: reading tasks of both forms, and the values of their metrics. */
 #include "benchmarks/benchmark.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "benchmarks/benchmark_private.h"
 

@@ -3,8 +3,6 @@
  *
  * Prompts, few-shot examples, their order and what is scored are those of nanochat's core_eval.py and base_eval.py: the
  * items are shuffled with seed 1337, and item i chooses its examples with seed 1234 + i. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/log.h"

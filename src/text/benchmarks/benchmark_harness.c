@@ -4,8 +4,6 @@
  * becomes a value (harness_fields.h); values become a context and answers. Left out, and refused by name: other keys,
  * tasks that generate text, other data sets than `json`, functions in Python, except those of hellaswag and winogrande,
  * of which harness_fields.c has templates. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/log.h"

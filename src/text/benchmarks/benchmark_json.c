@@ -1,9 +1,6 @@
 /* benchmark_json.c - the results of benchmarks as JSON, for `levin evaluate --tasks` and for programs. */
 #include "benchmarks/benchmark.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static json_t *json_of_task(const struct lvn_benchmark *b)
 {
     json_t *task = json_object();

@@ -1,9 +1,6 @@
 /* benchmark_rows.c - see benchmark_rows.h. */
 #include "benchmarks/benchmark_rows.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/list.h"
 #include "data/json_line.h"

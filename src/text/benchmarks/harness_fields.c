@@ -1,9 +1,6 @@
 /* harness_fields.c - see harness_fields.h. */
 #include "benchmarks/harness_fields.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "base/text.h"
 

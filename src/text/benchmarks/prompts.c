@@ -1,9 +1,6 @@
 /* prompts.c - see prompts.h. */
 #include "benchmarks/prompts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "templates/chat_template.h"
 #include "tokenizers/post_processor.h"
 #include "tokenizers/tokenizer_config.h"

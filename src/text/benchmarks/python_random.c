@@ -1,9 +1,6 @@
 /* python_random.c - see python_random.h. */
 #include "benchmarks/python_random.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 enum { WORDS = 624, SHIFT = 397 };
 
 static void init_words(struct lvn_python_random *r, uint32_t seed)

@@ -6,8 +6,6 @@
 #ifndef LVN_PYTHON_RANDOM_H
 #define LVN_PYTHON_RANDOM_H
 
-#include <stdint.h>
-
 #include "base/arena.h"
 
 struct lvn_python_random {

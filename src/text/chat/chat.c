@@ -1,10 +1,6 @@
 /* chat.c - see chat.h: finds the template and the named tokens of a tokenizer. */
 #include "chat/chat.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "chat/chat_encode.h"
 #include "formats/checksum.h"

@@ -1,10 +1,6 @@
 /* chat_encode.c - see chat_encode.h: rendering, the parts of a text that are trained, ids and labels. */
 #include "chat/chat_encode.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tokenizers/decoder.h"
 
 enum { IGNORED = -100, MAX_VARIABLES = 64 };

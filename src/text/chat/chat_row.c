@@ -1,8 +1,6 @@
 /* chat_row.c - see chat_row.h. */
 #include "chat/chat_row.h"
 
-#include <string.h>
-
 #include "chat/chat.h"
 #include "formats/json_scan.h"
 

@@ -4,8 +4,6 @@
  * the rest for validation (nanoGPT's split); data.val_path names a separate text for validation instead. A byte order
  * mark is no character of the text. Line ends are not normalized. The ids are in memory, two bytes each, or four for
  * more than 65536 characters. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/files.h"

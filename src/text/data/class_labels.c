@@ -1,13 +1,6 @@
 /* class_labels.c - see class_labels.h. */
 #include "data/class_labels.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/list.h"
 #include "base/log.h"
 #include "formats/json.h"

@@ -1,9 +1,6 @@
 /* codec.c - see codec.h: loading, comparing, encoding, decoding. */
 #include "data/codec.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/log.h"
 #include "tokenizers/decoder.h"

@@ -1,8 +1,6 @@
 /* data_fetch.c - see data_fetch.h. MIN_STREAM: files below are downloaded before training begins. */
 #include "data/data_fetch.h"
 
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset.h"

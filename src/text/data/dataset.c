@@ -2,9 +2,6 @@
  * masks. */
 #include "data/dataset.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/arena.h"

@@ -11,8 +11,6 @@
 #ifndef LVN_DATASET_H
 #define LVN_DATASET_H
 
-#include <stdint.h>
-
 #include "base/field.h"
 #include "data/codec.h"
 #include "data/mask.h"

@@ -1,7 +1,5 @@
 /* dataset_fingerprint.c - see lvn_dataset_fingerprint(): a hash of the data, of all contents, or of evenly spaced
  * blocks. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "data/dataset.h"

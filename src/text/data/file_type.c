@@ -1,10 +1,6 @@
 /* file_type.c - see file_type.h; the table is file_type.def. */
 #include "data/file_type.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/files.h"
 #include "base/text.h"
 

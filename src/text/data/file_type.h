@@ -3,9 +3,6 @@
 #ifndef LVN_FILE_TYPE_H
 #define LVN_FILE_TYPE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 enum lvn_file_type {

@@ -4,9 +4,6 @@
 #ifndef LVN_JSON_LINE_H
 #define LVN_JSON_LINE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "formats/json.h"
 
 bool lvn_json_line_is_blank(const char *line, int64_t n);

@@ -2,8 +2,6 @@
  * sample) as counter. */
 #include "data/mask.h"
 
-#include <string.h>
-
 #include "base/random.h"
 #include "tokenizers/wordpiece.h"
 

@@ -8,8 +8,6 @@
  * compressed ones; they must have the checksums of the published files, or those of data.sha256 (for other images in
  * the same format). Only evaluation opens the test files, if they exist or data.split needs them. (LeCun, Cortes,
  * Burges: "The MNIST database of handwritten digits".) */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/random.h"

@@ -1,9 +1,6 @@
 /* parquet_texts.c - see parquet_texts.h. */
 #include "data/parquet_texts.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "data/file_type.h"
 #include "formats/archive_reader.h"

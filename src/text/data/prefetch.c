@@ -6,8 +6,6 @@
 #include "data/prefetch.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/clock.h"

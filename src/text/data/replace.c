@@ -1,10 +1,6 @@
 /* replace.c - see replace.h. */
 #include "data/replace.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "formats/yaml.h"
 #include "tokenizers/regex/regex.h"
 #include "tokenizers/unicode/unicode.h"

@@ -1,10 +1,7 @@
 /* resumable_file.c - see resumable_file.h. */
 #include "data/resumable_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,11 +1,6 @@
 /* table.c - see table.h: cells of a row, columns by name, rows. */
 #include "data/table.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -1,8 +1,6 @@
 /* text_encoding.c - see text_encoding.h. */
 #include "data/text_encoding.h"
 
-#include <strings.h>
-
 static const char *const names[] = {"utf-8", "latin-1", "windows-1252", "utf-16"};
 enum { N_NAMES = sizeof names / sizeof names[0], BUFFER = 4096 };
 

@@ -22,8 +22,6 @@
  * - that of the sidecar, of meta.pkl or of the header;
  * - 50304, or the largest id + 1 if that is more. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/files.h"

@@ -2,8 +2,6 @@
 #include "data/vocab.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"

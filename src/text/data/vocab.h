@@ -7,8 +7,6 @@
 #ifndef LVN_VOCAB_H
 #define LVN_VOCAB_H
 
-#include <stdint.h>
-
 #include "base/status.h"
 
 enum { LVN_CODE_POINTS = 0x110000, LVN_VOCAB_WORDS = LVN_CODE_POINTS / 64 };

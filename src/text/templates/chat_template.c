@@ -1,9 +1,6 @@
 /* chat_template.c - see chat_template.h: parsing, and one rendering within its limits. */
 #include "templates/chat_template.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "templates/chat_template_private.h"
 #include "tokenizers/unicode/unicode.h"
 

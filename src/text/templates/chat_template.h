@@ -14,7 +14,6 @@
 #ifndef LVN_CHAT_TEMPLATE_H
 #define LVN_CHAT_TEMPLATE_H
 
-#include <stdint.h>
 #include <time.h>
 
 #include "base/arena.h"

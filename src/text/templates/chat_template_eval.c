@@ -1,7 +1,6 @@
 /* chat_template_eval.c - see chat_template_private.h: runs the statements and computes the expressions of a template.
  *
  * Scopes are those of Jinja: a loop's body, a macro, a set block and a generation block have their own; if has none. */
-#include <stdio.h>
 
 #include "templates/chat_template_private.h"
 

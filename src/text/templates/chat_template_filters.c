@@ -1,7 +1,5 @@
 /* chat_template_filters.c - see chat_template_private.h: the filters of Jinja that published chat templates use. Where
  * the module of Jinja has a lazy result, so has this one (LVN_LIST_LAZY): such a list counts as true even if empty. */
-#include <math.h>
-#include <stdlib.h>
 
 #include "templates/chat_template_private.h"
 #include "tokenizers/regex/regex.h"

@@ -1,7 +1,6 @@
 /* chat_template_parser.c - see chat_template_private.h: tokens to nodes, by recursive descent, like Jinja's parser.
  * Filters and tests are looked up here, so that a template with an unknown one is refused before anything is rendered.
  */
-#include <stdlib.h>
 
 #include "templates/chat_template_private.h"
 

@@ -1,8 +1,5 @@
 /* chat_template_print.c - see chat_template_private.h: values as text, in the forms of Python's str, repr and
  * json.dumps. The characters of strings keep their marks; what these forms add, such as quotes, counts as content. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "templates/chat_template_private.h"
 #include "tokenizers/unicode/unicode.h"

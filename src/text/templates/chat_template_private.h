@@ -3,8 +3,6 @@
 #ifndef LVN_CHAT_TEMPLATE_PRIVATE_H
 #define LVN_CHAT_TEMPLATE_PRIVATE_H
 
-#include <string.h>
-
 #include "templates/chat_template.h"
 
 /* --- tokens and nodes --- */

@@ -1,6 +1,5 @@
 /* chat_template_value.c - see chat_template_private.h: values as Python's: truth, equality, order, elements, slices and
  * operators. Strings share the bytes and marks of the strings that they are parts of. */
-#include <math.h>
 
 #include "templates/chat_template_private.h"
 

@@ -1,9 +1,6 @@
 /* bpe.c - see bpe.h. (Sennrich, Haddow, Birch: "Neural machine translation of rare words with subword units", 2016.) */
 #include "tokenizers/bpe.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 
 enum lvn_status lvn_bpe_init(struct lvn_bpe *b, int64_t merges)

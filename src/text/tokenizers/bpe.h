@@ -7,9 +7,6 @@
 #ifndef LVN_BPE_H
 #define LVN_BPE_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 struct lvn_bpe_slot {

@@ -5,9 +5,6 @@
  * tokens become their bytes, even if these are not UTF-8. Left out, and refused by name: all others. */
 #include "tokenizers/decoder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tokenizers/load.h"
 
 enum { SLACK = 16, MAX = 16 };

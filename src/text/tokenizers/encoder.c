@@ -2,9 +2,6 @@
  * encodes it. */
 #include "tokenizers/encoder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"

@@ -1,6 +1,5 @@
 /* encoder_pieces.c - see encoder_private.h: normalized text to ids. The pre-tokenizers split it into pieces, the model
  * encodes each piece; ids of short pieces are cached. */
-#include <string.h>
 
 #include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"

@@ -2,9 +2,6 @@
 #include "tokenizers/encoders.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "base/threads.h"

@@ -1,9 +1,6 @@
 /* gguf_tokenizer.c - see gguf_tokenizer.h: from metadata to the texts of a tokenizer.json and its configuration. */
 #include "tokenizers/gguf_tokenizer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "base/log.h"
 #include "tokenizers/load.h"

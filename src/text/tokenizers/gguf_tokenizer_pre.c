@@ -1,7 +1,5 @@
 /* gguf_tokenizer_pre.c - llama.cpp's names of ways to split text before BPE, one row each, and what a tokenizer.json
  * says in their place. A name stands for the tokenizers of several models, whose texts are split equally. */
-#include <stddef.h>
-#include <string.h>
 
 #include "tokenizers/gguf_tokenizer.h"
 

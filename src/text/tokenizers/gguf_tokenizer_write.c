@@ -1,6 +1,4 @@
 /* gguf_tokenizer_write.c - see gguf_tokenizer.h: a tokenizer as metadata of a GGUF file. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "tokenizers/gguf_tokenizer.h"

@@ -2,9 +2,6 @@
 #include "tokenizers/load.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "formats/checksum.h"

@@ -2,8 +2,6 @@
  * "added_tokens", "model", "post_processor", "decoder"}. Merges are "a b" in older files, ["a", "b"] in newer ones.
  *
  * Members that affect ids or text are read or refused; others (padding, truncation) are ignored. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "formats/json_scan.h"
 #include "tokenizers/decoder.h"

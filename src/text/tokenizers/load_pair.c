@@ -1,6 +1,4 @@
 /* load_pair.c - see load.h: reads a vocabulary and its merges from two files. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"

@@ -1,7 +1,5 @@
 /* load_wordpiece.c - see load.h: reads vocab.txt, and case, accents and names of tokens from tokenizer_config.json.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "tokenizers/decoder.h"

@@ -2,9 +2,6 @@
  * runs it. */
 #include "tokenizers/normalizer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Input and output of one step. */
 struct work {
     const uint8_t *p;

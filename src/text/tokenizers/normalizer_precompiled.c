@@ -3,7 +3,6 @@
  * It is base64 of a trie (Darts' double array: its size, its units) and of the replacements, each ended by a NUL. As in
  * the reference, a grapheme cluster of less than 6 bytes is looked up as a whole, otherwise each character; the
  * shortest prefix of a cluster in the trie determines the replacement, and the rest of the cluster is dropped. */
-#include <string.h>
 
 #include "tokenizers/normalizer.h"
 

@@ -3,8 +3,6 @@
  * others. */
 #include "tokenizers/post_processor.h"
 
-#include <string.h>
-
 #include "tokenizers/load.h"
 
 static enum lvn_status add(struct lvn_template *f, const char *name, enum lvn_template_piece_kind kind, int64_t id,

@@ -2,8 +2,6 @@
  * step. A step finds matches, and one function applies each behavior to matches and the text between them. */
 #include "tokenizers/pre_tokenizer.h"
 
-#include <string.h>
-
 #include "tokenizers/unicode/unicode.h"
 
 /* --- reading --- */

@@ -2,8 +2,6 @@
  * long as possible. */
 #include "tokenizers/split.h"
 
-#include <string.h>
-
 #include "tokenizers/unicode/unicode.h"
 
 #define SYMBOLS " ?[^\\s\\p{L}\\p{N}]+"

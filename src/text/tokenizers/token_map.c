@@ -1,9 +1,6 @@
 /* token_map.c - see token_map.h: hashes, tokens, merges. */
 #include "tokenizers/token_map.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "tokenizers/load.h"
 

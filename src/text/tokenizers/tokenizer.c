@@ -1,9 +1,6 @@
 /* tokenizer.c - see tokenizer.h: finding, opening and copying a tokenizer's files. */
 #include "tokenizers/tokenizer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/target.h"
 #include "base/text.h"

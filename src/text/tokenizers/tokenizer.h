@@ -16,9 +16,6 @@
 #ifndef LVN_TOKENIZER_H
 #define LVN_TOKENIZER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/text.h"
 #include "tokenizers/bpe.h"

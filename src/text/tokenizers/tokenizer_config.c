@@ -1,10 +1,6 @@
 /* tokenizer_config.c - see tokenizer_config.h. */
 #include "tokenizers/tokenizer_config.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/list.h"
 #include "base/log.h"

@@ -2,7 +2,6 @@
 #include "tokenizers/unigram.h"
 
 #include <float.h>
-#include <stdlib.h>
 
 #include "base/list.h"
 #include "base/text.h"

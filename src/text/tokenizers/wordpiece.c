@@ -2,8 +2,6 @@
  * prefix that is a token is used. */
 #include "tokenizers/wordpiece.h"
 
-#include <string.h>
-
 enum { WORD_BYTES = 1024 }; /* longer prefixes are rare, and searched by a slower loop */
 
 static uint64_t step(uint64_t hash, uint8_t byte)

@@ -4,12 +4,7 @@
  * The conversation is rendered with the model's chat template before each answer, and only the tokens after the cached
  * prefix are computed (inference/generation.h). If the conversation exceeds the context, its oldest turns are dropped.
  * Control characters of answers are escaped, so that a model cannot control the terminal. */
-#include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

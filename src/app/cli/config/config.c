@@ -5,11 +5,6 @@
  * asked, and settings that are not given have their defaults. */
 #include "cli/config/config.h"
 
-#include <ctype.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

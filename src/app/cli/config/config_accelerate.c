@@ -3,10 +3,6 @@
  *
  * accelerate configures how a program is started, not what it trains. Many of its keys exist for TPUs and clouds; each
  * of these that the file has and that is not off becomes a note. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
 #include "base/files.h"
 #include "cli/config/config.h"

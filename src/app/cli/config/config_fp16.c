@@ -1,6 +1,5 @@
 /* config_fp16.c - mixed precision in fp16 of another program's file; called by config_nanogpt.c and
  * config_accelerate.c. */
-#include <string.h>
 
 #include "cli/config/config.h"
 

@@ -4,9 +4,6 @@
  * The file is parsed (formats/assignments.h), never executed. Steps, batches and rates mean the same in both programs,
  * except that nanoGPT counts its evaluation in batches of batch_size sequences and makes one step more than max_iters.
  */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "cli/config/config.h"
 #include "formats/assignments.h"

@@ -3,8 +3,6 @@
  *
  * A rank's sequences are split into as few micro-batches as fit into its share of a machine's memory, as training does
  * at its start. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "cli/config/config.h"

@@ -3,11 +3,6 @@
  *
  * A question shows the value that an empty answer selects. An invalid answer is refused with the message of the command
  * line, and the question is repeated. With cf->ask false nothing is asked. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "cli/config/config.h"

@@ -1,8 +1,5 @@
 /* config_write.c - the text of the recipe with its comments, of the hosts file, and the command that starts the run.
  * config.c writes the files. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/redact.h"

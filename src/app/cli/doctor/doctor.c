@@ -1,8 +1,5 @@
 /* doctor.c - levin doctor: reports the machine as levin sees it, and each problem with its solution.
  * doctor_ranks.c checks the ranks of a launch. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <yaml.h>
 
 #include "backend/backend.h"

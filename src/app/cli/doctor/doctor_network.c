@@ -4,8 +4,6 @@
  * One pair is measured at a time; the other ranks wait, asleep most of the time. The best of many tries counts: it
  * shows the link rather than the load of the machines. All pairs of up to six ranks are measured, else each rank with
  * the next one, 64 pairs at most. */
-#include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "cli/doctor/doctor.h"

@@ -4,11 +4,7 @@
  * Facts of ranks travel through the rendezvous (cluster/rendezvous/member.h), so they arrive even where MPIs do not
  * match; links are measured (doctor_network.c) with the communication that training uses. */
 #include <fcntl.h>
-#include <math.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"

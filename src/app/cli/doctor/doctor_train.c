@@ -3,9 +3,6 @@
  * A few steps of a tiny model run on rank 0 alone and then on all ranks: in fixed order (trainer.deterministic) losses
  * and weights must be bitwise equal, without it equal up to rounding. Without a launcher one thread and all threads are
  * compared instead. */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "cli/doctor/doctor.h"
 #include "engine/synthetic_step.h"

@@ -1,8 +1,5 @@
 /* evaluate.c - levin evaluate MODEL: loss and metrics on data; predictions, token losses and gradients for comparison
  * with other programs. inference/evaluation.h does the work; for --tasks see evaluate_tasks.h. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "cli/args.h"

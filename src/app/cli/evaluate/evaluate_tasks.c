@@ -3,9 +3,6 @@
 #include "cli/evaluate/evaluate_tasks.h"
 #include "cli/cli_ranks.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/target.h"
 #include "cli/args.h"

@@ -1,6 +1,4 @@
 /* bench.c - levin bench [RECIPE]: times real training steps on synthetic data. */
-#include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/list.h"

@@ -3,15 +3,11 @@
  * Sizes of buffers are exact: training allocates the same ones. The estimate for the whole process adds the memory that
  * this process has used for the plan itself (graphs, programs, data), which training uses, too, and stacks and partly
  * used huge pages. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "cli/plan/plan.h"
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/humanize.h"
-#include "cli/plan/plan.h"
 #include "data/loader.h"
 #include "engine/memory.h"
 #include "engine/strategy.h"

@@ -5,7 +5,6 @@
  *
  * --measure allows 2 s and all free memory. A model that is too large for that runs with one layer and with two, if
  * these fit; the difference is the time of each further layer. */
-#include <string.h>
 
 #include "base/clock.h"
 #include "cli/plan/plan.h"

@@ -4,7 +4,6 @@
  * An upper bound adds to the plan: the scratch of the device's kernels and of its matrix library, in addition to the
  * scratch of the CPU's kernels; batches that are written while a step runs; the reserve that a run leaves free; and
  * the driver's own share, 3 % of the memory by rule of thumb. */
-#include <string.h>
 
 #include "base/text.h"
 #include "cli/plan/plan.h"

@@ -7,9 +7,6 @@
  * candidate is planned as training would plan it, so its memory is exact. Its time is computed from the rates of this
  * machine, and nothing runs. So differences of one percent are not significant, and of such candidates the one with the
  * fewest features is chosen. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "cli/humanize.h"

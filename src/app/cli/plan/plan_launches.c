@@ -1,7 +1,5 @@
 /* plan_launches.c - levin plan with the trace backend, which computes nothing: lists the kernel launches of one step.
  * Called by plan.c. */
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "base/text.h"
 #include "cli/plan/plan.h"

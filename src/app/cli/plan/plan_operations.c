@@ -1,8 +1,6 @@
 /* plan_operations.c - the operations of a step in a table, for levin plan (--device, --limits) and levin bench --parts:
  * the FLOPs and bytes of each, by the operation's declaration, the least time that they need at the limits of a
  * device, and, if it was measured, the time that they took. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/plan/plan.h"
 #include "options/choices.h"

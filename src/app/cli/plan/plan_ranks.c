@@ -9,9 +9,6 @@
  * as long as a file of the same size on this machine. Slower hosts and other users of the network are not considered.
  */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -7,9 +7,6 @@
  * much of the CPUs meanwhile, a plan ten minutes later measures again too, and the higher rates are kept. The estimate
  * is a lower bound, close if matrix multiplications are large; with small ones, as of models with a few hundred
  * columns, steps take up to twice as long. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/files.h"

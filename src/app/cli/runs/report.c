@@ -1,7 +1,5 @@
 /* report.c - levin report RUN [RUN ...]: draws a page of runs from their files, once or until they end. run/report
  * defines the contents of the page. */
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"

@@ -1,8 +1,5 @@
 /* runs.c - levin runs [DIR]: lists the runs in a folder, or one run, with what their files say of them. */
 #include <fts.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

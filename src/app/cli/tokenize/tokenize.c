@@ -1,9 +1,4 @@
 /* tokenize.c - levin tokenize: encodes standard input as token ids, or decodes ids. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/threads.h"

@@ -1,14 +1,10 @@
 /* tokenize_chat.c - levin tokenize --chat: prints the text, ids and labels of conversations, a JSON object per line.
  *
  * A row that cannot be used becomes an object with its error; the command then fails at the end. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "cli/tokenize/tokenize_chat.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "cli/tokenize/tokenize_chat.h"
 #include "data/parquet_texts.h"
 #include "data/texts/chat_rows.h"
 #include "host/machine.h"

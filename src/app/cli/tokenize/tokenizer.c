@@ -1,7 +1,5 @@
 /* tokenizer.c - levin tokenizer train: makes a vocabulary from text files. tokenizers/training/bpe_trainer.h does the
  * work. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/text.h"

@@ -4,12 +4,8 @@
  * limits in settings.yaml. On a terminal it refreshes in place; in a pipe it prints a block after a new step, at most
  * once in --every seconds. It ends when the run does, or with the key q. Of a run in a store it reads what the run has
  * sent there: the status every ten seconds, the metrics at checkpoints. */
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>

@@ -4,8 +4,6 @@
 #define LVN_WATCH_H
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "base/status.h"
 

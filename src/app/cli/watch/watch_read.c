@@ -3,10 +3,6 @@
  * On this machine status.json is replaced about once a second. Of a run in a store, what the run has sent there is
  * read: the status every ten seconds, the metrics at checkpoints. */
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"

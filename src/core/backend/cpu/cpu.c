@@ -1,7 +1,5 @@
 /* cpu.c - the backend `cpu`: this machine's CPUs, with kernels for the best supported instruction set (host/isa.h). Its
  * memory is host memory, so nothing is copied. See run.c for running programs and run_rate.c for measuring rates. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"

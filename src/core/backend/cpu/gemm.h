@@ -17,9 +17,6 @@
 #ifndef LVN_GEMM_H
 #define LVN_GEMM_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "host/isa.h"
 #include "packed/packed.h"
 

@@ -23,8 +23,6 @@
 #define LVN_GEMM_BF16_H
 
 #include <immintrin.h>
-#include <math.h>
-#include <string.h>
 
 #include "backend/cpu/blocks_cpu.h"
 #include "backend/cpu/gemm.h"

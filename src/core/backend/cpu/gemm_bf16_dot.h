@@ -5,8 +5,6 @@
 #ifndef LVN_GEMM_BF16_DOT_H
 #define LVN_GEMM_BF16_DOT_H
 
-#include <string.h>
-
 #include "backend/cpu/gemm_bf16_pack.h"
 #include "backend/cpu/tile.h"
 

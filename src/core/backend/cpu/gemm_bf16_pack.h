@@ -8,8 +8,6 @@
 #define LVN_GEMM_BF16_PACK_H
 
 #include <immintrin.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/pairs.h"

@@ -9,7 +9,6 @@
 #if defined(__AVX2__)
 
 #include <immintrin.h>
-#include <string.h>
 
 #include "backend/cpu/simd.h"
 #include "packed/ggml_blocks.h"

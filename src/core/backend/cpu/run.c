@@ -5,7 +5,6 @@
 #include "backend/cpu/run.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "backend/calls.h"
 #include "backend/cpu/cpu_kernels.h"

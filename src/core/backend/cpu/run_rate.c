@@ -1,7 +1,5 @@
 /* run_rate.c - peak rates of the CPU for rate() of the backend: matrix multiplication and reading memory. Returns the
  * best of several runs. */
-#include <stdbool.h>
-#include <stdint.h>
 #ifdef __x86_64__
 #include <emmintrin.h>
 #endif

@@ -1,9 +1,6 @@
 /* captured_run.c - see captured_run.h. */
 #include "backend/cuda/captured_run.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/log.h"

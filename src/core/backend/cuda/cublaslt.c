@@ -7,11 +7,6 @@
  * approximation. Attribute numbers and sizes are those of versions 11 to 13. */
 #include "backend/cuda/cublaslt.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/gpu_kernels.h"
 #include "base/arena.h"
 #include "base/getenv.h"

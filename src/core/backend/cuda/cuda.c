@@ -4,9 +4,6 @@
  * interrupted where the host has something to do (a collective, the hook before the update), and then replayed
  * (captured_run.c). docs/gpu-evidence.md lists what has run on a real GPU. See cuda_device.c for memory, streams and
  * the queues of communication libraries, modules.c and nvrtc.c for compiling, cublaslt.c for cuBLASLt. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/cuda/captured_run.h"
 #include "backend/cuda/cublaslt.h"

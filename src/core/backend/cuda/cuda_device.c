@@ -2,9 +2,6 @@
 #include "backend/cuda/cuda_device.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/arena.h"

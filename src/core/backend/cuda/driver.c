@@ -1,9 +1,6 @@
 /* driver.c - see driver.h. */
 #include "backend/cuda/driver.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 
 struct lvn_cuda_driver lvn_cuda;

@@ -8,9 +8,6 @@
 #ifndef LVN_CUDA_DRIVER_H
 #define LVN_CUDA_DRIVER_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "host/library.h"
 
 struct lvn_cuda_stream;

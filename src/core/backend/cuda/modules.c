@@ -1,10 +1,6 @@
 /* modules.c - see modules.h. */
 #include "backend/cuda/modules.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/cuda/nvrtc.h"
 #include "backend/gpu/gpu_kernels.h"
 #include "backend/gpu/kernel_sources.h"

@@ -1,10 +1,6 @@
 /* nvrtc.c - see nvrtc.h. */
 #include "backend/cuda/nvrtc.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/cuda/driver.h"
 #include "base/arena.h"
 

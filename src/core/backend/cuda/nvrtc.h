@@ -8,8 +8,6 @@
 #ifndef LVN_CUDA_NVRTC_H
 #define LVN_CUDA_NVRTC_H
 
-#include <stddef.h>
-
 #include "host/library.h"
 
 /* Result of a compilation. */

@@ -1,9 +1,6 @@
 /* gpu_kernels.c - see gpu_kernels.h. An entry is a file with struct head, the key and the binary. */
 #include "backend/gpu/gpu_kernels.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "host/cache_dir.h"
 

@@ -8,9 +8,6 @@
 #ifndef LVN_GPU_KERNELS_H
 #define LVN_GPU_KERNELS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 /* The binary of `key`, in memory that the caller frees. False: the cache has none. */

@@ -2,9 +2,6 @@
  * kernel_sources.c. */
 #include "backend/gpu/gpu_program.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/kernel_sources.h"
 #include "base/work.h"
 

@@ -1,10 +1,6 @@
 /* kernel_launch.c - see kernel_launch.h. */
 #include "backend/gpu/kernel_launch.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/arena.h"
 
 enum { SCRATCH_ALIGN = 64 };

@@ -4,8 +4,6 @@
  * their sources, in which includes are expanded (tools/embed_kernels.cmake). */
 #include "backend/gpu/kernel_sources.h"
 
-#include <string.h>
-
 extern const char lvn_gpu_source_language[];
 #define LVN_GPU_KERNEL(name)                                                                                           \
     extern const struct lvn_gpu_operation lvn_gpu_##name;                                                              \

@@ -1,8 +1,6 @@
 /* cl.c - see cl.h: OpenCL's library, opened at run time, and its error codes. */
 #include "backend/opencl/cl.h"
 
-#include <stdio.h>
-
 struct lvn_cl lvn_cl;
 
 static const char *version(void)

@@ -6,9 +6,6 @@
 #ifndef LVN_CL_H
 #define LVN_CL_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "host/library.h"
 
 enum {

@@ -7,9 +7,6 @@
  * with an option (ALLOCATIONS_GREATER_THAN_4GB.md of its compute runtime), and others refuse. See opencl_device_find.c
  * for finding devices, programs.c for kernels and launches, and backend/gpu for the part shared with CUDA. */
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/opencl/opencl_device.h"
 #include "backend/opencl/programs.h"

@@ -8,9 +8,6 @@
  * several devices.
  *
  * Source: OpenCL 1.2, 4.3 (partitioning a device); Level Zero's specification of the two variables. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/opencl/opencl_device.h"
 #include "backend/opencl/programs.h"

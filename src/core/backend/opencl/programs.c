@@ -3,9 +3,6 @@
 #include "backend/opencl/programs.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/gpu/gpu_kernels.h"
 #include "backend/gpu/kernel_sources.h"

@@ -5,8 +5,6 @@
  * error in the model. It hides its memory from the rest of levin as a GPU would, so code that works with it works with
  * a GPU.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/calls.h"
 #include "base/arena.h"

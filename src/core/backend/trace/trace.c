@@ -3,7 +3,6 @@
  *
  * `levin plan` and tests use it to plan a program, and to list its launches, for a device that this machine does not
  * have. Kernels need the scratch of the plain ones. */
-#include <stdlib.h>
 
 #include "backend/backend.h"
 #include "base/arena.h"

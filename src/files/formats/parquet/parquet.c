@@ -1,8 +1,6 @@
 /* parquet.c - see parquet.h: opening a file, its schema and row groups. */
 #include "formats/parquet/parquet.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

@@ -10,9 +10,6 @@
 #ifndef LVN_PARQUET_H
 #define LVN_PARQUET_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/text.h"
 
 struct lvn_parquet;

@@ -1,6 +1,5 @@
 /* parquet_codec.c - decompresses the pages of Parquet files; see parquet_private.h. snappy and LZ4 are short and
  * decoded here; libz and libzstd are loaded when they are first needed. */
-#include <string.h>
 
 #include "formats/parquet/parquet_private.h"
 #include "host/library.h"

@@ -3,11 +3,6 @@
  * The columns of texts and numbers are read side by side. A value has a definition level, which says how many of the
  * optional and repeated parts of its path exist, and a repetition level, which says which list continues. A row is
  * written along the schema, and each list or struct looks at the levels of the first column in it. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "formats/parquet/parquet_private.h"
 

@@ -1,6 +1,5 @@
 /* parquet_numbers.c - the encodings of numbers in Parquet files: levels and indices as runs, lengths as differences;
  * see parquet_private.h. */
-#include <string.h>
 
 #include "formats/parquet/parquet_private.h"
 

@@ -1,8 +1,4 @@
 /* parquet_page.c - reads a column of a row group page by page; see parquet_private.h. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "formats/crc.h"
 #include "formats/parquet/parquet_private.h"

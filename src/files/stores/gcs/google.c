@@ -1,11 +1,6 @@
 /* google.c - see google.h. */
 #include "stores/gcs/google.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/files.h"
 #include "base/getenv.h"
 #include "base/text.h"

@@ -3,9 +3,6 @@
 #include "stores/gcs/gs.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/getenv.h"
 #include "formats/json.h"

@@ -5,9 +5,6 @@
  * an upload is complete the service stores multiples of 256 KiB and ignores bytes that it already has
  * (cloud.google.com/storage/docs/performing-resumable-uploads), so the rest is sent from such a multiple. This also
  * covers servers that report more bytes than they have, as gcp-storage-emulator does when it has none. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "formats/json.h"
 #include "stores/gcs/gs.h"

@@ -6,11 +6,6 @@
  * is not supported. */
 #include "stores/hub/hf.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/files.h"
 #include "base/getenv.h"
 #include "base/list.h"

@@ -6,8 +6,6 @@
  *     models--ORG--NAME/refs/main                    the commit of `main` at the time of the download
  *
  * With HF_HUB_OFFLINE, or if the hub cannot be reached or is overloaded, the cached files are used. */
-#include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

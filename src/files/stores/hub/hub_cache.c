@@ -1,9 +1,6 @@
 /* hub_cache.c - see hub_cache.h. */
 #include "stores/hub/hub_cache.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/getenv.h"
 #include "base/host/cache_dir.h"

@@ -1,9 +1,6 @@
 /* lease.c - see lease.h: acquiring a lease, and the thread that renews it. */
 #include "stores/lease/lease.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"

@@ -14,8 +14,6 @@
 #ifndef LVN_LEASE_H
 #define LVN_LEASE_H
 
-#include <stdbool.h>
-
 #include "stores/store.h"
 
 struct lvn_lease; /* NULL, for all functions below: no other machine can reach the folder, so no lease is needed */

@@ -6,12 +6,7 @@
  * the file because network file systems check the server when a file is opened. */
 #include "stores/lease/lease_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -3,8 +3,6 @@
  * Some S3- or Google-compatible servers do not support conditions, or silently ignore them. So after the lease is
  * acquired, a write follows that must be refused; if it is not, conditions are not used: the lease is read before each
  * renewal, and shortly after it was acquired, so that of two jobs the one that wrote first finds the other's name. */
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/log.h"

@@ -1,8 +1,6 @@
 /* lease_owner.c - see lease_owner.h. */
 #include "stores/lease/lease_owner.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>

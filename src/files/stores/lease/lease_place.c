@@ -1,8 +1,6 @@
 /* lease_place.c - see lease_place.h. */
 #include "stores/lease/lease_place.h"
 
-#include <stdlib.h>
-
 enum lvn_status lvn_lease_place_set(struct lvn_lease_place *place, const char *text)
 {
     char *copy = lvn_strdup(text);

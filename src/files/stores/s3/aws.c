@@ -1,10 +1,6 @@
 /* aws.c - see aws.h: credentials from the environment and profiles; aws_roles.c requests temporary ones. */
 #include "stores/s3/aws.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

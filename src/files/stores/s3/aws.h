@@ -14,8 +14,6 @@
 #ifndef LVN_AWS_H
 #define LVN_AWS_H
 
-#include <stdbool.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/status.h"

@@ -2,11 +2,6 @@
  * service. */
 #include "stores/s3/aws_roles.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/files.h"
 #include "base/getenv.h"
 #include "base/text.h"

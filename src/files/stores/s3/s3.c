@@ -7,9 +7,6 @@
 #include "stores/s3/s3.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/getenv.h"

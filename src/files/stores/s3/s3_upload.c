@@ -1,8 +1,5 @@
 /* s3_upload.c - uploads to S3: one request for a small file, a multipart upload for a large one. Parts are numbered,
  * may be sent in any order, and are joined at the end; until then they are invisible. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "stores/s3/s3.h"
 #include "stores/s3/xml.h"

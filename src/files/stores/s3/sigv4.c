@@ -2,10 +2,6 @@
  * service. */
 #include "stores/s3/sigv4.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "formats/sha256.h"
 

@@ -1,10 +1,6 @@
 /* xml.c - see xml.h. */
 #include "stores/s3/xml.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const char *lvn_xml_find(const char *from, const char *to, const char *tag, const char **end)
 {
     char close[64];

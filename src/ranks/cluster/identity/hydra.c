@@ -3,8 +3,6 @@
  *
  * A rank has a connection to the proxy (PMI_FD) or the proxy's address (PMI_PORT). srun --mpi=pmi2 sets the same
  * variables and also the job of Slurm; those belong to slurm.c. Those of PALS, without a proxy, belong to pals.c. */
-#include <stdio.h>
-#include <string.h>
 
 #include "cluster/identity/launcher_env.h"
 

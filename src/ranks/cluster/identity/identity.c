@@ -9,8 +9,6 @@
  * launcher makes them irrelevant. */
 #include "cluster/identity/identity.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"

@@ -7,8 +7,6 @@
 #ifndef LVN_IDENTITY_H
 #define LVN_IDENTITY_H
 
-#include <stdbool.h>
-
 #include "base/status.h"
 
 struct lvn_environment;

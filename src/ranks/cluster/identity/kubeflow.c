@@ -2,7 +2,6 @@
  * variables of PyTorch themselves.
  *
  * RANK and WORLD_SIZE without MASTER_ADDR cannot connect ranks, so they are stale. */
-#include <stdio.h>
 
 #include "cluster/identity/launcher_env.h"
 

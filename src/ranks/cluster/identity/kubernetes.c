@@ -3,7 +3,6 @@
  *
  * A pod with several ranks (GPUS_PER_NODE) is a node, in which levin launch starts the ranks; a rank that it did not
  * start is refused. */
-#include <stdio.h>
 
 #include "cluster/identity/launcher_env.h"
 

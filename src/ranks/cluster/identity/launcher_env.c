@@ -1,8 +1,6 @@
 /* launcher_env.c - the table of launchers, and functions that their files share; see launcher_env.h. */
 #include "cluster/identity/launcher_env.h"
 
-#include <string.h>
-
 const struct lvn_launcher_env *const lvn_launcher_envs[LVN_LAUNCHER_ENVS] = {
 #define LVN_LAUNCHER_ENV(name) &lvn_launcher_env_##name,
 #include "cluster/identity/launcher_envs.def"

@@ -6,8 +6,6 @@
 #ifndef LVN_LAUNCHER_ENV_H
 #define LVN_LAUNCHER_ENV_H
 
-#include <stdbool.h>
-
 #include "cluster/identity/environment.h"
 #include "cluster/identity/identity.h"
 

@@ -2,8 +2,6 @@
 #include "cluster/identity/launcher_exit.h"
 
 #include <signal.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* mvapich.c - the launcher environment of MVAPICH's mpirun_rsh (its processes: mpispawn). Its mpiexec is hydra,
  * which sets these variables too. */
-#include <stdio.h>
 
 #include "cluster/identity/launcher_env.h"
 

@@ -3,8 +3,6 @@
  *
  * A rank also has the address of its local PMIx server, whose folder exists as long as the job. srun provides PMIx too,
  * with its own namespace. */
-#include <stdio.h>
-#include <string.h>
 
 #include "cluster/identity/launcher_env.h"
 

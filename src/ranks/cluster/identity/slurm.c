@@ -3,9 +3,6 @@
  * A batch script and the shell of an allocation have SLURM_PROCID and SLURM_NTASKS too, without being a task. Only a
  * step has SLURM_STEP_ID, and the steps that Slurm creates for batch scripts, interactive shells and itself have
  * numbers near 2^32. SLURM_TASK_PID is the process that slurmstepd started: this one, or an ancestor. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cluster/identity/launcher_env.h"
 

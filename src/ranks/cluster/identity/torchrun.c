@@ -2,8 +2,6 @@
  * alone may have another origin.
  *
  * Source: torch.distributed.elastic.agent.server.api, the environment of a worker; TORCHELASTIC_USE_AGENT_STORE. */
-#include <stdio.h>
-#include <string.h>
 
 #include "cluster/identity/launcher_env.h"
 

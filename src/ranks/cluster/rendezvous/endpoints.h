@@ -6,9 +6,6 @@
 #ifndef LVN_ENDPOINTS_H
 #define LVN_ENDPOINTS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/status.h"
 
 struct addrinfo;

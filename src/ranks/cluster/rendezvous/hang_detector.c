@@ -1,11 +1,6 @@
 /* hang_detector.c - see hang_detector.h. */
 #include "cluster/rendezvous/hang_detector.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { STEPS = 20, GROUPS = 4 }; /* STEPS: the limit in mean step times; GROUPS: maximum groups of ranks in a message */
 
 static bool is_running(const struct lvn_peer *peer)

@@ -2,9 +2,6 @@
 #include "cluster/rendezvous/local_ranks.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

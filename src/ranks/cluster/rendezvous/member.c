@@ -1,11 +1,7 @@
 /* member.c - see member.h: joining the ranks, the state in heartbeats, closing. Its thread is in member_thread.c. */
 #include "cluster/rendezvous/member.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>

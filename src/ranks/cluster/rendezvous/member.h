@@ -13,8 +13,6 @@
 #ifndef LVN_MEMBER_H
 #define LVN_MEMBER_H
 
-#include <stddef.h>
-
 #include "cluster/identity/identity.h"
 #include "cluster/rendezvous/server.h"
 

@@ -1,8 +1,5 @@
 /* member_facts.c - the facts of the ranks, and their differences. The server has grouped the ranks by equal values
  * (GROUP messages). */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cluster/rendezvous/member_private.h"
 

@@ -5,8 +5,6 @@
  * has no server, and a read from an unresponsive file system would block it forever without a message. The rule is the
  * same (hang_detector.h): steps and counted work are progress. Time in which this process was stopped does not
  * count. */
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -2,9 +2,6 @@
  *
  * The trainer calls the setters (member.h). The thread that writes the file every second, and the last write before a
  * process terminates, are in member_thread.c. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"

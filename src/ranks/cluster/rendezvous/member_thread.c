@@ -9,13 +9,9 @@
  * position in the order of reporters from the last table; later ones wait for earlier ones. The reporter is the rank
  * that first locks the run's folder and finds no fault of another rank in status.json; before the folder exists, the
  * lowest living rank of a host. */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <time.h>

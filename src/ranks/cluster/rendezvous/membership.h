@@ -3,9 +3,6 @@
 #ifndef LVN_MEMBERSHIP_H
 #define LVN_MEMBERSHIP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 #include "base/text.h"
 

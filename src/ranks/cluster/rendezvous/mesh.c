@@ -1,12 +1,8 @@
 /* mesh.c - see mesh.h. */
 #include "cluster/rendezvous/mesh.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>

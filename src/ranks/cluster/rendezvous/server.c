@@ -5,15 +5,11 @@
  * within 0.3 s are reported together, and a rank's own error has priority over errors that follow from it. Connections
  * that have not presented a token and a rank are limited in number and time: if there are too many, the oldest silent
  * ones are closed. */
-#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>

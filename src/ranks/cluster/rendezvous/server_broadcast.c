@@ -4,9 +4,6 @@
  * a few ranks only, one of which writes status.json: the lowest ranks, the lowest on another host, and the lowest that
  * is connected. All others receive changes of state, the state of rank 0, because they may have to report its silence,
  * and the state of the ranks on their own host. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "cluster/rendezvous/server_private.h"

@@ -1,7 +1,4 @@
 /* server_receive.c - handles the messages of ranks, and composes and declares faults; server.c calls it. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/threads.h"

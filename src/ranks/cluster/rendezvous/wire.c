@@ -1,11 +1,6 @@
 /* wire.c - see wire.h. */
 #include "cluster/rendezvous/wire.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -6,9 +6,6 @@
 #ifndef LVN_WIRE_H
 #define LVN_WIRE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/text.h"
 
 enum lvn_message_kind {

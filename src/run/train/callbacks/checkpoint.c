@@ -2,9 +2,6 @@
  * removes old checkpoints. See saver.h for the whole sequence and snapshot.h for the files. */
 #include "checkpoints/checkpoint.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "train/callbacks/monitor.h"
 

@@ -2,11 +2,6 @@
  *
  * The file of a resumed run keeps its columns, even those of scalars that are no longer computed; new scalars get
  * columns after them, which are empty in earlier rows. An undefined value (NaN) is empty too. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "train/callbacks/rows.h"
 

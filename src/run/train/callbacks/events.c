@@ -4,7 +4,6 @@
  * The report (train/report) reads it. Rows begin with the step, the event and the time. A resumed run removes rows of
  * later steps, as metrics.jsonl does, and begins with a row `resume`. Notes from before the file is open follow the
  * first row. Confusion matrices of more than LARGEST_MATRIX classes are omitted. */
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "formats/json.h"

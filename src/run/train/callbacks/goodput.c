@@ -8,7 +8,6 @@
  * where that file is missing or old, so the store's copy is read as well (run_dir_status.c). The copy may be ten
  * seconds older than the end of that attempt: steps of that time may go uncounted, and restart_seconds may be too long
  * by it. */
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "formats/json.h"

@@ -1,7 +1,5 @@
 /* jsonl.c - the logger of metrics.jsonl: an object for each step and each validation, with the step and the event's
  * scalars. */
-#include <inttypes.h>
-#include <math.h>
 
 #include "train/callbacks/rows.h"
 

@@ -1,9 +1,6 @@
 /* monitor.c - see monitor.h. */
 #include "train/callbacks/monitor.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "formats/json.h"
 
 /* "loss, lr and val_loss" */

@@ -4,8 +4,6 @@
  * would cost more than a fiftieth of the time. */
 #include "report/report.h"
 
-#include <stdlib.h>
-
 #include "base/arena.h"
 #include "base/clock.h"
 #include "train/callback.h"

@@ -1,12 +1,7 @@
 /* rows.c - see rows.h. */
 #include "train/callbacks/rows.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/target.h"

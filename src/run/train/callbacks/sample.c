@@ -1,10 +1,6 @@
 /* sample.c - the callback that generates text during training, sends it to listeners and appends it to samples.txt,
  * each sample under a line `--- step N ---`. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

@@ -1,8 +1,6 @@
 /* tensorboard.c - the logger of the folder tensorboard: a file of events for TensorBoard from each start of the run. */
 #include "formats/tensorboard_events.h"
 
-#include <math.h>
-
 #include "base/clock.h"
 #include "train/callback.h"
 

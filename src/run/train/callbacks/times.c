@@ -1,8 +1,5 @@
 /* times.c - the callback that logs, at the end of a run with finished epochs, how long it took: from the start of the
  * program, and in the loop, as means over ranks and of the slowest rank. For checking a new cluster. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/clock.h"

@@ -3,9 +3,6 @@
  * loggers after it.
  *
  * The sums are in every checkpoint, so a resumed run reports the same as one that was never interrupted. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "formats/json.h"

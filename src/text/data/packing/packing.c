@@ -3,9 +3,6 @@
  * rows are closed, then the oldest ones, until that many slots are free. */
 #include "data/packing/packing.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/random.h"

@@ -14,9 +14,6 @@
 #ifndef LVN_PACKING_H
 #define LVN_PACKING_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/field.h"
 
 /* What happens to documents that are longer than a row, in the order of the words of data.overlong. */

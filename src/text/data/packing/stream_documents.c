@@ -1,9 +1,6 @@
 /* stream_documents.c - see stream_documents.h. */
 #include "data/packing/stream_documents.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 #include "base/arena.h"
 #include "base/list.h"
 

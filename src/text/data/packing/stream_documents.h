@@ -5,8 +5,6 @@
 #ifndef LVN_STREAM_DOCUMENTS_H
 #define LVN_STREAM_DOCUMENTS_H
 
-#include <stdint.h>
-
 #include "base/status.h"
 
 struct lvn_token_stream {

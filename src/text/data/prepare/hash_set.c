@@ -1,9 +1,6 @@
 /* hash_set.c - see hash_set.h. */
 #include "data/prepare/hash_set.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 
 enum lvn_status lvn_hash_set_add(struct lvn_hash_set *set, const uint64_t hash[2], bool *is_new)

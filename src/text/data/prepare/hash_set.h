@@ -3,9 +3,6 @@
 #ifndef LVN_HASH_SET_H
 #define LVN_HASH_SET_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/status.h"
 
 struct lvn_hash_set {

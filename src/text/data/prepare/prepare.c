@@ -1,8 +1,6 @@
 /* prepare.c - see prepare.h. Each file is replaced atomically, the description before the ids. */
 #include "data/prepare/prepare.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

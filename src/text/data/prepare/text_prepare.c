@@ -1,8 +1,6 @@
 /* text_prepare.c - see text_prepare.h: from files (corpus_pipeline.h) to token files (text_write.h). */
 #include "data/prepare/text_prepare.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

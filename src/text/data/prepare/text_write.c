@@ -1,8 +1,6 @@
 /* text_write.c - see text_write.h: state, then documents, then the final files. */
 #include "data/prepare/text_write.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,11 +1,7 @@
 /* token_shards.c - see token_shards.h. */
 #include "data/prepare/token_shards.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

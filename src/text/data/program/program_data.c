@@ -1,9 +1,6 @@
 /* program_data.c - see program_data.h. */
 #include "data/program/program_data.h"
 
-#include <math.h>
-#include <string.h>
-
 static const struct lvn_program_data *given;
 
 void lvn_program_data_set(const struct lvn_program_data *d)

@@ -3,11 +3,6 @@
  * simply the source with the largest lag would not keep the error below one row. */
 #include "data/sources/mix.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "formats/yaml.h"

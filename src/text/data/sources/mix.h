@@ -7,9 +7,6 @@
 #ifndef LVN_MIX_H
 #define LVN_MIX_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 
 enum { LVN_MIX_SOURCES = 255, LVN_MIX_PERIOD = 1 << 20 };

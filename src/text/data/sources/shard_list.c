@@ -1,10 +1,7 @@
 /* shard_list.c - see shard_list.h. */
 #include "data/sources/shard_list.h"
 
-#include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"

@@ -1,11 +1,7 @@
 /* chat_rows.c - see chat_rows.h. */
 #include "data/texts/chat_rows.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/threads.h"
 #include "data/json_line.h"

@@ -13,11 +13,6 @@
  *
  * What is encoded is kept in the user's cache (encoded_cache.h), for other ranks and later runs. It is a list of
  * records, each a multiple of eight bytes, as written by write_row() and each_row(). */
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/list.h"

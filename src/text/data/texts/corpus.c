@@ -2,9 +2,6 @@
 #include "data/texts/corpus.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/list.h"

@@ -2,8 +2,6 @@
 #include "data/texts/corpus_pipeline.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/list.h"

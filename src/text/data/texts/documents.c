@@ -6,9 +6,6 @@
  * of the tokens is for validation; data.val_path names separate texts instead.
  *
  * All threads tokenize. The ids are kept in the user's cache (encoded_cache.h), for other ranks and later runs. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/log.h"

@@ -1,10 +1,7 @@
 /* encoded_cache.c - see encoded_cache.h. */
 #include "data/texts/encoded_cache.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>

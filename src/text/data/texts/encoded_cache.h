@@ -12,8 +12,6 @@
 #ifndef LVN_ENCODED_CACHE_H
 #define LVN_ENCODED_CACHE_H
 
-#include <stdio.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "formats/checksum.h"

@@ -12,12 +12,6 @@
  * those of the model, or of the file for training, which is read twice: first its labels. A row that cannot be used
  * (malformed; another label; no text) is refused, or skipped and counted. A text of which nothing is left is used.
  * Texts without classes have the label -1, without numbers 0. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/list.h"

@@ -1,8 +1,6 @@
 /* source_files.c - see source_files.h. */
 #include "data/texts/source_files.h"
 
-#include <string.h>
-
 #include "base/files.h"
 #include "data/texts/text_files.h"
 #include "stores/store.h"

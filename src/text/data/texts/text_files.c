@@ -1,10 +1,6 @@
 /* text_files.c - see text_files.h. */
 #include "data/texts/text_files.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/files.h"
 #include "base/log.h"
 #include "data/file_type.h"

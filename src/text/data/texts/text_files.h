@@ -3,8 +3,6 @@
 #ifndef LVN_TEXT_FILES_H
 #define LVN_TEXT_FILES_H
 
-#include <stdint.h>
-
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -1,10 +1,6 @@
 /* text_tokenizer.c - see text_tokenizer.h. */
 #include "data/texts/text_tokenizer.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -2,9 +2,6 @@
  * runs the program. */
 #include "tokenizers/regex/regex.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/text.h"
 #include "tokenizers/regex/regex_private.h"
 #include "tokenizers/unicode/unicode.h"

@@ -9,9 +9,6 @@
 #ifndef LVN_REGEX_H
 #define LVN_REGEX_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/arena.h"
 
 struct lvn_regex;

@@ -1,7 +1,5 @@
 /* regex_find.c - see regex.h: matching by backtracking. Alternatives not tried yet are on a stack; a loop over one set
  * is one entry, which gives back a character at a time; a group's place is one, which gives back what it was before. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "base/text.h"

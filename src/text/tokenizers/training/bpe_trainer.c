@@ -1,9 +1,6 @@
 /* bpe_trainer.c - see bpe_trainer.h: tokens by text, the special tokens and the alphabet of a new vocabulary. */
 #include "tokenizers/training/bpe_trainer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/list.h"
 #include "tokenizers/bpe.h"
 #include "tokenizers/load.h"

@@ -4,8 +4,6 @@
  * is corrected when its entry reaches the top. A merge adds entries for the new pairs that it makes. As in the
  * reference, a pair can have several entries, if an existing token results from another merge; each entry is merged in
  * its own words. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/list.h"
 #include "tokenizers/bpe.h"

@@ -1,7 +1,5 @@
 /* bpe_trainer_save.c - see bpe_trainer.h: writes the files of a new vocabulary for Hugging Face's libraries. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/files.h"
 #include "base/target.h"

@@ -1,10 +1,6 @@
 /* word_count.c - see word_count.h: a hash table of words, then counting by threads. */
 #include "tokenizers/training/word_count.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/threads.h"
 #include "tokenizers/bpe.h"
 

@@ -3,7 +3,6 @@
 #include "tokenizers/unicode/unicode.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "base/list.h"
 

@@ -6,8 +6,6 @@
 #ifndef LVN_UNICODE_H
 #define LVN_UNICODE_H
 
-#include <stdint.h>
-
 #include "base/text.h"
 
 enum lvn_char_class { LVN_CHAR_OTHER, LVN_CHAR_LETTER, LVN_CHAR_NUMBER, LVN_CHAR_SPACE };

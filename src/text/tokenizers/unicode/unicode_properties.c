@@ -1,6 +1,5 @@
 /* unicode_properties.c - see unicode.h: the properties of characters, and what follows from them alone. */
 #include <pthread.h>
-#include <string.h>
 
 #include "tokenizers/unicode/unicode.h"
 
