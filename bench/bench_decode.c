@@ -57,7 +57,7 @@ static bool timed(void *context, int32_t id)
     return id >= 0;
 }
 
-/* What a step reads, and its multiplications of one row. */
+/* Bytes of the weights that a step reads, and the FLOPs of one row: a multiplication and an addition per weight. */
 static void weights_of(const struct lvn_model_state *n, const struct workload *w, double *bytes, double *flops)
 {
     *bytes = *flops = 0;
@@ -211,7 +211,7 @@ static bool add_type(struct types *types, const char *name)
         types->type[types->n++] = (enum lvn_dtype)type;
         return true;
     }
-    fprintf(stderr, "bench_decode: unknown type '%s'\n", name);
+    fprintf(stderr, "bench_decode: unknown type '%s'; expected fp32, bf16, int8, nf4 or a type of GGUF files\n", name);
     return false;
 }
 
@@ -226,8 +226,8 @@ int main(int argc, char **argv)
     for (int i = 4; i < argc && !prompt; i++)
         if (!add_type(&types, argv[i])) return 2;
     if (!prompt)
-        printf("%-21s %-5s %4s %9s %10s %8s %8s %9s %8s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "allow",
-               "GFLOP/s", "allow", "reached");
+        printf("%-21s %-5s %4s %9s %10s %8s %8s %9s %8s %8s\n", "model", "", "rows", "ms", "tokens/s", "GB/s", "bound",
+               "GFLOP/s", "bound", "reached");
     for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
         if (argc > 1 ? strcmp(argv[1], workloads[i].size) != 0 : workloads[i].large) continue;
         known = true;
@@ -237,6 +237,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_decode: %s\n%s", levin_error_text(), levin_error_trace());
         return 1;
     }
-    if (!known) fprintf(stderr, "bench_decode: unknown model '%s'\n", argv[1]);
+    if (!known)
+        fprintf(stderr,
+                "bench_decode: unknown model '%s'; expected llama-124m, pythia-160m, smollm2-135m-instruct or "
+                "llama-3.2-1b\n",
+                argv[1]);
     return known ? 0 : 2;
 }

@@ -16,7 +16,8 @@
 #include "host/machine.h"
 #include "host/pages.h"
 
-enum shape { FULL, VECTOR, ROWS, IDS, TABLE, SCALAR }; /* of (R,C): (R,C), (C), (R), (R) ids, (V,C), fp64 (1) */
+/* Shapes of operands for a row of `shapes`, R x C: (R,C), (C), (R), ids (R), (V,C), and one fp64. */
+enum shape { FULL, VECTOR, ROWS, IDS, TABLE, SCALAR };
 
 struct operand {
     bool present;
@@ -263,9 +264,9 @@ int main(int argc, char **argv)
     if (n_threads < 1) n_threads = lvn_threads_default();
     printf("%s, threads: %d\n", lvn_isa_name(lvn_isa_best()), n_threads);
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
-        bool wanted = argc < 3;
-        for (int a = 2; a < argc; a++) wanted |= strstr(items[i].name, argv[a]) != NULL;
-        for (size_t s = 0; wanted && s < sizeof shapes / sizeof *shapes; s++) run(&items[i], shapes[s], n_threads);
+        bool selected = argc < 3;
+        for (int a = 2; a < argc; a++) selected |= strstr(items[i].name, argv[a]) != NULL;
+        for (size_t s = 0; selected && s < sizeof shapes / sizeof *shapes; s++) run(&items[i], shapes[s], n_threads);
     }
     return 0;
 }

@@ -1,9 +1,9 @@
 """Checks for a model of GPU that levin has not run on: bench/gpu --first.
 
-Each check is a function that returns a sentence, raises Skip with a reason, or raises anything else, which is a failure. It
-has a limit in seconds, and the others follow in any case. Each check writes the output of its commands to a separate file. The
-order: driver, kernels, training compared with the CPU's, equal bits, then time. What measures no time runs side by side, since
-compiling kernels takes most of it.
+Each check is a function. It passes if it returns a sentence, is skipped if it raises Skip with a reason, and fails if it raises
+anything else or exceeds its limit in seconds. The other checks run in any case. Each check writes the output of its commands to a separate file. The
+order: driver, kernels, training compared with the CPU's, equal bits, then time. Checks that measure no time run concurrently, because
+compiling kernels needs most of theirs.
 
 A folder that --pack has made needs only the driver and Python: it holds levin, its tests, and the libraries of both, with
 NVRTC if this machine has it.
@@ -135,19 +135,19 @@ def doctor(c):
     found = json.loads(c.run([LEVIN, "doctor", "--json", "--quiet"]))
     devices = [d for d in found.get("devices", []) if d["backend"] == "cuda"]
     if not devices:
-        raise Exception("levin sees no device of CUDA; `levin doctor` says why")
+        raise Exception("CUDA has no GPU here; `levin doctor` says why")
     return f"{devices[0]['name']}, {devices[0]['driver']}, {found['libraries']['libnvrtc']['version']}, " \
            f"{found['libraries']['libcublasLt']['version']}"
 
 
-def beside(precision, within, *keys, **variables):
-    """Losses beside the processor's."""
+def compare_with_cpu(precision, within, *keys, **variables):
+    """A check that compares the losses with those of the CPU."""
     def check(c):
         own = c.train("-".join([precision, *variables.values()]), f"--trainer.precision={precision}", *keys, **variables)
         theirs = c.train("cpu", "--trainer.precision=32-true", *keys, accelerator="cpu")
         found = apart(theirs, own)
         if not found <= within:
-            raise Exception(f"losses are {found:.1e} from the processor's, expected at most {within:.0e}")
+            raise Exception(f"losses differ from the CPU's by {found:.1e}, expected at most {within:.0e}")
         return f"losses within {found:.1e} of the processor's"
     return check
 
@@ -198,43 +198,43 @@ def counters(c):
            "bench", "--model.kind=gpt2", "--model.n_layer=12", "--model.n_head=12", "--model.n_embd=768",
            "--model.block_size=1024", "--model.vocab_size=50304", "--model.dropout=0", "--trainer.batch_size=32",
            "--trainer.precision=bf16-mixed", f"--trainer.accelerator={c.accelerator}", "--steps=1", "--quiet"])
-    return f"a line a kernel in {pathlib.Path(c.log.name).name}"
+    return f"one line per kernel in {pathlib.Path(c.log.name).name}"
 
 
 # Attention of several tiles, with the heads of GPT-2 and of Llama.
 HEADS_64 = ("--model.n_embd=128", "--model.block_size=256")
 HEADS_128 = ("--model.n_embd=256", "--model.block_size=256")
 MIXED, TRUE = "--trainer.precision=bf16-mixed", ("--trainer.precision=bf16-true", "--optimizer.state=bf16")
-BESIDE, ALONE = False, True  # does it measure time, so that nothing else may run?
+CONCURRENT, ALONE = False, True  # does it measure time, so that nothing else may run?
 # name, seconds, whether it runs alone, what is done
 CHECKS = [
-    ("smi", 20, BESIDE, smi),
-    ("doctor", 60, BESIDE, doctor),
-    ("kernels-once", 60, BESIDE, lambda c: c.test("test_devices", LEVIN_DEVICE_TEST="once")),
-    ("kernels-bf16-once", 60, BESIDE, lambda c: c.test("test_devices_bf16", LEVIN_DEVICE_TEST="once")),
-    ("kernels", 150, BESIDE, lambda c: c.test("test_devices")),
-    ("kernels-bf16", 150, BESIDE, lambda c: c.test("test_devices_bf16")),
-    ("train-32", 60, BESIDE, beside("32-true", 1e-5)),
-    ("train-bf16", 60, BESIDE, beside("bf16-mixed", 2e-2)),
-    ("train-fp16", 60, BESIDE, beside("16-mixed", 2e-2)),
-    ("train-heads-64", 90, BESIDE, beside("bf16-mixed", 2e-2, *HEADS_64)),
-    ("train-heads-128", 90, BESIDE, beside("bf16-mixed", 2e-2, *HEADS_128)),
-    ("train-own-products", 60, BESIDE, beside("32-true", 1e-5, LEVIN_CUBLASLT="off")),
-    ("twice", 60, BESIDE, twice),
-    ("no-graphs", 60, BESIDE, graphs),
-    ("waits", 60, BESIDE, waits),
+    ("smi", 20, CONCURRENT, smi),
+    ("doctor", 60, CONCURRENT, doctor),
+    ("kernels-once", 60, CONCURRENT, lambda c: c.test("test_devices", LEVIN_DEVICE_TEST="once")),
+    ("kernels-bf16-once", 60, CONCURRENT, lambda c: c.test("test_devices_bf16", LEVIN_DEVICE_TEST="once")),
+    ("kernels", 150, CONCURRENT, lambda c: c.test("test_devices")),
+    ("kernels-bf16", 150, CONCURRENT, lambda c: c.test("test_devices_bf16")),
+    ("train-32", 60, CONCURRENT, compare_with_cpu("32-true", 1e-5)),
+    ("train-bf16", 60, CONCURRENT, compare_with_cpu("bf16-mixed", 2e-2)),
+    ("train-fp16", 60, CONCURRENT, compare_with_cpu("16-mixed", 2e-2)),
+    ("train-heads-64", 90, CONCURRENT, compare_with_cpu("bf16-mixed", 2e-2, *HEADS_64)),
+    ("train-heads-128", 90, CONCURRENT, compare_with_cpu("bf16-mixed", 2e-2, *HEADS_128)),
+    ("train-own-products", 60, CONCURRENT, compare_with_cpu("32-true", 1e-5, LEVIN_CUBLASLT="off")),
+    ("twice", 60, CONCURRENT, twice),
+    ("no-graphs", 60, CONCURRENT, graphs),
+    ("waits", 60, CONCURRENT, waits),
     ("bench-124m-4", 60, ALONE, lambda c: c.bench("124m", 4, MIXED, "--steps=10")),
     ("bench-124m-32", 90, ALONE, lambda c: c.bench("124m", 32, MIXED, "--steps=10")),
     ("parts-124m-32", 90, ALONE, lambda c: c.bench("124m", 32, MIXED, "--steps=5", "--parts")),
-    ("memcheck", 200, BESIDE, sanitizer("memcheck")),
-    ("racecheck", 200, BESIDE, sanitizer("racecheck")),
-    ("synccheck", 200, BESIDE, sanitizer("synccheck")),
+    ("memcheck", 200, CONCURRENT, sanitizer("memcheck")),
+    ("racecheck", 200, CONCURRENT, sanitizer("racecheck")),
+    ("synccheck", 200, CONCURRENT, sanitizer("synccheck")),
     ("counters", 300, ALONE, counters),
     ("bench-1558m-16", 120, ALONE, lambda c: c.bench("1558m", 16, MIXED, "--steps=4")),
     ("bench-1558m-16-true", 120, ALONE, lambda c: c.bench("1558m", 16, *TRUE, "--steps=4")),
     ("memory-1558m-26", 120, ALONE, lambda c: c.bench("1558m", 26, MIXED, "--steps=2")),
-    ("checkpoints", 90, BESIDE, checkpoints),
-    ("resume", 120, BESIDE, resume),
+    ("checkpoints", 90, CONCURRENT, checkpoints),
+    ("resume", 120, CONCURRENT, resume),
 ]
 
 
@@ -248,7 +248,7 @@ def run_check(c, k):
             result, said = "pass", check(c) or ""
         except Skip as why:
             result, said = "skip", str(why)
-        except Exception as why:  # whatever it is, the others are looked at
+        except Exception as why:  # of any kind: the other checks must run
             result, said = "FAIL", str(why)
     print(f"{result}  {name}: {said}", flush=True)
     return name, result, time.monotonic() - begin, said
@@ -258,7 +258,7 @@ def first(out, only, accelerator, scale):
     """True: no check failed."""
     unknown = set(only or ()) - {name for name, *_ in CHECKS}
     if unknown:
-        print(f"bench/gpu: --only {','.join(sorted(unknown))} is no check; they are: {' '.join(n for n, *_ in CHECKS)}")
+        print(f"bench/gpu: --only {','.join(sorted(unknown))} names no check; the checks are: {' '.join(n for n, *_ in CHECKS)}")
         return False
     c = Checks(out, accelerator, scale)
     c.out = c.out.resolve()
@@ -269,7 +269,7 @@ def first(out, only, accelerator, scale):
     with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
         table = list(pool.map(lambda k: run_check(c, k), [k for k in wanted if k not in alone]))
     table += [run_check(c, k) for k in alone]
-    print(f"\n{'check':20} {'result':6} {'s':>6}  what it said; all of it is in {c.out}")
+    print(f"\n{'check':20} {'result':6} {'s':>6}  result; complete logs are in {c.out}")
     for name, result, seconds, said in table:
         print(f"{name:20} {result:6} {seconds:6.1f}  {said}")
     count = {r: sum(t[1] == r for t in table) for r in ("pass", "FAIL", "skip")}
@@ -278,7 +278,8 @@ def first(out, only, accelerator, scale):
 
 
 def libraries(program_file):
-    """Those that it is linked with, but for the C library's own, which fit the machine's kernel and loader alone."""
+    """The libraries that the program is linked with, except those of the C library, which must match the machine's kernel and
+    loader."""
     own = ("libc.so", "libm.so", "ld-linux", "libdl.so", "libpthread.so", "librt.so", "linux-vdso")
     said = subprocess.run(["ldd", str(program_file)], capture_output=True, text=True, check=True).stdout
     words = [line.split() for line in said.splitlines() if "=> /" in line]
@@ -286,7 +287,7 @@ def libraries(program_file):
 
 
 def pack(folder):
-    """A copy that runs where nothing but a driver is."""
+    """Copy levin, its tests and their libraries into a folder that needs only the driver and Python."""
     to = pathlib.Path(folder).resolve()
     programs = [LEVIN, *(TESTS / n for n in ("test_devices", "test_devices_bf16") if (TESTS / n).exists())]
     for where in (to / "build" / "tests", to / "lib", to / "bench"):

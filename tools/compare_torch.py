@@ -52,12 +52,12 @@ def train(tokens, folder, side, steps, T, B, out):
     import numpy
     import torch
     import transformers as t
-    from make_golden_decoders import mend
+    from make_golden_decoders import compute_in_double
 
     torch.set_num_threads(2 if side == "torch-2" else 1)
     model = t.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).train()
     if side == "double":
-        mend(model.double())
+        compute_in_double(model.double())
     parameters = list(model.parameters())
     matrices, vectors = [p for p in parameters if p.dim() > 1], [p for p in parameters if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the folders of tests/golden with GPT-NeoX, Llama and its relatives, by transformers, as make_golden.py does.
+"""Writes the folders of tests/golden for GPT-NeoX, Llama and related families with transformers; see make_golden.py.
 
     python3 tools/make_golden_decoders.py [OUT]        needs torch, numpy, safetensors, transformers
 
@@ -10,13 +10,13 @@ compute in fp32, so these are replaced here. Continuations end when all position
     neox-sequential  newer form; attention before the MLP, tied, linear scaling, no biases in attention
     llama            as Llama 3.2: grouped-query attention, tied, llama3 scaling; bfloat16 in two files with an index
     llama-yarn       biases, an untied head, a head size that is not n_embd / n_head, yarn scaling
-    mistral          a window as long as the positions
+    mistral          a window as long as the context
     mistral-window   a window in all layers
     qwen2, qwen3     biases of q, k and v; norms of q and k
     qwen2-window     a window from the second layer on
     gemma2           windows, soft caps of scores and logits
     gemma3           windows, two bases of rotary positions, the global one with linear scaling
-    nanochat-2025    norms without weights, after the rotation of q and k; a soft cap of the logits
+    nanochat-2025    norms without weights; q and k are normalized after their rotation; a soft cap of the logits
 """
 
 import json
@@ -41,7 +41,7 @@ def rms_norm(self, x):
 
 
 def frequencies(config, dims):
-    """Of rotary positions, in double, and what cosines and sines are multiplied with."""
+    """The rotary frequencies in double, and the factor of cosines and sines."""
     p = config.rope_parameters
     kind, theta, factor = p["rope_type"], p["rope_theta"], p.get("factor", 1.0)
     f = theta ** (-torch.arange(0, dims, 2, dtype=torch.float64) / dims)
@@ -100,7 +100,7 @@ def eager(module, query, key, value, mask, dropout=0.0, scaling=None, softcap=No
     return (scores.softmax(-1) @ value).transpose(1, 2), None
 
 
-def mend(model):
+def compute_in_double(model):
     for module in model.modules():
         kind = type(module)
         if kind.__name__.endswith("RMSNorm"):
@@ -119,7 +119,7 @@ def make(out, seed, model_class, config, dtype=torch.float32, older=None, files=
         config._attn_implementation = "eager"
         transformers.models.gemma2.modeling_gemma2.eager_attention_forward = eager
     model = model_class(config).eval()
-    mend(model)
+    compute_in_double(model)
     tied = config.tie_word_embeddings
     random = torch.Generator().manual_seed(seed)
     names = {"lm_head.weight": "embed_out.weight"} if config.model_type == "gpt_neox" else {}  # in files
@@ -148,7 +148,7 @@ def make(out, seed, model_class, config, dtype=torch.float32, older=None, files=
 
 
 def rewrite(out, tensors, files):
-    """The weights once more, as they are published."""
+    """Write the weights again, in the data type and number of files of published models."""
     path = os.path.join(out, "model.safetensors")
     if next(iter(tensors.values())).dtype == torch.float16:
         for i in range(L):

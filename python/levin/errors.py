@@ -22,7 +22,8 @@ class InputError(Error, ValueError):
 
 
 class FaultError(Error, RuntimeError):
-    """A failure: a file, memory, a non-finite number, a lost rank (exit codes 1 and 76)."""
+    """A failure that is not a wrong input: a file, memory, a non-finite number, a lost rank (exit codes 1 and 76; a fault in the
+    sense of `levin launch` is only 76)."""
 
 
 class StoppedError(Error):

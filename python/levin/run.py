@@ -227,8 +227,7 @@ class Run(_library.NotCopied):
             for run in list(_unclosed):
                 with contextlib.suppress(Error):
                     run.close()
-            options = _library.sized(_library.RunOptions, mode=self._mode,
-                                          on_event=self._on_event)
+            options = _library.sized(_library.RunOptions, mode=self._mode, on_event=self._on_event)
             if self._data:
                 options.data = ctypes.pointer(self._data.c)
             self._opening, self._process = True, os.getpid()
@@ -496,8 +495,8 @@ class Run(_library.NotCopied):
             self._raise_callback()
 
     def validate(self) -> dict[str, float]:
-        """Loss and metrics of the validation data: {"val_loss": ..., "val_accuracy": ...}. Within a callback: after the
-        next step, and the result is empty."""
+        """Loss and metrics of the validation data: {"val_loss": ..., "val_accuracy": ...}. It calls no callback and saves no
+        checkpoint. Within a callback: the run validates after the next step, with both, and the result is empty."""
         if self._within_callback():
             self._requests |= _REQUESTS["validate"]
             return {}

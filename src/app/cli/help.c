@@ -416,9 +416,9 @@ static void target_rows(struct lvn_text *t)
 {
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         char left[96], help[400];
-        if (!(*m)->linear_maps || *m != lvn_model_file_variant(*m)) continue;
+        if (!(*m)->linear_layers || *m != lvn_model_file_variant(*m)) continue;
         snprintf(left, sizeof left, "targets of %s", (*m)->name);
-        snprintf(help, sizeof help, "%s [%s]", (*m)->linear_maps, (*m)->lora_targets);
+        snprintf(help, sizeof help, "%s [%s]", (*m)->linear_layers, (*m)->lora_targets);
         row(t, left, help);
     }
 }

@@ -1,9 +1,9 @@
-/* train.c - levin train: trains a recipe, or resumes a run. The training itself is lvn_train()'s (src/run/train).
+/* train.c - levin train: trains a recipe, or resumes a run. lvn_train() (src/run/train) does the training.
  *
  * The signals of stop.h and SIGUSR1 ask the training loop to finish its step, save and exit; a second SIGINT kills the
  * program. Before the first step there is nothing to save, and the main thread may wait for something that no flag ends
  * (a network, a FIFO): the handler itself ends the process. Slurm sends SIGUSR1 when the job's time runs out: after all
- * ranks have saved, rank 0 requeues the job (below levin launch, levin launch does), and a requeued job resumes without
+ * ranks have saved, rank 0 requeues the job (under levin launch, levin launch does), and a requeued job resumes without
  * --resume. */
 #include <signal.h>
 #include <unistd.h>

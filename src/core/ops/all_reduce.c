@@ -1,5 +1,5 @@
-/* all_reduce.c - the sum over ranks of each element. in[0] (n): real, bf16 or fp64; out[0]: the sum, in the same
- * memory, with the same bits on every rank. */
+/* all_reduce.c - the sum over ranks of each element. in[0] (n): real, bf16 or fp64; out[0]: the sum, in the memory of
+ * in[0], with the same bits on every rank; out[1]: the handle (collective.h). */
 #include "ops/collective.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)

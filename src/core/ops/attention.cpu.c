@@ -4,12 +4,12 @@
  * mask and dropout of a softmax row are computed lane by lane, and nothing is summed across a vector. Forward updates a
  * running maximum and sum for each query (online softmax); backward recomputes probabilities from the logsumexp.
  *
- * Bits do not depend on the number of threads. Forward: a block of queries belongs to one thread, which takes the keys
+ * Bits do not depend on the number of threads. Forward: one thread computes a block of queries and visits the keys
  * in order. Backward: either a thread owns all queries and keys of one key head, or, if there are too few key heads for
- * the threads, a first pass owns blocks of keys (dK, dV) and a second one blocks of queries (dQ); both take the same
- * blocks in the same order, so the sums are the same.
+ * the threads, a first pass owns blocks of keys (dK, dV) and a second one blocks of queries (dQ); both methods visit
+ * the same blocks in the same order, so the sums are the same.
  *
- * On processors with bf16 products, tensors in bf16 use attention_bf16_cpu.h, with the same blocks and order. A few
+ * On processors with AVX512-BF16, tensors in bf16 use attention_bf16_cpu.h, with the same blocks and order. A few
  * queries at a time (decoding) use attention_decode_cpu.h. Sources: Dao et al., "FlashAttention" (2022); Milakov
  * and Gimelshein, "Online normalizer calculation for softmax" (2018). */
 #include "ops/attention.h"
@@ -228,13 +228,14 @@ static void forward(const struct lvn_call *c, int thread, int n_threads)
 
 /* --- backward ----------------------------------------------------------------------------------------------------- */
 
-/* Set dK and dV of keys [first, end) to zero, or store them (or, if `add`, add them to the gradients). */
+/* Set dK and dV of keys [first, end) to zero. */
 static void keys_begin(struct work *w, int64_t first, int64_t end)
 {
     memset(w->dk + first * w->width, 0, (size_t)((end - first) * w->width) * sizeof(float));
     memset(w->dv + first * w->width, 0, (size_t)((end - first) * w->width) * sizeof(float));
 }
 
+/* Store dK and dV of keys [first, end) as gradients; `add`: add them to an earlier part. */
 static void keys_store(struct work *w, const struct lvn_call *c, int64_t b, int64_t h, int64_t first, int64_t end,
                        bool add)
 {
@@ -313,7 +314,7 @@ static void backward(const struct lvn_call *c, int thread, int n_threads)
     }
     struct work w = work_begin(c, thread);
     const int64_t pairs = w.sizes.B * w.sizes.Hkv, steps = (pairs + n_threads - 1) / n_threads;
-    /* whole heads take 5 products for a block, split ones 7 and more packing */
+    /* backward_whole() needs 5 matrix multiplications per block, backward_split() 7 and more packing */
     if (steps * n_threads * 5 <= pairs * 8)
         backward_whole(&w, c, thread, n_threads);
     else

@@ -55,7 +55,7 @@ static inline struct lvn_gpu_arg norm_arg(bool has, struct lvn_gpu_arg a)
 {
     return has ? a : (struct lvn_gpu_arg){.kind = LVN_GPU_OPERAND_NONE, .name = a.name};
 }
-/* Is there an operand? If not, the argument is absent. */
+/* The argument, or an absent operand if `has` is false. */
 #define NORM_IF(has, argument) norm_arg(has, (struct lvn_gpu_arg)argument)
 
 /* The normalized values, as backward and restore read them. */
@@ -64,7 +64,7 @@ static inline struct lvn_gpu_arg norm_x(const struct norm *n)
     return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
 }
 
-/* gamma, input k; a norm without it is one with zeros and the offset 1. */
+/* gamma, input k. Without gamma the kernels use zeros and the offset 1 (NO_GAMMA). */
 static inline struct lvn_gpu_arg norm_gamma(const struct lvn_gpu *g, int k)
 {
     return norm_arg(g->call->in[k].desc, (struct lvn_gpu_arg)LVN_IN(k, gamma));

@@ -3,9 +3,10 @@
  *     y[i]     = x[i] cos - x[i+h] sin
  *     y[i+h]   = x[i+h] cos + x[i] sin         i < h = dims / 2; channels from dims on are copied
  *
- * x (B,T,H,D), strided, but the channels of a head are contiguous; table (T,dims) or (B,T,dims), with rows of cosines
- * followed by sines (rotary_table.c), dims <= D; y (B,T,H,D), contiguous. The table has no gradient. The gradient of x
- * is that of y, rotated by the negative angles. Interleaved pairs of channels (GPT-J) are not supported. */
+ * x (B,T,H,D), strided, but the channels of a head are contiguous; table (T,dims) or (B,T,dims), whose rows have h
+ * cosines and then h sines (rotary_table.c), dims <= D; y (B,T,H,D), contiguous. The table has no gradient. The
+ * gradient of x is that of y, rotated by the negative angles. Interleaved pairs of channels (GPT-J) are not supported.
+ */
 #include "ops/real.h"
 
 static enum lvn_status shape(struct lvn_shapes *s)
@@ -19,13 +20,13 @@ static enum lvn_status shape(struct lvn_shapes *s)
               "rotary: input has type %s and table %s; expected %s", lvn_dtype_name(x->dtype),
               lvn_dtype_name(table->dtype), lvn_dtype_name(s->real));
     const int64_t *table_dim = table->dim + table->rank - 2; /* time, channels */
-    LVN_CHECK(
-        (table->rank == 2 || (table->rank == 3 && table->dim[0] == x->dim[0])) && table_dim[0] == x->dim[1] &&
-            table_dim[1] % 2 == 0 && table_dim[1] <= x->dim[3] && lvn_desc_contiguous(table),
-        SHAPE,
-        "rotary: the table %s does not match %s; expected (time, an even number of channels of a head), or that for "
-        "each row of the batch",
-        lvn_shape_text(table, b), lvn_shape_text(x, a));
+    LVN_CHECK((table->rank == 2 || (table->rank == 3 && table->dim[0] == x->dim[0])) && table_dim[0] == x->dim[1] &&
+                  table_dim[1] % 2 == 0 && table_dim[1] <= x->dim[3] && lvn_desc_contiguous(table),
+              SHAPE,
+              "rotary: the table %s does not match %s; expected a contiguous (time, channels), or (batch, time, "
+              "channels), with an "
+              "even number of channels, at most the head size",
+              lvn_shape_text(table, b), lvn_shape_text(x, a));
     s->out[0] = lvn_desc_make(s->real, 4, x->dim);
     return LVN_OK;
 }

@@ -1,6 +1,5 @@
-/* widen.cpu.c - cast from bf16 to fp32 on CPUs: threads divide the elements; see widen.c. Backward uses the plain
- * kernel.
- */
+/* widen.cpu.c - cast from bf16 to fp32, or copy of fp32, on CPUs: threads divide the elements; see widen.c. Backward
+ * uses the plain kernel. */
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/bf16.h"

@@ -265,9 +265,9 @@ static enum lvn_status pass_on(struct tape *t, const struct lvn_operand *x, int 
     return LVN_OK;
 }
 
-/* Does the current backward instruction read `gradient`, or write an overlapping region of it for an input before k, or
- * does a sum after the instruction read it? Kernels read and write in any order, so the gradient of input k must then
- * be in other memory. */
+/* Must the gradient of input k have memory other than `gradient`? True if the current backward instruction reads
+ * `gradient`, if it writes an overlapping region of it for an input before k, or if a sum after the instruction reads
+ * it. Kernels read and write in any order. */
 static bool is_used_now(const struct tape *t, int k, int gradient, const struct lvn_desc *d)
 {
     const struct lvn_instr *b = &t->p->instrs[t->current];
@@ -326,7 +326,8 @@ static enum lvn_status share_target(struct tape *t, const struct lvn_instr *f, b
         return LVN_OK;
     if (t->p->values[a].param || t->p->values[b].param) return LVN_OK;
     if (t->p->values[a].dtype != t->p->values[b].dtype) return LVN_OK;
-    const int64_t n = lvn_desc_count(&f->in[0].desc); /* a view has a place in its value's gradient */
+    const int64_t n = lvn_desc_count(
+        &f->in[0].desc); /* a view's gradient is a region of its value's gradient, so it cannot be shared */
     if (elements(t->p, a) != n || elements(t->p, b) != n) return LVN_OK;
     LVN_TRY(target(t, 0, &f->in[0], &none, &none));
     *shared = true;
@@ -394,7 +395,7 @@ static enum lvn_status visit_forward(struct tape *t, int n_forward)
 }
 
 /* Copy gradients of parameters from the arena to GRAD: those that were computed there and, if all of GRAD must be
- * written, those of which no instruction writes a part. */
+ * written, those that the instructions write only in part. */
 static enum lvn_status copy_from_arena(struct tape *t, int n_values)
 {
     struct lvn_program *p = t->p;

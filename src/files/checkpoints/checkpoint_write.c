@@ -183,8 +183,9 @@ static void clear_former(struct lvn_checkpoint_writer *writer)
         lvn_error_clear();
 }
 
-/* Exchange the finished directory, which gets the name `old`, with the former step-N. Unless *done it has its temporary
- * name again. A file system that cannot exchange is asked once. */
+/* Rename the finished directory to `old` and exchange it with the former step-N, which then has that name. If *done is
+ * false, nothing was exchanged and the finished directory has its temporary name again. If the file system cannot
+ * exchange, later calls do not try it. */
 static enum lvn_status exchange(struct lvn_checkpoint_writer *writer, bool *done)
 {
     static atomic_bool unsupported;

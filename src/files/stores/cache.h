@@ -8,7 +8,7 @@
  *     uploads/HASH               unfinished uploads (store_put.c)
  *     rates/HASH                 measured speed of this machine (cli/plan/plan_time.c)
  *     copies/HASH                unfinished copies from store to store (store_copy.c)
- *     kernels/HASH               compiled device kernels (backend/gpu/gpu_kernels.h)
+ *     kernels/HASH               compiled device kernels (backend/gpu/kernel_cache.h)
  *     encoded/HASH               encoded data, and encoded-new/, what is being made (data/texts/encoded_cache.h)
  *
  * With another endpoint than the store's default, BUCKET is BUCKET@HASH. A cached file is used if the store still has

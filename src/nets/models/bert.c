@@ -219,8 +219,8 @@ const struct lvn_model lvn_model_bert = {
     .size_keys = {"n_layer", "n_head", "n_embd", "block_size", "vocab_size"},
     .published = published,
     .tiny = tiny,
-    .linear_maps = "attention.self.query, attention.self.key, attention.self.value, attention.output.dense, "
-                   "intermediate.dense, output.dense",
+    .linear_layers = "attention.self.query, attention.self.key, attention.self.value, attention.output.dense, "
+                     "intermediate.dense, output.dense",
     .lora_targets = "query, value",
     .freeze_example = "[embeddings, layer.0, 'layer.*.output']",
     .heads = heads,

@@ -273,7 +273,7 @@ extern const struct lvn_model lvn_model_gpt2, lvn_model_nanogpt, lvn_model_mingp
 #define SHARED                                                                                                         \
     .prefix = "transformer.", .saved_as = &lvn_model_gpt2, .sizes = sizes,                                             \
     .size_keys = {"n_layer", "n_head", "n_embd"}, .published = published, .tiny = tiny,                                \
-    .linear_maps = "attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj", .lora_targets = "attn.c_attn",                    \
+    .linear_layers = "attn.c_attn, attn.c_proj, mlp.c_fc, mlp.c_proj", .lora_targets = "attn.c_attn",                  \
     .freeze_example = "[wte, wpe, h.0, 'h.*.mlp']", .generates = true, .check = check, .build = build, .heads = heads, \
     .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
 

@@ -80,7 +80,7 @@ static struct levin_tensor *replace_rows(struct levin_graph *g, struct levin_ten
 
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given)
 {
-    if (m->linear_maps && strcmp(given, "all-linear") == 0) return m->linear_maps;
+    if (m->linear_layers && strcmp(given, "all-linear") == 0) return m->linear_layers;
     return *given || !m->lora_targets ? given : m->lora_targets;
 }
 
@@ -117,17 +117,17 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
     struct lvn_pattern one;
     char near[LVN_WORD_TEXT];
     if (c->lora.rank <= 0) return LVN_OK;
-    LVN_CHECK(c->model->linear_maps, ARG, "lora.rank: a %s has no linear layers that adapters can be added to",
+    LVN_CHECK(c->model->linear_layers, ARG, "lora.rank: a %s has no linear layers that adapters can be added to",
               c->model->name);
     LVN_CHECK(rest && *rest, ARG,
               "lora.rank is %lld and lora.targets names no linear layer: name some of those that a %s has, %s",
-              (long long)c->lora.rank, c->model->name, c->model->linear_maps);
+              (long long)c->lora.rank, c->model->name, c->model->linear_layers);
     while (lvn_pattern_next(&rest, &one)) {
         if (adapts(&one, p)) continue;
         lvn_pattern_nearest(&one, p, near);
         bool no_hint = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
         LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear layer of a block; those of a %s are %s%s%s%s", one.n,
-                 one.text, c->model->name, c->model->linear_maps, no_hint ? "" : "; did you mean '",
+                 one.text, c->model->name, c->model->linear_layers, no_hint ? "" : "; did you mean '",
                  no_hint ? "" : near, no_hint ? "" : "'?");
     }
     /* The base model seldom comes with a trained classification head, so the head is trained with the adapters. */

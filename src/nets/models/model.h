@@ -243,7 +243,7 @@ struct lvn_model {
     const struct lvn_key_value *published; /* further values of published sizes */
     int64_t published_tokens;              /* of their tokenizer; 0: the number of rows of their vocabulary */
     const struct lvn_key_value *tiny;      /* sizes for tests */
-    const char *linear_maps;               /* names of the linear layers that may have adapters; NULL: none */
+    const char *linear_layers;             /* names of the linear layers that may have adapters; NULL: none */
     const char *lora_targets;              /* the maps that have adapters by default */
     const char *freeze_example;            /* patterns for the setting that freezes parameters, an example */
     bool generates;                        /* has a cache of keys and values, so that it can generate text */

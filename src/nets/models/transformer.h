@@ -44,8 +44,8 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
 /* Members of lvn_model: Llama's names of layers in files, the layers that LoRA changes, inputs and tasks. */
 #define LVN_DECODER_DEFAULTS                                                                                           \
     .prefix = "model.",                                                                                                \
-    .linear_maps = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "           \
-                   "mlp.up_proj, mlp.down_proj",                                                                       \
+    .linear_layers = "self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, self_attn.o_proj, mlp.gate_proj, "         \
+                     "mlp.up_proj, mlp.down_proj",                                                                     \
     .lora_targets = "q_proj, v_proj", .freeze_example = "[embed_tokens, layers.0, 'layers.*.mlp']", .generates = true, \
     .bounded = true, .inputs = lvn_language_inputs, .tasks = lvn_decoder_tasks
 /* Members of the rows of keys that several families have; `levin help` prints one range and one help for each. */

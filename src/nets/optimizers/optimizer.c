@@ -1,6 +1,6 @@
 /* optimizer.c - every optimizer, their table, and the code that they share; see optimizer.h.
  *
- * A new optimizer is its operation (src/core/ops), a function here that sets the constants of this operation, a row of
+ * A new optimizer is its operation (src/core/ops), a function here that sets the attributes of this operation, a row of
  * the table, and rows of optimizers.def if it has options. */
 #include "optimizers/optimizer.h"
 
@@ -91,12 +91,12 @@ static const struct lvn_optimizer_kind optimizers[] = {
      .help = "decoupled weight decay",
      .op = LVN_OP_adamw,
      .set_betas = adamw_betas,
-     .constants = adamw},
+     .set_attributes = adamw},
     {.name = "adam",
      .help = "weight decay as an L2 term of the gradient",
      .op = LVN_OP_adamw,
      .set_betas = adamw_betas,
-     .constants = adam},
+     .set_attributes = adam},
     {.name = "sgd", .help = "with momentum", .op = LVN_OP_sgd, .set_betas = sgd_betas},
     {.name = "lion",
      .help = "the sign of the momentum; needs about a third of adamw's lr and three times its "
@@ -108,7 +108,7 @@ static const struct lvn_optimizer_kind optimizers[] = {
      .op = LVN_OP_adamw,
      .elements = "adamw",
      .set_betas = adamw_betas,
-     .constants = adamw,
+     .set_attributes = adamw,
      .matrices = muon},
     {0}};
 
@@ -168,7 +168,7 @@ void lvn_optimizer_init(struct lvn_optimizer *out, const struct lvn_optimizer_op
     out->bf16_state = (enum state)o->state == OPTIMIZER_STATE_BF16;
     out->set_betas = k->set_betas;
     k->set_betas(&out->attr, o->betas);
-    if (k->constants) k->constants(o, &out->attr);
+    if (k->set_attributes) k->set_attributes(o, &out->attr);
     out->attr.update.weight_decay = o->weight_decay;
     out->attr.update.clip_value = o->clip_value;
     if (!k->matrices) return;

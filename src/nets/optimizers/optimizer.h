@@ -26,8 +26,8 @@ struct lvn_optimizer_kind {
     const char *elements; /* with `matrices`: the kind that `op` is, by which groups may name it; else NULL */
     /* Set the operation's decay rates of running means (optimizer.betas). */
     void (*set_betas)(union lvn_attr *attr, const double betas[2]);
-    /* Set its other constants, except those of attr->update. NULL: it has none. */
-    void (*constants)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
+    /* Set its other attributes, except those of attr->update. NULL: it has none. */
+    void (*set_attributes)(const struct lvn_optimizer_options *o, union lvn_attr *attr);
     /* Set the operations on the matrices of the model's blocks, and their own constants; `op` is then for all other
      * parameters. NULL: it has none. */
     void (*matrices)(const struct lvn_optimizer_options *o, struct lvn_matrix_steps *m);

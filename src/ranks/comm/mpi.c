@@ -27,8 +27,6 @@ struct mpi {
 #define LVN_MPI_CONSTANT(name, object, mpich, standard) lvn_mpi name;
 #define LVN_MPI_FUNCTION(name, arguments) int(*name) arguments;
 #include "comm/mpi.def"
-#undef LVN_MPI_CONSTANT
-#undef LVN_MPI_FUNCTION
     int64_t max_bytes;
     lvn_mpi long_element; /* a type of max_bytes bytes */
     bool finalize;        /* MPI_Finalize will not block */
@@ -67,8 +65,6 @@ static enum lvn_status bind_symbols(struct mpi *mpi)
     LVN_CHECK(p, UNSUPPORTED, "%s lacks MPI_" #name "; an MPI of version 3 or later is required", mpi->library.path);  \
     memcpy(&mpi->name, &p, sizeof p);
 #include "comm/mpi.def"
-#undef LVN_MPI_CONSTANT
-#undef LVN_MPI_FUNCTION
     return LVN_OK;
 }
 

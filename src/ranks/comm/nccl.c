@@ -1,7 +1,8 @@
-/* nccl.c - collectives in the memory of CUDA devices by NCCL, opened at run time: sums and gathers of gradients from
- * device to device. All it knows about CUDA is that NCCL uses addresses and streams. They come from the backend's
- * queues (backend/backend.h, struct lvn_queue_ops), which also keep the order of operations, even in a captured graph.
- * Parts of unequal length (zero1) are one reduction or broadcast per rank, in an NCCL group that becomes one launch.
+/* nccl.c - collectives in the memory of CUDA devices by NCCL, opened at run time: reductions of gradients and gathers
+ * of parameters from device to device. All it knows about CUDA is that NCCL uses addresses and streams. They come from
+ * the backend's queues (backend/backend.h, struct lvn_queue_ops), which also keep the order of operations, even in a
+ * captured graph. Shards, whose lengths may differ, are one reduction or broadcast per rank, in an NCCL group that
+ * becomes one launch.
  *
  * While the CPU waits for the device it polls NCCL's asynchronous errors. After an error, or when a rank is lost,
  * the communicator is aborted: pending collectives end, their results are invalid, and later calls fail.
@@ -238,8 +239,10 @@ static enum lvn_status load(const char *path, char describe[400])
         library.files[0] = file;
     }
     LVN_TRY(lvn_library_open(&library));
-    LVN_CHECK(nccl.version(&v) == 0 && v / 10000 == 2, UNSUPPORTED, "%s is NCCL %d; levin supports NCCL 2",
-              lvn_library_path(*(void **)&nccl), v / 10000);
+    LVN_CHECK(
+        nccl.version(&v) == 0 && v / 10000 == 2, UNSUPPORTED,
+        "%s has the version number %d; levin supports NCCL 2 from 2.13 on: set trainer.nccl_library to such a file",
+        lvn_library_path(*(void **)&nccl), v);
     snprintf(describe, 400, "%s (%s)", version(), lvn_library_path(*(void **)&nccl));
     return LVN_OK;
 }
@@ -284,7 +287,10 @@ static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *
     LVN_TRY(lvn_comm_wait(&gpu_comm->base, &request));
     LVN_TRY(gpu_comm->queues->finish(gpu_comm->queue));
     LVN_TRY(lvn_memory_read(memory, 0, &x, sizeof x));
-    LVN_CHECK(x == (float)gpu_comm->base.size, COMM, "%s: the sum of %d ones over the ranks with NCCL was %g on %s",
+    LVN_CHECK(x == (float)gpu_comm->base.size, COMM,
+              "%s: a test sum of %d ones over the ranks with NCCL gave %g on %s; set trainer.transport, so that "
+              "collectives go "
+              "through host memory",
               gpu_comm->where, gpu_comm->base.size, (double)x, gpu_comm->device->title);
     return LVN_OK;
 }

@@ -98,7 +98,7 @@ static bool freeze_blocks(struct variant *v)
 
 static bool train_adapters(struct variant *v)
 {
-    if (v->values.lora.rank || *v->values.model.freeze || !v->programs->model_state->config.model->linear_maps)
+    if (v->values.lora.rank || *v->values.model.freeze || !v->programs->model_state->config.model->linear_layers)
         return false;
     v->values.lora.rank = ADAPTER_COLUMNS;
     name_change(v, "lora.rank=%d%s", ADAPTER_COLUMNS,

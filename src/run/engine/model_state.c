@@ -29,11 +29,11 @@ static enum lvn_status pack_weights(const struct lvn_model_state *n, enum lvn_dt
     const bool all = lvn_dtype_is_packed(type);
     int packed = 0;
     if (!all && !n->config.n_stored) return LVN_OK;
-    LVN_CHECK(m->linear_maps, ARG, "model.quantize: a %s has no linear layers that can be quantized", m->name);
+    LVN_CHECK(m->linear_layers, ARG, "model.quantize: a %s has no linear layers that can be quantized", m->name);
     for (int i = 0; i < n->params->n; i++) {
         struct lvn_param *q = n->params->list[i];
         const bool frozen = n->config.lora.rank <= 0 || !q->trainable;
-        if (!frozen || q->adapter || !lvn_param_is_block_matrix(q) || !lvn_names_match(m->linear_maps, q->name))
+        if (!frozen || q->adapter || !lvn_param_is_block_matrix(q) || !lvn_names_match(m->linear_layers, q->name))
             continue;
         const enum lvn_dtype own = all ? type : stored_type(&n->config, q->name);
         if (!lvn_dtype_is_packed(own)) continue;
@@ -42,7 +42,7 @@ static enum lvn_status pack_weights(const struct lvn_model_state *n, enum lvn_dt
         packed++;
     }
     LVN_CHECK(packed || !all, ARG, "model.quantize: no linear layer of this %s (%s) can be quantized", m->name,
-              m->linear_maps);
+              m->linear_layers);
     return LVN_OK;
 }
 

@@ -14,13 +14,13 @@ struct lvn_optimizer_shards {
     const struct lvn_model_state *model_state;
     struct lvn_ranks *ranks;
     const struct lvn_safetensors_item *items; /* of the source; in its arena */
-    void *buffer;                             /* one tensor that is not in host memory; NULL: not needed yet */
+    void *buffer; /* the tensor being written, if this rank's host memory lacks a part of it; NULL: not needed yet */
 };
 
 void lvn_optimizer_shards_init(struct lvn_optimizer_shards *shards, const struct lvn_model_state *n,
                                struct lvn_ranks *ranks);
-/* While collecting or gathering: the moments of all trainable parameters that have them, as tensors exp_avg.NAME and
- * exp_avg_sq.NAME, for a writer. Always release it. */
+/* Between lvn_parameters_begin_collecting() or lvn_parameters_begin_gathering() and its end: describe the moments of
+ * the trainable parameters as tensors exp_avg.NAME and exp_avg_sq.NAME for a writer. Always release it. */
 enum lvn_status lvn_optimizer_shards_source(struct lvn_optimizer_shards *shards, struct lvn_arena *a,
                                             struct lvn_safetensors_source *source) LVN_CHECKED;
 void lvn_optimizer_shards_release(struct lvn_optimizer_shards *shards);

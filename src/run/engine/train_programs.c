@@ -19,7 +19,7 @@
 
 /* --- the division of the batch --- */
 
-enum { IN_STEP = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS }; /* ranks exchange these in every micro-batch */
+enum { IN_MICRO_BATCH = LVN_SHARDS_GRADIENTS | LVN_SHARDS_PARAMETERS }; /* ranks exchange these in every micro-batch */
 
 /* The smallest number, at least min_micro_batches, of equal micro-batches into which `rows` can be divided. */
 static int64_t micro_batches_of(int64_t rows, int64_t min_micro_batches)
@@ -36,7 +36,8 @@ static enum lvn_status divide_micro_batches(struct lvn_train_programs *programs,
             n = batch / micro;
     LVN_CHECK(n >= size, ARG,
               "%d ranks cannot share the %" PRId64 " micro-batches of a step (trainer.batch_size %" PRId64
-              ", trainer.micro_batch_size %" PRId64 "): start at most %" PRId64 ", or use a larger batch or a smaller "
+              ", trainer.micro_batch_size %" PRId64 "): start at most %" PRId64
+              " ranks, or use a larger batch or a smaller "
               "micro-batch",
               size, n, batch, micro, n);
     for (int i = 0; i <= size; i++) programs->leaf[i] = programs->first_unit[i];
@@ -52,7 +53,7 @@ static enum lvn_status divide_rows(struct lvn_train_programs *programs, int size
     int64_t batch = programs->values->trainer.batch_size;
     LVN_CHECK(batch >= size, ARG,
               "%d ranks cannot share the %" PRId64 " sequences of a step (trainer.batch_size): start at most %" PRId64
-              ", or use a larger batch",
+              " ranks, or use a larger batch",
               size, batch, batch);
     programs->leaf[0] = 0;
     for (int i = 0; i < size; i++) {
@@ -81,7 +82,7 @@ static enum lvn_status divide(struct lvn_train_programs *programs)
     programs->collectives.sharding.sharded = programs->shards;
     LVN_TRY(lvn_strategy_group(programs->values, size, &programs->collectives.sharding.group));
     if (!(programs->shards & LVN_SHARDS_PARAMETERS)) programs->collectives.sharding.group = 0;
-    for (int i = 0; i < size && programs->collectives.sharding.sharded & IN_STEP; i++) {
+    for (int i = 0; i < size && programs->collectives.sharding.sharded & IN_MICRO_BATCH; i++) {
         if (programs->leaf[i + 1] - programs->leaf[i] == programs->accumulation) continue;
         LVN_CHECK(
             programs->values->trainer.strategy == LVN_TRAINER_STRATEGY_AUTO, ARG,
@@ -167,7 +168,7 @@ static bool lengths_agree(const struct lvn_train_programs *programs)
     return true;
 }
 
-/* Plan with t->min_micro_batches and t->recompute. */
+/* Plan with programs->min_micro_batches and programs->recompute. */
 static enum lvn_status plan_once(struct lvn_train_programs *programs, const struct lvn_model_config *c,
                                  const struct lvn_train_programs_options *options)
 {
@@ -238,7 +239,8 @@ static bool shard_more(struct lvn_train_programs *programs)
         return false;
     const unsigned shards = lvn_strategy_more(programs->values, programs->shards);
     if (!shards) return false;
-    if (programs->model_state->params->packed_bytes && shards & LVN_SHARDS_PARAMETERS) return false; /* are whole */
+    if (programs->model_state->params->packed_bytes && shards & LVN_SHARDS_PARAMETERS)
+        return false; /* packed weights cannot be sharded */
     if (!programs->shards) programs->whole_bytes = programs->needed_bytes;
     programs->shards = shards;
     programs->round_once = true;
@@ -271,7 +273,7 @@ static int64_t first_division(const struct lvn_train_programs *programs)
     const struct lvn_values *v = programs->values;
     const int64_t tokens = lvn_backend_find(v->trainer.accelerator)->micro_batch_tokens, length = programs->block_size;
     const int64_t rows = v->trainer.batch_size / programs->collectives.sharding.size;
-    if (!tokens || v->trainer.micro_batch_size || *v->trainer.shares || programs->shards & IN_STEP ||
+    if (!tokens || v->trainer.micro_batch_size || *v->trainer.shares || programs->shards & IN_MICRO_BATCH ||
         rows * programs->collectives.sharding.size != v->trainer.batch_size)
         return 1;
     const int64_t n = micro_batches_of(rows, (rows * length + tokens - 1) / tokens);
@@ -280,7 +282,7 @@ static int64_t first_division(const struct lvn_train_programs *programs)
 
 /* Plan, and while memory is short, first drop the rounded copies of parameters, then add cheap recomputation, then more
  * and more micro-batches, then more sharding, then recomputed blocks, until memory is sufficient or none of these
- * helps. What was dropped stays so, even if smaller micro-batches have room for the copies again. */
+ * helps. The copies stay dropped, even if smaller micro-batches leave room for them again. */
 static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, const struct lvn_model_config *c,
                                        const struct lvn_train_programs_options *options)
 {
@@ -290,7 +292,7 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, cons
         LVN_TRY(plan_once(programs, c, options));
         const struct lvn_device *d = programs->model_state->device;
         int64_t available = d->backend->computes ? lvn_model_state_available(programs->model_state)
-                                                 : 0; /* 0: not run on this machine */
+                                                 : 0; /* 0: only planned, so memory is not limited */
         int64_t part[LVN_MEMORY_PART_COUNT],
             needed = lvn_train_programs_memory(programs, part) - part[LVN_MEMORY_PROGRAMS];
         if (d->memory_bytes) needed = lvn_model_state_bytes(programs->model_state); /* other parts are in host memory */

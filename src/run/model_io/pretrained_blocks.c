@@ -65,7 +65,8 @@ static enum lvn_status add(struct choice *c, const struct lvn_param *q, enum lvn
     const struct lvn_model *m = c->p->config.model;
     const struct lvn_weight *t;
     struct lvn_layout l;
-    if (!m->linear_maps || !lvn_param_is_block_matrix(q) || !lvn_names_match(m->linear_maps, q->name)) return LVN_OK;
+    if (!m->linear_layers || !lvn_param_is_block_matrix(q) || !lvn_names_match(m->linear_layers, q->name))
+        return LVN_OK;
     c->p->apart = c->p->base != NULL; /* adapters will be, if anything stays in its blocks */
     enum lvn_status status = lvn_pretrained_blocks(c->p, q, &l, &t);
     c->p->apart = false;

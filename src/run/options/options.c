@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "comm/comm_kind.h"
+#include "data/dataset.h"
 #include "models/keys.h"
 #include "optimizers/optimizer.h"
 #include "options/values.h"
@@ -96,7 +97,7 @@ static int n_listed, n_family;
 static struct {
     char key[48], help[320], default_note[160];
 } texts[LVN_FAMILY_KEYS];
-static char kinds[2000], optimizer_kinds[800], schedule_kinds[600], task_kinds[600],
+static char kinds[2000], data_kinds[800], optimizer_kinds[800], schedule_kinds[600], task_kinds[600],
     transport_kinds[800]; /* their .more */
 
 /* Append `text` followed by `more`; `between` separates it from an earlier entry. */
@@ -201,6 +202,8 @@ static void gather_tables(void)
         add_kind(words_optimizer_kind, optimizer_kinds, sizeof optimizer_kinds, k->name, k->help);
     for (const struct lvn_schedule_kind *k = lvn_schedules(); k->name; k++)
         add_kind(words_schedule_kind, schedule_kinds, sizeof schedule_kinds, k->name, k->help);
+    for (const struct lvn_dataset_kind *const *k = lvn_dataset_kinds(); *k; k++)
+        add_meaning(data_kinds, sizeof data_kinds, (*k)->name, (*k)->help);
     words_task_kind[0] = "auto";
     for (const struct lvn_task *t = lvn_tasks(); t->name; t++)
         add_kind(words_task_kind, task_kinds, sizeof task_kinds, t->name, t->help);
@@ -211,6 +214,7 @@ static void gather_tables(void)
         words_trainer_transport[n++] = transport->name;
         add_meaning(transport_kinds, sizeof transport_kinds, transport->name, transport->description);
     }
+    options[LVN_OPT_data_kind].more = data_kinds;
     options[LVN_OPT_optimizer_kind].more = optimizer_kinds;
     options[LVN_OPT_schedule_kind].more = schedule_kinds;
     options[LVN_OPT_task_kind].more = task_kinds;

@@ -341,7 +341,7 @@ static void report_validating(void *context, int64_t done, int64_t all)
     e->val_batches = all;
     e->elapsed_s = lvn_seconds() - trainer->context.start_time;
     lvn_callback_notify(&trainer->context, LVN_EVENT_VALIDATING, NULL);
-    /* One rank need not agree on a stop with others, which validation does at its end only. */
+    /* With one rank a stop takes effect here. Several ranks agree on it only after the validation. */
     const bool stop = trainer->options->stop && *trainer->options->stop != LVN_STOP_NONE;
     if (!stop || trainer->requested.stop || trainer->ranks->size > 1 || !trainer->running.step) return;
     if (!may_save_twice(trainer)) return;
@@ -448,8 +448,8 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_r
     const struct lvn_validation *v = &trainer->opened.validation;
     const unsigned *control = &trainer->requested.control;
     const bool last = step == trainer->opened.last_step;
-    /* A validation may last longer than the time until a stopped process is killed: the step is saved before it, and in
-     * a store the resumed run makes it. */
+    /* After a request to stop the process may be killed during a validation. So the step is saved before it. In a
+     * store, where a step must not be saved twice, the validation is left to the resumed run. */
     const bool stop = trainer->requested.stop,
                may_validate = v->on && (last || (!stop && !trainer->running.unread) || may_save_twice(trainer));
     const bool validates = may_validate && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);

@@ -121,7 +121,7 @@ enum lvn_status lvn_trainer_load_batch(struct lvn_trainer *trainer, int64_t step
 /* Open the run to resume before its data, because labels must have the classes of its model. */
 enum lvn_status lvn_trainer_open_run_so_far(struct lvn_trainer *trainer) LVN_CHECKED;
 /* Open the folder of a new run; check the run to resume. All ranks get the progress of rank 0's checkpoint. */
-enum lvn_status lvn_trainer_share_run(struct lvn_trainer *trainer) LVN_CHECKED;
+enum lvn_status lvn_trainer_open_run(struct lvn_trainer *trainer) LVN_CHECKED;
 
 /* --- trainer_scalars.c --- */
 

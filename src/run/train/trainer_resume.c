@@ -287,7 +287,7 @@ enum lvn_status lvn_trainer_open_run_so_far(struct lvn_trainer *trainer)
     return lvn_ranks_agree(trainer->ranks, status);
 }
 
-enum lvn_status lvn_trainer_share_run(struct lvn_trainer *trainer)
+enum lvn_status lvn_trainer_open_run(struct lvn_trainer *trainer)
 {
     struct lvn_trainer_opened *o = &trainer->opened;
     if (trainer->options->mode != LVN_RUN_RESUME) LVN_TRY(open_run(trainer));

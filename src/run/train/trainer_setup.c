@@ -378,7 +378,7 @@ enum lvn_status lvn_trainer_set_up(struct lvn_trainer *trainer)
     LVN_TRY(lvn_ranks_agree(trainer->ranks, run_part("opening the data", open_data, trainer)));
     LVN_TRY(lvn_consistency_data(trainer->ranks, trainer->opened.fingerprint ^ trainer->opened.shards_hash ^
                                                      names_hash(&trainer->opened.setup.config)));
-    LVN_TRY(run_part("opening the run's folder", lvn_trainer_share_run, trainer));
+    LVN_TRY(run_part("opening the run's folder", lvn_trainer_open_run, trainer));
     lvn_trainer_note_data(trainer);
 
     /* The plan, its memory, and the weights. */

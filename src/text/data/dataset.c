@@ -24,6 +24,11 @@ static const struct lvn_dataset_kind *const kinds[] = {
 #include "data/datasets_each.h"
     NULL};
 
+const struct lvn_dataset_kind *const *lvn_dataset_kinds(void)
+{
+    return kinds;
+}
+
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name)
 {
     char names[256] = "";

@@ -1,6 +1,6 @@
 /* dataset.h - a data set: samples of some fields, in splits for training, validation and testing.
  *
- * A data set is of one of two shapes. A list holds separate samples (texts with classes). A stream is one long sequence
+ * A data set is a list or a stream. A list holds separate samples (texts with classes). A stream is one long sequence
  * of tokens; a sample is a window of block_size tokens at any position, with the fields `ids` and `labels`: the label
  * of a token is the next token. With data.pack a sample is a row of documents (data/packing/packing.h). A kind of data
  * is one file that ends in a `struct lvn_dataset_kind`, and a line in datasets.def. The loader (data/loader.h) chooses
@@ -168,6 +168,8 @@ struct lvn_split_list {
 };
 enum lvn_status lvn_dataset_splits(const struct lvn_dataset *d, enum lvn_split_id split,
                                    struct lvn_split_list *out) LVN_CHECKED;
+/* All kinds, ending in NULL. */
+const struct lvn_dataset_kind *const *lvn_dataset_kinds(void);
 /* Kind by name; NULL with an error recorded if there is none. */
 const struct lvn_dataset_kind *lvn_dataset_kind_find(const char *name);
 

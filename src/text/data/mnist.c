@@ -199,7 +199,7 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
 extern const struct lvn_dataset_kind lvn_dataset_mnist;
 const struct lvn_dataset_kind lvn_dataset_mnist = {
     .name = "mnist",
-    .help = "pictures of digits, the four IDX files of MNIST",
+    .help = "images of digits, the four IDX files of MNIST",
     .fetches = true,
     .matches = matches,
     .fields = fields,

@@ -18,7 +18,7 @@
 enum { BYTES = 20 << 20 }; /* more than the buffer of the writer */
 
 struct maker {
-    int calls;   /* a byte is written here for each call */
+    int calls;   /* a pipe to which each call writes a byte */
     int pending; /* -1, or a pipe that is read before the data are made */
 };
 
@@ -152,7 +152,7 @@ static void ids_are_made_again_if_something_has_changed(void **state)
     o.tokenizer = "tests/golden/tokenizers/tiny-neox";
     open_and_close(o);
     assert_int_equal(cached(), 3);
-    write_text("a.txt", "one two three, and four and five and sex\n");
+    write_text("a.txt", "one two three, and four and five and sit\n");
     open_and_close(o);
     assert_int_equal(cached(), 4);
     o = documents(lines);
@@ -220,7 +220,7 @@ static void ids_do_not_depend_on_the_cache(void **state)
     assert_true(lvn_path_is_file(two));
 }
 
-/* What is not encoded is not kept. */
+/* A failed encoding leaves no file in the cache. */
 static void failures_are_not_kept(void **state)
 {
     (void)state;

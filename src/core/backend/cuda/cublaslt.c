@@ -7,7 +7,7 @@
  * approximation. Attribute numbers and sizes are those of versions 11 to 13. */
 #include "backend/cuda/cublaslt.h"
 
-#include "backend/gpu/gpu_kernels.h"
+#include "backend/gpu/kernel_cache.h"
 #include "base/arena.h"
 #include "base/getenv.h"
 #include "base/log.h"
@@ -518,7 +518,7 @@ static bool use_cached(const struct lvn_cuda_products *l, struct chosen *c, cons
     void *found;
     int64_t bytes;
     struct algorithm algorithm;
-    if (!lvn_kernels_find(key, &found, &bytes)) return false;
+    if (!lvn_kernel_cache_find(key, &found, &bytes)) return false;
     const bool whole = bytes == (int64_t)sizeof algorithm;
     if (whole) memcpy(&algorithm, found, sizeof algorithm);
     free(found);
@@ -590,7 +590,7 @@ static enum lvn_status measure_launch(const struct lvn_cuda_device *d, const str
     struct chosen *c = l->backend_data;
     if (all->no_cache) return LVN_OK;
     LVN_TRY(measure_candidates(d, w, l));
-    if (lvn_kernels_store(key, &c->algorithm, sizeof c->algorithm) != LVN_OK) {
+    if (lvn_kernel_cache_store(key, &c->algorithm, sizeof c->algorithm) != LVN_OK) {
         all->no_cache = true;
         lvn_log(LVN_LOG_WARN,
                 "no algorithms of matrix multiplications are chosen by measuring, because a choice could not be stored "

@@ -6,7 +6,7 @@
  * gives the same bits in every run and on every rank, as long as the library is the same.
  *
  * A training that is not deterministic chooses among more answers by measuring, once per machine: the choice is kept in
- * the cache of kernels (backend/gpu/gpu_kernels.h). Multiplications of fp32 operands in fp32 are not measured. */
+ * the cache of kernels (backend/gpu/kernel_cache.h). Multiplications of fp32 operands in fp32 are not measured. */
 #ifndef LVN_CUDA_CUBLASLT_H
 #define LVN_CUDA_CUBLASLT_H
 

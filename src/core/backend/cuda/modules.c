@@ -2,7 +2,7 @@
 #include "backend/cuda/modules.h"
 
 #include "backend/cuda/nvrtc.h"
-#include "backend/gpu/gpu_kernels.h"
+#include "backend/gpu/kernel_cache.h"
 #include "backend/gpu/kernel_sources.h"
 #include "base/arena.h"
 #include "base/threads.h"
@@ -44,7 +44,7 @@ static bool find(struct job *j)
 {
     int64_t n;
     void *image;
-    if (!lvn_kernels_find(j->key, &image, &n)) return false;
+    if (!lvn_kernel_cache_find(j->key, &image, &n)) return false;
     char *longer = lvn_realloc(image, (size_t)n + 1);
     if (longer) longer[n] = '\0';
     if (!longer) free(image);
@@ -58,7 +58,7 @@ static void compile(struct job *j, const char *architecture)
     if (find(j)) return;
     if (lvn_nvrtc_compile(&image, j->module->source, j->text, architecture, lvn_cuda_compile_options, NULL) == LVN_OK) {
         j->image = image.bytes;
-        if (lvn_kernels_store(j->key, image.bytes, (int64_t)image.n) != LVN_OK) lvn_error_clear();
+        if (lvn_kernel_cache_store(j->key, image.bytes, (int64_t)image.n) != LVN_OK) lvn_error_clear();
         return;
     }
     j->failed = true;

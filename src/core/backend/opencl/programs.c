@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "backend/gpu/gpu_kernels.h"
+#include "backend/gpu/kernel_cache.h"
 #include "backend/gpu/kernel_sources.h"
 #include "backend/opencl/opencl_device.h"
 #include "base/text.h"
@@ -90,7 +90,7 @@ static void *from_cache(const struct lvn_opencl_device *d, const char *key, cons
     void *binary, *program = NULL;
     int64_t bytes;
     int status, error;
-    if (!lvn_kernels_find(key, &binary, &bytes)) return NULL;
+    if (!lvn_kernel_cache_find(key, &binary, &bytes)) return NULL;
     size_t n = (size_t)bytes;
     const unsigned char *p = binary;
     program = lvn_cl.program_of_binary(d->context, 1, &d->id, &n, &p, &status, &error);
@@ -107,7 +107,7 @@ static void store_binary(const char *key, void *program)
     if (lvn_cl.program_info(program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL) != CL_SUCCESS || !n) return;
     unsigned char *binary = lvn_malloc(n);
     if (binary && lvn_cl.program_info(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS &&
-        lvn_kernels_store(key, binary, (int64_t)n) != LVN_OK)
+        lvn_kernel_cache_store(key, binary, (int64_t)n) != LVN_OK)
         lvn_error_clear();
     free(binary);
 }

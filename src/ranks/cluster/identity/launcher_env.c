@@ -4,7 +4,6 @@
 const struct lvn_launcher_env *const lvn_launcher_envs[LVN_LAUNCHER_ENVS] = {
 #define LVN_LAUNCHER_ENV(name) &lvn_launcher_env_##name,
 #include "cluster/identity/launcher_envs.def"
-#undef LVN_LAUNCHER_ENV
 };
 
 int lvn_launcher_env_port(unsigned long number)

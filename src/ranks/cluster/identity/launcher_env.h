@@ -37,11 +37,9 @@ struct lvn_launcher_env {
 
 #define LVN_LAUNCHER_ENV(name) extern const struct lvn_launcher_env lvn_launcher_env_##name;
 #include "cluster/identity/launcher_envs.def"
-#undef LVN_LAUNCHER_ENV
 enum {
 #define LVN_LAUNCHER_ENV(name) LVN_LAUNCHER_ENV_##name,
 #include "cluster/identity/launcher_envs.def"
-#undef LVN_LAUNCHER_ENV
     LVN_LAUNCHER_ENVS
 };
 extern const struct lvn_launcher_env *const lvn_launcher_envs[LVN_LAUNCHER_ENVS];

@@ -404,7 +404,7 @@ static void wait_for_delivery(struct lvn_member *member)
         in_time = lvn_condition_wait(&member->change, &member->lock, &at);
 }
 
-void lvn_member_fail(struct lvn_member *member, bool after)
+void lvn_member_fail(struct lvn_member *member, bool is_consequence)
 {
     const bool never = false;
     const double timeout = 3;
@@ -415,7 +415,7 @@ void lvn_member_fail(struct lvn_member *member, bool after)
         member->failed_here = true;
         if (!member->faulty && member->has_thread) {
             lvn_member_send_heartbeat(member, lvn_seconds()); /* with the rank that it waits for */
-            lvn_message_add(&member->wire.out, LVN_MESSAGE_FAIL, (int64_t)after, levin_error_text());
+            lvn_message_add(&member->wire.out, LVN_MESSAGE_FAIL, (int64_t)is_consequence, levin_error_text());
             wake(member);
             wait_for(member, &never, timeout);
         }

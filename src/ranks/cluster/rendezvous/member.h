@@ -95,10 +95,10 @@ void lvn_member_set_collective(struct lvn_member *member, int k, int n);
 
 /* --- after an error --- */
 
-/* This process ends with the recorded error (levin_error_text()): notify the other ranks. `after`: only communication
- * failed, so the error of another rank is probably the cause. Returns when the server has decided which rank reports;
- * then lvn_is_reporter() is final. A second call does nothing. */
-void lvn_member_fail(struct lvn_member *member, bool after);
+/* This process ends with the recorded error (levin_error_text()): notify the other ranks. `is_consequence`: only
+ * communication failed, so the error of another rank is probably the cause. Returns when the server has decided which
+ * rank reports; then lvn_is_reporter() is final. A second call does nothing. */
+void lvn_member_fail(struct lvn_member *member, bool is_consequence);
 /* True if this process prints the error of the run. True until it is known that another one does. */
 bool lvn_is_reporter(void);
 

@@ -9,7 +9,6 @@ static const struct {
 } messages[] = {
 #define LVN_MESSAGE(name, fields) {#name, fields},
 #include "cluster/rendezvous/messages.def"
-#undef LVN_MESSAGE
 };
 enum { MESSAGES = sizeof messages / sizeof *messages };
 

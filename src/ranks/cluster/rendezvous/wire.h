@@ -11,7 +11,6 @@
 enum lvn_message_kind {
 #define LVN_MESSAGE(name, fields) LVN_MESSAGE_##name,
 #include "cluster/rendezvous/messages.def"
-#undef LVN_MESSAGE
 };
 
 enum { LVN_WIRE_LINE = 8192, LVN_WIRE_TEXT = 2000 }; /* bytes of a line; of one text before encoding */

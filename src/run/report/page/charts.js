@@ -1,8 +1,8 @@
-/* charts.js - the curves: which scalars share a chart, and each chart over uPlot. A levin built without uPlot has drawn the
- * loss of each run (run.curve). */
+/* charts.js - the curves: which scalars share a chart, and each chart over uPlot. If levin was built without uPlot, the
+ * page shows the drawing of each run's loss instead (run.curve). */
 const titles = plain({
   loss: "Loss", lr: "Learning rate", grad_norm: "Gradient norm", tokens_per_s: "Throughput", memory_bytes: "Memory",
-  f1: "F1", mse: "Mean squared error", loss_scale: "Scale of the loss", restart_seconds: "Seconds of the last restart",
+  f1: "F1", mse: "Mean squared error", loss_scale: "Loss scale", restart_seconds: "Seconds of the last restart",
 });
 const title = (name) => titles[name] || (name[0].toUpperCase() + name.slice(1)).replace(/_/g, " ");
 const units = plain({ memory_bytes: "bytes", restart_seconds: "seconds" });
@@ -31,7 +31,7 @@ function chartGroups() {
   return [...groups.keys()].sort((a, b) => rank(a) - rank(b)).map((g) => ({ name: g, scalars: [...groups.get(g)].sort() }));
 }
 
-/* Exponential moving average of the means, without the pull of its start. */
+/* Exponential moving average, corrected for the bias toward its initial 0 (as in Adam). */
 function smooth(y, weight) {
   let sum = 0, total = 0;
   return y.map((v) => {
@@ -41,7 +41,7 @@ function smooth(y, weight) {
   });
 }
 
-/* Without noise: an average would only lag behind. */
+/* Scalars without noise: smoothing would only delay them. */
 const exact = ["lr", "memory_bytes", "epoch"];
 
 /* The lines of a chart: one for each run and scalar. */
@@ -66,7 +66,7 @@ function linesOf(group) {
   return lines;
 }
 
-/* All lines over one ascending x: [x, y...], null where a line has no value. On a log scale nothing is below 0. */
+/* All lines over one ascending x: [x, y...], null where a line has no value. A log scale omits values of 0 and less. */
 function align(columns) {
   const x = [...new Set(columns.flatMap((c) => c.x))].sort((a, b) => a - b);
   const index = new Map(x.map((v, i) => [v, i]));
@@ -253,7 +253,7 @@ function chartSection() {
   const groups = chartGroups();
   groups.forEach((group, i) => {
     const chart = { group, wide: i === 0, plot: null, lines: [] };
-    const unit = group.name === "tokens_per_s" ? unitOf() + " a second" : units[group.name];
+    const unit = group.name === "tokens_per_s" ? unitOf() + " per second" : units[group.name];
     chart.at = el("span", { class: "muted small" });
     chart.legend = el("div", { class: "legend" });
     chart.box = el("div", { class: "plot" });

@@ -106,7 +106,7 @@ static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id spl
 extern const struct lvn_dataset_kind lvn_dataset_program;
 const struct lvn_dataset_kind lvn_dataset_program = {
     .name = "program",
-    .help = "samples that a program gives which uses the library, as a sequence in Python",
+    .help = "samples that a program provides, as in Python",
     .typical_vocab = 50257,
     .refuses_unread = true,
     .fields = fields,

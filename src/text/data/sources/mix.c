@@ -1,6 +1,6 @@
 /* mix.c - see mix.h. The rule is that of R. Tijdeman, The chairman assignment problem (1980): of the sources whose lag
- * behind their share is at least 1/(2n-2) of a row, the one is drawn whose lag would reach one row first. Drawing
- * simply the source with the largest lag would not keep the error below one row. */
+ * behind their share is at least 1/(2n-2) of a row, the one is drawn whose lag would reach 1 - 1/(2n-2) of a row
+ * first. Drawing the source with the largest lag instead would not keep the error below one row. */
 #include "data/sources/mix.h"
 
 #include "base/files.h"
@@ -38,9 +38,9 @@ static enum lvn_status read_entry(struct lvn_mix *m, const struct lvn_yaml *map)
         else if (!strcmp(y->key, "weight"))
             weight = y->text;
         else
-            LVN_FAIL(ARG, "%s, entry %d: unknown key '%.60s'; there are path and weight", key, m->n + 1, y->key);
+            LVN_FAIL(ARG, "%s, entry %d: unknown key '%.60s'; expected path or weight", key, m->n + 1, y->key);
     }
-    LVN_CHECK(path && *path, ARG, "%s, entry %d: path is %s; give that of a data set", key, m->n + 1,
+    LVN_CHECK(path && *path, ARG, "%s, entry %d: path is %s; give the path of a data set", key, m->n + 1,
               path ? "empty" : "missing");
     m->path[m->n] = path;
     LVN_TRY(parse_weight(weight, m->n + 1, &m->weight[m->n]));
@@ -59,7 +59,7 @@ static enum lvn_status read_all(struct lvn_mix *m, const char *text)
     return LVN_OK;
 }
 
-static int64_t divisor_of(int64_t a, int64_t b)
+static int64_t greatest_common_divisor(int64_t a, int64_t b)
 {
     while (b) {
         const int64_t rest = a % b;
@@ -72,11 +72,11 @@ static int64_t divisor_of(int64_t a, int64_t b)
 static enum lvn_status shorten(struct lvn_mix *m)
 {
     int64_t divisor = 0;
-    for (int k = 0; k < m->n; k++) divisor = divisor_of(m->weight[k], divisor);
+    for (int k = 0; k < m->n; k++) divisor = greatest_common_divisor(m->weight[k], divisor);
     for (int k = 0; k < m->n; k++) m->period += m->weight[k] /= divisor;
     LVN_CHECK(m->period <= LVN_MIX_PERIOD, ARG,
-              "%s: the weights are in a ratio whose whole numbers add up to %lld, and at most %d is supported: write "
-              "them with fewer digits",
+              "%s: as whole numbers without a common divisor the weights add up to %lld, but at most %d is supported: "
+              "write them with fewer digits",
               key, (long long)m->period, LVN_MIX_PERIOD);
     return LVN_OK;
 }
@@ -89,7 +89,7 @@ static int next_source(const struct lvn_mix *m, int64_t rows, const int64_t *cou
     int best = -1;
     for (int k = 0; k < m->n; k++) {
         const int64_t lag = m->weight[k] * (rows + 1) - count[k] * W;
-        const int64_t time = (n - 1) * W - n * lag; /* until the lag is one row, times the weight */
+        const int64_t time = (n - 1) * W - n * lag; /* rows until the lag is 1 - 1/n of a row, times n and the weight */
         if (n * lag < W) continue;
         if (best >= 0 && time * m->weight[best] >= best_time * m->weight[k]) continue;
         best = k;

@@ -1,4 +1,4 @@
-/* test_gpu_kernels.c - covers: src/core/backend/gpu/gpu_kernels.c
+/* test_kernel_cache.c - covers: src/core/backend/gpu/kernel_cache.c
  *
  * The cache of compiled kernels: an entry is found under its key and no other; a damaged or truncated entry, or one
  * of another key, counts as missing; without a folder nothing is stored and nothing fails. */
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "backend/gpu/gpu_kernels.h"
+#include "backend/gpu/kernel_cache.h"
 #include "base/files.h"
 
 static char folder[64];
@@ -31,7 +31,7 @@ static bool found(const char *key, const char *expected)
 {
     void *binary;
     int64_t bytes;
-    if (!lvn_kernels_find(key, &binary, &bytes)) return false;
+    if (!lvn_kernel_cache_find(key, &binary, &bytes)) return false;
     assert_int_equal(bytes, (int64_t)strlen(expected));
     assert_memory_equal(binary, expected, strlen(expected));
     free(binary);
@@ -42,10 +42,10 @@ static void what_is_kept_is_found(void **state)
 {
     (void)state;
     assert_false(found("device a\ntext", ""));
-    assert_int_equal(lvn_kernels_store("device a\ntext", "binary a", 8), LVN_OK);
+    assert_int_equal(lvn_kernel_cache_store("device a\ntext", "binary a", 8), LVN_OK);
     assert_true(found("device a\ntext", "binary a"));
     assert_false(found("device b\ntext", ""));
-    assert_int_equal(lvn_kernels_store("device a\ntext", "newer", 5), LVN_OK);
+    assert_int_equal(lvn_kernel_cache_store("device a\ntext", "newer", 5), LVN_OK);
     assert_true(found("device a\ntext", "newer"));
 }
 
@@ -56,7 +56,7 @@ static void what_is_damaged_is_not_found(void **state)
     char *file;
     int64_t n;
     lvn_arena_init(&a);
-    assert_int_equal(lvn_kernels_store("device a\ntext", "binary a", 8), LVN_OK);
+    assert_int_equal(lvn_kernel_cache_store("device a\ntext", "binary a", 8), LVN_OK);
     const char *path = only_file(&a);
     assert_int_equal(lvn_file_read(path, 0, &file, &n), LVN_OK);
     for (int64_t at = 0; at < n; at++) { /* any byte: magic number, sizes, checksum, key, binary */
@@ -69,7 +69,8 @@ static void what_is_damaged_is_not_found(void **state)
         assert_int_equal(lvn_file_write(path, file, cut), LVN_OK);
         assert_false(found("device a\ntext", "binary a"));
     }
-    assert_int_equal(lvn_kernels_store("device a\ntext", "binary a", 8), LVN_OK); /* compiled again, and stored again */
+    assert_int_equal(lvn_kernel_cache_store("device a\ntext", "binary a", 8),
+                     LVN_OK); /* compiled again, and stored again */
     assert_true(found("device a\ntext", "binary a"));
     free(file);
     lvn_arena_release(&a);
@@ -79,7 +80,7 @@ static void without_a_folder_nothing_is_kept(void **state)
 {
     (void)state;
     setenv("LEVIN_CACHE", "/dev/null/no", 1);
-    assert_int_not_equal(lvn_kernels_store("device a\ntext", "binary a", 8), LVN_OK);
+    assert_int_not_equal(lvn_kernel_cache_store("device a\ntext", "binary a", 8), LVN_OK);
     assert_non_null(strstr(levin_error_text(), "/dev/null"));
     lvn_error_clear();
     assert_false(found("device a\ntext", ""));

@@ -1,5 +1,5 @@
-/* gpu_kernels.c - see gpu_kernels.h. An entry is a file with struct head, the key and the binary. */
-#include "backend/gpu/gpu_kernels.h"
+/* kernel_cache.c - see kernel_cache.h. An entry is a file with struct head, the key and the binary. */
+#include "backend/gpu/kernel_cache.h"
 
 #include "base/files.h"
 #include "host/cache_dir.h"
@@ -44,7 +44,7 @@ static bool is_entry(const char *file, int64_t bytes, const char *key, struct he
            hash_of(binary, (int64_t)h->binary_bytes, 0) == h->checksum;
 }
 
-bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
+bool lvn_kernel_cache_find(const char *key, void **binary, int64_t *bytes)
 {
     LVN_LOCAL_ARENA(a);
     struct head h;
@@ -65,7 +65,7 @@ bool lvn_kernels_find(const char *key, void **binary, int64_t *bytes)
     return found;
 }
 
-enum lvn_status lvn_kernels_store(const char *key, const void *binary, int64_t bytes)
+enum lvn_status lvn_kernel_cache_store(const char *key, const void *binary, int64_t bytes)
 {
     LVN_LOCAL_ARENA(a);
     struct head h = {.key_bytes = strlen(key), .binary_bytes = (uint64_t)bytes, .checksum = hash_of(binary, bytes, 0)};
