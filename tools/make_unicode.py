@@ -158,13 +158,33 @@ def compatible():
     from tokenizers import __version__ as version
     from tokenizers import normalizers
 
-    nfd, nfkd, rows = normalizers.NFD(), normalizers.NFKD(), []
+    nfd, nfkd, runs = normalizers.NFD(), normalizers.NFKD(), []
     for c in POINTS:
-        parts = nfkd.normalize_str(chr(c))
-        if parts != nfd.normalize_str(chr(c)):
-            rows.append(f"K({len(parts)}," + ",".join(hex(ord(x)) for x in [chr(c), *parts]) + ")")
-    write("unicode_compat.def", "K(n, code, n parts): compatibility decomposition, if it differs from the canonical one. Source: "
+        parts = [ord(x) for x in nfkd.normalize_str(chr(c))]
+        if parts == [ord(x) for x in nfd.normalize_str(chr(c))]:
+            continue
+        assert c < 0x20000, "unicode.c has no index for this code point"
+        if runs and continues_run(runs[-1], c, parts):
+            runs[-1][1] += 1
+        else:
+            runs.append([c, 1, None, parts])
+    rows = [(f"K({len(parts)}," if count == 1 else f"S({len(parts)},{count},{varying},") +
+            ",".join(map(hex, [c, *parts])) + ")" for c, count, varying, parts in runs]
+    write("unicode_compat.def", "K(n, code, n parts): compatibility decomposition, if it differs from the canonical one; S(n, count, "
+          "v, code, n parts): count code points from code on; part v counts up with them, and none does if v is n. Source: "
           f"Hugging Face's tokenizers {version}.", rows)
+
+
+def continues_run(run, c, parts):
+    """Is c the next code point of a run, with its parts, or with one part that counts up? Sets which one at the second."""
+    first, count, varying, base = run
+    if c != first + count or len(parts) != len(base):
+        return False
+    for v in range(len(base) + 1) if varying is None else [varying]:
+        if parts == [part + count * (i == v) for i, part in enumerate(base)]:
+            run[2] = v
+            return True
+    return False
 
 
 def lower_case_rows(small):

@@ -41,14 +41,16 @@ static const struct pair {
 };
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
-/* n, code point, its n parts; and so on. */
+/* Runs of code points: n, how many code points, which part counts up, the first code point, its n parts; and so on. */
 static const uint32_t compatible[] = {
-#define K(n, ...) n, __VA_ARGS__,
+#define K(n, ...) S(n, 1, n, __VA_ARGS__)
+#define S(n, count, varying, ...) (n) | (count) << 8 | (varying) << 16, __VA_ARGS__,
 #include "tokenizers/unicode/unicode_compat.def"
 #undef K
+#undef S
 };
 enum { N_COMPATIBLE = sizeof compatible / sizeof compatible[0] };
-static uint16_t compatible_at[0x20000]; /* index of a code point in `compatible`; 0: none */
+static uint16_t compatible_at[0x20000]; /* index of the first code point of a code point's run; 0: none */
 
 static const struct pair *by_parts[N_PAIRS];
 static int n_composed;
@@ -65,8 +67,9 @@ static void fill(void)
 {
     for (int i = 0; i < N_PAIRS; i++)
         if (pairs[i].composes) by_parts[n_composed++] = &pairs[i];
-    for (int i = 0; i < N_COMPATIBLE; i += 2 + (int)compatible[i])
-        if (compatible[i + 1] < 0x20000) compatible_at[compatible[i + 1]] = (uint16_t)(i + 1);
+    for (uint32_t i = 0; i < N_COMPATIBLE; i += 2 + (compatible[i] & 0xff))
+        for (uint32_t k = 0; k < (compatible[i] >> 8 & 0xff); k++)
+            compatible_at[compatible[i + 1] + k] = (uint16_t)(i + 1);
     qsort(by_parts, (size_t)n_composed, sizeof *by_parts, by_parts_order);
 }
 
@@ -171,7 +174,9 @@ static void decompose(struct sequence *s, enum lvn_unicode_form form, uint32_t c
 {
     uint32_t parts[LVN_NFD_MAX], at = form & LVN_COMPATIBLE && c < 0x20000 ? compatible_at[c] : 0;
     if (at) {
-        for (uint32_t i = 0; i < compatible[at - 1]; i++) push(s, compatible[at + 1 + i]);
+        uint32_t varying = compatible[at - 1] >> 16;
+        for (uint32_t i = 0; i < (compatible[at - 1] & 0xff); i++)
+            push(s, compatible[at + 1 + i] + (i == varying ? c - compatible[at] : 0));
         return;
     }
     int n = lvn_unicode_nfd(c, parts);
