@@ -26,6 +26,22 @@ code 0 "$LEVIN" train tuned --resume --trainer.max_steps=3
 says "continuing after step 2" err
 code 0 "$LEVIN" evaluate tuned
 code 0 "$LEVIN" evaluate tuned --data.path=text.txt
+# so it is with BPE of characters, as SentencePiece makes it, in a folder or a GGUF file, and for a mix
+code 0 "$LEVIN" prepare text.txt --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama2" --out=pieces
+code 0 "$LEVIN" train pieces --model.kind=llama "${small[@]}" --run_dir=llama
+code 0 "$LEVIN" export llama sentencepiece
+code 0 "$LEVIN" export llama sentencepiece.gguf --format=gguf
+printf 'data:\n  mix: [{path: text.txt, weight: 1}, {path: text.txt, weight: 1}]\n' >mix.yaml
+for model in sentencepiece sentencepiece.gguf; do
+    for command in "train text.txt --trainer.max_steps=1 --run_dir=tuned-$model" "evaluate $model --data.path=text.txt" "plan text.txt"; do
+        init=--model.init=$model
+        [[ $command != evaluate* ]] || init=
+        code 0 "$LEVIN" $command $init
+        says "'text.txt' is read as data.kind=documents, with the tokenizer of the model '$model" err
+    done
+    code 0 "$LEVIN" train mix.yaml --model.init=$model --trainer.max_steps=1 --run_dir=mixed-$model
+    says "'data.mix' is read as data.kind=documents, with the tokenizer of the model '$model" err
+done
 # with a character-level model a text is still read as characters
 code 0 "$LEVIN" train text.txt "${small[@]}" --run_dir=chars
 code 0 "$LEVIN" train text.txt --model.init=chars --trainer.max_steps=1 --trainer.limit_val_batches=1 --run_dir=more

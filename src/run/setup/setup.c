@@ -255,14 +255,13 @@ static enum lvn_status open_sizes(struct lvn_model_setup *m, const struct levin_
 {
     *m = (struct lvn_model_setup){.data_kind = s->values.data.kind};
     LVN_TRY(*s->values.model.init ? sizes_of_pretrained(m, s) : sizes_of_settings(m, s, model));
-    const struct lvn_tokenizer *t = m->codec.tokenizer;
     const bool derived = s->origin[LVN_OPT_data_kind].source <= LVN_SOURCE_DERIVED;
-    if (!derived || !t || t->model == LVN_TOKENIZER_CHARACTERS) return LVN_OK;
+    if (!derived || !m->codec.tokenizer) return LVN_OK; /* as lvn_model_has_characters() */
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(s->values.data.kind);
     if (!kind || !kind->tokenized_kind) return LVN_OK;
     m->data_kind = kind->tokenized_kind;
-    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s, with the tokenizer of the model '%s'", s->values.data.path,
-            m->data_kind, m->pretrained.path);
+    lvn_log(LVN_LOG_INFO, "'%s' is read as data.kind=%s, with the tokenizer of the model '%s'",
+            *s->values.data.mix ? "data.mix" : s->values.data.path, m->data_kind, m->pretrained.path);
     return LVN_OK;
 }
 
