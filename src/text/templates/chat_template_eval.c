@@ -204,7 +204,7 @@ enum lvn_status lvn_tpl_apply(struct lvn_tpl_run *r, const struct lvn_tpl_builti
     struct lvn_tpl_value text;
     if (row->text) LVN_TRY(lvn_tpl_str(r, in, &text));
     LVN_TRY(lvn_tpl_work(r, in->kind == LVN_TPL_STRING || in->kind == LVN_TPL_LIST ? in->n / 32 : 0));
-    return row->run(r, row->text ? &text : in, given, out);
+    return row->run(r, row->text ? &text : in, given, row->mode, out);
 }
 
 static enum lvn_status make_range(struct lvn_tpl_run *r, const struct lvn_tpl_args *args, struct lvn_tpl_value *out)

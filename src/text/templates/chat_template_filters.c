@@ -5,18 +5,12 @@
 #include "tokenizers/regex/regex.h"
 #include "tokenizers/unicode/unicode.h"
 
-#define FILTER(name)                                                                                                   \
-    enum lvn_status name(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, const struct lvn_tpl_value *const *a,  \
-                         struct lvn_tpl_value *out)
-
 static bool flag(const struct lvn_tpl_value *v, bool otherwise)
 {
     return v ? lvn_tpl_true(v) : otherwise;
 }
 
 /* --- text --- */
-
-enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
 
 static bool strips(const struct lvn_tpl_value *chars, const char *p, int64_t n, int *used)
 {
@@ -25,70 +19,55 @@ static bool strips(const struct lvn_tpl_value *chars, const char *p, int64_t n, 
     return memmem(chars->p, (size_t)chars->n, p, (size_t)*used) != NULL; /* UTF-8: never within another character */
 }
 
-static enum lvn_status strip(struct lvn_tpl_run *r, const struct lvn_tpl_value *s, const struct lvn_tpl_value *chars,
-                             int sides, struct lvn_tpl_value *out)
+LVN_TPL_FUNCTION(lvn_tpl_strip)
 {
-    int64_t from = 0, to = s->n;
+    const struct lvn_tpl_value *chars = a ? a[0] : NULL;
+    int64_t from = 0, to = in->n;
     int used;
     if (chars && chars->kind != LVN_TPL_NONE && chars->kind != LVN_TPL_STRING)
         LVN_TPL_FAIL(r, FORMAT, "the characters to strip must be a string, not %s", lvn_tpl_type(chars));
-    while (sides & STRIP_LEFT && from < to && strips(chars, s->p + from, to - from, &used)) from += used;
-    while (sides & STRIP_RIGHT && to > from) {
+    while (mode & LVN_STRIP_LEFT && from < to && strips(chars, in->p + from, to - from, &used)) from += used;
+    while (mode & LVN_STRIP_RIGHT && to > from) {
         int64_t last = to - 1;
-        while (last > from && (s->p[last] & 0xc0) == 0x80) last--;
-        if (!strips(chars, s->p + last, to - last, &used)) break;
+        while (last > from && (in->p[last] & 0xc0) == 0x80) last--;
+        if (!strips(chars, in->p + last, to - last, &used)) break;
         to = last;
     }
-    *out = lvn_tpl_part(s, from, to);
+    *out = lvn_tpl_part(in, from, to);
     return LVN_OK;
 }
 
-FILTER(lvn_tpl_strip)
-{
-    return strip(r, in, a[0], STRIP_LEFT | STRIP_RIGHT, out);
-}
-FILTER(lvn_tpl_lstrip)
-{
-    return strip(r, in, a[0], STRIP_LEFT, out);
-}
-FILTER(lvn_tpl_rstrip)
-{
-    return strip(r, in, a[0], STRIP_RIGHT, out);
-}
-
-enum letter_case { LOWER, UPPER, CAPITALIZE, TITLE_FILTER, TITLE_METHOD };
-
 /* Is the character at i to be upper case? */
-static bool is_upper_at(const struct lvn_tpl_value *s, int64_t i, enum letter_case form)
+static bool is_upper_at(const struct lvn_tpl_value *s, int64_t i, int mode)
 {
-    if (form == LOWER || form == UPPER) return form == UPPER;
-    if (form == CAPITALIZE || i == 0) return i == 0;
+    if (mode == LVN_LOWER || mode == LVN_UPPER) return mode == LVN_UPPER;
+    if (mode == LVN_CAPITALIZE || i == 0) return i == 0;
     unsigned char before = (unsigned char)s->p[i - 1];
-    if (form == TITLE_FILTER) return before && (strchr("-({[<", before) || lvn_tpl_space(before < 0x80 ? before : 'x'));
+    if (mode == LVN_TITLE_FILTER)
+        return before && (strchr("-({[<", before) || lvn_tpl_space(before < 0x80 ? before : 'x'));
     bool letter = (before | 32) >= 'a' && (before | 32) <= 'z';
     return !letter && before < 0x80;
 }
 
-static enum lvn_status change_case(struct lvn_tpl_run *r, const struct lvn_tpl_value *s, enum letter_case form,
-                                   struct lvn_tpl_value *out)
+LVN_TPL_FUNCTION(lvn_tpl_change_case)
 {
     struct lvn_tpl_output text = {0};
-    for (int64_t i = 0; i < s->n;) {
+    for (int64_t i = 0; i < in->n;) {
         int used = 1, n = 1;
-        char to[8] = {s->p[i]};
-        bool upper = is_upper_at(s, i, form);
-        int mark = s->marks ? s->marks[i] : s->mark;
+        char to[8] = {in->p[i]};
+        bool upper = is_upper_at(in, i, mode);
+        int mark = in->marks ? in->marks[i] : in->mark;
         if ((unsigned char)*to < 0x80) {
             if (upper ? *to >= 'a' && *to <= 'z' : *to >= 'A' && *to <= 'Z') *to ^= 32;
         } else {
             uint32_t low[2];
-            int32_t code = lvn_utf8_decode(s->p + i, s->n - i, &used);
+            int32_t code = lvn_utf8_decode(in->p + i, in->n - i, &used);
             enum lvn_category c = (enum lvn_category)(code < 0 ? 0 : lvn_char((uint32_t)code)->category);
             bool cased = c == LVN_CATEGORY_Lu || c == LVN_CATEGORY_Ll || c == LVN_CATEGORY_Lt;
-            if (form != LOWER && cased)
-                LVN_TPL_FAIL(r, UNSUPPORTED, "upper case of the letter '%.*s' is not supported", used, s->p + i);
-            int lows = code < 0 || form != LOWER ? 0 : lvn_unicode_lower((uint32_t)code, low);
-            memcpy(to, s->p + i, (size_t)(n = used));
+            if (mode != LVN_LOWER && cased)
+                LVN_TPL_FAIL(r, UNSUPPORTED, "upper case of the letter '%.*s' is not supported", used, in->p + i);
+            int lows = code < 0 || mode != LVN_LOWER ? 0 : lvn_unicode_lower((uint32_t)code, low);
+            memcpy(to, in->p + i, (size_t)(n = used));
             if (lows) n = lvn_utf8_encode((int32_t)low[0], to);
             if (lows > 1) n += lvn_utf8_encode((int32_t)low[1], to + n);
         }
@@ -96,37 +75,11 @@ static enum lvn_status change_case(struct lvn_tpl_run *r, const struct lvn_tpl_v
         i += used;
     }
     *out = lvn_tpl_result(&text);
-    out->form = s->form;
+    out->form = in->form;
     return LVN_OK;
 }
 
-FILTER(lvn_tpl_lower)
-{
-    (void)a;
-    return change_case(r, in, LOWER, out);
-}
-FILTER(lvn_tpl_upper)
-{
-    (void)a;
-    return change_case(r, in, UPPER, out);
-}
-FILTER(lvn_tpl_capitalize)
-{
-    (void)a;
-    return change_case(r, in, CAPITALIZE, out);
-}
-FILTER(lvn_tpl_title)
-{
-    (void)a;
-    return change_case(r, in, TITLE_METHOD, out);
-}
-static FILTER(title)
-{
-    (void)a;
-    return change_case(r, in, TITLE_FILTER, out);
-}
-
-FILTER(lvn_tpl_replace)
+LVN_TPL_FUNCTION(lvn_tpl_replace)
 {
     struct lvn_tpl_output text = {0};
     struct lvn_tpl_value from, to;
@@ -167,7 +120,7 @@ static enum lvn_status add_replacement(struct lvn_tpl_run *r, struct lvn_tpl_out
 }
 
 /* As re.sub() of Python, for the expressions that tokenizers/regex/regex.h has. */
-static FILTER(regex_replace)
+static LVN_TPL_FUNCTION(regex_replace)
 {
     struct lvn_tpl_output text = {0};
     struct lvn_tpl_value pattern, to;
@@ -197,27 +150,24 @@ static FILTER(regex_replace)
     return LVN_OK;
 }
 
-static FILTER(string)
+static LVN_TPL_FUNCTION(string)
 {
-    (void)a;
     return lvn_tpl_str(r, in, out);
 }
 
-static FILTER(safe)
+static LVN_TPL_FUNCTION(safe)
 {
-    (void)a;
     LVN_TRY(lvn_tpl_str(r, in, out));
     out->form = 1;
     return LVN_OK;
 }
 
-static FILTER(escape)
+static LVN_TPL_FUNCTION(escape)
 {
-    (void)a;
     return lvn_tpl_escape(r, in, out);
 }
 
-static FILTER(indent)
+static LVN_TPL_FUNCTION(indent)
 {
     struct lvn_tpl_output text = {0}, by = {0};
     int64_t width = a[0] && a[0]->kind == LVN_TPL_INT ? a[0]->i : 4;
@@ -237,7 +187,7 @@ static FILTER(indent)
     return LVN_OK;
 }
 
-static FILTER(join)
+static LVN_TPL_FUNCTION(join)
 {
     struct lvn_tpl_output text = {0};
     struct lvn_tpl_value list, one;
@@ -254,24 +204,22 @@ static FILTER(join)
 
 /* --- any value --- */
 
-static FILTER(length)
+static LVN_TPL_FUNCTION(length)
 {
     int64_t n;
-    (void)a;
     LVN_TRY(lvn_tpl_length(r, in, &n));
     *out = lvn_tpl_int(n);
     return LVN_OK;
 }
 
-static FILTER(or_default)
+static LVN_TPL_FUNCTION(or_default)
 {
-    (void)r;
     bool missing = in->kind == LVN_TPL_UNDEFINED || (flag(a[1], false) && !lvn_tpl_true(in));
     *out = !missing ? *in : a[0] ? *a[0] : lvn_tpl_text("", 0);
     return LVN_OK;
 }
 
-static FILTER(tojson)
+static LVN_TPL_FUNCTION(tojson)
 {
     struct lvn_tpl_output text = {0}, by = {0};
     struct lvn_tpl_json form = {.ascii = flag(a[0], false), .sort = flag(a[3], false), .indent = lvn_tpl_none()};
@@ -301,7 +249,7 @@ static bool whole_number(const struct lvn_tpl_value *s, int64_t *out)
 {
     char digits[24], *end;
     struct lvn_tpl_value v;
-    if (strip(NULL, s, NULL, STRIP_LEFT | STRIP_RIGHT, &v) != LVN_OK || v.n < 1 || v.n > 18) return false;
+    if (lvn_tpl_strip(NULL, s, NULL, LVN_STRIP, &v) != LVN_OK || v.n < 1 || v.n > 18) return false;
     memcpy(digits, v.p, (size_t)v.n);
     digits[v.n] = 0;
     *out = strtoll(digits, &end, 10);
@@ -312,7 +260,7 @@ static bool real_number(const struct lvn_tpl_value *s, double *out)
 {
     char digits[64], *end;
     struct lvn_tpl_value v;
-    if (strip(NULL, s, NULL, STRIP_LEFT | STRIP_RIGHT, &v) != LVN_OK || v.n < 1 || v.n > 60) return false;
+    if (lvn_tpl_strip(NULL, s, NULL, LVN_STRIP, &v) != LVN_OK || v.n < 1 || v.n > 60) return false;
     memcpy(digits, v.p, (size_t)v.n);
     digits[v.n] = 0;
     if (digits[strspn(digits, "+-.0123456789eE")]) return false;
@@ -320,7 +268,7 @@ static bool real_number(const struct lvn_tpl_value *s, double *out)
     return !*end;
 }
 
-static FILTER(to_int)
+static LVN_TPL_FUNCTION(to_int)
 {
     int64_t i;
     double f;
@@ -337,7 +285,7 @@ static FILTER(to_int)
     return LVN_OK;
 }
 
-static FILTER(to_float)
+static LVN_TPL_FUNCTION(to_float)
 {
     double f = 0;
     *out = a[0] ? *a[0] : (struct lvn_tpl_value){.kind = LVN_TPL_FLOAT};
@@ -351,9 +299,8 @@ static FILTER(to_float)
     return LVN_OK;
 }
 
-static FILTER(absolute)
+static LVN_TPL_FUNCTION(absolute)
 {
-    (void)a;
     if (in->kind != LVN_TPL_INT && in->kind != LVN_TPL_FLOAT)
         LVN_TPL_FAIL(r, FORMAT, "'abs' needs a number, not %s", lvn_tpl_type(in));
     *out = *in;
@@ -364,41 +311,28 @@ static FILTER(absolute)
 
 /* --- lists --- */
 
-static enum lvn_status end_of(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, bool last,
-                              struct lvn_tpl_value *out)
+enum { FIRST, LAST };
+static LVN_TPL_FUNCTION(end_of)
 {
     struct lvn_tpl_value list;
     LVN_TRY(lvn_tpl_iterate(r, in, &list));
-    if (last && in->kind == LVN_TPL_LIST && in->form == LVN_LIST_LAZY)
+    if (mode == LAST && in->kind == LVN_TPL_LIST && in->form == LVN_LIST_LAZY)
         LVN_TPL_FAIL(r, FORMAT, "'last' needs a list, not a generator; add the filter 'list'");
-    *out = list.n ? list.items[last ? list.n - 1 : 0] : lvn_tpl_undefined("an element of an empty list");
+    *out = list.n ? list.items[mode == LAST ? list.n - 1 : 0] : lvn_tpl_undefined("an element of an empty list");
     return LVN_OK;
 }
 
-static FILTER(first)
+static LVN_TPL_FUNCTION(list)
 {
-    (void)a;
-    return end_of(r, in, false, out);
-}
-static FILTER(last)
-{
-    (void)a;
-    return end_of(r, in, true, out);
-}
-
-static FILTER(list)
-{
-    (void)a;
     LVN_TRY(lvn_tpl_iterate(r, in, out));
     out->form = LVN_LIST;
     return LVN_OK;
 }
 
-static FILTER(reverse)
+static LVN_TPL_FUNCTION(reverse)
 {
     struct lvn_tpl_value items, *to;
     struct lvn_tpl_output text = {0};
-    (void)a;
     LVN_TRY(lvn_tpl_iterate(r, in, &items));
     if (!(to = lvn_tpl_alloc(r, (items.n + 1) * (int64_t)sizeof *to))) return LVN_MEMORY;
     for (int64_t i = 0; i < items.n; i++) to[i] = items.items[items.n - 1 - i];
@@ -409,7 +343,7 @@ static FILTER(reverse)
     return LVN_OK;
 }
 
-static FILTER(sum)
+static LVN_TPL_FUNCTION(sum)
 {
     struct lvn_tpl_value items, one;
     LVN_TRY(lvn_tpl_iterate(r, in, &items));
@@ -440,9 +374,8 @@ enum lvn_status lvn_tpl_items_of(struct lvn_tpl_run *r, const struct lvn_tpl_val
     return LVN_OK;
 }
 
-static FILTER(items)
+static LVN_TPL_FUNCTION(items)
 {
-    (void)a;
     if (in->kind != LVN_TPL_DICT && in->kind != LVN_TPL_UNDEFINED)
         LVN_TPL_FAIL(r, FORMAT, "'items' needs a dictionary, not %s", lvn_tpl_type(in));
     return lvn_tpl_items_of(r, in, LVN_LIST_LAZY, out);
@@ -485,14 +418,15 @@ static enum lvn_status sort_by(struct lvn_tpl_run *r, const struct lvn_tpl_value
     for (int64_t i = 0; i < items.n; i++) {
         v[i] = key[i] = items.items[i];
         if (attribute) LVN_TRY(lvn_tpl_item(r, &v[i], attribute, &key[i]));
-        if (!case_sensitive && key[i].kind == LVN_TPL_STRING) LVN_TRY(change_case(r, &key[i], LOWER, &key[i]));
+        if (!case_sensitive && key[i].kind == LVN_TPL_STRING)
+            LVN_TRY(lvn_tpl_change_case(r, &key[i], NULL, LVN_LOWER, &key[i]));
     }
     LVN_TRY(merge_sort(r, v, key, key + items.n, items.n, reverse));
     *out = lvn_tpl_list(v, items.n, LVN_LIST);
     return LVN_OK;
 }
 
-static FILTER(dictsort)
+static LVN_TPL_FUNCTION(dictsort)
 {
     struct lvn_tpl_value pairs, by = lvn_tpl_int(a[1] && lvn_tpl_is(a[1], "value"));
     if (in->kind != LVN_TPL_DICT) LVN_TPL_FAIL(r, FORMAT, "'dictsort' needs a dictionary, not %s", lvn_tpl_type(in));
@@ -500,12 +434,12 @@ static FILTER(dictsort)
     return sort_by(r, &pairs, &by, flag(a[0], false), flag(a[2], false), out);
 }
 
-static FILTER(sort)
+static LVN_TPL_FUNCTION(sort)
 {
     return sort_by(r, in, a[2] && a[2]->kind != LVN_TPL_NONE ? a[2] : NULL, flag(a[1], false), flag(a[0], false), out);
 }
 
-static FILTER(unique)
+static LVN_TPL_FUNCTION(unique)
 {
     struct lvn_tpl_value items, *kept;
     int64_t n = 0;
@@ -516,7 +450,8 @@ static FILTER(unique)
         bool seen = false;
         key[n] = items.items[i];
         if (a[1]) LVN_TRY(lvn_tpl_item(r, &items.items[i], a[1], &key[n]));
-        if (!flag(a[0], false) && key[n].kind == LVN_TPL_STRING) LVN_TRY(change_case(r, &key[n], LOWER, &key[n]));
+        if (!flag(a[0], false) && key[n].kind == LVN_TPL_STRING)
+            LVN_TRY(lvn_tpl_change_case(r, &key[n], NULL, LVN_LOWER, &key[n]));
         LVN_TRY(lvn_tpl_work(r, n));
         for (int64_t k = 0; k < n && !seen; k++) seen = lvn_tpl_equal(&key[k], &key[n]);
         if (!seen) kept[n++] = items.items[i];
@@ -525,55 +460,46 @@ static FILTER(unique)
     return LVN_OK;
 }
 
-static enum lvn_status extreme(struct lvn_tpl_run *r, const struct lvn_tpl_value *in,
-                               const struct lvn_tpl_value *const *a, bool greatest, struct lvn_tpl_value *out)
+enum { LEAST, GREATEST };
+static LVN_TPL_FUNCTION(extreme)
 {
     struct lvn_tpl_value sorted;
-    LVN_TRY(sort_by(r, in, a[1], flag(a[0], false), greatest, &sorted));
+    LVN_TRY(sort_by(r, in, a[1], flag(a[0], false), mode == GREATEST, &sorted));
     *out = sorted.n ? sorted.items[0] : lvn_tpl_undefined("an element of an empty list");
     return LVN_OK;
 }
-static FILTER(least)
-{
-    return extreme(r, in, a, false, out);
-}
-static FILTER(greatest)
-{
-    return extreme(r, in, a, true, out);
-}
-
 static const struct lvn_tpl_builtin filters[] = {
-    {"abs", "", 0, false, absolute},
-    {"capitalize", "", 0, true, lvn_tpl_capitalize},
-    {"count", "", 0, false, length},
-    {"d", "default_value,boolean", 0, false, or_default},
-    {"default", "default_value,boolean", 0, false, or_default},
-    {"dictsort", "case_sensitive,by,reverse", 0, false, dictsort},
-    {"e", "", 0, false, escape},
-    {"escape", "", 0, false, escape},
-    {"first", "", 0, false, first},
-    {"float", "default", 0, false, to_float},
-    {"indent", "width,first,blank", 0, false, indent},
-    {"int", "default", 0, false, to_int},
-    {"items", "", 0, false, items},
-    {"join", "d,attribute", 0, false, join},
-    {"last", "", 0, false, last},
-    {"length", "", 0, false, length},
-    {"list", "", 0, false, list},
-    {"lower", "", 0, true, lvn_tpl_lower},
-    {"max", "case_sensitive,attribute", 0, false, greatest},
-    {"min", "case_sensitive,attribute", 0, false, least},
-    {"replace", "old,new,count", 2, true, lvn_tpl_replace},
-    {"reverse", "", 0, false, reverse},
-    {"safe", "", 0, false, safe},
-    {"sort", "reverse,case_sensitive,attribute", 0, false, sort},
-    {"string", "", 0, false, string},
-    {"sum", "attribute,start", 0, false, sum},
-    {"title", "", 0, true, title},
-    {"tojson", "ensure_ascii,indent,separators,sort_keys", 0, false, tojson},
-    {"trim", "chars", 0, true, lvn_tpl_strip},
-    {"unique", "case_sensitive,attribute", 0, false, unique},
-    {"upper", "", 0, true, lvn_tpl_upper},
+    {"abs", "", 0, false, absolute, 0},
+    {"capitalize", "", 0, true, lvn_tpl_change_case, LVN_CAPITALIZE},
+    {"count", "", 0, false, length, 0},
+    {"d", "default_value,boolean", 0, false, or_default, 0},
+    {"default", "default_value,boolean", 0, false, or_default, 0},
+    {"dictsort", "case_sensitive,by,reverse", 0, false, dictsort, 0},
+    {"e", "", 0, false, escape, 0},
+    {"escape", "", 0, false, escape, 0},
+    {"first", "", 0, false, end_of, FIRST},
+    {"float", "default", 0, false, to_float, 0},
+    {"indent", "width,first,blank", 0, false, indent, 0},
+    {"int", "default", 0, false, to_int, 0},
+    {"items", "", 0, false, items, 0},
+    {"join", "d,attribute", 0, false, join, 0},
+    {"last", "", 0, false, end_of, LAST},
+    {"length", "", 0, false, length, 0},
+    {"list", "", 0, false, list, 0},
+    {"lower", "", 0, true, lvn_tpl_change_case, LVN_LOWER},
+    {"max", "case_sensitive,attribute", 0, false, extreme, GREATEST},
+    {"min", "case_sensitive,attribute", 0, false, extreme, LEAST},
+    {"replace", "old,new,count", 2, true, lvn_tpl_replace, 0},
+    {"reverse", "", 0, false, reverse, 0},
+    {"safe", "", 0, false, safe, 0},
+    {"sort", "reverse,case_sensitive,attribute", 0, false, sort, 0},
+    {"string", "", 0, false, string, 0},
+    {"sum", "attribute,start", 0, false, sum, 0},
+    {"title", "", 0, true, lvn_tpl_change_case, LVN_TITLE_FILTER},
+    {"tojson", "ensure_ascii,indent,separators,sort_keys", 0, false, tojson, 0},
+    {"trim", "chars", 0, true, lvn_tpl_strip, LVN_STRIP},
+    {"unique", "case_sensitive,attribute", 0, false, unique, 0},
+    {"upper", "", 0, true, lvn_tpl_change_case, LVN_UPPER},
 };
 
 const struct lvn_tpl_builtin *lvn_tpl_filter(const char *name, int64_t n)
@@ -585,7 +511,7 @@ const struct lvn_tpl_builtin *lvn_tpl_filter(const char *name, int64_t n)
 
 const struct lvn_tpl_builtin *lvn_tpl_strict_filter(const char *name, int64_t n)
 {
-    static const struct lvn_tpl_builtin row = {"regex_replace", "pattern,repl,count", 2, true, regex_replace};
+    static const struct lvn_tpl_builtin row = {"regex_replace", "pattern,repl,count", 2, true, regex_replace, 0};
     return (int64_t)strlen(row.name) == n && memcmp(row.name, name, (size_t)n) == 0 ? &row : NULL;
 }
 

@@ -3,10 +3,6 @@
 #include "templates/chat_template_private.h"
 #include "tokenizers/unicode/unicode.h"
 
-#define METHOD(name)                                                                                                   \
-    static enum lvn_status name(struct lvn_tpl_run *r, const struct lvn_tpl_value *in,                                 \
-                                const struct lvn_tpl_value *const *a, struct lvn_tpl_value *out)
-
 static enum lvn_status need_string(struct lvn_tpl_run *r, const struct lvn_tpl_value *v, const char *name)
 {
     if (v->kind != LVN_TPL_STRING) LVN_TPL_FAIL(r, FORMAT, "'%s' needs a string, not %s", name, lvn_tpl_type(v));
@@ -54,25 +50,26 @@ static int64_t search_last(const struct lvn_tpl_value *s, const struct lvn_tpl_v
     return -1;
 }
 
-static enum lvn_status split(struct lvn_tpl_run *r, const struct lvn_tpl_value *s, const struct lvn_tpl_value *const *a,
-                             bool from_right, struct lvn_tpl_value *out)
+enum { LEFT, RIGHT }; /* modes of functions for one end of a string */
+
+static LVN_TPL_FUNCTION(split)
 {
     struct pieces l = {.r = r};
-    int64_t most = a[1] && a[1]->kind == LVN_TPL_INT && a[1]->i >= 0 ? a[1]->i : INT64_MAX, found, at = 0, end = s->n;
+    int64_t most = a[1] && a[1]->kind == LVN_TPL_INT && a[1]->i >= 0 ? a[1]->i : INT64_MAX, found, at = 0, end = in->n;
     bool words = !a[0] || a[0]->kind == LVN_TPL_NONE;
-    if (words && from_right && most < INT64_MAX) LVN_TPL_FAIL(r, UNSUPPORTED, "rsplit() by words is not supported");
+    if (words && mode == RIGHT && most < INT64_MAX) LVN_TPL_FAIL(r, UNSUPPORTED, "rsplit() by words is not supported");
     if (!words) LVN_TRY(need_string(r, a[0], "split"));
     if (!words && !a[0]->n) LVN_TPL_FAIL(r, FORMAT, "split() by an empty string");
-    if (words) LVN_TRY(split_words(&l, s, most));
-    if (!words && !from_right) {
-        for (; l.n < most && (found = lvn_tpl_search(s, a[0], at)) >= 0; at = found + a[0]->n)
-            LVN_TRY(add_piece(&l, s, at, found));
-        LVN_TRY(add_piece(&l, s, at, s->n));
+    if (words) LVN_TRY(split_words(&l, in, most));
+    if (!words && mode == LEFT) {
+        for (; l.n < most && (found = lvn_tpl_search(in, a[0], at)) >= 0; at = found + a[0]->n)
+            LVN_TRY(add_piece(&l, in, at, found));
+        LVN_TRY(add_piece(&l, in, at, in->n));
     }
-    if (!words && from_right) {
-        for (; l.n < most && (found = search_last(s, a[0], end)) >= 0; end = found)
-            LVN_TRY(add_piece(&l, s, found + a[0]->n, end));
-        LVN_TRY(add_piece(&l, s, 0, end));
+    if (!words && mode == RIGHT) {
+        for (; l.n < most && (found = search_last(in, a[0], end)) >= 0; end = found)
+            LVN_TRY(add_piece(&l, in, found + a[0]->n, end));
+        LVN_TRY(add_piece(&l, in, 0, end));
         for (int64_t i = 0; i < l.n / 2; i++) {
             struct lvn_tpl_value swapped = l.p[i];
             l.p[i] = l.p[l.n - 1 - i];
@@ -83,16 +80,7 @@ static enum lvn_status split(struct lvn_tpl_run *r, const struct lvn_tpl_value *
     return LVN_OK;
 }
 
-METHOD(split_left)
-{
-    return split(r, in, a, false, out);
-}
-METHOD(split_right)
-{
-    return split(r, in, a, true, out);
-}
-
-METHOD(splitlines)
+static LVN_TPL_FUNCTION(splitlines)
 {
     struct pieces l = {.r = r};
     bool keep = a[0] && lvn_tpl_true(a[0]);
@@ -112,45 +100,29 @@ METHOD(splitlines)
     return LVN_OK;
 }
 
-static enum lvn_status has_end(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, const struct lvn_tpl_value *part,
-                               bool front, struct lvn_tpl_value *out)
+static LVN_TPL_FUNCTION(has_end)
 {
+    const struct lvn_tpl_value *part = a[0];
     const struct lvn_tpl_value *all = part->kind == LVN_TPL_LIST && part->form == LVN_LIST_TUPLE ? part->items : part;
     int64_t n = all == part ? 1 : part->n;
     bool is = false;
     for (int64_t i = 0; i < n; i++) {
-        LVN_TRY(need_string(r, &all[i], front ? "startswith" : "endswith"));
+        LVN_TRY(need_string(r, &all[i], mode == LEFT ? "startswith" : "endswith"));
         is = is || (all[i].n <= in->n &&
-                    (!all[i].n || !memcmp(in->p + (front ? 0 : in->n - all[i].n), all[i].p, (size_t)all[i].n)));
+                    (!all[i].n || !memcmp(in->p + (mode == LEFT ? 0 : in->n - all[i].n), all[i].p, (size_t)all[i].n)));
     }
     *out = lvn_tpl_bool(is);
     return LVN_OK;
 }
-METHOD(startswith)
-{
-    return has_end(r, in, a[0], true, out);
-}
-METHOD(endswith)
-{
-    return has_end(r, in, a[0], false, out);
-}
 
-static enum lvn_status remove_end(struct lvn_tpl_run *r, const struct lvn_tpl_value *in,
-                                  const struct lvn_tpl_value *part, bool front, struct lvn_tpl_value *out)
+static LVN_TPL_FUNCTION(remove_end)
 {
     struct lvn_tpl_value has;
-    LVN_TRY(need_string(r, part, front ? "removeprefix" : "removesuffix"));
-    LVN_TRY(has_end(r, in, part, front, &has));
-    *out = lvn_tpl_part(in, has.b && front ? part->n : 0, has.b && !front ? in->n - part->n : in->n);
+    LVN_TRY(need_string(r, a[0], mode == LEFT ? "removeprefix" : "removesuffix"));
+    LVN_TRY(has_end(r, in, a, mode, &has));
+    int64_t n = has.b ? a[0]->n : 0;
+    *out = mode == LEFT ? lvn_tpl_part(in, n, in->n) : lvn_tpl_part(in, 0, in->n - n);
     return LVN_OK;
-}
-METHOD(removeprefix)
-{
-    return remove_end(r, in, a[0], true, out);
-}
-METHOD(removesuffix)
-{
-    return remove_end(r, in, a[0], false, out);
 }
 
 static int64_t characters_before(const struct lvn_tpl_value *s, int64_t byte)
@@ -159,21 +131,14 @@ static int64_t characters_before(const struct lvn_tpl_value *s, int64_t byte)
     for (int64_t i = 0; i < byte; i++) n += (s->p[i] & 0xc0) != 0x80;
     return n;
 }
-METHOD(find)
+static LVN_TPL_FUNCTION(find)
 {
-    LVN_TRY(need_string(r, a[0], "find"));
-    int64_t at = lvn_tpl_search(in, a[0], 0);
+    LVN_TRY(need_string(r, a[0], mode == LEFT ? "find" : "rfind"));
+    int64_t at = mode == LEFT ? lvn_tpl_search(in, a[0], 0) : search_last(in, a[0], in->n);
     *out = lvn_tpl_int(at < 0 ? -1 : characters_before(in, at));
     return LVN_OK;
 }
-METHOD(find_last)
-{
-    LVN_TRY(need_string(r, a[0], "rfind"));
-    int64_t at = search_last(in, a[0], in->n);
-    *out = lvn_tpl_int(at < 0 ? -1 : characters_before(in, at));
-    return LVN_OK;
-}
-METHOD(count)
+static LVN_TPL_FUNCTION(count)
 {
     int64_t n = 0;
     LVN_TRY(need_string(r, a[0], "count"));
@@ -183,7 +148,7 @@ METHOD(count)
     return LVN_OK;
 }
 
-METHOD(join)
+static LVN_TPL_FUNCTION(join)
 {
     struct lvn_tpl_output text = {0};
     struct lvn_tpl_value list;
@@ -198,7 +163,7 @@ METHOD(join)
 }
 
 /* Only the places {} and {0}, without a format. */
-METHOD(format)
+static LVN_TPL_FUNCTION(format)
 {
     struct lvn_tpl_output text = {0};
     int next = 0;
@@ -223,14 +188,14 @@ METHOD(format)
     return LVN_OK;
 }
 
-static enum lvn_status all_are(const struct lvn_tpl_value *in, uint32_t categories, bool spaces,
-                               struct lvn_tpl_value *out)
+/* mode: general categories of which all characters must be; 0: they must be white space. */
+static LVN_TPL_FUNCTION(all_are)
 {
     bool is = in->n > 0;
     for (int64_t i = 0; i < in->n && is;) {
         int used;
         int32_t code = lvn_utf8_decode(in->p + i, in->n - i, &used);
-        is = code >= 0 && (spaces ? lvn_tpl_space(code) : categories >> lvn_char((uint32_t)code)->category & 1);
+        is = code >= 0 && (mode ? mode >> lvn_char((uint32_t)code)->category & 1 : lvn_tpl_space(code));
         i += used;
     }
     *out = lvn_tpl_bool(is);
@@ -241,69 +206,39 @@ enum {
               1 << LVN_CATEGORY_Lo,
     DIGITS = 1 << LVN_CATEGORY_Nd,
 };
-METHOD(is_alpha)
-{
-    (void)r;
-    (void)a;
-    return all_are(in, LETTERS, false, out);
-}
-METHOD(is_digit)
-{
-    (void)r;
-    (void)a;
-    return all_are(in, DIGITS, false, out);
-}
-METHOD(is_alnum)
-{
-    (void)r;
-    (void)a;
-    return all_are(in, LETTERS | DIGITS, false, out);
-}
-METHOD(is_space)
-{
-    (void)r;
-    (void)a;
-    return all_are(in, 0, true, out);
-}
 
 /* --- dictionaries and lists --- */
 
-METHOD(get)
+static LVN_TPL_FUNCTION(get)
 {
-    (void)r;
     const struct lvn_tpl_value *found = lvn_tpl_find(in->dict, a[0]);
     *out = found ? *found : a[1] ? *a[1] : lvn_tpl_none();
     return LVN_OK;
 }
-METHOD(items)
+static LVN_TPL_FUNCTION(items)
 {
-    (void)a;
     return lvn_tpl_items_of(r, in, LVN_LIST_VIEW, out);
 }
-METHOD(keys)
+static LVN_TPL_FUNCTION(keys)
 {
-    (void)a;
     LVN_TRY(lvn_tpl_iterate(r, in, out));
     out->form = LVN_LIST_VIEW;
     return LVN_OK;
 }
-METHOD(values)
+static LVN_TPL_FUNCTION(values)
 {
-    (void)a;
     struct lvn_tpl_value *to = lvn_tpl_alloc(r, (in->dict->n + 1) * (int64_t)sizeof *to);
     if (!to) return LVN_MEMORY;
     for (int64_t i = 0; i < in->dict->n; i++) to[i] = in->dict->e[i].value;
     *out = lvn_tpl_list(to, in->dict->n, LVN_LIST_VIEW);
     return LVN_OK;
 }
-METHOD(copy)
+static LVN_TPL_FUNCTION(copy)
 {
-    (void)r;
-    (void)a;
     *out = *in; /* values do not change */
     return LVN_OK;
 }
-METHOD(index_of)
+static LVN_TPL_FUNCTION(index_of)
 {
     for (int64_t i = 0; i < in->n; i++)
         if (lvn_tpl_equal(&in->items[i], a[0])) {
@@ -312,49 +247,48 @@ METHOD(index_of)
         }
     LVN_TPL_FAIL(r, FORMAT, "index(): the list has no such element");
 }
-METHOD(count_equal)
+static LVN_TPL_FUNCTION(count_equal)
 {
     int64_t n = 0;
-    (void)r;
     for (int64_t i = 0; i < in->n; i++) n += lvn_tpl_equal(&in->items[i], a[0]);
     *out = lvn_tpl_int(n);
     return LVN_OK;
 }
 
 static const struct lvn_tpl_builtin of_string[] = {
-    {"strip", "chars", 0, false, lvn_tpl_strip},
-    {"lstrip", "chars", 0, false, lvn_tpl_lstrip},
-    {"rstrip", "chars", 0, false, lvn_tpl_rstrip},
-    {"split", "sep,maxsplit", 0, false, split_left},
-    {"rsplit", "sep,maxsplit", 0, false, split_right},
-    {"splitlines", "keepends", 0, false, splitlines},
-    {"startswith", "prefix", 1, false, startswith},
-    {"endswith", "suffix", 1, false, endswith},
-    {"removeprefix", "prefix", 1, false, removeprefix},
-    {"removesuffix", "suffix", 1, false, removesuffix},
-    {"replace", "old,new,count", 2, false, lvn_tpl_replace},
-    {"lower", "", 0, false, lvn_tpl_lower},
-    {"upper", "", 0, false, lvn_tpl_upper},
-    {"capitalize", "", 0, false, lvn_tpl_capitalize},
-    {"title", "", 0, false, lvn_tpl_title},
-    {"find", "sub", 1, false, find},
-    {"rfind", "sub", 1, false, find_last},
-    {"count", "sub", 1, false, count},
-    {"join", "iterable", 1, false, join},
-    {"format", "0,1,2,3", 0, false, format},
-    {"isalpha", "", 0, false, is_alpha},
-    {"isdigit", "", 0, false, is_digit},
-    {"isalnum", "", 0, false, is_alnum},
-    {"isspace", "", 0, false, is_space},
+    {"strip", "chars", 0, false, lvn_tpl_strip, LVN_STRIP},
+    {"lstrip", "chars", 0, false, lvn_tpl_strip, LVN_STRIP_LEFT},
+    {"rstrip", "chars", 0, false, lvn_tpl_strip, LVN_STRIP_RIGHT},
+    {"split", "sep,maxsplit", 0, false, split, LEFT},
+    {"rsplit", "sep,maxsplit", 0, false, split, RIGHT},
+    {"splitlines", "keepends", 0, false, splitlines, 0},
+    {"startswith", "prefix", 1, false, has_end, LEFT},
+    {"endswith", "suffix", 1, false, has_end, RIGHT},
+    {"removeprefix", "prefix", 1, false, remove_end, LEFT},
+    {"removesuffix", "suffix", 1, false, remove_end, RIGHT},
+    {"replace", "old,new,count", 2, false, lvn_tpl_replace, 0},
+    {"lower", "", 0, false, lvn_tpl_change_case, LVN_LOWER},
+    {"upper", "", 0, false, lvn_tpl_change_case, LVN_UPPER},
+    {"capitalize", "", 0, false, lvn_tpl_change_case, LVN_CAPITALIZE},
+    {"title", "", 0, false, lvn_tpl_change_case, LVN_TITLE_METHOD},
+    {"find", "sub", 1, false, find, LEFT},
+    {"rfind", "sub", 1, false, find, RIGHT},
+    {"count", "sub", 1, false, count, 0},
+    {"join", "iterable", 1, false, join, 0},
+    {"format", "0,1,2,3", 0, false, format, 0},
+    {"isalpha", "", 0, false, all_are, LETTERS},
+    {"isdigit", "", 0, false, all_are, DIGITS},
+    {"isalnum", "", 0, false, all_are, LETTERS | DIGITS},
+    {"isspace", "", 0, false, all_are, 0},
 };
 static const struct lvn_tpl_builtin of_dict[] = {
-    {"get", "key,default", 1, false, get}, {"items", "", 0, false, items}, {"keys", "", 0, false, keys},
-    {"values", "", 0, false, values},      {"copy", "", 0, false, copy},
+    {"get", "key,default", 1, false, get, 0}, {"items", "", 0, false, items, 0}, {"keys", "", 0, false, keys, 0},
+    {"values", "", 0, false, values, 0},      {"copy", "", 0, false, copy, 0},
 };
 static const struct lvn_tpl_builtin of_list[] = {
-    {"index", "value", 1, false, index_of},
-    {"count", "value", 1, false, count_equal},
-    {"copy", "", 0, false, copy},
+    {"index", "value", 1, false, index_of, 0},
+    {"count", "value", 1, false, count_equal, 0},
+    {"copy", "", 0, false, copy, 0},
 };
 
 /* Python's further methods, which are refused: without them the name would be undefined. */

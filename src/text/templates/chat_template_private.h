@@ -176,16 +176,20 @@ struct lvn_tpl_args {
     const char *keyword[LVN_TPL_ARGUMENTS]; /* NULL: positional; these come first */
     int n;
 };
-/* A filter, a test or a method. signature: names of its parameters; the first `required` ones must be given. a[i]: NULL
- * if parameter i is not given. */
-typedef enum lvn_status lvn_tpl_function(struct lvn_tpl_run *r, const struct lvn_tpl_value *in,
-                                         const struct lvn_tpl_value *const *a, struct lvn_tpl_value *out);
+/* A function of filters, tests or methods. a[i]: NULL if parameter i is not given. */
+#define LVN_TPL_FUNCTION(name)                                                                                         \
+    enum lvn_status name(__attribute__((unused)) struct lvn_tpl_run *r, const struct lvn_tpl_value *in,                \
+                         __attribute__((unused)) const struct lvn_tpl_value *const *a,                                 \
+                         __attribute__((unused)) int mode, struct lvn_tpl_value *out)
+typedef LVN_TPL_FUNCTION(lvn_tpl_function);
+/* A filter, a test or a method. signature: names of its parameters; the first `required` ones must be given. */
 enum { LVN_TPL_PARAMETERS = 4 };
 struct lvn_tpl_builtin {
     const char *name, *signature;
     int required;
     bool text; /* the input is converted to a string */
     lvn_tpl_function *run;
+    int mode; /* argument of run() */
 };
 
 /* Records the failure with the template's name, the line and the message that is rendered. */
@@ -329,8 +333,9 @@ const struct lvn_tpl_builtin *lvn_tpl_test(const char *name, int64_t n);
 const struct lvn_tpl_builtin *lvn_tpl_method(const struct lvn_tpl_value *v, const struct lvn_tpl_value *name,
                                              bool *known);
 /* filters that are also methods of strings */
-lvn_tpl_function lvn_tpl_strip, lvn_tpl_lstrip, lvn_tpl_rstrip, lvn_tpl_lower, lvn_tpl_upper, lvn_tpl_capitalize,
-    lvn_tpl_title, lvn_tpl_replace;
+lvn_tpl_function lvn_tpl_strip, lvn_tpl_change_case, lvn_tpl_replace;
+enum { LVN_STRIP_LEFT = 1, LVN_STRIP_RIGHT = 2, LVN_STRIP = LVN_STRIP_LEFT | LVN_STRIP_RIGHT }; /* modes of strip */
+enum { LVN_LOWER, LVN_UPPER, LVN_CAPITALIZE, LVN_TITLE_FILTER, LVN_TITLE_METHOD }; /* modes of change_case */
 /* A dictionary's entries as tuples of key and value. */
 enum lvn_status lvn_tpl_items_of(struct lvn_tpl_run *r, const struct lvn_tpl_value *in, enum lvn_tpl_list form,
                                  struct lvn_tpl_value *out) LVN_CHECKED;
