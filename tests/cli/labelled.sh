@@ -155,6 +155,7 @@ for family in neox mistral; do
     says ForSequenceClassification decoder-$family/checkpoints/last/config.json
     # parameters that were trained with the adapters are saved with them, as in PEFT's format, and loaded from there
     says '"modules_to_save": ["score"]' decoder-$family/checkpoints/last/adapter/adapter_config.json
+    says '"task_type": "SEQ_CLS"' decoder-$family/checkpoints/last/adapter/adapter_config.json
     code 0 "$LEVIN" train --model.init="$LEVIN_SOURCE/tests/golden/$family" --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
         --trainer.batch_size=16 --trainer.max_steps=1 --optimizer.lr=1e-30 --run_dir=again --quiet --lora.rank=2 \
         --lora.init=decoder-$family/checkpoints/last/adapter
@@ -164,6 +165,38 @@ for family in neox mistral; do
         --run_dir=no --quiet --lora.rank=2 --lora.init=decoder-$family/checkpoints/last/adapter
     says "alpha_pattern is not supported: merge the adapters with PEFT" err
     rm -r again
+done
+# a decoder without that head, as transformers' AutoModel writes it, gives the same; it predicts tokens with a new head alone
+for family in neox mistral; do
+    cp -rL "$LEVIN_SOURCE/tests/golden/$family" bare-$family
+    chmod -R u+w bare-$family
+    python3 - bare-$family/model.safetensors <<'P'
+import json, struct, sys
+b = open(sys.argv[1], "rb").read()
+n, = struct.unpack("<Q", b[:8])
+header, data, kept = json.loads(b[8:8 + n]), b"", {}
+for name, t in header.items():
+    if name in ("lm_head.weight", "embed_out.weight", "__metadata__"): continue
+    t["data_offsets"], part = [len(data), len(data) + t["data_offsets"][1] - t["data_offsets"][0]], b[8 + n:][slice(*t["data_offsets"])]
+    kept[name], data = t, data + part
+assert len(kept) < len(header)
+h = json.dumps(kept).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(h)) + h + data)
+P
+    code 0 "$LEVIN" train --model.init=bare-$family --task.kind=classify --data.path=train.tsv --data.tokenizer=few \
+        --trainer.batch_size=16 --trainer.max_steps=2 --run_dir=bared-$family --quiet --lora.rank=2
+    same_file decoder-$family/checkpoints/last/adapter/adapter_model.safetensors bared-$family/checkpoints/last/adapter/adapter_model.safetensors
+    code 0 "$LEVIN" predict bared-$family --text "a b c"
+    code 0 "$LEVIN" export bared-$family merged-$family
+    tokens=(--model.init=bare-$family --data.path="$LEVIN_SOURCE/tests/golden/$family/tokens.bin" --data.kind=tokens --trainer.max_steps=1 --quiet)
+    code 1 "$LEVIN" train "${tokens[@]}" --run_dir=no
+    one_error
+    says "the head that predicts tokens: this model can be trained on texts with labels" err
+    code 0 "$LEVIN" train "${tokens[@]}" --task.fresh_head=true --run_dir=new-$family
+    for command in "export bare-$family no" "generate bare-$family --prompt-ids=1,2"; do
+        code 1 "$LEVIN" $command
+        says "'bare-$family' has no tensor '" err
+    done
 done
 # masked language modeling, then classes: the head is replaced by a new one, with a message
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.tsv --task.kind=mlm --task.whole_words=true --trainer.max_steps=30 --run_dir=mlm

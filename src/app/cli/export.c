@@ -479,7 +479,8 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
                adapters = gguf_adapter || strcmp(c->flag[LVN_FLAG_export_format].t, peft) == 0;
     const char *why =
         p.base ? "adapters are merged into these values; --base names the 16-bit model to merge into" : "";
-    enum lvn_status status = adapters ? LVN_OK : lvn_pretrained_keep_blocks(&p, LVN_F32, why, &p.config);
+    enum lvn_status status = lvn_pretrained_check_head(&p);
+    if (status == LVN_OK && !adapters) status = lvn_pretrained_keep_blocks(&p, LVN_F32, why, &p.config);
     if (status == LVN_OK)
         status = gguf_adapter ? export_gguf_adapter(c, &p, type)
                  : adapters   ? export_adapters(c, &p)

@@ -28,6 +28,7 @@ static const struct lvn_task tasks[] = {
      .help = "a class for each sample",
      .label = {.name = "label", .dtype = LVN_I32, .label = LVN_LABEL_CLASS},
      .loss = levin_cross_entropy,
+     .peft = "SEQ_CLS",
      .output_name = "logits"},
     {.name = "mlm", /* predict the masked tokens from all others (data/mask.h) */
      .help = "masked language modeling",
@@ -46,6 +47,7 @@ static const struct lvn_task tasks[] = {
      .help = "a number for each sample",
      .label = {.name = "label", .dtype = LVN_F32, .label = LVN_LABEL_NUMBER},
      .loss = loss_of_numbers,
+     .peft = "SEQ_CLS",
      .output_name = "outputs"},
     {0}};
 

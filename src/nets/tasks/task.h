@@ -20,7 +20,7 @@ struct lvn_task {
     struct levin_tensor *(*loss)(struct levin_graph *g, struct levin_tensor *prediction, struct levin_tensor *target);
     bool masks;              /* some tokens of each sample are masked, and these are the labels */
     const char *counted;     /* unit in which the loss and rates are counted: "tokens"; NULL: samples */
-    const char *peft;        /* PEFT's task_type; NULL: it has none, or one that stores the head with the adapters */
+    const char *peft;        /* PEFT's task_type; NULL: it has none */
     const char *output_name; /* of its prediction: "logits" */
     int64_t max_printed;     /* numbers of a prediction that commands print, from its last row; 0: all */
 };

@@ -24,16 +24,17 @@ struct lvn_pretrained {
     struct lvn_pretrained *base;       /* the base model of adapters; NULL: `weights` is the whole model */
     struct lvn_adapter_files adapters; /* merged into the base's weights when loading */
     const char *was_tied; /* the embedding that the base ties its head to, if adapters untie it; NULL: they do not */
+    const char *lacks;    /* a tensor of the head for tokens that is missing; NULL: none */
     bool apart;           /* the adapters are loaded into those of the model instead */
     bool fresh_head;      /* the head starts with initial values */
     uint64_t seed;        /* of these values */
 };
 
 /* Open a MODEL (anything that lvn_model_find_files() finds; prefer: "best" or "last"). Every tensor of the model must
- * be there with its shape; FORMAT lists missing, extra and misshaped ones, ten at most, then counts them. If the MODEL
- * is adapters (a folder of PEFT, or a checkpoint of a run with lora.rank), `base` is their base model, instead of the
- * one that they name; "" or NULL: that one. FORMAT if its weights are not those with which the adapters were trained.
- * After a failure there is nothing to close. */
+ * be there with its shape, except a head for tokens (lvn_pretrained_check_head()); FORMAT lists missing, extra and
+ * misshaped ones, ten at most, then counts them. If the MODEL is adapters (a folder of PEFT, or a checkpoint of a run
+ * with lora.rank), `base` is their base model, instead of the one that they name; "" or NULL: that one. FORMAT if its
+ * weights are not those with which the adapters were trained. After a failure there is nothing to close. */
 enum lvn_status lvn_pretrained_open_on(struct lvn_pretrained *p, const char *model, const char *prefer,
                                        const char *base) LVN_CHECKED;
 /* Read config.json of the folder p->path to p->variant and p->config; paths are allocated in p->arena. */
@@ -41,6 +42,8 @@ enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p) LVN_CHECKED;
 /* Checksum of all weights in the files, with names, types and shapes. */
 enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t *checksum) LVN_CHECKED;
 void lvn_pretrained_close(struct lvn_pretrained *p);
+/* FORMAT if the model would predict tokens with a head that its files lack, as those of transformers' AutoModel do. */
+enum lvn_status lvn_pretrained_check_head(const struct lvn_pretrained *p) LVN_CHECKED;
 /* Load with this vocabulary size, such as 50304 rows of a model with 50257, or the reverse. ARG: it is smaller than
  * `used`, the tokens of the model's tokenizer (0: it has none). */
 enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used) LVN_CHECKED;

@@ -109,9 +109,9 @@ static bool fits(const struct lvn_pretrained *p, const struct lvn_layout *l, con
     return lvn_desc_same_shape(&l->desc, &cut);
 }
 
-/* Compare one parameter with its tensor in the file. */
-static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct lvn_params *params,
-                                   const struct lvn_param *q, struct findings *f, int64_t *seen)
+/* Compare one parameter with its tensor in the file. A head for tokens may be missing until it is used. */
+static enum lvn_status compare_one(struct lvn_pretrained *p, const struct lvn_params *params, const struct lvn_param *q,
+                                   struct findings *f, int64_t *seen)
 {
     struct lvn_layout l;
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT], line[400];
@@ -121,7 +121,13 @@ static enum lvn_status compare_one(const struct lvn_pretrained *p, const struct 
     if (is_fresh(p, q->name)) return LVN_OK;
     if (t && lvn_file_role(p->files, params, bare_name(t->name), &of) == LVN_FILE_PARAMETER && of != q) t = NULL;
     *seen += t != NULL;
-    if (!t && !(l.flags & LVN_FILE_ZEROS_IF_MISSING)) found(f, "'%s' is missing", l.name);
+    const bool missing = !t && !(l.flags & LVN_FILE_ZEROS_IF_MISSING);
+    const struct lvn_head *h = lvn_model_predicts(&p->config, LVN_LABEL_TOKEN) ? p->config.head : NULL;
+    if (missing && h && h->params && lvn_names_match(h->params, q->name)) {
+        p->lacks = lvn_arena_strdup(&p->arena, l.name);
+        return p->lacks ? LVN_OK : LVN_MEMORY;
+    }
+    if (missing) found(f, "'%s' is missing", l.name);
     if (!t || (fits(p, &l, &t->desc) && is_real(t->desc.dtype))) return LVN_OK;
     snprintf(line, sizeof line, "'%.120s' has shape %s and type %s, expected %s", t->name,
              lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l.desc, want));
@@ -215,6 +221,17 @@ enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)
     lvn_text_release(&f.list);
     lvn_params_free(params);
     return status;
+}
+
+enum lvn_status lvn_pretrained_check_head(const struct lvn_pretrained *p)
+{
+    const bool uses = lvn_model_predicts(&p->config, LVN_LABEL_TOKEN) && !p->fresh_head;
+    for (const struct lvn_pretrained *q = p; q && uses; q = q->base)
+        LVN_CHECK(!q->lacks, FORMAT,
+                  "'%s' has no tensor '%s', the head that predicts tokens: this model can be trained on texts with "
+                  "labels, which need another head, or with a new head (task.fresh_head=true)",
+                  q->path, q->lacks);
+    return LVN_OK;
 }
 
 /* --- loading --- */
@@ -437,6 +454,7 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
 {
     int64_t moved = 1, rounded = 1;
     struct lvn_layout l;
+    LVN_TRY(lvn_pretrained_check_head(p));
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *q = n->params->list[i];
         const struct lvn_weight *blocks = NULL;

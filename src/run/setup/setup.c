@@ -394,7 +394,7 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct levin
               "the data have %lld classes in '%s', and the head of the model '%s' supports %lld%s", (long long)classes,
               m->task->label.name, m->pretrained.path, (long long)c->classes,
               evaluates ? ": use another model or other data" : "; set task.fresh_head=true to start with a new head");
-    if (!other && !(s->values.task.fresh_head && !evaluates)) return LVN_OK;
+    if (!other && !(s->values.task.fresh_head && !evaluates)) return lvn_pretrained_check_head(&m->pretrained);
     lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path,
             c->head->architecture, head->architecture);
     LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->values.trainer.seed));
