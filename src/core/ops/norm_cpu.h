@@ -1,5 +1,5 @@
-/* norm_cpu.h - layer and RMS normalization of rows on CPUs, for layernorm.cpu.c, rmsnorm.cpu.c and, through
- * residual_norm_cpu.h, the two residual norms. A NULL `mean` stands for 0 and gives RMS normalization.
+/* norm_cpu.h - layer and RMS normalization of rows on CPUs, for the four operations of norm.h, whose code is in
+ * layernorm.cpu.c. A NULL `mean` stands for 0 and gives RMS normalization.
  *
  * Four rows are processed at a time, so that their sums do not wait for each other. Forward reads them three times, for
  * mean, variance and result; they stay in the L1 cache. Backward reads them twice: for the two means that a row's
@@ -16,6 +16,7 @@
 #include "backend/cpu/simd_bf16.h"
 #include "base/threads.h"
 #include "ops/dropout_cpu.h"
+#include "ops/norm.h"
 
 /* Rows that are processed at a time. Backward has two sums per row; on AVX2 those of four rows would exceed the
  * registers. Bits do not depend on it. */
@@ -345,5 +346,33 @@ static inline void norm_backward_vectors(const float *sums, int64_t R, int64_t C
         }
     }
 }
+
+/* --- operations --- */
+
+void LVN_ISA_NAME(lvn_norm_forward)(const struct lvn_call *call, struct lvn_norm norm, int thread, int n_threads);
+void LVN_ISA_NAME(lvn_norm_restore)(const struct lvn_call *call, struct lvn_norm norm, int thread, int n_threads);
+void LVN_ISA_NAME(lvn_norm_backward)(const struct lvn_call *call, struct lvn_norm norm, int thread, int n_threads);
+int64_t LVN_ISA_NAME(lvn_norm_scratch)(const struct lvn_call *call, struct lvn_norm norm);
+
+/* The kernels of an operation of norm.h. */
+#define NORM_CPU_OPERATION(id)                                                                                         \
+    static void forward(const struct lvn_call *call, int thread, int n_threads)                                        \
+    {                                                                                                                  \
+        LVN_ISA_NAME(lvn_norm_forward)(call, lvn_norm_of(LVN_OP_##id, call->attr), thread, n_threads);                 \
+    }                                                                                                                  \
+    static void restore(const struct lvn_call *call, int thread, int n_threads)                                        \
+    {                                                                                                                  \
+        LVN_ISA_NAME(lvn_norm_restore)(call, lvn_norm_of(LVN_OP_##id, call->attr), thread, n_threads);                 \
+    }                                                                                                                  \
+    static void backward(const struct lvn_call *call, int thread, int n_threads)                                       \
+    {                                                                                                                  \
+        LVN_ISA_NAME(lvn_norm_backward)(call, lvn_norm_of(LVN_OP_##id, call->attr), thread, n_threads);                \
+    }                                                                                                                  \
+    static int64_t scratch(const struct lvn_call *call, int n_threads)                                                 \
+    {                                                                                                                  \
+        (void)n_threads;                                                                                               \
+        return LVN_ISA_NAME(lvn_norm_scratch)(call, lvn_norm_of(LVN_OP_##id, call->attr));                             \
+    }                                                                                                                  \
+    LVN_CPU_OPERATION(id, .forward = forward, .backward = backward, .restore = restore, .scratch = scratch)
 
 #endif

@@ -44,12 +44,7 @@ LVN_FUNCTION float row_sum(float x, LVN_LOCAL float *shared)
 
 #else /* the host's half */
 
-struct norm {
-    bool residual; /* of s = x + dropout(b): inputs (x,b,...), outputs (s,y,...); else of x: (x,...), (y,...) */
-    bool has_mean; /* layernorm, which subtracts the mean and may add beta; else RMS normalization */
-    double offset; /* added to gamma */
-    double eps, p; /* p: of dropout */
-};
+#include "ops/norm.h"
 
 static inline struct lvn_gpu_arg norm_arg(bool has, struct lvn_gpu_arg a)
 {
@@ -59,7 +54,7 @@ static inline struct lvn_gpu_arg norm_arg(bool has, struct lvn_gpu_arg a)
 #define NORM_IF(has, argument) norm_arg(has, (struct lvn_gpu_arg)argument)
 
 /* The normalized values, as backward and restore read them. */
-static inline struct lvn_gpu_arg norm_x(const struct norm *n)
+static inline struct lvn_gpu_arg norm_x(const struct lvn_norm *n)
 {
     return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
 }
@@ -69,7 +64,7 @@ static inline struct lvn_gpu_arg norm_gamma(const struct lvn_gpu *g, int k)
 {
     return norm_arg(g->call->in[k].desc, (struct lvn_gpu_arg)LVN_IN(k, gamma));
 }
-static inline double norm_offset(const struct lvn_gpu *g, int k, const struct norm *n)
+static inline double norm_offset(const struct lvn_gpu *g, int k, const struct lvn_norm *n)
 {
     return g->call->in[k].desc ? n->offset : 1;
 }
@@ -96,7 +91,7 @@ static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, bool gamma, cons
     return LVN_ITEMS / items;
 }
 
-static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
+static inline void norm_forward(struct lvn_gpu *g, const struct lvn_norm *n)
 {
     const struct lvn_desc *x = g->call->in[0].desc;
     const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
@@ -105,7 +100,7 @@ static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
                                        NORM_IF(n->residual, LVN_IN(1, b)),
                                        NORM_IF(n->residual, LVN_OUT(0, s)),
                                        norm_gamma(g, gamma),
-                                       NORM_IF(n->has_mean, LVN_IN(gamma + 1, beta)),
+                                       NORM_IF(n->has_beta, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
                                        NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
@@ -119,14 +114,14 @@ static inline void norm_forward(struct lvn_gpu *g, const struct norm *n)
     lvn_gpu_launch(g, "norm_forward", (R + rows - 1) / rows, 1, 1, args);
 }
 
-static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
+static inline void norm_restore(struct lvn_gpu *g, const struct lvn_norm *n)
 {
     const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
     const struct lvn_desc *d = g->call->out[y].desc;
     const int64_t C = d->dim[d->rank - 1], count = lvn_desc_count(d);
     const struct lvn_gpu_arg args[] = {norm_x(n),
                                        norm_gamma(g, gamma),
-                                       NORM_IF(n->has_mean, LVN_IN(gamma + 1, beta)),
+                                       NORM_IF(n->has_beta, LVN_IN(gamma + 1, beta)),
                                        LVN_OUT(y, y),
                                        NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
                                        LVN_OUT(rstd, rstd),
@@ -138,10 +133,11 @@ static inline void norm_restore(struct lvn_gpu *g, const struct norm *n)
 }
 
 /* The gradients of gamma and beta. constants: those before norm_define(). */
-static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, const char *constants, int64_t R, int64_t C)
+static inline void norm_vectors(struct lvn_gpu *g, const struct lvn_norm *n, const char *constants, int64_t R,
+                                int64_t C)
 {
     const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
-    const bool has_gamma = g->call->din[gamma].desc, has_beta = n->has_mean && g->call->din[gamma + 1].desc;
+    const bool has_gamma = g->call->din[gamma].desc, has_beta = n->has_beta && g->call->din[gamma + 1].desc;
     if (!has_gamma && !has_beta) return;
     const int64_t gammas = has_gamma ? column_scratch(g, R, C) : 0, betas = has_beta ? column_scratch(g, R, C) : 0;
     LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
@@ -157,7 +153,7 @@ static inline void norm_vectors(struct lvn_gpu *g, const struct norm *n, const c
                             (struct lvn_gpu_arg)LVN_ADDS(gamma + 1), R, C);
 }
 
-static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
+static inline void norm_backward(struct lvn_gpu *g, const struct lvn_norm *n)
 {
     const struct lvn_call *c = g->call;
     const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
@@ -187,21 +183,21 @@ static inline void norm_backward(struct lvn_gpu *g, const struct norm *n)
     g->constants = constants;
 }
 
-/* The launches of an operation whose file defines norm_of(g). */
+/* The launches of an operation of norm.h. */
 #define NORM_GPU_OPERATION(id)                                                                                         \
     static void forward(struct lvn_gpu *g)                                                                             \
     {                                                                                                                  \
-        const struct norm n = norm_of(g);                                                                              \
+        const struct lvn_norm n = lvn_norm_of(LVN_OP_##id, g->call->attr);                                             \
         norm_forward(g, &n);                                                                                           \
     }                                                                                                                  \
     static void restore(struct lvn_gpu *g)                                                                             \
     {                                                                                                                  \
-        const struct norm n = norm_of(g);                                                                              \
+        const struct lvn_norm n = lvn_norm_of(LVN_OP_##id, g->call->attr);                                             \
         norm_restore(g, &n);                                                                                           \
     }                                                                                                                  \
     static void backward(struct lvn_gpu *g)                                                                            \
     {                                                                                                                  \
-        const struct norm n = norm_of(g);                                                                              \
+        const struct lvn_norm n = lvn_norm_of(LVN_OP_##id, g->call->attr);                                             \
         norm_backward(g, &n);                                                                                          \
     }                                                                                                                  \
     LVN_GPU_OPERATION(id, .forward = forward, .backward = backward, .restore = restore)

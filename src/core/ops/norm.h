@@ -1,0 +1,44 @@
+/* norm.h - what distinguishes layernorm, rmsnorm, residual_layernorm and residual_rmsnorm, for their kernels: the plain
+ * ones (norm_plain.h), those of CPUs (norm_cpu.h) and those of devices (norm_gpu.h).
+ *
+ *     x = in[0], or after a residual connection s = in[0] + dropout(in[1]), which is then out[0]
+ *     y = (x - mean) * rstd * (gamma + offset) + beta,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+ *
+ * The next inputs are gamma (C), where absent y = (x - mean) * rstd + beta, and beta (C) or absent; the next outputs
+ * y (...,C), and the saved mean, which RMS normalization replaces by 0, and rstd (rows). */
+#ifndef LVN_NORM_H
+#define LVN_NORM_H
+
+#include "graph/op.h"
+
+struct lvn_norm {
+    bool residual; /* of s = a + dropout(b): inputs (a,b,...), outputs (s,y,...); else of x: (x,...), (y,...) */
+    bool has_mean; /* layer normalization */
+    bool has_beta; /* beta may be an input */
+    double eps;
+    double offset; /* added to gamma */
+    double p;      /* of dropout */
+};
+
+static inline struct lvn_norm lvn_norm_of(enum lvn_op_id id, const union lvn_attr *a)
+{
+    switch (id) {
+    case LVN_OP_layernorm:
+        return (struct lvn_norm){.has_mean = true, .has_beta = true, .eps = a->layernorm.eps};
+    case LVN_OP_rmsnorm:
+        return (struct lvn_norm){.eps = a->rmsnorm.eps, .offset = a->rmsnorm.offset};
+    case LVN_OP_residual_layernorm:
+        return (struct lvn_norm){.residual = true,
+                                 .has_mean = true,
+                                 .has_beta = true,
+                                 .eps = a->residual_layernorm.eps,
+                                 .p = a->residual_layernorm.p};
+    default: /* residual_rmsnorm */
+        return (struct lvn_norm){.residual = true,
+                                 .eps = a->residual_rmsnorm.eps,
+                                 .offset = a->residual_rmsnorm.offset,
+                                 .p = a->residual_rmsnorm.p};
+    }
+}
+
+#endif
