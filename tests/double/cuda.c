@@ -353,11 +353,13 @@ EXPORT bool doubleHeld(struct stream *s, atomic_int *graphs)
 }
 
 /* For doubles of libraries: they allocate memory of the device, and keep it. */
-EXPORT void doubleTake(size_t bytes)
+EXPORT bool doubleTake(size_t bytes)
 {
     pthread_mutex_lock(&lock);
-    in_use += bytes;
+    const bool fits = in_use + bytes <= (size_t)double_number("LEVIN_DOUBLE_MEMORY", 8l << 30);
+    if (fits) in_use += bytes;
     pthread_mutex_unlock(&lock);
+    return fits;
 }
 
 /* For doubles of libraries: their work takes this long on the device's clock. */

@@ -4,13 +4,14 @@
  * The ranks share a file in memory, which the id names. A call on a stream becomes a host function there
  * (cuLaunchHostFunc of the double of the driver), so it runs in the stream's order, late, within graphs, as often as
  * these are launched. Ranks meet at every chunk of every collective, compare their calls, and add in the order of their
- * numbers. A rank that waits for a lost rank waits until its communicator is aborted. A kind of collective of several
- * numbers may not be used for the first time within a capture: NCCL connects its algorithms then, and a network plug-in
- * allocates. Destroying or aborting a communicator waits until the last graph that was captured with it is gone, as
+ * numbers. A rank that waits for a lost rank waits until its communicator is aborted. NCCL connects an algorithm, which it
+ * chooses by kind and size of a collective, when it is first used: that takes memory of the device, and may not happen
+ * within a capture. Destroying or aborting a communicator waits until the last graph that was captured with it is gone, as
  * NCCL does (commDestroySync() in its init.cc).
  *
  *   LEVIN_DOUBLE_NCCL                      the version it reports (22703)
- *   LEVIN_DOUBLE_NCCL_MEMORY               bytes of device memory that a communicator takes and keeps (0)
+ *   LEVIN_DOUBLE_NCCL_MEMORY               bytes of device memory that a communicator takes and keeps (0): a third at the
+ *                                          first use of each kind of collective
  *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective; 0: when it joins
  *   LEVIN_DOUBLE_JOIN=RANK:refused|late    that rank is refused when it joins, or waits there for ever
  *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError reports the error, and itself succeeds
@@ -27,7 +28,7 @@
 
 #include "double.h"
 
-enum { SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+enum { CUDA_ERROR = 1, SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 enum { UINT8 = 1, INT32 = 2, INT64 = 4, FLOAT32 = 7, FLOAT64 = 8, BFLOAT16 = 9 };
 enum { ALL_REDUCE, REDUCE, BROADCAST, KINDS };
 enum { MAX_RANKS = 8, PIECE = 1 << 16 /* bytes */ };
@@ -57,7 +58,8 @@ struct comm {
     int rank, size;
     long done;
     atomic_int aborted, wrong, graphs; /* graphs: captured with it */
-    bool connected[KINDS];             /* was used outside of captures, for several numbers */
+    bool connected[KINDS][64];         /* for counts of so many bits */
+    bool taken[KINDS];                 /* memory */
     struct work *works;
 };
 
@@ -71,6 +73,7 @@ struct work {
 static int (*launch)(void *stream, void (*f)(void *), void *data);
 static bool (*held)(void *stream, atomic_int *graphs);
 static bool (*captured)(void *stream);
+static bool (*take)(size_t bytes);
 static int depth;
 static long comms;
 static void *line; /* the stream of all communicators */
@@ -196,6 +199,19 @@ static void run(void *data)
     }
 }
 
+static int connect_algorithm(struct comm *c, const struct task *t, bool is_captured)
+{
+    int bits = 0;
+    while (t->count >> bits > 1) bits++;
+    if (is_captured && !c->connected[t->kind][bits]) {
+        fprintf(stderr, "double: rank %d connects an algorithm within a capture\n", c->rank);
+        return INTERNAL_ERROR;
+    }
+    if (!c->taken[t->kind] && !take((size_t)double_number("LEVIN_DOUBLE_NCCL_MEMORY", 0) / KINDS)) return CUDA_ERROR;
+    c->connected[t->kind][bits] = c->taken[t->kind] = true;
+    return 0;
+}
+
 static int ask(struct comm *c, struct task t, const void *from, void *to, int op, void *stream)
 {
     bool known = (t.type == UINT8 && t.kind == BROADCAST) || t.type == INT32 || t.type == INT64 ||
@@ -206,15 +222,12 @@ static int ask(struct comm *c, struct task t, const void *from, void *to, int op
         fprintf(stderr, "double: rank %d uses two streams for its communicators\n", c->rank);
         return INVALID_USAGE;
     }
-    if (captured(stream) && !c->connected[t.kind]) {
-        fprintf(stderr, "double: rank %d connects an algorithm within a capture\n", c->rank);
-        return INTERNAL_ERROR;
-    }
-    c->connected[t.kind] |= t.count > 1;
+    int failed = connect_algorithm(c, &t, captured(stream));
+    if (failed) return failed;
     struct work *w = calloc(1, sizeof *w);
     *w = (struct work){.comm = c, .task = t, .x = to, .next = c->works};
     c->works = w;
-    return !held(stream, &c->graphs) || launch(stream, run, w) ? 1 : 0;
+    return !held(stream, &c->graphs) || launch(stream, run, w) ? CUDA_ERROR : 0;
 }
 
 /* --- the calls --- */
@@ -254,22 +267,20 @@ EXPORT int ncclCommInitRank(struct comm **out, int size, struct id id, int rank)
     if (failed) (void)unlink(id.path);
     if (failed) return failed;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *function;
-    if (!driver || !(function = dlsym(driver, "cuLaunchHostFunc"))) return 1;
+    if (!driver || !(function = dlsym(driver, "cuLaunchHostFunc"))) return CUDA_ERROR;
     memcpy(&launch, &function, sizeof function);
-    if (!(function = dlsym(driver, "doubleHeld"))) return 1;
+    if (!(function = dlsym(driver, "doubleHeld"))) return CUDA_ERROR;
     memcpy(&held, &function, sizeof function);
-    if (!(function = dlsym(driver, "doubleCaptured"))) return 1;
+    if (!(function = dlsym(driver, "doubleCaptured"))) return CUDA_ERROR;
     memcpy(&captured, &function, sizeof function);
+    if (!(function = dlsym(driver, "doubleTake"))) return CUDA_ERROR;
+    memcpy(&take, &function, sizeof function);
     int file = open(id.path, O_RDWR | O_CLOEXEC);
     if (file < 0 || size > MAX_RANKS || rank >= size) return SYSTEM_ERROR;
     struct comm *c = *out = calloc(1, sizeof *c);
     *c = (struct comm){.rank = rank, .size = size};
     c->capacity = mmap(NULL, sizeof *c->capacity, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    void (*take)(size_t bytes);
-    if (!(function = dlsym(driver, "doubleTake"))) return 1;
-    memcpy(&take, &function, sizeof function);
-    take((size_t)double_number("LEVIN_DOUBLE_NCCL_MEMORY", 0));
     die_if_asked(c);
     if (refused(c)) return INVALID_USAGE;
     atomic_fetch_add(&c->capacity->joined, 1);

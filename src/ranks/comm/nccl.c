@@ -26,6 +26,7 @@ struct nccl_handle;
 struct nccl_id { /* passed by value */
     char bytes[LVN_COMM_ID];
 };
+enum { MAX_TEST_BYTES = 64 << 20 };
 enum { NCCL_REMOTE_ERROR = 6, NCCL_IN_PROGRESS = 7 };
 enum { NCCL_SUM = 0, NCCL_MAX = 2, NCCL_MIN = 3 };
 enum { NCCL_UINT8 = 1, NCCL_INT32 = 2, NCCL_INT64 = 4, NCCL_FLOAT32 = 7, NCCL_FLOAT64 = 8, NCCL_BFLOAT16 = 9 };
@@ -184,15 +185,17 @@ static int exchange(struct nccl_comm *gpu_comm, const struct lvn_request *reques
     return exchange_parts(gpu_comm, request, type);
 }
 
+/* NULL: not supported. */
+static const char *const request_names[] = {[LVN_REQUEST_ALL_REDUCE] = "all-reduce",
+                                            [LVN_REQUEST_REDUCE_SCATTER] = "reduce-scatter",
+                                            [LVN_REQUEST_ALL_GATHER] = "all-gather",
+                                            [LVN_REQUEST_BROADCAST] = "broadcast",
+                                            [LVN_REQUEST_CALL] = NULL};
+
 static enum lvn_status start(struct nccl_comm *gpu_comm, struct lvn_request *request)
 {
-    static const char *const names[] = {[LVN_REQUEST_ALL_REDUCE] = "all-reduce",
-                                        [LVN_REQUEST_REDUCE_SCATTER] = "reduce-scatter",
-                                        [LVN_REQUEST_ALL_GATHER] = "all-gather",
-                                        [LVN_REQUEST_BROADCAST] = "broadcast",
-                                        [LVN_REQUEST_CALL] = NULL};
     char action[60];
-    LVN_CHECK(names[request->kind], UNSUPPORTED,
+    LVN_CHECK(request_names[request->kind], UNSUPPORTED,
               "%s: NCCL cannot serve this request: it has no fixed order of additions, and messages go through host "
               "memory",
               gpu_comm->where);
@@ -202,7 +205,7 @@ static enum lvn_status start(struct nccl_comm *gpu_comm, struct lvn_request *req
     pthread_mutex_lock(&gpu_comm->lock);
     int code = gpu_comm->handle ? exchange(gpu_comm, request) : NCCL_REMOTE_ERROR;
     pthread_mutex_unlock(&gpu_comm->lock);
-    snprintf(action, sizeof action, "%s %lld", names[request->kind], (long long)request->number);
+    snprintf(action, sizeof action, "%s %lld", request_names[request->kind], (long long)request->number);
     LVN_TRY(status_of(gpu_comm, code, action));
     return gpu_comm->queues->mark(gpu_comm->queue, &request->mark);
 }
@@ -277,22 +280,46 @@ static void close_comm(struct lvn_comm *comm)
     free(gpu_comm);
 }
 
-/* Check one sum, whose result is known. */
-static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *memory)
+static enum lvn_status put_one(struct lvn_memory *memory, int64_t i)
 {
-    struct lvn_request request;
-    float x = 1;
-    LVN_TRY(lvn_memory_write(memory, 0, &x, sizeof x));
-    lvn_comm_all_reduce(&gpu_comm->base, &request, gpu_comm->queues->address(memory, 0), 1, LVN_F32, LVN_SUM);
-    LVN_TRY(lvn_comm_wait(&gpu_comm->base, &request));
+    const float one = 1;
+    return lvn_memory_write(memory, i * (int64_t)sizeof one, &one, sizeof one);
+}
+
+static enum lvn_status expect(struct nccl_comm *gpu_comm, struct lvn_request *request, const struct lvn_memory *memory,
+                              int64_t i, int expected)
+{
+    float x;
+    LVN_TRY(lvn_comm_wait(&gpu_comm->base, request));
     LVN_TRY(gpu_comm->queues->finish(gpu_comm->queue));
-    LVN_TRY(lvn_memory_read(memory, 0, &x, sizeof x));
-    LVN_CHECK(x == (float)gpu_comm->base.size, COMM,
-              "%s: a test sum of %d ones over the ranks with NCCL gave %g on %s; set trainer.transport, so that "
-              "collectives go "
-              "through host memory",
-              gpu_comm->where, gpu_comm->base.size, (double)x, gpu_comm->device->title);
+    LVN_TRY(lvn_memory_read(memory, i * (int64_t)sizeof x, &x, sizeof x));
+    LVN_CHECK(x == (float)expected, COMM,
+              "%s: a test %s over %d ranks with NCCL gave %g instead of %d on %s; set trainer.transport, so that "
+              "collectives go through host memory",
+              gpu_comm->where, request_names[request->kind], gpu_comm->base.size, (double)x, expected,
+              gpu_comm->device->title);
     return LVN_OK;
+}
+
+/* Check collectives of all kinds and sizes, whose results are known. NCCL allocates most of its memory when an algorithm
+ * is first used (2.22 and later), and chooses one by kind and size. A run must find this memory taken when it plans for
+ * the rest. `first`: equal parts of `count` zeros in memory. */
+static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *memory, int64_t count,
+                                 const int64_t *first)
+{
+    const int size = gpu_comm->base.size, rank = gpu_comm->base.rank, next = (rank + 1) % size;
+    void *x = gpu_comm->queues->address(memory, 0);
+    struct lvn_request request;
+    for (int64_t n = count; n > 0; n /= 64) {
+        LVN_TRY(put_one(memory, n - 1));
+        lvn_comm_all_reduce(&gpu_comm->base, &request, x, n, LVN_F32, LVN_SUM);
+        LVN_TRY(expect(gpu_comm, &request, memory, n - 1, size));
+    }
+    LVN_TRY(put_one(memory, first[rank]));
+    lvn_comm_all_gather(&gpu_comm->base, &request, x, first, LVN_F32);
+    LVN_TRY(expect(gpu_comm, &request, memory, first[next], 1));
+    lvn_comm_reduce_scatter(&gpu_comm->base, &request, x, first, LVN_F32);
+    return expect(gpu_comm, &request, memory, first[rank], size);
 }
 
 /* A rank's join. If NCCL does not return in time, its thread continues to use this struct, which is then never freed.
@@ -300,6 +327,8 @@ static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *
 struct joining {
     struct nccl_comm *gpu_comm;
     struct lvn_memory *memory; /* for the self test */
+    int32_t count;             /* of its floats, the same on all ranks */
+    int64_t *first;            /* [size + 1] */
     struct nccl_id id;
     enum lvn_status status;
     bool consequence;
@@ -312,7 +341,8 @@ static enum lvn_status join_and_test(const struct joining *j)
     LVN_TRY(gpu_comm->queues->use(gpu_comm->device));
     LVN_TRY(status_of(gpu_comm, nccl.join(&gpu_comm->handle, gpu_comm->base.size, j->id, gpu_comm->base.rank),
                       "joining the other ranks"));
-    return self_test(gpu_comm, j->memory);
+    for (int i = 0; i <= gpu_comm->base.size; i++) j->first[i] = (int64_t)j->count * i / gpu_comm->base.size;
+    return self_test(gpu_comm, j->memory, j->count, j->first);
 }
 
 static void run_join(void *argument)
@@ -330,18 +360,24 @@ static enum lvn_status prepare(struct nccl_comm *gpu_comm, struct joining **out,
     if (!j) return LVN_MEMORY;
     j->gpu_comm = gpu_comm;
     memcpy(j->id.bytes, o->id, sizeof j->id.bytes);
+    j->first = lvn_calloc((size_t)gpu_comm->base.size + 1, sizeof *j->first);
+    if (!j->first) return LVN_MEMORY;
     LVN_TRY(gpu_comm->queues->open(&gpu_comm->queue, gpu_comm->device, check_errors, gpu_comm));
-    return lvn_memory_new(&j->memory, gpu_comm->device, sizeof(float));
+    const int64_t bytes = gpu_comm->device->memory_bytes / 1024; /* little, and enough for algorithms of long vectors */
+    j->count = (int32_t)(bytes > MAX_TEST_BYTES ? MAX_TEST_BYTES : bytes) / (int32_t)sizeof(float);
+    if (j->count < gpu_comm->base.size) j->count = gpu_comm->base.size;
+    return lvn_memory_new(&j->memory, gpu_comm->device, j->count * (int64_t)sizeof(float));
 }
 
-/* True: all ranks are ready. False, with a status: this or another one is not. */
-static bool all_ready(const struct nccl_comm *gpu_comm, enum lvn_status *status)
+/* True: all ranks are ready, and j->count is the smallest one. False, with a status: this or another one is not. */
+static bool all_ready(const struct nccl_comm *gpu_comm, struct joining *j, enum lvn_status *status)
 {
-    int32_t ready = *status == LVN_OK;
+    int32_t count = *status == LVN_OK ? j->count : 0;
     lvn_error_save();
-    const enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->over, &ready, 1, LVN_I32, LVN_MIN);
+    const enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->over, &count, 1, LVN_I32, LVN_MIN);
     if (agreed == LVN_OK) lvn_error_restore();
-    if (*status != LVN_OK || (agreed == LVN_OK && ready)) return *status == LVN_OK;
+    if (j) j->count = count;
+    if (*status != LVN_OK || (agreed == LVN_OK && count)) return *status == LVN_OK;
     *status = agreed != LVN_OK
                   ? agreed
                   : lvn_comm_follows(lvn_fail(LVN_COMM, "%s: another rank could not prepare to join", gpu_comm->where));
@@ -353,7 +389,7 @@ static enum lvn_status join(struct nccl_comm *gpu_comm, const struct lvn_comm_op
 {
     struct joining *j;
     enum lvn_status status = prepare(gpu_comm, &j, o);
-    const bool ready = all_ready(gpu_comm, &status);
+    const bool ready = all_ready(gpu_comm, j, &status);
     *late = ready && o->timeout > 0 && !lvn_thread_with_timeout(o->timeout, run_join, j);
     if (ready && o->timeout <= 0) run_join(j);
     if (*late)
@@ -369,6 +405,7 @@ static enum lvn_status join(struct nccl_comm *gpu_comm, const struct lvn_comm_op
     }
     lvn_error_save();
     if (j) lvn_memory_free(j->memory);
+    if (j) free(j->first);
     free(j);
     lvn_error_restore();
     return status;

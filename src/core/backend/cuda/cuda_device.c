@@ -54,6 +54,7 @@ static enum lvn_status update_memory(struct lvn_device *device)
     struct lvn_cuda_device *d = lvn_cuda_of(device);
     size_t available = 0, total = 0;
     LVN_TRY(lvn_cuda_use(d));
+    if (d->work) LVN_CUDA_DO(d, lvn_cuda.stream_finish(d->work), "freeing memory"); /* a pool keeps it until then */
     LVN_CUDA_DO(d, lvn_cuda.memory_info(&available, &total), "querying free memory");
     device->memory_bytes = (int64_t)available - lvn_backend_reserve(device->backend, (int64_t)total);
     if (device->memory_bytes < 1) device->memory_bytes = 1;
