@@ -3,19 +3,24 @@
  * How many kernels operations launch on devices, with how many groups, for sizes of real models. */
 #include "unit/kernel_texts.h"
 
-/* The launches of a phase, in 16 bits. */
-static struct lvn_gpu launches_of(const struct op_case *c, enum lvn_phase phase)
+/* The launches of a phase. */
+static struct lvn_gpu launches_in(const struct op_case *c, enum lvn_phase phase, enum lvn_dtype type)
 {
     const struct lvn_gpu_operation *o = lvn_gpu_operation_of(c->op);
     struct lvn_shapes *s = lvn_arena_alloc(&arena, sizeof *s);
     struct lvn_call *call = lvn_arena_alloc(&arena, sizeof *call);
     assert_true(o && s && call);
-    describe(c, LVN_BF16, s, call);
+    describe(c, type, s, call);
     call->phase = phase;
     struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .matrix_units = true};
     (phase == LVN_FORWARD ? o->forward : o->backward)(&g);
     must(g.status);
     return g;
+}
+
+static struct lvn_gpu launches_of(const struct op_case *c, enum lvn_phase phase)
+{
+    return launches_in(c, phase, LVN_BF16);
 }
 
 static int number_of(const struct lvn_gpu *g, const char *kernel)
@@ -34,6 +39,18 @@ static void the_head_has_few_chunks(void **state)
     const struct lvn_gpu g = launches_of(&head, LVN_BACKWARD);
     assert_int_equal(number_of(&g, "cross_entropy_rows"), 2);
     assert_true(g.scratch_bytes < (int64_t)1 << 31);
+}
+
+/* The description of a head with many chunks, as in fp32 with many classes, is as long as its launches. */
+static void many_launches_need_little_memory(void **state)
+{
+    static const struct op_case head = {LVN_OP_linear_cross_entropy, .attr.linear_cross_entropy = {.ignore = -100},
+                                        .in = {REAL(131072, 256), REAL(262144, 256), NONE, LABEL(262144, 131072)}};
+    (void)state;
+    const size_t before = arena.used;
+    const struct lvn_gpu g = launches_in(&head, LVN_BACKWARD, LVN_F32);
+    assert_int_equal(number_of(&g, "cross_entropy_rows"), 1024);
+    assert_in_range(arena.used - before, 1, 8 << 20);
 }
 
 /* Tokens of an embedding's gradient are compared with a group's other tokens, then merged: the work for a token grows
@@ -100,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_head_has_few_chunks),
+        cmocka_unit_test(many_launches_need_little_memory),
         cmocka_unit_test(tokens_are_sorted_in_few_passes),
         cmocka_unit_test(sums_of_a_norm_are_added_by_many_groups),
         cmocka_unit_test(the_bias_of_a_gelu_is_summed_where_its_gradient_is_made),

@@ -66,8 +66,8 @@ static const char *types_of(struct lvn_gpu *g, const struct lvn_gpu_arg *args, i
 static struct lvn_gpu_launch *append(struct lvn_gpu *g, const struct lvn_gpu_launch *l, const struct lvn_gpu_arg *args,
                                      int n)
 {
-    struct lvn_gpu_launch *all =
-        lvn_arena_alloc(g->arena, sizeof *all * (size_t)(g->n_launches + 1)); /* an instruction has few launches */
+    const bool full = (g->n_launches & (g->n_launches - 1)) == 0; /* the list has room for a power of two */
+    struct lvn_gpu_launch *all = full ? lvn_arena_alloc(g->arena, sizeof *all * (size_t)(2 * g->n_launches + 1)) : g->launches;
     struct lvn_gpu_arg *copy = lvn_arena_alloc(g->arena, sizeof *copy * (size_t)(n + 1));
     const char *defines = types_of(g, args, n);
     if (!all || !copy || !defines) {
@@ -75,7 +75,7 @@ static struct lvn_gpu_launch *append(struct lvn_gpu *g, const struct lvn_gpu_lau
         return NULL;
     }
     memcpy(copy, args, sizeof *copy * (size_t)n);
-    if (g->n_launches) memcpy(all, g->launches, sizeof *all * (size_t)g->n_launches);
+    if (full && g->n_launches) memcpy(all, g->launches, sizeof *all * (size_t)g->n_launches);
     g->launches = all;
     all[g->n_launches] = *l;
     all[g->n_launches].defines = defines;
