@@ -26,6 +26,14 @@ CUDA_HOME=$PWD/toolkit LEVIN_DOUBLE_DRIVER=12080 double "$LEVIN" doctor --json >
 says libnvrtc.so.12 out
 CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json >out 2>/dev/null
 says libnvrtc.so.13 out
+# The same if it is too new for the device, as version 13 is for a V100.
+export LEVIN_DOUBLE_CAPABILITY=70
+code 1 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=1 --run_dir=volta
+says "the device's compute capability is 7.0, but NVRTC 13.0 compiles for 7.5 and later; install NVRTC 12" err
+CUDA_HOME=$PWD/toolkit code 0 double "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=1 --run_dir=volta
+CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json >out 2>/dev/null
+says libnvrtc.so.12 out
+unset LEVIN_DOUBLE_CAPABILITY
 # A driver that does not start says why.
 LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor >out 2>&1
 check grep -q 'does not start: .*nvidia-fabricmanager' out

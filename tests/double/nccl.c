@@ -4,14 +4,14 @@
  * The ranks share a file in memory, which the id names. A call on a stream becomes a host function there
  * (cuLaunchHostFunc of the double of the driver), so it runs in the stream's order, late, within graphs, as often as
  * these are launched. Ranks meet at every chunk of every collective, compare their calls, and add in the order of their
- * numbers. A rank that waits for a lost rank waits until its communicator is aborted. NCCL connects an algorithm, which it
- * chooses by kind and size of a collective, when it is first used: that takes memory of the device, and may not happen
- * within a capture. Destroying or aborting a communicator waits until the last graph that was captured with it is gone, as
- * NCCL does (commDestroySync() in its init.cc).
+ * numbers. A rank that waits for a lost rank waits until its communicator is aborted. NCCL connects an algorithm,
+ * which it chooses by kind and size of a collective, when it is first used: that takes memory of the device, and may
+ * not happen within a capture, where a network plug-in would allocate. Destroying or aborting a communicator waits
+ * until the last graph that was captured with it is gone, as NCCL does (commDestroySync() in its init.cc).
  *
  *   LEVIN_DOUBLE_NCCL                      the version it reports (22703)
- *   LEVIN_DOUBLE_NCCL_MEMORY               bytes of device memory that a communicator takes and keeps (0): a third at the
- *                                          first use of each kind of collective
+ *   LEVIN_DOUBLE_NCCL_MEMORY               bytes of device memory that a communicator takes and keeps (0), a
+ *                                          third at the first use of each kind of collective
  *   LEVIN_DOUBLE_DIE=RANK:COUNT[:SIGNAL]   that rank gets the signal (9) in its COUNT-th collective; 0: when it joins
  *   LEVIN_DOUBLE_JOIN=RANK:refused|late    that rank is refused when it joins, or waits there for ever
  *   LEVIN_DOUBLE_FAIL, _REPORT             see double.h; ncclCommGetAsyncError reports the error, and itself succeeds

@@ -1,6 +1,6 @@
 /* nvrtc.c - a test double of NVRTC. Its "image" is the source after #define lines for the -D options; the driver's
  * double compiles it as OpenCL C with plain pointers. Supports compute capabilities 7.5, 8.0, 9.0 and 10.0, or
- * those up to LEVIN_DOUBLE_NEWEST (100). A copy of it named libnvrtc.so.12 reports version 12. */
+ * those up to LEVIN_DOUBLE_NEWEST (100). A copy of it named libnvrtc.so.12 reports version 12 and supports 5.0, too. */
 #include <dlfcn.h>
 
 #include "double.h"
@@ -31,11 +31,15 @@ __attribute__((destructor)) static void report(void)
 
 static const char major_of_file[] = "";
 
-EXPORT int nvrtcVersion(int *major, int *minor)
+static bool is_older(void)
 {
     Dl_info here;
-    const bool older = dladdr(major_of_file, &here) && strstr(here.dli_fname, ".so.12");
-    *major = (int)double_number("LEVIN_DOUBLE_NVRTC", older ? 12 : 13);
+    return dladdr(major_of_file, &here) && strstr(here.dli_fname, ".so.12");
+}
+
+EXPORT int nvrtcVersion(int *major, int *minor)
+{
+    *major = (int)double_number("LEVIN_DOUBLE_NVRTC", is_older() ? 12 : 13);
     *minor = 0;
     return 0;
 }
@@ -45,26 +49,28 @@ EXPORT const char *nvrtcGetErrorString(int error)
     return error == COMPILATION ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_OF_A_DOUBLE";
 }
 
-static const int architectures[] = {75, 80, 90, 100};
-
-static int n_architectures(void)
+static int list_architectures(int *list)
 {
+    static const int all[] = {50, 75, 80, 90, 100};
+    const long oldest = is_older() ? 50 : 75, newest = double_number("LEVIN_DOUBLE_NEWEST", 100);
     int n = 0;
-    for (const int newest = (int)double_number("LEVIN_DOUBLE_NEWEST", 100); n < 4 && architectures[n] <= newest;) n++;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] >= oldest && all[i] <= newest) list[n++] = all[i];
     return n;
 }
 
 EXPORT int nvrtcGetNumSupportedArchs(int *n)
 {
     CALL("nvrtcGetNumSupportedArchs", BAD_INPUT);
-    *n = n_architectures();
+    int list[8];
+    *n = list_architectures(list);
     return 0;
 }
 
 EXPORT int nvrtcGetSupportedArchs(int *list)
 {
     CALL("nvrtcGetSupportedArchs", BAD_INPUT);
-    memcpy(list, architectures, sizeof *list * (size_t)n_architectures());
+    (void)list_architectures(list);
     return 0;
 }
 

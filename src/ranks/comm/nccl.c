@@ -301,9 +301,9 @@ static enum lvn_status expect(struct nccl_comm *gpu_comm, struct lvn_request *re
     return LVN_OK;
 }
 
-/* Check collectives of all kinds and sizes, whose results are known. NCCL allocates most of its memory when an algorithm
- * is first used (2.22 and later), and chooses one by kind and size. A run must find this memory taken when it plans for
- * the rest. `first`: equal parts of `count` zeros in memory. */
+/* Check collectives of all kinds and sizes, whose results are known. NCCL allocates most of its memory when an
+ * algorithm is first used (2.22 and later), and chooses one by kind and size. A run must find this memory taken when it
+ * plans for the rest. `first`: equal parts of `count` zeros in memory. */
 static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *memory, int64_t count,
                                  const int64_t *first)
 {

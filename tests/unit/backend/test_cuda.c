@@ -491,6 +491,7 @@ static void products_fall_back_to_the_kernel(void **state)
     } ways[] = {{"", "LEVIN_NONE", "", "Double 0: matrix multiplication by cuBLASLt 13.0.0", 2},
                 {"cublasLtMatmulAlgoGetHeuristic:1:15", "LEVIN_NONE", "",
                  "by cuBLASLt 13.0.0, which has no algorithm for 6 x 33 x 17; levin's kernels", 0},
+                {"cublasLtMatmulAlgoGetHeuristic:1:8", "LEVIN_NONE", "", "which has no algorithm for 6 x 33 x 17", 0},
                 {"", "LEVIN_CUBLASLT", "off", "by levin's kernels; LEVIN_CUBLASLT is off", 0},
                 {"", "LEVIN_DOUBLE_CUBLASLT", "14", "cuBLASLt 14.0.0 is not supported (versions 11 to 13 are)", 0},
                 {"", "LEVIN_DOUBLE_CUBLASLT", "12", "by cuBLASLt 12.0.0", 2}};

@@ -63,7 +63,7 @@ static struct {
     FUNCTIONS(LVN_LIBRARY_POINTER)
 } blas;
 
-enum { NOT_SUPPORTED = 15 };
+enum { OLD_DEVICE = 8 /* ARCH_MISMATCH: version 13 and a V100 */, NOT_SUPPORTED = 15 };
 enum { REAL_32 = 0, REAL_16 = 2, REAL_BF16 = 14 }; /* cudaDataType_t */
 enum { COMPUTE_32 = 68, COMPUTE_TF32 = 77 };       /* cublasComputeType_t: in fp32; operands rounded to TF32 */
 enum {
@@ -256,7 +256,7 @@ static enum lvn_status query_algorithms(const struct lvn_cuda_products *l, struc
     LVN_TRY(describe(l, c));
     LVN_TRY(prefer(l, &c->product));
     int result = blas.choose(l->h, c->o, c->b, c->a, c->c, c->c, l->p, candidates_of(l, &c->product), a, &n);
-    if (result == NOT_SUPPORTED) return LVN_OK;
+    if (result == NOT_SUPPORTED || result == OLD_DEVICE) return LVN_OK;
     DO(l->device, result, "querying an algorithm");
     for (int k = 0; k < n && k < CANDIDATES; k++) {
         if (a[k].status) continue;

@@ -91,6 +91,26 @@ bool lvn_cuda_driver_supports(int major)
     return lvn_library_cuda.state != LVN_LIBRARY_LOADED || lvn_cuda.driver_version(&v) || major <= v / 1000;
 }
 
+static int capability_of(int handle)
+{
+    int major = 0, minor = 0;
+    /* errors are reported when the device is opened */
+    (void)lvn_cuda.device_attribute(&major, LVN_CUDA_CAPABILITY_MAJOR, handle);
+    (void)lvn_cuda.device_attribute(&minor, LVN_CUDA_CAPABILITY_MINOR, handle);
+    return major * 10 + minor;
+}
+
+int lvn_cuda_lowest_capability(void)
+{
+    int n = 0, lowest = 0;
+    if (lvn_library_cuda.state != LVN_LIBRARY_LOADED || lvn_cuda.device_count(&n)) return 0;
+    for (int k = 0, handle; k < n; k++) {
+        const int capability = lvn_cuda.device_get(&handle, k) ? 0 : capability_of(handle);
+        if (capability && (!lowest || capability < lowest)) lowest = capability;
+    }
+    return lowest;
+}
+
 /* The usual remedy if the driver does not start. */
 static const char *cure_of(int result)
 {

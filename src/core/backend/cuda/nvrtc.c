@@ -37,10 +37,24 @@ static const char *version(void)
     return text;
 }
 
+enum { MAX_ARCHITECTURES = 64 };
+
+/* The number of architectures that it compiles for; 0: not known. */
+static int list_architectures(int list[MAX_ARCHITECTURES])
+{
+    int n = 0;
+    const bool known = nvrtc.n_architectures(&n) == 0 && n <= MAX_ARCHITECTURES && nvrtc.architectures(list) == 0;
+    return known ? n : 0;
+}
+
+/* With the driver and with all devices: version 13 does not compile for those below 7.5, which its driver supports. */
 static bool fits(void)
 {
-    int major = 0, minor = 0;
-    return nvrtc.version(&major, &minor) || lvn_cuda_driver_supports(major);
+    int major = 0, minor = 0, list[MAX_ARCHITECTURES];
+    const int n = list_architectures(list), lowest = lvn_cuda_lowest_capability();
+    bool compiles = n == 0 || lowest == 0;
+    for (int k = 0; k < n; k++) compiles |= list[k] <= lowest;
+    return compiles && (nvrtc.version(&major, &minor) || lvn_cuda_driver_supports(major));
 }
 
 struct lvn_library lvn_library_nvrtc = {
@@ -74,11 +88,10 @@ enum lvn_status lvn_nvrtc_version(char *text, size_t bytes, int *major)
 
 enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int capability)
 {
-    int n = 0, list[64], newest = 0, oldest = 1000;
+    int list[MAX_ARCHITECTURES], newest = 0, oldest = 1000;
     LVN_TRY(lvn_library_open(&lvn_library_nvrtc));
-    int result = nvrtc.n_architectures(&n);
-    LVN_CHECK(result == 0 && n > 0 && n <= (int)(sizeof list / sizeof *list) && nvrtc.architectures(list) == 0,
-              UNSUPPORTED, "%s does not report which devices it compiles for", version());
+    const int n = list_architectures(list);
+    LVN_CHECK(n > 0, UNSUPPORTED, "%s does not report which devices it compiles for", version());
     for (int i = 0; i < n; i++) {
         if (list[i] == capability) {
             snprintf(text, LVN_NVRTC_ARCHITECTURE, "sm_%d%s", capability,
@@ -89,8 +102,8 @@ enum lvn_status lvn_nvrtc_architecture(char text[LVN_NVRTC_ARCHITECTURE], int ca
         if (list[i] < oldest) oldest = list[i];
     }
     LVN_CHECK(newest > 0, UNSUPPORTED,
-              "the device's compute capability is %d.%d, but %s compiles for %d.%d and later; install an older "
-              "nvidia-cuda-nvrtc (12 supports 5.0 and later)",
+              "the device's compute capability is %d.%d, but %s compiles for %d.%d and later; install NVRTC 12, "
+              "which supports 5.0 and later (pip install nvidia-cuda-nvrtc-cu12)",
               capability / 10, capability % 10, version(), oldest / 10, oldest % 10);
     snprintf(text, LVN_NVRTC_ARCHITECTURE, "compute_%d", newest);
     return LVN_OK;

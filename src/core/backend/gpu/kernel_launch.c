@@ -67,7 +67,8 @@ static struct lvn_gpu_launch *append(struct lvn_gpu *g, const struct lvn_gpu_lau
                                      int n)
 {
     const bool full = (g->n_launches & (g->n_launches - 1)) == 0; /* the list has room for a power of two */
-    struct lvn_gpu_launch *all = full ? lvn_arena_alloc(g->arena, sizeof *all * (size_t)(2 * g->n_launches + 1)) : g->launches;
+    struct lvn_gpu_launch *all =
+        full ? lvn_arena_alloc(g->arena, sizeof *all * (size_t)(2 * g->n_launches + 1)) : g->launches;
     struct lvn_gpu_arg *copy = lvn_arena_alloc(g->arena, sizeof *copy * (size_t)(n + 1));
     const char *defines = types_of(g, args, n);
     if (!all || !copy || !defines) {
