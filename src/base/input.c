@@ -38,6 +38,27 @@ static enum lvn_status refuse(const char *path, enum lvn_input accepts, const st
              accepts == LVN_INPUT_STREAM ? " or a pipe" : "");
 }
 
+enum { POINTER_BYTES = 1024 }; /* a pointer has fewer */
+
+enum lvn_status lvn_input_refuse_pointer(const char *name, const char *p, int64_t n)
+{
+    static const char begin[] = "version https://git-lfs.github.com/spec/", sum[] = "\noid sha256:";
+    const int64_t n_begin = sizeof begin - 1;
+    LVN_CHECK(n <= n_begin || n >= POINTER_BYTES || memcmp(p, begin, (size_t)n_begin) != 0 ||
+                  !memmem(p, (size_t)n, sum, sizeof sum - 1),
+              FORMAT,
+              "'%s' is a pointer of Git LFS, not the file itself: run `git lfs pull` in its folder, or remove it",
+              name);
+    return LVN_OK;
+}
+
+static enum lvn_status check_small(int fd, const char *path, const struct stat *file)
+{
+    char text[POINTER_BYTES];
+    if (!S_ISREG(file->st_mode) || file->st_size == 0 || file->st_size >= POINTER_BYTES) return LVN_OK;
+    return lvn_input_refuse_pointer(path, text, pread(fd, text, sizeof text, 0));
+}
+
 enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd)
 {
     struct stat file;
@@ -45,5 +66,8 @@ enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd
     if (stat(path, &file) == 0 && !S_ISREG(file.st_mode)) LVN_TRY(refuse(path, accepts, &file));
     *fd = open(path, O_RDONLY | O_CLOEXEC);
     LVN_CHECK(*fd >= 0, IO, "cannot open '%s': %s", path, strerror(errno));
-    return LVN_OK;
+    const enum lvn_status status = fstat(*fd, &file) == 0 ? check_small(*fd, path, &file) : LVN_OK;
+    if (status != LVN_OK) close(*fd);
+    if (status != LVN_OK) *fd = -1;
+    return status;
 }

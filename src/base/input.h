@@ -1,4 +1,5 @@
-/* input.h - opens files for reading: regular files, and pipes if a stream is acceptable.
+/* input.h - opens files for reading: regular files, and pipes if a stream is acceptable. Pointers of Git LFS are
+ * refused.
  *
  * Opening a named pipe waits for a writer, and reading a device such as /dev/zero never ends. So each reader specifies
  * what it accepts; everything else is refused with a message before it is opened. Errors as in files.h. */
@@ -13,5 +14,7 @@ enum lvn_input {
     LVN_INPUT_STREAM,  /* also named pipes */
 };
 enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd) LVN_CHECKED;
+/* FORMAT if these n bytes, a whole file, are a pointer of Git LFS, which a clone has in place of a file. */
+enum lvn_status lvn_input_refuse_pointer(const char *name, const char *p, int64_t n) LVN_CHECKED;
 
 #endif

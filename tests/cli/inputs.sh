@@ -49,6 +49,40 @@ for it in "${kinds[@]}"; do
     done
 done
 [ ! -e no ] || fail "a folder was left"
+
+# so is a pointer of Git LFS, in place of any file; in an archive it is skipped
+printf '%s\n' 'version https://git-lfs.github.com/spec/v1' "oid sha256:$(printf '%064d' 7)" 'size 12345' >pointer
+pointed() { # pointed FILE COMMAND...
+    local file=$1
+    shift
+    code 1 "$@"
+    one_error
+    says "$file' is a pointer of Git LFS, not the file itself: run \`git lfs pull\` in its folder" err
+}
+for name in p.txt p.csv p.jsonl p.parquet p.bin p.txt.gz; do
+    cp pointer "$name"
+    pointed $name "$LEVIN" train "$name" --run_dir=no
+done
+mkdir texts
+cp input.txt texts
+cp pointer texts/b.txt
+pointed texts/b.txt "$LEVIN" train texts --run_dir=no
+rm -rf no
+tar cf texts.tar texts
+code 0 "$LEVIN" prepare texts.tar --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2" --out=no
+says "skipped: 'texts.tar/texts/b.txt' is a pointer of Git LFS" err
+for file in model.safetensors config.json tokenizer.json pytorch_model.bin; do
+    rm -rf model
+    cp -rL run/checkpoints/last model
+    [ $file != pytorch_model.bin ] || rm model/model.safetensors
+    rm -r model/state
+    cp pointer model/$file
+    pointed $file "$LEVIN" generate model --prompt=a
+done
+cp pointer p.gguf
+pointed p.gguf "$LEVIN" generate p.gguf --prompt=a
+{ cat pointer && seq 500; } >more.txt # a text that begins as a pointer
+code 0 "$LEVIN" train more.txt --run_dir=more --trainer.max_steps=1
 # where a stream is allowed
 "$LEVIN" tokenize --tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" <input.txt >ids
 check [ -s ids ]

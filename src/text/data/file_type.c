@@ -2,6 +2,7 @@
 #include "data/file_type.h"
 
 #include "base/files.h"
+#include "base/input.h"
 #include "base/text.h"
 
 struct extension_type {
@@ -71,6 +72,7 @@ enum lvn_status lvn_file_refuse_name(const char *name)
 
 enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t offset)
 {
+    if (!offset) LVN_TRY(lvn_input_refuse_pointer(name, p, n)); /* in an archive */
     const char *zero = n ? memchr(p, 0, (size_t)n) : NULL;
     LVN_CHECK(!zero, FORMAT,
               "'%s' is a binary file, not text: it contains a NUL byte at offset %lld; `levin prepare` reads a text in "
