@@ -292,35 +292,56 @@ static enum lvn_status read_tools(struct lvn_chat_row *row)
     return LVN_OK;
 }
 
+/* FORMAT for a row whose good answer is missing or bad, and for one about images or sounds: its text alone would teach
+ * something else. */
+static enum lvn_status check_purpose(const struct lvn_chat_row *row)
+{
+    static const char *const media[] = {"images", "image", "videos", "audios"};
+    const json_t *last = json_array_get(row->messages, json_array_size(row->messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+    const bool has_answer = role ? !strcmp(role, "assistant")
+                                 : json_object_get(row->source, "completion") || json_object_get(row->source, "output"),
+               has_rejected = json_object_get(row->source, "rejected"),
+               has_chosen = json_object_get(row->source, "chosen");
+    LVN_CHECK(has_answer || (!has_rejected && !has_chosen), FORMAT,
+              "the row has '%s', a preference, and levin trains on answers alone: rename the good answer to "
+              "'completion', beside a 'prompt', or to 'messages'",
+              has_rejected ? "rejected" : "chosen");
+    LVN_CHECK(
+        !json_is_false(json_object_get(row->source, "label")), FORMAT,
+        "the row's label is false, a preference, and levin trains on good answers alone: leave such rows out, or set "
+        "data.skip_bad_rows");
+    for (size_t i = 0; i < sizeof media / sizeof *media; i++) {
+        const json_t *one = json_object_get(row->source, media[i]);
+        LVN_CHECK(
+            !json_array_size(one) && !json_object_size(one) && !json_string_length(one), FORMAT,
+            "the row has '%s', and levin trains on text alone: leave such rows out, or set data.skip_bad_rows; if "
+            "the answers do not depend on it, remove this member",
+            media[i]);
+    }
+    return LVN_OK;
+}
+
 enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a, const json_t *source,
                                   const struct lvn_chat *c)
 {
     static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
     const json_t *value = NULL;
-    const json_t *label = json_object_get(source, "label");
     *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS, .knows_human = c->knows_human};
     for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
         value = json_object_get(source, keys[i]);
         if (json_is_null(value)) value = NULL;
         if (value) row->form = (enum lvn_chat_form)i;
     }
-    LVN_CHECK((value && row->form != LVN_CHAT_PROMPT) || json_object_get(source, "completion") ||
-                  !json_object_get(source, "rejected"),
-              FORMAT,
-              "the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
-              "'completion', beside a 'prompt', or to 'messages'");
-    LVN_CHECK(
-        value, FORMAT,
-        "the row has none of messages, conversations, prompt and completion, instruction and output, or input_ids");
     if (row->form == LVN_CHAT_IDS) return LVN_OK;
     row->messages = json_array();
     if (!row->messages) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     if (row->form == LVN_CHAT_MESSAGES) LVN_TRY(append_messages(row, value, "messages"));
     if (row->form == LVN_CHAT_CONVERSATIONS) LVN_TRY(append_messages(row, value, "conversations"));
+    LVN_TRY(check_purpose(row));
     LVN_CHECK(
-        row->form != LVN_CHAT_PROMPT || !json_is_false(label), FORMAT,
-        "the row's label is false, a preference, and levin trains on good answers alone: leave such rows out, or set "
-        "data.skip_bad_rows");
+        value, FORMAT,
+        "the row has none of messages, conversations, prompt and completion, instruction and output, or input_ids");
     if (row->form == LVN_CHAT_PROMPT) LVN_TRY(read_prompt(row));
     if (row->form == LVN_CHAT_INSTRUCTION) LVN_TRY(read_instruction(row));
     const size_t n = json_array_size(row->messages);

@@ -367,6 +367,16 @@ static void changing_template(void **state)
     lvn_tokenizer_close(t);
 }
 
+#define IS_FALSE                                                                                                       \
+    "error: the row's label is false, a preference, and levin trains on good answers alone: leave such rows out, or "  \
+    "set data.skip_bad_rows"
+#define IS_PREFERENCE(name)                                                                                            \
+    "error: the row has '" name "', a preference, and levin trains on answers alone: rename the good answer to "       \
+    "'completion', beside a 'prompt', or to 'messages'"
+#define HAS_MEDIA(name)                                                                                                \
+    "error: the row has '" name "', and levin trains on text alone: leave such rows out, or set data.skip_bad_rows; "  \
+    "if the answers do not depend on it, remove this member"
+
 /* Rows of other trainers. */
 static void foreign_rows(void **state)
 {
@@ -376,12 +386,23 @@ static void foreign_rows(void **state)
         {"{\"messages\": [{\"role\": \"assistant\", \"function_call\": {}}]}",
          "error: message 1 has no content, but a function_call: write it as tool_calls"},
         {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": true}", "b<|im_end|>\n"},
-        {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}",
-         "error: the row's label is false, a preference, and levin trains on good answers alone: leave such rows out, "
-         "or set data.skip_bad_rows"},
-        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}",
-         "error: the row has 'rejected', a preference, and levin trains on answers alone: rename the good answer to "
-         "'completion', beside a 'prompt', or to 'messages'"},
+        {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}", IS_FALSE},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"label\": false}", IS_FALSE},
+        {"{\"conversations\": [{\"from\": \"gpt\", \"value\": \"b\"}], \"label\": false}", IS_FALSE},
+        {"{\"instruction\": \"a\", \"output\": \"b\", \"label\": false}", IS_FALSE},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}", IS_PREFERENCE("rejected")},
+        {"{\"instruction\": \"a\", \"chosen\": \"b\"}", IS_PREFERENCE("chosen")},
+        {"{\"chosen\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"rejected\": []}", IS_PREFERENCE("rejected")},
+        {"{\"conversations\": [{\"from\": \"gpt\", \"value\": \"b\"}, {\"from\": \"human\", \"value\": \"a\"}], "
+         "\"chosen\": {\"from\": \"gpt\", \"value\": \"b\"}, \"rejected\": {\"from\": \"gpt\", \"value\": \"c\"}}",
+         IS_PREFERENCE("rejected")},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"chosen\": [], \"rejected\": []}",
+         "b<|im_end|>\n"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"images\": [\"1.jpg\"]}",
+         HAS_MEDIA("images")},
+        {"{\"conversations\": [{\"from\": \"gpt\", \"value\": \"b\"}], \"image\": \"1.jpg\"}", HAS_MEDIA("image")},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"images\": [], \"videos\": null}",
+         "b<|im_end|>\n"},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;
