@@ -33,7 +33,4 @@ void lvn_cli_warn_ignored_variables(const struct lvn_cli *c);
 /* With --show-settings print the settings; true: the command is done then. */
 bool lvn_cli_shows_settings(struct lvn_cli *c);
 
-/* args_variables.c: warn of environment variables LEVIN_... that levin does not know. */
-void lvn_cli_warn_unknown_variables(void);
-
 #endif

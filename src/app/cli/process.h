@@ -39,7 +39,7 @@ enum lvn_status lvn_process_pipes(int pipes[][2], int n) LVN_CHECKED;
 /* For main(), as its first call. Returns false in a process other than number 1 of its process namespace (a container
  * has its own). In process 1: start a child that continues as this program, in which the function returns false;
  * forward signals to it, reap orphans, and return true when it has ended, with its exit code in *code (128 + the number
- * of the signal that killed it; 1 if it cannot be started; both with a sentence on stderr). In process_as_init.c. */
+ * of the signal that killed it; 1 if it cannot be started; both with a sentence on stderr). */
 bool lvn_process_as_init(int *code);
 
 #endif

@@ -9,14 +9,24 @@
 
 #include "base/files.h"
 #include "base/list.h"
+#include "base/redact.h"
 #include "base/target.h"
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/humanize.h"
+#include "cli/plan/plan.h"
+#include "cli/process.h"
 #include "data/dataset.h"
+#include "engine/train_programs.h"
 #include "formats/json.h"
 #include "host/machine.h"
 #include "model_io/model_find.h"
+#include "models/keys.h"
+#include "options/choices.h"
+#include "setup/setup.h"
+#include "stores/store.h"
+#include "train/callback.h"
+#include "train/limits.h"
 
 const char *const lvn_recipe_kind_words[] = {"finetune", "scratch", "chars", "classifier", "chat", NULL};
 enum { ASK_AUTO, ASK_ALWAYS };
@@ -279,6 +289,331 @@ static enum lvn_status read_flags(struct lvn_config *cf)
     return parse_memory(c, &cf->memory);
 }
 
+/* --- memory and micro-batch of a rank, from the same plan that training runs (plan.c prints it in full) ---
+ *
+ * A rank's sequences are split into as few micro-batches as fit into its share of a machine's memory, as training does
+ * at its start. */
+
+/* Copy the recipe's settings, finished, so that planning may change them. */
+static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_settings *copy)
+{
+    char *text = lvn_settings_yaml(cf->s);
+    if (!text) return LVN_MEMORY;
+    enum lvn_status status = lvn_settings_read(copy, text, strlen(text), "the recipe");
+    free(text);
+    LVN_TRY(status);
+    copy->values.ranks = cf->machines * cf->per_machine;
+    if (lvn_config_names_gpu(cf)) /* the GPU need not be in this machine */
+        LVN_TRY(lvn_settings_set(copy, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
+    LVN_TRY(lvn_settings_set(copy, "data.path", "", LVN_SOURCE_PROGRAM)); /* sizes do not depend on it */
+    LVN_TRY(lvn_settings_set(copy, "data.url", "", LVN_SOURCE_PROGRAM));
+    return lvn_settings_finish(copy, LVN_USES_ALL & ~LVN_USES_DEVICE);
+}
+
+/* Estimate the time of a step, if the device is in this machine. */
+static enum lvn_status find_time(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m,
+                                 const struct lvn_train_programs *programs)
+{
+    struct lvn_compute compute;
+    if (!programs->model_state->device->backend->rate || !programs->model_state->device->backend->computes)
+        return LVN_OK;
+    LVN_TRY(lvn_plan_compute(&compute, cf->c, s, programs, &m->config, (int)(cf->machines * cf->per_machine)));
+    cf->measured = compute.method != LVN_COMPUTED_BY_RATES;
+    cf->step_seconds =
+        (compute.parts.forward + compute.parts.backward) * (double)programs->accumulation + compute.parts.update;
+    return LVN_OK;
+}
+
+/* Count the training samples, if the data are on this machine; a problem with them is a warning. */
+static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_settings *s,
+                                     const struct lvn_model_setup *m)
+{
+    struct lvn_dataset *d;
+    struct lvn_data_options o = lvn_data_options_of(&s->values);
+    o.path = cf->s->values.data.path;
+    o.block_size = m->block_size;
+    o.label = m->task->label.label;
+    o.trains_tokenizer = true;
+    if (!*o.path || lvn_store_is_url(o.path) || !lvn_path_exists(o.path)) return LVN_OK;
+    const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(o.kind);
+    if (*s->values.model.init && kind && kind->needs_tokenizer) return LVN_OK; /* the model's own is not opened here */
+    lvn_log_set(lvn_cli_log, NULL, LVN_LOG_WARN); /* what training reports about the data is not repeated here */
+    const enum lvn_status status = lvn_dataset_open(&d, &o);
+    lvn_log_set(lvn_cli_log, NULL, lvn_cli_log_level(cf->c));
+    if (status == LVN_MEMORY) return status;
+    if (status != LVN_OK) {
+        lvn_log(LVN_LOG_WARN, "the data cannot be trained on as they are: %s", levin_error_text());
+        lvn_error_clear();
+        return LVN_OK;
+    }
+    cf->samples = lvn_dataset_samples(d, LVN_SPLIT_TRAIN);
+    lvn_dataset_close(d);
+    return LVN_OK;
+}
+
+/* Plan rank 0 with at least this number of micro-batches. */
+static enum lvn_status plan_once(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m,
+                                 int64_t pieces)
+{
+    struct lvn_train_programs programs = {0};
+    struct lvn_callbacks callbacks;
+    struct lvn_train_programs_options o = {.size = (int)(cf->machines * cf->per_machine),
+                                           .fields = &m->fields,
+                                           .task = m->task,
+                                           .validate = true,
+                                           .planner = lvn_callbacks_planner(&callbacks),
+                                           .min_micro_batches = pieces};
+    enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
+    if (status == LVN_OK) status = lvn_train_programs_plan(&programs, &s->values, &m->config, &o);
+    if (status == LVN_OK) {
+        cf->parameters = lvn_params_total(programs.model_state->params);
+        cf->rank_bytes = lvn_model_state_bytes(programs.model_state);
+        cf->fits = cf->memory <= 0 || (double)cf->rank_bytes <= 0.9 * (double)cf->memory / (double)cf->per_machine;
+        cf->micro = programs.micro_batch;
+        cf->accumulation = programs.accumulation;
+    }
+    if (status == LVN_OK && cf->fits) status = find_time(cf, s, m, &programs);
+    lvn_train_programs_release(&programs);
+    lvn_callbacks_release(&callbacks);
+    return status;
+}
+
+static enum lvn_status plan(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m)
+{
+    int64_t ranks = cf->machines * cf->per_machine, batch = s->values.trainer.batch_size;
+    LVN_CHECK(batch >= ranks, ARG,
+              "%lld ranks cannot share the %lld sequence%s of a step: use fewer machines or a larger "
+              "trainer.batch_size",
+              (long long)ranks, (long long)batch, lvn_plural(batch));
+    for (int64_t pieces = 1;; pieces = cf->accumulation + 1) {
+        LVN_TRY(plan_once(cf, s, m, pieces));
+        if (cf->fits || cf->micro == 1 || s->values.trainer.micro_batch_size) return LVN_OK;
+    }
+}
+
+/* Does levin know a published model of that name? */
+static bool is_published(const char *name)
+{
+    const struct lvn_model *model;
+    return lvn_published_find(name, &model) != NULL;
+}
+
+/* Reduce data.max_length to the context length of the model, if the template chose it and not the user. */
+static void fit_length(struct lvn_config *cf, struct levin_settings *s, const struct lvn_model_setup *m)
+{
+    const struct lvn_origin *origin = &cf->s->origin[LVN_OPT_data_max_length];
+    const int64_t positions = lvn_model_value(&m->config, LVN_ROLE_POSITIONS);
+    if (origin->source != LVN_SOURCE_RECIPE || origin->line) return;
+    if (positions > 0 && cf->s->values.data.max_length > positions)
+        cf->s->values.data.max_length = s->values.data.max_length = positions;
+}
+
+/* Compute parameters, memory, micro-batch and time of a rank, and the size of the data, if they exist.
+ */
+static enum lvn_status plan_recipe(struct lvn_config *cf)
+{
+    struct levin_settings s;
+    struct lvn_model_setup m = {0};
+    enum lvn_status status = lvn_settings_init(&s);
+    if (status == LVN_OK) status = copy_settings(cf, &s);
+    /* A model that is not on this machine (an address, a folder of the cluster) is not planned. */
+    bool elsewhere = status == LVN_OK && *s.values.model.init && !lvn_path_exists(s.values.model.init) &&
+                     !is_published(s.values.model.init);
+    if (status == LVN_OK && !elsewhere) {
+        status = lvn_model_setup_sizes(&m, &s, NULL);
+        if (status == LVN_OK) fit_length(cf, &s, &m);
+        if (status == LVN_OK) status = plan(cf, &s, &m);
+        cf->planned = status == LVN_OK;
+        if (status == LVN_OK) status = count_samples(cf, &s, &m);
+        const int64_t steps = lvn_limits_steps(&s, cf->samples / s.values.trainer.batch_size);
+        cf->steps = steps == INT64_MAX ? 0 : steps;
+    }
+    lvn_model_setup_close(&m);
+    lvn_settings_release(&s);
+    return status;
+}
+
+/* --- paths, the hosts file, and the command that starts the run --- */
+
+/* The files that are written. */
+struct paths {
+    const char *recipe;
+    const char *hosts;  /* NULL: no hosts file is written */
+    const char *launch; /* the command that starts the run */
+};
+
+enum { WIDTH = 110 };
+
+/* Add a comment in lines of at most WIDTH letters, each after `prefix`. */
+static void add_comment(struct lvn_text *t, const char *prefix, const char *text)
+{
+    while (*text) {
+        size_t n = strlen(text), capacity = WIDTH - strlen(prefix);
+        if (n > capacity) {
+            n = capacity;
+            while (n && text[n] != ' ') n--;
+            if (!n) n = strcspn(text, " ");
+        }
+        lvn_text_printf(t, "%s%.*s\n", prefix, (int)n, text);
+        text += n + strspn(text + n, " ");
+    }
+}
+
+/* x.yaml -> x.hosts */
+static const char *with_extension(struct lvn_config *cf, const char *recipe, const char *extension)
+{
+    return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)lvn_path_stem(recipe), recipe, extension);
+}
+
+/* RECIPE as given, or by the run's name, nanoGPT's file, or the kind of recipe. */
+static enum lvn_status name_recipe(struct lvn_config *cf, struct paths *p)
+{
+    struct lvn_arena *a = &cf->s->arena;
+    const char *nanogpt = lvn_path_name(cf->c->flag[LVN_FLAG_config_from_nanogpt].t);
+    bool named = lvn_settings_given(cf->s, LVN_OPT_name);
+    const char *name = named      ? cf->s->values.name
+                       : *nanogpt ? lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(nanogpt), nanogpt)
+                                  : lvn_recipe_kind_words[cf->kind];
+    if (!name) return LVN_MEMORY;
+    p->recipe = cf->c->n_operands ? cf->c->operand[0] : lvn_arena_printf(a, "%s.yaml", name);
+    if (!p->recipe) return LVN_MEMORY;
+    LVN_CHECK(!lvn_path_is_dir(p->recipe), ARG, "'%s' is a folder: give the name of the recipe's file", p->recipe);
+    if (named) return LVN_OK;
+    const char *file = lvn_path_name(p->recipe);
+    cf->s->values.name = lvn_arena_printf(a, "%.*s", (int)lvn_path_stem(file), file);
+    return cf->s->values.name ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status find_paths(struct lvn_config *cf, struct paths *p)
+{
+    struct lvn_arena *a = &cf->s->arena;
+    int64_t ranks = cf->machines * cf->per_machine;
+    *p = (struct paths){0};
+    LVN_TRY(name_recipe(cf, p));
+    const char *recipe = lvn_word_quoted(a, p->recipe); /* a shell reads p->launch */
+    if (!recipe) return LVN_MEMORY;
+    if (cf->location == LVN_CONFIG_HOSTS) {
+        const char *hosts = cf->hostfile;
+        if (!hosts) hosts = p->hosts = with_extension(cf, p->recipe, "hosts");
+        if (hosts) hosts = lvn_word_quoted(a, hosts);
+        if (!hosts) return LVN_MEMORY;
+        p->launch = lvn_arena_printf(a, "levin launch --hostfile %s -n %" PRId64 " -- train %s", hosts, ranks, recipe);
+    } else if (cf->location == LVN_CONFIG_SLURM) {
+        const char *script = with_extension(cf, p->recipe, "sbatch");
+        if (script) script = lvn_word_quoted(a, script);
+        if (!script) return LVN_MEMORY;
+        p->launch = lvn_arena_printf(
+            a, "levin launch --slurm %s --nodes %" PRId64 " --ntasks-per-node %" PRId64 " --out %s && sbatch %s",
+            recipe, cf->machines, cf->per_machine, script, script);
+    } else if (ranks > 1) {
+        p->launch = lvn_arena_printf(a, "levin launch -n %" PRId64 " -- train %s", ranks, recipe);
+    } else {
+        p->launch = lvn_arena_printf(a, "levin train %s", recipe);
+    }
+    return p->launch ? LVN_OK : LVN_MEMORY;
+}
+
+static void write_hosts(const struct lvn_config *cf, struct lvn_text *t)
+{
+    lvn_text_printf(t,
+                    "# The machines of %s: a name per line, with its number of ranks. Each must be reached by\n"
+                    "# `ssh NAME true` without a password, and have levin under the same path.\n",
+                    cf->s->values.name);
+    if (!*cf->hosts) lvn_text_add(t, "# Put the names of yours here.\n");
+    const char *p = cf->hosts;
+    for (int64_t i = 0; i < cf->machines; i++) {
+        size_t n = strcspn(p, ",");
+        if (*cf->hosts)
+            lvn_text_printf(t, "%.*s slots=%" PRId64 "\n", (int)n, p, cf->per_machine);
+        else
+            lvn_text_printf(t, "node%" PRId64 " slots=%" PRId64 "\n", i + 1, cf->per_machine);
+        p += n + (p[n] == ',');
+    }
+}
+
+/* --- the recipe --- */
+
+static void add_head(const struct lvn_config *cf, const struct paths *p, struct lvn_text *t)
+{
+    const struct lvn_recipe_template *template = &lvn_recipe_templates[cf->kind];
+    char bytes[LVN_NUMBER_TEXT], count[LVN_NUMBER_TEXT];
+    char launch[3000], generate[3000], sources[1000]; /* a newline would end the comment */
+    lvn_text_printf(t, "# %s%s%s. Written by levin config; change what you like.\n#\n", template->title,
+                    *cf->sources ? ", from " : "", lvn_redacted(sources, sizeof sources, cf->sources));
+    const char *run =
+        *cf->s->values.run_dir ? cf->s->values.run_dir : lvn_arena_printf(&cf->s->arena, "runs/%s", cf->s->values.name);
+    if (run) run = lvn_word_quoted(&cf->s->arena, run);
+    t->failed |= !run;
+    lvn_text_printf(t, "#     %s\n#     levin %s %s%s\n#\n", lvn_redacted(launch, sizeof launch, p->launch),
+                    template->use, lvn_redacted(generate, sizeof generate, run ? run : ""), template->use_option);
+    lvn_text_add(t,
+                 "# `levin help KEY` explains a key, `levin plan` shows memory and arithmetic before anything runs.\n");
+    if (cf->planned)
+        lvn_text_printf(t,
+                        "# %s parameters; each rank runs micro-batches of %" PRId64 " sequences, %" PRId64
+                        " per step, and needs %s.\n",
+                        lvn_count_text(cf->parameters, count), cf->micro, cf->accumulation,
+                        lvn_bytes_text(cf->rank_bytes, bytes));
+    if (cf->n_notes)
+        lvn_text_printf(t, "#\n# These settings of %s have no equivalent in levin, or a different one:\n", sources);
+    for (int i = 0; i < cf->n_notes; i++) {
+        char text[700], line[700];
+        snprintf(text, sizeof text, "%s: %s", cf->note[i].key, cf->note[i].text);
+        add_comment(t, "#   ", lvn_redacted(line, sizeof line, text));
+    }
+}
+
+/* Add a comment on the value that a user chose or will choose, below the key's help. */
+static void add_remark(const struct lvn_config *cf, int id, struct lvn_text *t)
+{
+    const struct lvn_origin *origin = &cf->s->origin[id];
+    char text[300] = "";
+    int64_t ranks = cf->machines * cf->per_machine;
+    if (id == LVN_OPT_trainer_precision) snprintf(text, sizeof text, "%s", lvn_config_precision_text());
+    if (id == LVN_OPT_trainer_batch_size && ranks > 1)
+        snprintf(text, sizeof text, "%" PRId64 " ranks: about %" PRId64 " on each", ranks,
+                 cf->s->values.trainer.batch_size / ranks);
+    if (id == LVN_OPT_optimizer_lr && !origin->line &&
+        (cf->kind == LVN_RECIPE_FINETUNE || cf->kind == LVN_RECIPE_CLASSIFY))
+        snprintf(text, sizeof text, "rates for training from scratch (6e-4) destroy what the model knows");
+    if (id == LVN_OPT_data_path && cf->kind != LVN_RECIPE_CHARS && !lvn_path_exists(cf->s->values.data.path))
+        snprintf(text, sizeof text, "%s",
+                 lvn_recipe_templates[cf->kind].form ? "does not exist yet"
+                                                     : "not there yet: see `levin help prepare`");
+    if (*text) add_comment(t, "  # ", text);
+    if (origin->source == LVN_SOURCE_RECIPE && origin->line)
+        lvn_text_printf(t, "  # from %s:%d\n", lvn_redacted(text, sizeof text, origin->where), origin->line);
+    if (origin->source == LVN_SOURCE_RECIPE && !origin->line && *cf->c->flag[LVN_FLAG_config_from_nanogpt].t)
+        lvn_text_add(t, "  # nanoGPT's default\n");
+}
+
+static void add_key(const struct lvn_config *cf, int id, struct lvn_text *t)
+{
+    const struct lvn_option *o = lvn_option_by_id((enum lvn_option_id)id);
+    char text[LVN_VALUE_TEXT], help[LVN_HELP_TEXT];
+    const char *dot = strchr(o->key, '.');
+    add_comment(t, *o->part ? "  # " : "# ", lvn_option_help(o, help));
+    if (*o->part) add_remark(cf, id, t);
+    lvn_text_printf(t, "%s%s: ", *o->part ? "  " : "", dot ? dot + 1 : o->key);
+    lvn_option_yaml(t, o, lvn_settings_value(cf->s, (enum lvn_option_id)id, text));
+    lvn_text_add(t, "\n");
+}
+
+static enum lvn_status write_recipe(const struct lvn_config *cf, const struct paths *p, struct lvn_text *t)
+{
+    const char *part = "";
+    add_head(cf, p, t);
+    if (lvn_settings_given(cf->s, LVN_OPT_name) || lvn_settings_given(cf->s, LVN_OPT_run_dir)) lvn_text_add(t, "\n");
+    for (int i = 0; i < lvn_option_count(); i++) {
+        const struct lvn_option *o = lvn_option_at(i);
+        if (!lvn_settings_given(cf->s, o->id)) continue;
+        if (strcmp(part, o->part) != 0) lvn_text_printf(t, "\n%s: # %s\n", o->part, lvn_part_help(o->part));
+        part = o->part;
+        add_key(cf, (int)o->id, t);
+    }
+    return lvn_text_status(t);
+}
+
 /* --- other programs' files, questions and the finished recipe --- */
 
 static enum lvn_status find_kind(struct lvn_config *cf, const char *nanogpt)
@@ -307,13 +642,13 @@ static enum lvn_status gather(struct lvn_config *cf)
     const struct lvn_cli *c = cf->c;
     const char *accelerate = c->flag[LVN_FLAG_config_from_accelerate].t,
                *nanogpt = c->flag[LVN_FLAG_config_from_nanogpt].t;
-    struct lvn_config_paths p;
+    struct paths p;
     for (int i = 0; i < c->n_keys; i++)
         LVN_TRY(lvn_settings_set(cf->s, c->keys[i].key, c->keys[i].value, LVN_SOURCE_COMMAND));
     LVN_TRY(read_flags(cf));
     if (c->n_operands) LVN_TRY(refuse_replacing(cf, c->operand[0])); /* before the user answers questions */
     LVN_TRY(find_kind(cf, nanogpt));
-    if (cf->ask) LVN_TRY(lvn_config_paths(cf, &p));
+    if (cf->ask) LVN_TRY(find_paths(cf, &p));
     if (cf->ask) LVN_TRY(refuse_replacing(cf, p.recipe));
     if (!*nanogpt) LVN_TRY(set_template_keys(cf)); /* config_nanogpt.c has nanoGPT's own defaults */
     cf->sources = !*accelerate ? nanogpt : !*nanogpt ? accelerate : NULL;
@@ -374,7 +709,7 @@ static void report_time(const struct lvn_config *cf)
     lvn_cli_add(c, "samples", cf->samples ? json_integer(cf->samples) : json_null());
 }
 
-static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
+static void report(struct lvn_config *cf, const struct paths *p)
 {
     struct lvn_cli *c = cf->c;
     char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
@@ -403,13 +738,13 @@ static void report(struct lvn_config *cf, const struct lvn_config_paths *p)
     lvn_cli_add(c, "notes", notes_json(cf));
 }
 
-static enum lvn_status write_all(struct lvn_config *cf, const struct lvn_config_paths *p, const struct lvn_text *recipe)
+static enum lvn_status write_all(struct lvn_config *cf, const struct paths *p, const struct lvn_text *recipe)
 {
     LVN_LOCAL_TEXT(hosts);
     LVN_TRY(refuse_replacing(cf, p->recipe));
     LVN_TRY(refuse_replacing(cf, p->hosts));
     LVN_TRY(lvn_cli_check_output(cf->c, p->recipe));
-    if (p->hosts) lvn_config_hosts(cf, &hosts);
+    if (p->hosts) write_hosts(cf, &hosts);
     enum lvn_status status = lvn_text_status(&hosts);
     if (status == LVN_OK && p->hosts) status = lvn_target_write(p->hosts, hosts.p, hosts.n);
     return status == LVN_OK ? lvn_target_write(p->recipe, recipe->p, recipe->n) : status;
@@ -418,12 +753,12 @@ static enum lvn_status write_all(struct lvn_config *cf, const struct lvn_config_
 enum lvn_status lvn_command_config(struct lvn_cli *c)
 {
     struct lvn_config cf = {.c = c, .s = &c->settings};
-    struct lvn_config_paths p;
+    struct paths p;
     LVN_LOCAL_TEXT(recipe);
     LVN_TRY(gather(&cf));
-    LVN_TRY(lvn_config_plan(&cf));
-    LVN_TRY(lvn_config_paths(&cf, &p));
-    enum lvn_status status = lvn_config_recipe(&cf, &p, &recipe);
+    LVN_TRY(plan_recipe(&cf));
+    LVN_TRY(find_paths(&cf, &p));
+    enum lvn_status status = write_recipe(&cf, &p, &recipe);
     if (status == LVN_OK) status = check_loads(&cf, &recipe, p.recipe);
     if (status == LVN_OK) status = write_all(&cf, &p, &recipe);
     if (status == LVN_OK) report(&cf, &p);

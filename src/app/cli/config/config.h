@@ -61,7 +61,7 @@ struct lvn_config {
     int n_notes;
     int64_t note_capacity;
 
-    /* Set by config_plan.c. */
+    /* Set by config.c from the plan of a rank. */
     bool planned;         /* the rest is known */
     int64_t parameters;   /* of the model */
     int64_t rank_bytes;   /* memory of a rank */
@@ -98,20 +98,5 @@ enum lvn_status lvn_config_ask_kind(struct lvn_config *cf) LVN_CHECKED;
 enum lvn_status lvn_config_ask(struct lvn_config *cf) LVN_CHECKED;
 /* One sentence about 16-bit arithmetic on this machine's CPU. */
 const char *lvn_config_precision_text(void);
-
-/* config_plan.c: compute parameters, memory, micro-batch and time of a rank, and the size of the data, if they exist.
- */
-enum lvn_status lvn_config_plan(struct lvn_config *cf) LVN_CHECKED;
-
-/* config_write.c: the files that are written, and their contents as text. */
-struct lvn_config_paths {
-    const char *recipe;
-    const char *hosts;  /* NULL: no hosts file is written */
-    const char *launch; /* the command that starts the run */
-};
-enum lvn_status lvn_config_paths(struct lvn_config *cf, struct lvn_config_paths *p) LVN_CHECKED;
-enum lvn_status lvn_config_recipe(const struct lvn_config *cf, const struct lvn_config_paths *p,
-                                  struct lvn_text *t) LVN_CHECKED;
-void lvn_config_hosts(const struct lvn_config *cf, struct lvn_text *t);
 
 #endif

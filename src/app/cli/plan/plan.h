@@ -1,5 +1,5 @@
 /* plan.h - levin plan: what a run will compute and allocate, and how long a step will take; levin bench (bench.c)
- * prints the same table of operations. levin config (config_plan.c) plans with engine/train_programs.h directly, and
+ * prints the same table of operations. levin config (config.c) plans with engine/train_programs.h directly, and
  * predicts the time with plan_compute.c. */
 #ifndef LVN_PLAN_H
 #define LVN_PLAN_H
@@ -64,8 +64,6 @@ int64_t lvn_plan_base_bytes(const struct lvn_train_programs *programs);
  * because memory that later plans free does not always return to the system. */
 int64_t lvn_plan_process_bytes(const struct lvn_train_programs *programs, int64_t base);
 
-/* plan_launches.c: print the launches of a step, on a backend that computes nothing. */
-enum lvn_status lvn_plan_launches(struct lvn_cli *c, const struct lvn_train_programs *programs) LVN_CHECKED;
 /* plan_operations.c: the rates that a device does not exceed. */
 struct lvn_limits {
     const char *title;
