@@ -31,13 +31,13 @@ SAMPLES, BATCH, STEPS = 6, 2, 5
 ADAM = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8)
 SUMS = 16
 
-# N, C, H, W, O, KH, KW, stride, padding, with a bias, with a ReLU
+# N, C, H, W, O, KH, KW, with a bias, with a ReLU
 CASES = [
-    (1, 1, 5, 5, 1, 3, 3, 1, 0, 1, 0), (2, 1, 7, 9, 4, 3, 3, 1, 1, 1, 0), (3, 1, 28, 28, 32, 3, 3, 1, 0, 1, 1),
-    (2, 32, 11, 13, 64, 3, 3, 1, 0, 1, 1), (2, 3, 9, 11, 5, 3, 5, 2, 1, 1, 0), (1, 7, 13, 8, 3, 5, 2, 3, 1, 0, 0),
-    (2, 16, 6, 6, 17, 1, 1, 1, 0, 1, 0), (2, 5, 10, 7, 6, 4, 4, 4, 0, 1, 0), (1, 2, 6, 17, 33, 6, 3, 1, 2, 1, 1),
-    (3, 12, 5, 5, 8, 5, 5, 1, 4, 1, 0), (1, 64, 7, 7, 10, 7, 7, 1, 0, 0, 0), (4, 3, 32, 31, 16, 7, 7, 2, 3, 1, 1),
-    (2, 20, 3, 40, 9, 2, 9, 2, 1, 1, 0), (5, 33, 4, 5, 2, 2, 3, 3, 1, 1, 1),
+    (1, 1, 5, 5, 1, 3, 3, 1, 0), (2, 1, 9, 11, 4, 3, 3, 1, 0), (3, 1, 28, 28, 32, 3, 3, 1, 1),
+    (2, 32, 11, 13, 64, 3, 3, 1, 1), (2, 3, 11, 13, 5, 3, 5, 1, 0), (1, 7, 15, 10, 3, 5, 2, 0, 0),
+    (2, 16, 6, 6, 17, 1, 1, 1, 0), (2, 5, 10, 7, 6, 4, 4, 1, 0), (1, 2, 10, 21, 33, 6, 3, 1, 1),
+    (3, 12, 13, 13, 8, 5, 5, 1, 0), (1, 64, 7, 7, 10, 7, 7, 0, 0), (4, 3, 32, 31, 16, 7, 7, 1, 1),
+    (2, 20, 5, 42, 9, 2, 9, 1, 0), (5, 33, 6, 7, 2, 2, 3, 1, 1),
 ]
 
 
@@ -140,11 +140,11 @@ def net(name):
 
 
 def convolution(i, case):
-    N, C, H, W, O, KH, KW, stride, padding, bias, relu = case
+    N, C, H, W, O, KH, KW, bias, relu = case
     x, w, b = drawn(f"{i}.x", 1.0, N, C, H, W), weights(f"{i}.w", O, C, KH, KW), drawn(f"{i}.b", 0.25, O)
     for t in (x, w, b):
         t.requires_grad_()
-    y = F.conv2d(x, w, b if bias else None, stride, padding)
+    y = F.conv2d(x, w, b if bias else None)
     y = F.relu(y) if relu else y
     ((y - drawn(f"{i}.target", 1.0, *y.shape)) ** 2).sum().backward()
     out = {f"{i}.y": held(y), f"{i}.x": held(x.grad), f"{i}.w": held(w.grad)}

@@ -126,10 +126,10 @@ struct levin_tensor *levin_slice(struct levin_graph *g, struct levin_tensor *x, 
 struct levin_tensor *levin_reshape(struct levin_graph *g, struct levin_tensor *x, int rank, const int64_t *dim);
 /* View of x with two of its dimensions exchanged. */
 struct levin_tensor *levin_transpose(struct levin_graph *g, struct levin_tensor *x, int dim, int other);
-/* Append a node and return its output 0; called by the constructors in src/core/ops. Absent inputs are NULL; the first
- * n_in_min of the operation must be present. */
 /* Record this thread's last error as the graph's first failure. Returns NULL, so that constructors can return it. */
 struct levin_tensor *lvn_graph_fail(struct levin_graph *g, enum lvn_status status);
+/* Append a node and return its output 0; called by the constructors in src/core/ops. Absent inputs are NULL; the first
+ * n_in_min of the operation must be present. */
 struct levin_tensor *lvn_node_append(struct levin_graph *g, enum lvn_op_id op, const union lvn_attr *attr,
                                      struct levin_tensor *const *in, int n_in);
 /* The same for an operation on two tensors: op if they have the same shape; op_rows, with the longer one first, if one

@@ -5,15 +5,12 @@
  * a convolution is a matrix multiplication in which the rows of B are shifted views of the input, and nothing is
  * copied. The elements between the rows of the narrower output are computed too and dropped (8 % of 26 x 26).
  *
- *   y[o][p]    = sum over k = (c,u,v) of w[o][k] plane[off(k) + p]
+ *   y[o][p]    = sum over k = (c,u,v) of w[o][k] x[off(k) + p]
  *   dx[c][p]   = sum over k = (o,u,v) of w'[c][k] dy'[off(k) + p]    dy' padded with zeros, the kernel reversed
- *   dw[o][k]   = sum over samples, i, j of dy[o][i,j] plane[off(k) + i W + j]
+ *   dw[o][k]   = sum over samples, i, j of dy[o][i,j] x[off(k) + i W + j]
  *
  * For kernels of three rows, pairs of rows of y are computed by four such products, called banks (Winograd's algorithm,
  * conv2d_pairs_cpu.h).
- *
- * A sample with padding is copied first. A stride of s splits x into s s planes of every s-th row and column, in each
- * of which the stride is 1; the gradient of each plane is a separate product.
  *
  * Each element of y and dx is a sum over fixed blocks of k, each of which is one chain of multiply-adds; each element
  * of dw is a sum over fixed blocks of samples and rows. So bits depend neither on threads nor, from AVX2 up, on the
@@ -35,7 +32,7 @@ LVN_INLINE int64_t conv_groups(int64_t rows)
 struct conv_sizes {
     int64_t weights;     /* shared: packed weights of all banks */
     int64_t offsets;     /* shared: two floats for each offset */
-    int64_t planes;      /* a thread's: planes of a sample; 0: those of x itself */
+    int64_t planes;      /* a thread's: padded planes of dy; 0: those of x itself */
     int64_t transformed; /* a thread's: see struct conv_banks */
     int64_t out;         /* a thread's: output of all banks */
 };
@@ -80,19 +77,13 @@ LVN_INLINE struct conv_memory conv_layout(const struct conv_sizes *r, struct con
     return memory;
 }
 
-LVN_INLINE struct conv_banks conv_forward_banks(const struct lvn_conv2d *c, const struct conv_planes *p)
+LVN_INLINE struct conv_banks conv_forward_banks(const struct lvn_conv2d *c)
 {
-    struct conv_banks b = {.plan = conv_plan_make(c), .channels = c->C, .rows = p->rows, .width = p->width};
+    struct conv_banks b = {.plan = conv_plan_make(c), .channels = c->C, .rows = c->H, .width = c->W};
     b.bank_rows = conv_bank_rows(&b.plan, c->OH);
     b.product.K = c->C * b.plan.taps * c->KW;
-    b.product.P = (b.bank_rows - 1) * p->width + c->OW;
+    b.product.P = (b.bank_rows - 1) * c->W + c->OW;
     return b;
-}
-
-LVN_INLINE struct conv_sizes conv_forward_sizes(const struct lvn_conv2d *c, const struct conv_planes *p,
-                                                const struct conv_banks *b)
-{
-    return conv_sizes_make(b, c->O, p->as_is ? 0 : (b->plan.banks > 1 ? 1 : c->C) * p->channel);
 }
 
 /* Strided weights (M,K): element (m, k = (channel,u,v)) at start + m row + channel channel_step + u row_step + v
@@ -151,9 +142,8 @@ LVN_INLINE void conv_forward(const struct lvn_conv2d *c, const struct lvn_call *
                              int n_threads)
 {
     const float *x = call->in[0].p, *w = call->in[1].p, *bias = call->in[2].p;
-    const struct conv_planes p = conv_planes_make(c);
-    struct conv_banks b = conv_forward_banks(c, &p);
-    const struct conv_sizes sizes = conv_forward_sizes(c, &p, &b);
+    struct conv_banks b = conv_forward_banks(c);
+    const struct conv_sizes sizes = conv_sizes_make(&b, c->O, 0);
     const struct conv_memory memory = conv_layout(&sizes, &b, call->scratch, thread);
     int64_t K = b.product.K, U = b.plan.taps, groups = conv_groups(c->O), item, end;
     const struct conv_weights weights = {w, c->O, K, U, c->KW, c->C * c->KH * c->KW, c->KH * c->KW, c->KW, 1};
@@ -161,19 +151,14 @@ LVN_INLINE void conv_forward(const struct lvn_conv2d *c, const struct lvn_call *
     conv_pack(&weights, &b, memory.weights, thread, n_threads);
     for (int64_t k = 0; thread == 0 && k < K; k++)
         memory.offset[k] = pairs ? k / c->KW * b.bank_rows * b.width + k % c->KW
-                                 : k / (U * c->KW) * p.channel + conv_plane_offset(&p, k / c->KW % U, k % c->KW);
+                                 : (k / (U * c->KW) * c->H + k / c->KW % U) * c->W + k % c->KW;
     lvn_team_barrier();
     lvn_thread_range(c->N * groups, 1, thread, n_threads, &item, &end);
     while (item < end) {
         int64_t n = item / groups, first = item % groups, last = end - n * groups < groups ? end - n * groups : groups;
         const float *s = x + n * c->C * c->H * c->W;
-        for (int64_t k = 0; (pairs || !p.as_is) && k < c->C; k++) {
-            const float *source = s + k * c->H * c->W;
-            float *plane = memory.planes + (pairs ? 0 : k * p.channel);
-            if (!p.as_is) conv_split(c, &p, source, plane);
-            if (pairs) conv_transform(&b, p.as_is ? source : plane, k);
-        }
-        conv_multiply_banks(&b, p.as_is ? s : memory.planes, first, last);
+        for (int64_t k = 0; pairs && k < c->C; k++) conv_transform(&b, s + k * c->H * c->W, k);
+        conv_multiply_banks(&b, s, first, last);
         for (int64_t o = first * CONV_ROWS; o < last * CONV_ROWS && o < c->O; o++)
             conv_store_channel(c, &b, o, bias ? bias[o] : 0, relu,
                                (float *)call->out[0].p + (n * c->O + o) * c->OH * c->OW);
@@ -183,31 +168,26 @@ LVN_INLINE void conv_forward(const struct lvn_conv2d *c, const struct lvn_call *
 
 /* --- the gradient of x --- */
 
-/* dy padded with zeros: every plane of dx is a product of stride 1 with it. */
+/* Rows and columns of dy padded with zeros, KH - 1 above and KW - 1 on the left; those below and on the right are the
+ * following ones. */
 struct conv_padded {
-    int64_t up;    /* rows of padding above */
-    int64_t left;  /* columns of padding on the left */
-    int64_t rows;  /* of one plane */
-    int64_t width; /* of one plane */
-    int64_t size;  /* of one plane, in floats */
+    int64_t up, left, width;
+    int64_t size; /* of one plane, in floats */
 };
 
-LVN_INLINE struct conv_padded conv_padded_make(const struct lvn_conv2d *c, const struct conv_planes *p)
+LVN_INLINE struct conv_padded conv_padded_make(const struct lvn_conv2d *c)
 {
-    struct conv_padded a = {.up = (c->KH - 1) / c->stride, .left = (c->KW - 1) / c->stride};
-    a.rows = p->rows + a.up;
-    a.width = p->width + a.left;
-    a.size = a.rows * a.width;
+    struct conv_padded a = {.up = c->KH - 1, .left = c->KW - 1, .width = c->W + c->KW - 1};
+    a.size = (c->H + a.up) * a.width;
     return a;
 }
 
-LVN_INLINE struct conv_banks conv_dx_banks(const struct lvn_conv2d *c, const struct conv_planes *p,
-                                           const struct conv_padded *a)
+LVN_INLINE struct conv_banks conv_dx_banks(const struct lvn_conv2d *c, const struct conv_padded *a)
 {
-    struct conv_banks b = {.plan = conv_plan_make(c), .channels = c->O, .rows = a->rows, .width = a->width};
-    b.bank_rows = conv_bank_rows(&b.plan, p->rows);
-    b.product.K = c->O * (b.plan.banks > 1 ? 1 : a->up + 1) * (a->left + 1); /* at most */
-    b.product.P = (b.bank_rows - 1) * a->width + p->width;
+    struct conv_banks b = {.plan = conv_plan_make(c), .channels = c->O, .rows = c->H + a->up, .width = a->width};
+    b.bank_rows = conv_bank_rows(&b.plan, c->H);
+    b.product.K = c->O * b.plan.taps * c->KW;
+    b.product.P = (b.bank_rows - 1) * a->width + c->W;
     return b;
 }
 
@@ -230,101 +210,86 @@ LVN_INLINE void conv_pad(const struct lvn_conv2d *c, const struct conv_padded *a
         }
 }
 
-/* Store the wide plane (a,b) of channel m to its rows and columns of dx (H,W). */
-static inline void conv_store_plane(const struct lvn_conv2d *c, const struct conv_planes *p,
-                                    const struct conv_banks *banks, int64_t m, int64_t a, int64_t b, bool add,
-                                    float *dx)
+/* Store the wide plane of channel m to dx (H,W). */
+LVN_INLINE void conv_store_plane(const struct lvn_conv2d *c, const struct conv_banks *banks, int64_t m, bool add,
+                                 float *dx)
 {
-    const int64_t s = p->stride, first = b < p->padding ? (p->padding - b + s - 1) / s : 0; /* columns of the plane */
-    const int64_t end = c->W + p->padding > b ? (c->W - 1 + p->padding - b) / s + 1 : 0;
-    for (int64_t i = 0; i < p->rows; i++) {
-        const int64_t h = i * s + a - p->padding;
-        if (h < 0 || h >= c->H) continue;
-        float *row = dx + h * c->W + b - p->padding;
-        for (int64_t j = first; j < end; j += LVN_LANES) {
-            const int64_t n = end - j < LVN_LANES ? end - j : LVN_LANES;
+    for (int64_t i = 0; i < c->H; i++)
+        for (int64_t j = 0; j < c->W; j += LVN_LANES) {
+            const int64_t n = c->W - j < LVN_LANES ? c->W - j : LVN_LANES;
+            float *to = dx + i * c->W + j;
             const vf v = conv_output(banks, m, i, j, n);
-            if (s == 1) {
-                if (add)
-                    vstore_n(row + j, vload_n(row + j, n) + v, n);
-                else
-                    vstore_over(row + j, v, n, dx + c->H * c->W);
-                continue;
-            }
-            float lane[LVN_LANES];
-            vstore(lane, v);
-            for (int64_t q = 0; q < n; q++) row[(j + q) * s] = add ? row[(j + q) * s] + lane[q] : lane[q];
+            if (add)
+                vstore_n(to, vload_n(to, n) + v, n);
+            else
+                vstore_over(to, v, n, dx + c->H * c->W);
         }
-    }
 }
 
 LVN_INLINE void conv_dx(const struct lvn_conv2d *c, const struct lvn_call *call, const bool relu, int thread,
                         int n_threads)
 {
     const float *w = call->in[1].p, *dy = call->dout[0].p, *y = relu ? call->out[0].p : NULL;
-    const struct conv_planes p = conv_planes_make(c);
-    const struct conv_padded a = conv_padded_make(c, &p);
-    struct conv_banks banks = conv_dx_banks(c, &p, &a);
+    const struct conv_padded a = conv_padded_make(c);
+    struct conv_banks banks = conv_dx_banks(c, &a);
     const struct conv_sizes sizes = conv_dx_sizes(c, &a, &banks);
     const struct conv_memory memory = conv_layout(&sizes, &banks, call->scratch, thread);
-    int64_t groups = conv_groups(c->C), s = c->stride, begin, end;
+    const int64_t U = banks.plan.taps, V = c->KW, K = banks.product.K;
     const bool pairs = banks.plan.banks > 1;
-    lvn_thread_range(c->N, 1, thread, n_threads, &begin, &end);
-    for (int64_t phase = 0; phase < s * s; phase++) {
-        int64_t row = phase / s, column = phase % s, V = (c->KW - column + s - 1) / s;
-        int64_t U = pairs ? 1 : (c->KH - row + s - 1) / s, K = U > 0 && V > 0 ? c->O * U * V : 0;
-        struct conv_weights weights = {w + row * c->KW + column, c->C,      K, U, V, c->KH * c->KW,
-                                       c->C * c->KH * c->KW,     s * c->KW, s};
-        if (pairs)
-            weights.start += 2 * c->KW, weights.row_step = -c->KW; /* reversed rows; the offsets reverse the columns */
-        lvn_team_barrier(); /* no thread reads the weights of the previous phase any more */
-        if (K) conv_pack(&weights, &banks, memory.weights, thread, n_threads);
-        for (int64_t k = 0; thread == 0 && k < K; k++)
-            memory.offset[k] = pairs ? k / V * banks.bank_rows * a.width + a.left - k % V
-                                     : k / (U * V) * a.size + (a.up - k / V % U) * a.width + a.left - k % V;
-        lvn_team_barrier();
-        banks.product.K = K;
-        for (int64_t n = begin; n < end; n++) {
-            for (int64_t o = 0; o < c->O; o++) {
-                const int64_t offset = (n * c->O + o) * c->OH * c->OW;
-                float *plane = memory.planes + (pairs ? 0 : o * a.size);
-                conv_pad(c, &a, dy + offset, y ? y + offset : NULL, plane);
-                if (pairs) conv_transform(&banks, plane, o);
-            }
-            if (!K)
-                memset(banks.product.out, 0,
-                       sizeof *memory.planes * (size_t)sizes.out); /* no entry of the kernel meets this plane */
-            conv_multiply_banks(&banks, memory.planes, 0, groups);
-            for (int64_t m = 0; m < c->C; m++)
-                conv_store_plane(c, &p, &banks, m, row, column, call->add[0],
-                                 (float *)call->din[0].p + (n * c->C + m) * c->H * c->W);
+    struct conv_weights weights = {w, c->C, K, U, V, c->KH * c->KW, c->C * c->KH * c->KW, c->KW, 1};
+    int64_t n, end;
+    if (pairs)
+        weights.start += 2 * c->KW, weights.row_step = -c->KW; /* reversed rows; the offsets reverse the columns */
+    conv_pack(&weights, &banks, memory.weights, thread, n_threads);
+    for (int64_t k = 0; thread == 0 && k < K; k++)
+        memory.offset[k] = pairs ? k / V * banks.bank_rows * a.width + a.left - k % V
+                                 : k / (U * V) * a.size + (a.up - k / V % U) * a.width + a.left - k % V;
+    lvn_team_barrier();
+    lvn_thread_range(c->N, 1, thread, n_threads, &n, &end);
+    for (; n < end; n++) {
+        for (int64_t o = 0; o < c->O; o++) {
+            const int64_t offset = (n * c->O + o) * c->OH * c->OW;
+            float *plane = memory.planes + (pairs ? 0 : o * a.size);
+            conv_pad(c, &a, dy + offset, y ? y + offset : NULL, plane);
+            if (pairs) conv_transform(&banks, plane, o);
         }
+        conv_multiply_banks(&banks, memory.planes, 0, conv_groups(c->C));
+        for (int64_t m = 0; m < c->C; m++)
+            conv_store_plane(c, &banks, m, call->add[0], (float *)call->din[0].p + (n * c->C + m) * c->H * c->W);
     }
 }
 
-/* --- the operation --- */
+/* --- the operations --- */
 
-LVN_INLINE void conv_backward(const struct lvn_conv2d *c, const struct lvn_call *call, const bool relu, int thread,
-                              int n_threads)
+LVN_INLINE int64_t conv_scratch(const struct lvn_call *call, int n_threads)
 {
-    if (call->din[0].p) conv_dx(c, call, relu, thread, n_threads);
-    if (call->din[1].p || call->din[2].p) conv_dw_db(c, call, relu, thread, n_threads);
-}
-
-LVN_INLINE int64_t conv_scratch(const struct lvn_conv2d *c, enum lvn_phase phase, int n_threads)
-{
-    const struct conv_planes p = conv_planes_make(c);
-    if (phase == LVN_FORWARD) {
-        const struct conv_banks b = conv_forward_banks(c, &p);
-        const struct conv_sizes sizes = conv_forward_sizes(c, &p, &b);
+    const struct lvn_conv2d c = lvn_conv2d_of(call);
+    if (call->phase == LVN_FORWARD) {
+        const struct conv_banks b = conv_forward_banks(&c);
+        const struct conv_sizes sizes = conv_sizes_make(&b, c.O, 0);
         return conv_bytes(&sizes, n_threads);
     }
-    const struct conv_padded a = conv_padded_make(c, &p);
-    const struct conv_banks b = conv_dx_banks(c, &p, &a);
-    const struct conv_sizes sizes = conv_dx_sizes(c, &a, &b);
-    const struct conv_dw d = conv_dw_make(c);
+    const struct conv_padded a = conv_padded_make(&c);
+    const struct conv_banks b = conv_dx_banks(&c, &a);
+    const struct conv_sizes sizes = conv_dx_sizes(&c, &a, &b);
+    const struct conv_dw d = conv_dw_make(&c);
     const int64_t dx = conv_bytes(&sizes, n_threads), dw = conv_dw_memory(&d, NULL, 0, n_threads, NULL);
     return dx > dw ? dx : dw;
 }
+
+/* The kernels of conv2d and, with `relu`, of conv2d_relu. */
+#define CONV2D_CPU_OPERATION(id, relu)                                                                                 \
+    static void forward(const struct lvn_call *call, int thread, int n_threads)                                        \
+    {                                                                                                                  \
+        const struct lvn_conv2d c = lvn_conv2d_of(call);                                                               \
+        conv_forward(&c, call, relu, thread, n_threads);                                                               \
+    }                                                                                                                  \
+    static void backward(const struct lvn_call *call, int thread, int n_threads)                                       \
+    {                                                                                                                  \
+        const struct lvn_conv2d c = lvn_conv2d_of(call);                                                               \
+        if (call->din[0].p) conv_dx(&c, call, relu, thread, n_threads);                                                \
+        if (call->din[1].p || call->din[2].p) conv_dw_db(&c, call, relu, thread, n_threads);                           \
+    }                                                                                                                  \
+    LVN_CPU_OPERATION(id, .forward = forward, .backward = backward, .scratch = conv_scratch)
 
 #endif

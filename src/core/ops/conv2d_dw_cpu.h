@@ -21,7 +21,6 @@ enum {
 
 struct conv_dw {
     struct conv_plan plan;
-    struct conv_planes planes;
     int64_t bank_rows;
     int64_t K;
     int64_t vectors;    /* of O */
@@ -30,27 +29,25 @@ struct conv_dw {
     int64_t transposed; /* floats of a block: transposed dy */
     int64_t slopes;     /* floats of a block: a bank's gradient of its output; 0: one bank */
     int64_t staged;     /* floats of a block: a bank's input; 0: it is x itself */
-    int64_t local;      /* floats of a thread: a channel of padded planes before the transform; 16 channels of dy */
+    int64_t local;      /* floats of a thread: 16 channels of dy */
     int64_t kernels;    /* vectors of a bank's gradient (vectors,K) */
 };
 
 LVN_INLINE struct conv_dw conv_dw_make(const struct lvn_conv2d *c)
 {
-    struct conv_dw d = {
-        .plan = conv_plan_make(c), .planes = conv_planes_make(c), .vectors = conv_up(c->O, LVN_LANES) / LVN_LANES};
+    struct conv_dw d = {.plan = conv_plan_make(c), .vectors = conv_up(c->O, LVN_LANES) / LVN_LANES};
     const bool pairs = d.plan.banks > 1;
     d.bank_rows = conv_bank_rows(&d.plan, c->OH);
     d.K = c->C * d.plan.taps * c->KW;
-    d.channel = pairs ? d.bank_rows * d.planes.width : d.planes.channel;
+    d.channel = (pairs ? d.bank_rows : c->H) * c->W;
     d.transposed = d.vectors * c->OH * c->OW * LVN_LANES;
     d.slopes = pairs ? d.vectors * d.bank_rows * c->OW * LVN_LANES : 0;
-    d.staged = d.planes.as_is && !pairs ? 0 : c->C * d.channel;
+    d.staged = pairs ? c->C * d.channel : 0;
     const int64_t floats = d.transposed + d.plan.banks * (d.slopes + d.staged);
     d.block = CONV_BLOCK_FLOATS / floats < 1 ? 1 : CONV_BLOCK_FLOATS / floats;
     if (d.block > c->N) d.block = c->N;
     d.transposed *= d.block, d.slopes *= d.block, d.staged = conv_up(d.block * d.staged, 16);
-    const int64_t plane = pairs && !d.planes.as_is ? d.planes.channel : 0, some = LVN_LANES * c->OH * c->OW;
-    d.local = conv_up(plane > some ? plane : some, 16);
+    d.local = LVN_LANES * c->OH * c->OW;
     d.kernels = d.vectors * d.K;
     return d;
 }
@@ -128,16 +125,6 @@ LVN_INLINE void conv_transform_slopes(const struct lvn_conv2d *c, const struct c
     }
 }
 
-/* The banks' inputs for one channel x (H,W) of a sample; local: this thread's buffer for its planes. */
-LVN_INLINE void conv_transform_plane(const struct lvn_conv2d *c, const struct conv_dw *d, const float *x, float *local,
-                                     float *to)
-{
-    const struct conv_planes *p = &d->planes;
-    if (d->plan.banks == 1) return conv_split(c, p, x, to);
-    if (!p->as_is) conv_split(c, p, x, local);
-    conv_bank_inputs(p->as_is ? x : local, p->rows, p->width, d->bank_rows, d->staged, to);
-}
-
 /* A tile of a bank's gradient, `vectors` by `columns`, summed over samples; slope (samples,vectors,bank_rows,OW,16). */
 LVN_INLINE void conv_dw_tile(const struct lvn_conv2d *c, const struct conv_dw *d, const int vectors, int64_t samples,
                              const float *slope, const float *x, const int64_t *column, int64_t columns,
@@ -157,7 +144,7 @@ LVN_INLINE void conv_dw_tile(const struct lvn_conv2d *c, const struct conv_dw *d
         for (int64_t n = begin; n < to; n++)
             for (int64_t i = first; i < end; i++) {
                 const float *g = slope + (n * d->vectors * P + i * c->OW) * LVN_LANES;
-                const float *row = x + n * c->C * d->channel + i * d->planes.width;
+                const float *row = x + n * c->C * d->channel + i * c->W;
                 for (int64_t j = 0; j < c->OW; j++, g += LVN_LANES) {
                     vf y[CONV_DW_VECTORS];
                     for (int v = 0; v < vectors; v++) y[v] = vload(g + v * P * LVN_LANES);
@@ -240,8 +227,8 @@ LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *ca
     lvn_team_barrier(); /* no thread reads the scratch of dx any more */
     for (int64_t v = thread; v < d.vectors + banks * d.kernels; v += n_threads) memory.sums[v] = (struct vtotal){{0}};
     for (int64_t k = 0; thread == 0 && k < d.K; k++)
-        memory.offset[k] = k / (d.plan.taps * c->KW) * d.channel +
-                           (banks > 1 ? k % c->KW : conv_plane_offset(&d.planes, k / c->KW % c->KH, k % c->KW));
+        memory.offset[k] =
+            k / (d.plan.taps * c->KW) * d.channel + (banks > 1 ? 0 : k / c->KW % c->KH * c->W) + k % c->KW;
     lvn_team_barrier();
     for (int64_t n = 0; n < c->N; n += d.block) {
         const int64_t samples = c->N - n < d.block ? c->N - n : d.block;
@@ -260,7 +247,8 @@ LVN_INLINE void conv_dw_db(const struct lvn_conv2d *c, const struct lvn_call *ca
                                       memory.slopes + i * bank_P * LVN_LANES);
         lvn_thread_range(d.staged ? samples * c->C : 0, 1, thread, n_threads, &item, &end);
         for (; item < end; item++)
-            conv_transform_plane(c, &d, some + item * c->H * c->W, memory.local, memory.staged + item * d.channel);
+            conv_bank_inputs(some + item * c->H * c->W, c->H, c->W, d.bank_rows, d.staged,
+                             memory.staged + item * d.channel);
         lvn_team_barrier();
         for (int bank = 0; bank < banks; bank++)
             conv_dw_block(c, &d, d.slopes ? memory.slopes + bank * d.slopes : memory.transposed,

@@ -28,7 +28,7 @@ struct conv_plan {
 LVN_INLINE struct conv_plan conv_plan_make(const struct lvn_conv2d *c)
 {
     enum { MIN_CHANNELS = 8 };
-    const bool pairs = c->stride == 1 && c->KH == 3 && c->C >= MIN_CHANNELS && c->O >= MIN_CHANNELS;
+    const bool pairs = c->KH == 3 && c->C >= MIN_CHANNELS && c->O >= MIN_CHANNELS;
     return pairs ? (struct conv_plan){4, 1} : (struct conv_plan){1, c->KH};
 }
 

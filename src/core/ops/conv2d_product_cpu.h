@@ -1,4 +1,4 @@
-/* conv2d_product_cpu.h - the planes of a convolution's input, and products of a matrix with shifted views of them; for
+/* conv2d_product_cpu.h - products of a matrix with shifted views of the planes of a convolution's input; for
  * conv2d_cpu.h, which explains the method. */
 #ifndef LVN_CONV2D_PRODUCT_CPU_H
 #define LVN_CONV2D_PRODUCT_CPU_H
@@ -18,48 +18,6 @@ enum {
 LVN_INLINE int64_t conv_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
-}
-
-/* --- planes: a sample with its padding, split by the stride --- */
-
-struct conv_planes {
-    int64_t stride;
-    int64_t padding;
-    int64_t rows;    /* of one plane */
-    int64_t width;   /* of one plane */
-    int64_t size;    /* rows * width */
-    int64_t channel; /* size of stride * stride planes */
-    bool as_is;      /* the plane is x itself: no copy */
-};
-
-LVN_INLINE struct conv_planes conv_planes_make(const struct lvn_conv2d *c)
-{
-    struct conv_planes p = {.stride = c->stride, .padding = c->padding, .as_is = c->stride == 1 && c->padding == 0};
-    p.rows = (c->H + 2 * c->padding + c->stride - 1) / c->stride;
-    p.width = (c->W + 2 * c->padding + c->stride - 1) / c->stride;
-    p.size = p.rows * p.width;
-    p.channel = p.size * c->stride * c->stride;
-    return p;
-}
-
-/* Offset in a channel's planes of the element under entry (u,v) of the kernel, for the first element of the output. */
-LVN_INLINE int64_t conv_plane_offset(const struct conv_planes *p, int64_t u, int64_t v)
-{
-    int64_t s = p->stride;
-    return (u % s * s + v % s) * p->size + u / s * p->width + v / s;
-}
-
-/* Copy channel x (H,W) to its planes. */
-static inline void conv_split(const struct lvn_conv2d *c, const struct conv_planes *p, const float *x, float *to)
-{
-    for (int64_t a = 0; a < p->stride; a++)
-        for (int64_t b = 0; b < p->stride; b++, to += p->size)
-            for (int64_t i = 0; i < p->rows; i++)
-                for (int64_t j = 0; j < p->width; j++) {
-                    int64_t h = i * p->stride + a - p->padding, w = j * p->stride + b - p->padding;
-                    bool inside = h >= 0 && h < c->H && w >= 0 && w < c->W;
-                    to[i * p->width + j] = inside ? x[h * c->W + w] : 0;
-                }
 }
 
 /* --- out (M,P) = w (K,M) times shifted views of s --- */

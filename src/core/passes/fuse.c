@@ -108,8 +108,6 @@ static bool fuse_relu(struct fusing *f, struct lvn_instr *relu)
     if (!conv || !read_once(f, &conv->out[0])) return false;
     struct lvn_operand y = relu->out[0];
     become(f, relu, LVN_OP_conv2d_relu);
-    relu->attr.conv2d_relu.stride = conv->attr.conv2d.stride;
-    relu->attr.conv2d_relu.padding = conv->attr.conv2d.padding;
     memcpy(relu->in, conv->in, sizeof relu->in);
     relu->out[0] = y;
     mark_replaced(f, conv);

@@ -50,7 +50,7 @@ static struct levin_tensor *conv(struct levin_graph *g, const char *name, struct
     levin_scope(g, "%s", name);
     struct levin_tensor *w = lvn_param(g, "weight", LVN_WEIGHT, LVN_UNIFORM(1 / sqrt((double)fan_in)),
                                        LVN_DESC(LVN_F32, out, in, SIZE, SIZE));
-    return levin_conv2d(g, x, w, bias(g, out, fan_in), 1, 0);
+    return levin_conv2d(g, x, w, bias(g, out, fan_in));
 }
 
 static struct levin_tensor *dropout(struct levin_graph *g, struct levin_tensor *x, double p)
@@ -78,7 +78,7 @@ static struct levin_tensor *build_cnn(struct levin_graph *g, const struct lvn_mo
     struct levin_tensor *x = normalized(g, c, inputs[0]);
     x = levin_relu(g, conv(g, "conv1", x, 1, 32));  /* (B,32,26,26) */
     x = levin_relu(g, conv(g, "conv2", x, 32, 64)); /* (B,64,24,24) */
-    x = levin_max_pool2d(g, x, 2, 2);               /* (B,64,12,12) */
+    x = levin_max_pool2d(g, x);                     /* (B,64,12,12) */
     x = dropout(g, flat(g, x, FEATURES), fields(c)->dropout_early);
     x = levin_relu(g, linear(g, "fc1", x, FEATURES, 128));
     return linear(g, "fc2", dropout(g, x, fields(c)->dropout), 128, CLASSES);

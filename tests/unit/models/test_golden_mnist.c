@@ -294,7 +294,7 @@ static void compare_nets(const struct setup *w)
 
 /* --- convolutions ---------------------------------------------------------------------------------------------- */
 
-enum { N, C, H, W, O, KH, KW, STRIDE, PADDING, BIAS, RELU, CASE };
+enum { N, C, H, W, O, KH, KW, BIAS, RELU, CASE };
 
 /* The sum of (y - target)^2, all operands parameters. */
 static void compare_convolution(const struct setup *w, const struct lvn_safetensors *f, int number, const int64_t *c)
@@ -307,7 +307,7 @@ static void compare_convolution(const struct setup *w, const struct lvn_safetens
     struct levin_tensor *x = lvn_param(g, "x", LVN_VECTOR, zero, LVN_DESC(LVN_F32, c[N], c[C], c[H], c[W]));
     struct levin_tensor *k = lvn_param(g, "w", LVN_WEIGHT, zero, LVN_DESC(LVN_F32, c[O], c[C], c[KH], c[KW]));
     struct levin_tensor *b = c[BIAS] ? lvn_param(g, "b", LVN_VECTOR, zero, LVN_DESC(LVN_F32, c[O])) : NULL;
-    struct levin_tensor *y = levin_conv2d(g, x, k, b, c[STRIDE], c[PADDING]);
+    struct levin_tensor *y = levin_conv2d(g, x, k, b);
     if (y && c[RELU]) y = levin_relu(g, y);
     must(lvn_graph_status(g));
     struct lvn_desc shape = LVN_DESC(LVN_F32, y->desc.dim[0], y->desc.dim[1], y->desc.dim[2], y->desc.dim[3]);

@@ -37,10 +37,7 @@ static const struct {
      0,
      2.5e-7},
     {{LVN_OP_embedding, .in = {IDS(3, ROWS / 2, 2), REAL(3, 5), REAL(2, 5)}}, 1 << 1 | 1 << 2, 0, 2.5e-7},
-    {{LVN_OP_conv2d, .attr.conv2d = {1, 0}, .in = {REAL(ROWS / 64, 1, 8, 8), REAL(2, 1, 1, 1), REAL(2)}},
-     1 << 2,
-     0,
-     2.5e-7},
+    {{LVN_OP_conv2d, .in = {REAL(ROWS / 64, 1, 8, 8), REAL(2, 1, 1, 1), REAL(2)}}, 1 << 2, 0, 2.5e-7},
     {{LVN_OP_add_rows, .in = {REAL(ROWS, 5), REAL(5)}}, 1 << 1, 0, 1e-7},
     {{LVN_OP_cross_entropy, .attr.cross_entropy = {-1}, .in = {REAL(2, ROWS), LABEL(ROWS, 2)}}, 0, 1 << 2, 1e-7},
     /* each probability has the error of the rounded logsumexp, of up to 5e-7 */
