@@ -78,6 +78,13 @@ P
         check grep -q "\"original_max_position_embeddings\": $(size scaled max_position_embeddings)[,}]*$" cut/config.json
     done
 done
+# dynamic scaling changes longer texts alone
+cp -r "$golden/qwen3" dynamic
+sed -i 's/"rope_type": "default"/"rope_type": "dynamic", "factor": 2.0/' dynamic/config.json
+near "$(of "$golden/qwen3" qwen3)" "$(of dynamic qwen3)" 0
+rm -rf cut
+code 0 "$LEVIN" export dynamic cut
+check grep -q '"rope_type": "dynamic"' cut/config.json
 rm -rf cut
 code 0 "$LEVIN" export "$golden/nanochat" cut --block-size=64 # within the windows of 129 positions
 near "$(of "$golden/nanochat" nanochat)" "$(of cut nanochat)" 0

@@ -95,7 +95,7 @@ bad "final_logit_softcapping is -1; it must be between" '"final_logit_softcappin
 bad "layer_types has 2 entries, and the model has 3 layers" '"num_hidden_layers": 2' '"num_hidden_layers": 3'
 bad "use_bidirectional_attention is true" '"use_bidirectional_attention": null' '"use_bidirectional_attention": true'
 bad "attention_bias is true" '"attention_bias": false' '"attention_bias": true'
-bad "rope_parameters.rope_type is 'dynamic'" '"rope_type": "default"' '"rope_type": "dynamic"'
+bad "rope_parameters.rope_type is 'longrope'" '"rope_type": "default"' '"rope_type": "longrope"'
 
 # --- a layer with a window keeps a few positions of a text in its cache, whatever the text's length ---
 code 0 "$LEVIN" train --run_dir=run --data.path=text.txt --model.kind=gemma3 --model.n_layer=6 --model.n_head=2 --model.n_embd=16 \

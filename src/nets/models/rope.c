@@ -3,6 +3,7 @@
 
 const struct lvn_key_word lvn_rope_words[] = {
     {"default", LVN_ROTARY_PLAIN, "unscaled rotary positions"},
+    {"dynamic", LVN_ROTARY_PLAIN, "unscaled rotary positions"}, /* scaled only beyond max_position_embeddings */
     {"linear", LVN_ROTARY_LINEAR, "linear scaling of rotary positions"},
     {"yarn", LVN_ROTARY_YARN, "yarn scaling of rotary positions"},
     {"llama3", LVN_ROTARY_LLAMA3, "llama3 scaling of rotary positions"},

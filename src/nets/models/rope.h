@@ -2,7 +2,7 @@
  *
  * config.json has either `rope_theta` and `rope_scaling`, or, in newer files, all of it in `rope_parameters`. Both are
  * read. The older form is written, because all programs read it. Refused by name: frequencies that depend
- * on the text's length (dynamic) or on a list (longrope). */
+ * on a list (longrope). */
 #ifndef LVN_ROPE_H
 #define LVN_ROPE_H
 

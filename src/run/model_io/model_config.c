@@ -577,7 +577,10 @@ enum lvn_status lvn_config_write(struct lvn_text *t, const struct lvn_model *var
         bool null = (k->null && value == k->default_value) || (k->null_value != 0.0 && value == k->null_value);
         json_object_set_new(object_of(root, part, &c), key, null ? json_null() : value_of(k, &c, type, kept));
     }
-    if (json_is_object(json_object_get(root, "rope_scaling"))) /* has all of it, and what has changed */
+    const json_t *scaling = json_object_get(root, "rope_scaling");
+    if (!json_is_object(json_object_get(kept, "rope_scaling")) && !json_object_get(scaling, "rope_type"))
+        json_object_del(root, "rope_scaling"); /* of unscaled positions: its other members have no effect */
+    else if (json_is_object(scaling))          /* has all of it, and what has changed */
         json_object_del(kept, "rope_parameters");
     if (lvn_model_predicts_samples(&c)) write_classes(root, &c);
     if (lvn_model_predicts_samples(&c)) write_padding(root, &c, kept);

@@ -444,6 +444,10 @@ static enum lvn_status read_heads(struct lvn_model_config *c, const char *type, 
     struct lvn_model_config back, resolved = lvn_model_resolved(c);
     ASSERT_OK(lvn_config_write(&t, form, c, LVN_F32));
     ASSERT_OK(lvn_json_parse("c.json", t.p, t.n, &root));
+    const json_t *scaling = json_object_get(root, "rope_scaling");
+    assert_true(!json_is_object(scaling) || json_object_get(scaling, "rope_type") ||
+                strstr(more, "\"rope_scaling\": {"));
+    assert_true(!strstr(more, "dynamic") || strstr(t.p, "\"dynamic\""));
     ASSERT_OK(lvn_config_read(&back, &form, "c.json", root));
     assert_string_equal(lvn_model_type(back.model), lvn_model_type(c->model));
     assert_memory_equal(back.fields, resolved.fields, sizeof back.fields);
@@ -468,6 +472,10 @@ static void dialects_of_config(void **state)
          "\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5, \"rope_theta\": 500}"},
         {"llama", "\"rope_theta\": 7, \"rope_scaling\": null",
          "\"rope_parameters\": {\"rope_theta\": 7, \"rope_type\": \"default\"}"},
+        {"llama", "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}",
+         "\"rope_parameters\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}"},
+        {"llama", "\"rope_scaling\": null, \"original_max_position_embeddings\": 16",
+         "\"rope_parameters\": {\"rope_type\": \"default\", \"original_max_position_embeddings\": 16}"},
         {"llama", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}",
          "\"rope_parameters\": {\"rope_theta\": 10000, \"rope_type\": \"linear\", \"factor\": 2.0}"},
         {"llama", "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}",
@@ -574,8 +582,8 @@ static void other_dialects(void **state)
     (void)state;
     struct lvn_model_config one;
     ASSERT_FAILS(UNSUPPORTED,
-                 "c.json: rope_scaling.rope_type is 'dynamic'; this version has default, linear, yarn, llama3",
-                 read_family(&one, "llama", "\"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2}"));
+                 "c.json: rope_scaling.rope_type is 'su'; this version has default, dynamic, linear, yarn, llama3",
+                 read_family(&one, "llama", "\"rope_scaling\": {\"rope_type\": \"su\", \"factor\": 2}"));
     ASSERT_FAILS(UNSUPPORTED, "c.json: rope_parameters.rope_type is 'longrope'",
                  read_family(&one, "qwen3", "\"rope_parameters\": {\"rope_type\": \"longrope\"}"));
     ASSERT_FAILS(FORMAT, "c.json: 'rope_scaling' must be an object", read_family(&one, "llama", "\"rope_scaling\": 2"));
