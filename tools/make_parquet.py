@@ -134,6 +134,25 @@ def conversations():
         (out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in t.to_pylist()))
 
 
+def columns_of_json():
+    """Messages and tools in columns of JSON, as the package `datasets` writes members of many types; tools with a date."""
+    out = ROOT / "tests/golden/parquet"
+    tool = lambda name, **more: {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": more}}}
+    rows = [{"messages": [{"role": "user", "content": f"What is\n\"{i}\"?"},
+                          {"role": "assistant", "content": "A sum.", "tool_calls": [{"function": {"name": "f", "arguments": {"abc"[i % 3]: i}}}]}],
+             "tools": [tool("f", **{"abc"[i % 3]: {"type": "integer"}})] if i % 2 else None} for i in range(12)]
+    texts = pa.array([json.dumps(m, indent=i % 2 or None) for i, row in enumerate(rows) for m in row["messages"]])
+    as_json = lambda array: pa.ExtensionArray.from_storage(pa.json_(), array)
+    t = pa.table({"messages": pa.ListArray.from_arrays(list(range(0, 26, 2)), as_json(texts)),
+                  "tools": as_json(pa.array([row["tools"] and json.dumps(row["tools"]) for row in rows]))})
+    pq.write_table(t, out / "json.parquet", row_group_size=8, write_statistics=False, store_schema=False)
+    (out / "json.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    day = pa.array([[{"role": "user", "content": "x", "at": 5, "none": None}]], pa.list_(pa.struct([
+        ("role", pa.string()), ("content", pa.string()), ("at", pa.timestamp("ms")), ("none", pa.null())])))
+    pq.write_table(pa.table({"messages": day, "tools": pa.array([[{"name": "f", "since": 3}]], pa.list_(pa.struct([
+        ("name", pa.string()), ("since", pa.date32())])))}), out / "dates.parquet", write_statistics=False, store_schema=False)
+
+
 def wide(n, seed, out):
     out.mkdir(parents=True, exist_ok=True)
     r = random.Random(seed)
@@ -156,3 +175,4 @@ else:
     numbers()
     classes()
     conversations()
+    columns_of_json()

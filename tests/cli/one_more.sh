@@ -4,6 +4,10 @@
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 for program in cmake ninja; do command -v $program >/dev/null || { echo "skipped: no $program"; exit 77; }; done
 [ -z "${LVN_SANITIZE:-}" ] || { echo "skipped: the build of the copy has no sanitizer"; exit 77; }
+seq 300 >text.txt
+documents=(--data.kind=documents --data.path=text.txt --data.tokenizer="$LEVIN_SOURCE/tests/golden/tokenizers/tiny-gpt2" --model.kind=nanogpt
+    --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=8 --trainer.max_steps=1 --quiet)
+LEVIN_CACHE=$PWD/cache code 0 "$LEVIN" train "${documents[@]}" --run_dir=documents
 mkdir copy
 tar -C "$LEVIN_SOURCE" --exclude='./build*' --exclude=./.git --exclude=./parts --exclude=./runs --exclude=./dist -cf - . | tar xf - -C copy
 cp -r "$LEVIN_SOURCE"/tests/one_more/* copy/src/
@@ -44,6 +48,10 @@ sed -i 's/"classify", "mlm", "regress", NULL/"classify", "mlm", "regress", "half
 (cd copy && export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 && cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLVN_ISAS=generic -DLVN_WERROR=OFF &&
     nice -n 19 ninja -C build -j2 levin) >log 2>&1 || { grep -A9 -E 'error|FAILED' log || cat log; exit 1; }
 LEVIN=$PWD/copy/build/levin
+
+# other sources of src/text encode texts again
+LEVIN_CACHE=$PWD/cache code 0 "$LEVIN" train "${documents[@]}" --run_dir=documents --overwrite
+check [ "$(find cache/encoded -type f | wc -l)" = 2 ]
 
 # help and completion know them
 code 0 "$LEVIN" help optimizer.kind

@@ -162,10 +162,11 @@ static void numbers(void **state)
     free(lines);
 }
 
-/* Booleans and numbers in lists of structs, and lists of numbers. */
+/* Booleans and numbers in lists of structs, lists of numbers, and columns of JSON. */
 static void numbers_in_lists(void **state)
 {
-    static const char *const names[] = {"chat", "ids"};
+    static const char *const names[] = {"chat", "ids", "json"};
+    int column = 0;
     struct lvn_parquet *p;
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -179,6 +180,13 @@ static void numbers_in_lists(void **state)
     ASSERT_OK(lvn_parquet_open(&p, GOLDEN "/ids.parquet"));
     assert_true(lvn_parquet_has(p, "labels") && !lvn_parquet_has(p, "body"));
     ASSERT_FAILS(FORMAT, "has no column of texts", lvn_parquet_read_lines(p, 0, false, same_numbers, NULL));
+    assert_null(lvn_parquet_unread(p, &column));
+    lvn_parquet_close(p);
+    ASSERT_OK(lvn_parquet_open(&p, GOLDEN "/dates.parquet"));
+    column = 0;
+    assert_string_equal(lvn_parquet_unread(p, &column), "messages.list.element.at");
+    assert_string_equal(lvn_parquet_unread(p, &column), "tools.list.element.since");
+    assert_null(lvn_parquet_unread(p, &column));
     lvn_parquet_close(p);
 }
 

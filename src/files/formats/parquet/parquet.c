@@ -52,7 +52,8 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
 {
     enum { UTF8 = 0, MAP = 1, MAP_KEY_VALUE = 2, LIST = 3, ENUM = 4, JSON = 19 }; /* converted types */
     enum { UINT_8 = 11, UINT_64 = 14, INT_64 = 18 };
-    enum { LOGICAL_STRING = 1, LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_ENUM = 4, LOGICAL_JSON = 12 };
+    enum { LOGICAL_STRING = 1, LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_ENUM = 4 };
+    enum { LOGICAL_NULL = 11, LOGICAL_JSON = 12 };
     int id = 0, type;
     *node = (struct lvn_parquet_node){.type = LVN_PARQUET_GROUP, .leaf = -1, .first_text = -1};
     *children = 0;
@@ -72,6 +73,8 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
         node->is_annotated |= id == 6 || id == 10;
         node->is_text |= (id == 6 && (x == UTF8 || x == ENUM || x == JSON)) ||
                          (id == 10 && (x == LOGICAL_STRING || x == LOGICAL_ENUM || x == LOGICAL_JSON));
+        node->is_json |= (id == 6 && x == JSON) || (id == 10 && x == LOGICAL_JSON);
+        node->is_null |= id == 10 && x == LOGICAL_NULL;
         node->is_integer |= id == 6 && x >= UINT_8 && x <= INT_64;
         node->is_unsigned |= id == 6 && x >= UINT_8 && x <= UINT_64;
         node->is_list |= (id == 6 && x == LIST) || (id == 10 && x == LOGICAL_LIST);

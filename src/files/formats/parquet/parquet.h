@@ -39,10 +39,12 @@ enum lvn_status lvn_parquet_read(struct lvn_parquet *p, int64_t group, int colum
                                  void *context) LVN_CHECKED;
 /* Read the rows of a group as lines of JSON: an object with a member for each column that contains texts, numbers or
  * booleans. Lists are arrays, structs objects; maps, dates, times and decimals are left out. lists: numbers and
- * booleans in lists are read, too, and members of structs that are null are left out; if false, FORMAT for a file
- * without a column of texts. */
+ * booleans in lists are read, too, members of structs that are null are left out, and columns of JSON become the values
+ * of their texts; if false, FORMAT for a file without a column of texts. */
 enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool lists,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
                                        void *context) LVN_CHECKED;
+/* The path of the next column, from *column on, that lvn_parquet_read_lines() with lists leaves out; NULL: none. */
+const char *lvn_parquet_unread(const struct lvn_parquet *p, int *column);
 
 #endif

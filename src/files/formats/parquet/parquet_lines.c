@@ -31,10 +31,26 @@ static enum lvn_status fill(struct cursor *c)
 }
 
 /* Is it a column of numbers or booleans that is read? */
-static bool is_number(const struct assembly *a, const struct lvn_parquet_node *node)
+static bool is_number(const struct lvn_parquet_node *node, bool lists)
 {
-    return node->leaf >= 0 && (a->lists || !node->max_rep) && (!node->is_annotated || node->is_integer) &&
+    return node->leaf >= 0 && (lists || !node->max_rep) && (!node->is_annotated || node->is_integer) &&
            node->type < LVN_PARQUET_BYTE_ARRAY && node->type != LVN_PARQUET_INT96;
+}
+
+static bool is_read(const struct lvn_parquet *p, const struct lvn_parquet_node *leaf, bool lists)
+{
+    for (const struct lvn_parquet_node *n = p->node; n < leaf; n++)
+        if (n->is_map && n->end > leaf - p->node) return false;
+    return leaf->first_text >= 0 || is_number(leaf, lists);
+}
+
+const char *lvn_parquet_unread(const struct lvn_parquet *p, int *column)
+{
+    while (*column < p->n_leaves) {
+        const struct lvn_parquet_node *leaf = p->leaf[(*column)++];
+        if (!leaf->is_null && !is_read(p, leaf, true)) return leaf->path;
+    }
+    return NULL;
 }
 
 static int first_in(const struct assembly *a, const struct lvn_parquet_node *node)
@@ -80,6 +96,17 @@ static void add_string(struct lvn_text *t, const unsigned char *p, int64_t n)
         lvn_text_add(t, code);
     }
     lvn_text_add(t, "\"");
+}
+
+/* Add a JSON text, without its line ends: they are white space, or the text is invalid. */
+static void add_json(struct lvn_text *t, const unsigned char *p, int64_t n)
+{
+    for (int64_t i = 0, from = 0; i <= n; i++) {
+        if (i < n && p[i] != '\n' && p[i] != '\r') continue;
+        lvn_text_add_bytes(t, p + from, i - from);
+        from = i + 1;
+    }
+    if (!n) lvn_text_add(t, "null");
 }
 
 /* Add a real number; null if it is not finite. It has a decimal point or an exponent, so that readers of JSON do not
@@ -134,8 +161,10 @@ static enum lvn_status add_leaf(struct assembly *a, const struct lvn_parquet_nod
     c->at++;
     if (def != node->max_def) return lvn_parquet_damaged(&c->reader, "its levels differ from those of its struct");
     const struct lvn_parquet_value *value = &c->reader.value[c->value++];
-    if (is_number(a, node))
+    if (is_number(node, a->lists))
         add_number(&a->line, node, value->p);
+    else if (a->lists && node->is_json)
+        add_json(&a->line, value->p, value->n);
     else
         add_string(&a->line, value->p, value->n);
     return LVN_OK;
@@ -230,10 +259,8 @@ static enum lvn_status open_columns(struct assembly *a, int64_t group)
 {
     bool some = false;
     for (int i = 0; i < a->file->n_leaves; i++) {
-        const struct lvn_parquet_node *leaf = a->file->leaf[i], *in = leaf;
-        for (const struct lvn_parquet_node *n = a->file->node; n < leaf; n++)
-            if (n->is_map && n->end > leaf - a->file->node) in = NULL;
-        if (!in || (leaf->first_text < 0 && !is_number(a, leaf))) continue;
+        const struct lvn_parquet_node *leaf = a->file->leaf[i];
+        if (!is_read(a->file, leaf, a->lists)) continue;
         a->column[i] = lvn_calloc(1, sizeof *a->column[i]);
         if (!a->column[i]) return LVN_MEMORY;
         LVN_TRY(lvn_parquet_reader_open(&a->column[i]->reader, a->file, group, i));

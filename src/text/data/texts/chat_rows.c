@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 
+#include "base/log.h"
 #include "base/threads.h"
 #include "data/json_line.h"
 #include "formats/json_scan.h"
@@ -188,11 +189,34 @@ static enum lvn_status parquet_line(void *context, const char *line, int64_t byt
     return lvn_chat_rows_data(context, line, bytes);
 }
 
+/* Refuse a file whose tools, tool calls or variables of the template have columns that are not read; warn of such
+ * columns elsewhere in messages. */
+static enum lvn_status check_columns(const struct lvn_parquet *p, const char *path)
+{
+    static const char *const refused[] = {"tools.", "tool_calls.", "function_call.", "chat_template_kwargs."};
+    static const char *const named[] = {"messages.", "conversations.", "prompt.", "completion.", "documents."};
+    static const char types[] = "has a type that is not read (map, date, time, decimal or bytes)";
+    const char *column;
+    for (int next = 0; (column = lvn_parquet_unread(p, &next));) {
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+            LVN_CHECK(
+                !strstr(column, refused[i]), FORMAT,
+                "'%s': the column '%.200s' %s, so the model would learn without it: cast it to text, or write the "
+                "rows as lines of JSON",
+                path, column, types);
+        for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+            if (strncmp(column, named[i], strlen(named[i])) == 0)
+                lvn_log_once(LVN_LOG_WARN, "'%s': the column '%.200s' %s, so templates do not get it", path, column,
+                             types);
+    }
+    return LVN_OK;
+}
+
 enum lvn_status lvn_chat_rows_parquet(struct lvn_chat_rows *r, const char *path)
 {
     struct lvn_parquet *p;
     LVN_TRY(lvn_parquet_open(&p, path));
-    enum lvn_status status = LVN_OK;
+    enum lvn_status status = check_columns(p, path);
     for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
         status = lvn_parquet_read_lines(p, i, true, parquet_line, r);
     lvn_parquet_close(p);

@@ -184,8 +184,7 @@ static enum lvn_status encode_files(void *context, struct lvn_encoded_output *ou
 /* A checksum of all that determines the records: the files, template and tokenizer, and what has labels. */
 static enum lvn_status records_key(const struct reading *r, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 7 }; /* raise it when records, or what is written into them, change */
-    const int64_t numbers[] = {FORMAT_NUMBER, r->o->train_on, r->o->skip_bad_rows};
+    const int64_t numbers[] = {r->o->train_on, r->o->skip_bad_rows};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
     lvn_checksum_add_text(&sum, "chat");

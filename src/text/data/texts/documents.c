@@ -182,8 +182,7 @@ static void report(const struct documents *s, const struct lvn_data_options *o, 
 /* A checksum of all that determines the ids. */
 static enum lvn_status find_key(const struct encoding *e, uint64_t *key)
 {
-    enum { FORMAT_NUMBER = 3 }; /* raise it when ids, or what is written with them, change */
-    const int64_t numbers[] = {FORMAT_NUMBER, e->o->allow_special};
+    const int64_t numbers[] = {e->o->allow_special};
     struct lvn_checksum sum;
     lvn_checksum_init(&sum);
     lvn_checksum_add_text(&sum, "documents");

@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "data/texts/text_files.h"
+#include "encoders_sum.h" /* of the build */
 #include "stores/store.h"
 
 enum lvn_status lvn_source_files_find(struct lvn_source_files *out, struct lvn_arena *a, const char *path)
@@ -30,7 +31,7 @@ enum lvn_status lvn_source_files_sum(const struct lvn_source_files *s, const str
 {
     const int64_t numbers[] = {s->n, s->is_folder};
     lvn_checksum_add(sum, numbers, sizeof numbers);
-    lvn_checksum_add_text(sum, LVN_VERSION);
+    lvn_checksum_add_text(sum, LVN_ENCODERS_SUM);
     for (int i = 0; i < t->n_files; i++) {
         lvn_checksum_add_text(sum, t->file[i].name);
         lvn_checksum_add(sum, t->file[i].text, t->file[i].bytes);

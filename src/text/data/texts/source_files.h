@@ -9,7 +9,8 @@
 
 /* Download what is in a store. Everything is in the arena. */
 enum lvn_status lvn_source_files_find(struct lvn_source_files *out, struct lvn_arena *a, const char *path) LVN_CHECKED;
-/* Add the names and contents of the files, the tokenizer and levin's version. The sum is the same on all hosts. */
+/* Add the names and contents of the files, the tokenizer and the sources of levin that read them (LVN_ENCODERS_SUM).
+ * The sum is the same on all hosts. */
 enum lvn_status lvn_source_files_sum(const struct lvn_source_files *s, const struct lvn_tokenizer *t,
                                      struct lvn_checksum *sum) LVN_CHECKED;
 #endif
