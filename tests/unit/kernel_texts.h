@@ -129,14 +129,15 @@ static inline bool same_kernels(const struct lvn_gpu_module *a, const struct lvn
     return !strcmp(a->source, b->source) && !strncmp(a->definition, b->definition, n);
 }
 
-/* More bf16 operands weigh more, then several numbers an item; for matrix units larger heads do, except those that
- * gather_heads() has. */
+/* More bf16 operands weigh more, then several numbers an item, and running sums; for matrix units larger heads do,
+ * except those that gather_heads() has. */
 static inline int weight(const struct lvn_gpu_module *m)
 {
     const char *size = strstr(m->definition, "#define D ");
     int D = 0;
     if (size && strstr(m->definition, "#define ROWS")) sscanf(size, "#define D %d", &D);
-    return 2 * count(m->definition, " bf16") + count(m->definition, "#define LVN_WIDTH") + (D <= 128 ? 100 * D : 0);
+    return 2 * count(m->definition, " bf16") + count(m->definition, "#define LVN_WIDTH") +
+           count(m->definition, "#define SUMMED") + (D <= 128 ? 100 * D : 0);
 }
 
 /* Of adjacent texts of the same kernels keep the one with the least and the one with the most bf16. */

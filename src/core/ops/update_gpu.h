@@ -24,12 +24,44 @@ LVN_FUNCTION float update_normal(float moment)
     return lvn_abs(moment) < 1.17549435e-38f ? 0 : moment;
 }
 
+/* The running sum of update.h. SUMMED: its mask of outputs. A kernel subtracts the bits that it reads from `change` and
+ * adds those that it has stored; UPDATE_END, which all items reach, stores the change that a group made. */
+#ifndef SUMMED
+#define SUMMED 0
+#endif
+#define UPDATE_BITS(output, x) (SUMMED >> output & 1 ? LVN_BITS_OF(x) : 0u)
+#define UPDATE_PUT(output, x, i, value, bits)                                                                          \
+    do {                                                                                                               \
+        ROUNDED_PUT(x, i, value, bits);                                                                                \
+        change += UPDATE_BITS(output, LVN_GET(x, i));                                                                  \
+    } while (0)
+#if SUMMED
+#define UPDATE_END(parts)                                                                                              \
+    LVN_GROUP_SHARED(lvn_uint, changes);                                                                               \
+    changes[LVN_ITEM] = change;                                                                                        \
+    bits_sum_add(changes);                                                                                             \
+    if (LVN_ITEM == 0) LVN_AT(lvn_uint, parts)[LVN_GROUP_X] = changes[0];
+#else
+#define UPDATE_END(parts)
+#endif
+
 #else /* the host's half */
 
-/* Launch the sums of bits before the update and after it: the running sum of update.h. */
-static inline void update_sum(struct lvn_gpu *g, bool after)
+/* Before an optimizer's launches: the argument `parts`, in which each group stores how it changed the running sum. */
+static inline struct lvn_gpu_arg update_begin(struct lvn_gpu *g)
 {
-    if (g->call->attr->update.summed) lvn_gpu_bits_sum_update(g, after);
+    const int64_t groups = lvn_gpu_groups(lvn_desc_count(g->call->in[0].desc));
+    const unsigned summed = g->call->attr->update.summed;
+    if (!summed) return (struct lvn_gpu_arg)LVN_ABSENT(parts);
+    lvn_gpu_define(g, "SUMMED", summed);
+    return (struct lvn_gpu_arg)LVN_SCRATCH(lvn_gpu_scratch(g, groups * (int64_t)sizeof(uint32_t)), parts);
+}
+
+/* After them: add the changes. */
+static inline void update_end(struct lvn_gpu *g, const struct lvn_gpu_arg *parts)
+{
+    if (g->call->attr->update.summed)
+        lvn_gpu_bits_sum_update(g, parts->number, lvn_gpu_groups(lvn_desc_count(g->call->in[0].desc)));
 }
 
 #endif

@@ -82,6 +82,25 @@ static void sums_of_a_norm_are_added_by_many_groups(void **state)
     assert_int_equal(g.n_launches, 2);
 }
 
+/* An update with a running sum reads and writes its operands once, and adds what its groups changed. */
+static void an_update_sums_its_own_changes(void **state)
+{
+    static const struct op_case updates[] = {
+        {LVN_OP_adamw, .attr.adamw = {{.lr_scale = 1, .summed = 7}, .beta1 = 0.9, .beta2 = 0.99}, .count = 7000000},
+        {LVN_OP_sgd, .attr.sgd = {{.lr_scale = 1, .summed = 3}, .momentum = 0.9}, .count = 7000000},
+        {LVN_OP_lion, .attr.lion = {{.lr_scale = 1, .summed = 3}, .beta1 = 0.9, .beta2 = 0.99}, .count = 7000000},
+        {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1, .summed = 2}}, .count = 7000000},
+        {LVN_OP_muon_step, .attr.muon_step = {{.lr_scale = 1, .summed = 1}, .ratio = 1}, .count = 7000000},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof updates / sizeof *updates; k++) {
+        const struct lvn_gpu g = launches_in(&updates[k], LVN_FORWARD, LVN_F32);
+        assert_int_equal(g.n_launches, updates[k].op == LVN_OP_adamw ? 4 : 3);
+        assert_int_equal(number_of(&g, "bits_sum_parts") + number_of(&g, "bits_sum_total"), 2);
+        assert_true(g.scratch_bytes < 7000000 / 32);
+    }
+}
+
 /* The gradient of a bias behind GELU is summed where the gradient of its values is made, which is not read again. */
 static void the_bias_of_a_gelu_is_summed_where_its_gradient_is_made(void **state)
 {
@@ -120,6 +139,7 @@ int main(void)
         cmocka_unit_test(many_launches_need_little_memory),
         cmocka_unit_test(tokens_are_sorted_in_few_passes),
         cmocka_unit_test(sums_of_a_norm_are_added_by_many_groups),
+        cmocka_unit_test(an_update_sums_its_own_changes),
         cmocka_unit_test(the_bias_of_a_gelu_is_summed_where_its_gradient_is_made),
         cmocka_unit_test(sums_over_many_rows_fit_a_grid),
     };
