@@ -2,7 +2,7 @@
 """make_parquet.py - writes Parquet files of all settings that levin reads, and their rows, with pyarrow.
 
     make_parquet.py                      writes tests/golden/parquet: small files NAME.parquet, and rows.jsonl for all of them;
-                                         numbers-*.parquet, with columns of numbers, and numbers.jsonl; classes;
+                                         numbers-*.parquet, with columns of numbers, and numbers.jsonl; classes; nulls;
                                          conversations
     make_parquet.py N SEED OUT           N files of random settings and sizes: OUT/I.parquet, OUT/I.jsonl
 
@@ -113,6 +113,12 @@ def classes():
     pq.write_table(t, ROOT / "tests/golden/parquet/classes.parquet", write_statistics=False)
 
 
+def nulls():
+    """A shard whose texts are all null: pandas gives such a column no type of its own."""
+    t = pa.table({"text": pa.nulls(4), "id": list(range(4))})
+    pq.write_table(t, ROOT / "tests/golden/parquet/nulls.parquet", write_statistics=False, store_schema=False)
+
+
 def conversations():
     """Answers that are not trained, an argument of the template, and tool calls with numbers; token ids with labels."""
     out = ROOT / "tests/golden/parquet"
@@ -174,5 +180,6 @@ else:
     golden()
     numbers()
     classes()
+    nulls()
     conversations()
     columns_of_json()

@@ -53,6 +53,11 @@ int32_t lvn_utf8_decode(const void *p, int64_t n, int *used);
 int lvn_utf8_encode(int32_t code, char out[4]);
 /* Offset of the first byte that is not UTF-8; -1 if the text is valid. */
 int64_t lvn_utf8_check(const void *p, int64_t n);
+/* The end of a message about a file that is not UTF-8. */
+#define LVN_UTF8_ADVICE                                                                                                \
+    "convert the file with iconv -f ENCODING -t UTF-8 (CP949 for Korean, GB18030 for Chinese, SHIFT_JIS for "          \
+    "Japanese, "                                                                                                       \
+    "CP1252 for Western texts, UTF-16 for those of Windows)"
 
 /* Length of a byte order mark (BOM) at the start: 3, or 0 without one. */
 int64_t lvn_utf8_bom(const void *p, int64_t n);

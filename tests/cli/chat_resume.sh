@@ -69,7 +69,7 @@ refused() { # refused SENTENCE [keys]
     one_error
     says "$sentence" err
 }
-reason="was trained on other data than 'rows.jsonl' contains now, or with another tokenizer or chat template, or by a levin that reads the files differently, and continuing would mix them; set data.path back, use the levin that began the run, or start a new run"
+reason="was trained on other data than 'rows.jsonl' contains now, or with another tokenizer or chat template, or by a levin that reads the files differently, and continuing would mix them; set data.path back, use the levin that began the run, or start a new run, which may begin with the weights of this one (--model.init="
 kept() { mkdir -p kept && cp -r t rows.jsonl kept; } # restore puts them back
 restore() { rm -rf t rows.jsonl && cp -r kept/t kept/rows.jsonl .; }
 kept

@@ -28,6 +28,8 @@ if [ "$(readlink usual/checkpoints/best)" = "$(readlink highest/checkpoints/best
 check [ "$(ls highest/checkpoints | wc -l)" = 4 ] # best, last, and these two
 monitor three --checkpoint.monitor=val_loss --checkpoint.mode=max --checkpoint.top_k=3 # later values are lower
 for step in 2 4 6; do check [ -d three/checkpoints/step-$step ]; done
+monitor all --checkpoint.top_k=-1
+for step in 2 4 6 8 10 12; do check [ -d all/checkpoints/step-$step ]; done
 # a better checkpoint from before the resume stays the best
 code 0 train highest --resume --trainer.max_steps=16 --trainer.val_check_interval=2 --checkpoint.every_n_steps=0 \
     --checkpoint.monitor=val_loss --checkpoint.mode=max

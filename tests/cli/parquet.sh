@@ -28,6 +28,12 @@ cp "$golden/none-plain.parquet" null.parquet
 code 0 prepare null.parquet --out=of-null
 says "warning: 'null.parquet', row group 0, row " err
 says "column 'text': it is null, not text" err
+# a shard whose texts are all null has no type of texts
+mkdir shards
+cp null.parquet "$golden/nulls.parquet" shards
+code 0 prepare shards --out=of-nulls --json
+json "d['bad_lines'] == $(python3 -c 'import json,sys; print(sum(json.loads(x.split("\t")[1])["text"] is None for x in open(sys.argv[1]) if x.startswith("none-plain.")) + 4)' "$golden/rows.jsonl")"
+same_file of-null/train.bin of-nulls/train.bin
 code 0 prepare null.parquet --out=deep --field=s.a.b
 tiny=(--model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 --trainer.batch_size=2 --trainer.max_steps=2
     --trainer.val_check_interval=2)

@@ -70,7 +70,8 @@ open("wide.utf-16-be.txt", "wb").write(b"\xfe\xff" + wide.encode("utf-16-be"))
 P
 refused "accents.latin-1.txt' is not UTF-8 text: byte 0xe9 at offset 3 does not belong to a character" accents.latin-1.txt
 code 1 prepare accents.latin-1.txt --out=none
-says "give --encoding=latin-1, windows-1252 or utf-16" err
+says "convert the file with iconv -f ENCODING -t UTF-8 (CP949 for Korean, GB18030 for Chinese" err
+says "\`levin prepare\` does it with --encoding=latin-1, windows-1252 or utf-16" err
 code 1 prepare text --input=accents.latin-1.txt --out=none
 says "byte 0xe9 at offset 3 " err
 rm -rf mixed && mkdir mixed && cp some.txt mixed && cp accents.latin-1.txt mixed/b.txt

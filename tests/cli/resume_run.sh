@@ -134,6 +134,18 @@ check [ "$(grep -c "^warning: no checkpoint in 'runs/new' to resume from; starti
 code 0 "$LEVIN" train tiny.yaml --name=new --resume
 silent_about "starting from the beginning" err
 
+# a change of the rate alone
+code 0 "$LEVIN" train plain.yaml --run_dir=slower --schedule.kind=cosine --trainer.max_steps=8 --schedule.decay_steps=16 --quiet
+code 0 "$LEVIN" train slower --resume --trainer.max_steps=12 --optimizer.lr=2e-3
+says ", because optimizer.lr or another key of the rate has changed" err
+
+# --- from an earlier step: the later checkpoints are moved away ---
+code 0 "$LEVIN" train tiny.yaml --run_dir=back --trainer.max_steps=16 --checkpoint.top_k=-1
+mv back/checkpoints/step-1[26] .
+code 0 "$LEVIN" train back --resume --json
+json 'd["step"] == 16'
+says "continuing after step 8 from back/checkpoints/step-8" err
+
 # --- refused ---
 refused() { # sentence, arguments of train
     local sentence=$1
@@ -145,6 +157,7 @@ refused() { # sentence, arguments of train
 mkdir empty
 refused "there is no run 'nowhere', nor 'runs/nowhere'" nowhere --resume
 refused "'empty' is a folder, not a recipe, and holds no run to continue (settings.yaml is missing)" empty --resume
+refused "'runs/new/checkpoints/last' is a checkpoint, and a run continues from its newest one" runs/new/checkpoints/last --resume
 refused "'runs/new' is a folder, not a recipe: \`levin train runs/new --resume\` continues the run in it" runs/new
 refused "'runs/new' is the run to continue, and --run_dir names another folder" new --resume --run_dir=x
 refused "model.n_embd is 32 here but was 16 in the run" new --resume --model.n_embd=32

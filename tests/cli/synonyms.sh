@@ -16,6 +16,10 @@ refused_with "levin calls it --trainer.accumulate_grad_batches; " --gradient_acc
 refused_with "levin calls it --schedule.warmup_steps; a number below 1 is a share" --warmup_ratio=0.1 train
 refused_with "levin calls it --trainer.precision=16-mixed" --fp16 train
 refused_with "levin calls it --run_dir" --output_dir=x train
+refused_with "levin calls it --trainer.max_steps; steps of trainer.batch_size" --max_tokens=9 train
+refused_with "levin calls it --max-new-tokens" --max_tokens=9 generate model
+refused_with "levin calls it --model.block_size; for texts with labels" --cutoff_len=512 train
+refused_with "levin calls it --trainer.batch_size; it counts sequences, not tokens" --total_batch_size=524288 train
 refused_with "levin calls it --out" --output_dir=x prepare
 refused_with "levin calls it --resume" --resume_from_checkpoint train
 refused_with "levin calls it --max-new-tokens; " --max_length=9 generate model

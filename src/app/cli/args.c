@@ -310,14 +310,22 @@ static bool is_data_name(const char *path)
 static enum lvn_status check_recipe(struct lvn_cli *c, const char *path)
 {
     char guess[512];
-    bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), run = false;
+    bool resume = lvn_cli_on(c, LVN_FLAG_train_resume), run = false, checkpoint = false;
     if (lvn_path_is_dir(path)) {
-        const char *settings = lvn_path_join(&c->settings.arena, path, "settings.yaml");
-        if (!settings) return LVN_MEMORY;
+        const char *settings = lvn_path_join(&c->settings.arena, path, "settings.yaml"),
+                   *state = lvn_path_join(&c->settings.arena, path, "state/settings.yaml");
+        if (!settings || !state) return LVN_MEMORY;
         run = lvn_path_is_file(settings);
+        checkpoint = lvn_path_is_file(state);
     }
     LVN_CHECK(!run, ARG, "'%s' is a folder, not a recipe: `levin train %s --resume` continues the run in it", path,
               path);
+    LVN_CHECK(
+        !checkpoint, ARG,
+        "'%s' is a checkpoint, and a run continues from its newest one: to continue from this one, move the later "
+        "ones out of the run's folder and name the run (`levin train RUN --resume`); --model.init=%s starts a new "
+        "run from these weights",
+        path, path);
     LVN_CHECK(!lvn_path_is_dir(path), ARG, "'%s' is a folder, not a recipe%s", path,
               resume
                   ? ", and holds no run to continue (settings.yaml is missing)"

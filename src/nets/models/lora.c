@@ -125,6 +125,7 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
     while (lvn_pattern_next(&rest, &one)) {
         if (adapts(&one, p)) continue;
         lvn_pattern_nearest(&one, p, near);
+        if (!strncmp(one.text, "all", 3)) snprintf(near, sizeof near, "all-linear");
         bool no_hint = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
         LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear layer of a block; those of a %s are %s%s%s%s", one.n,
                  one.text, c->model->name, c->model->linear_layers, no_hint ? "" : "; did you mean '",

@@ -101,9 +101,11 @@ static enum lvn_status report_rates(const struct lvn_trainer *trainer, const str
                 "; --schedule.decay_steps=0 moves the schedule's end to the run's",
                 text, now->end);
     } else if (!constant && rates_differ(&old, now, step, last)) {
+        const bool same = !strcmp(schedule_text(now, is), schedule_text(&old, was));
         lvn_log(after > before && step >= now->warmup ? LVN_LOG_WARN : LVN_LOG_INFO,
-                "%s, because the schedule has changed: it is %s and was %s", text, schedule_text(now, is),
-                schedule_text(&old, was));
+                same ? "%s, because optimizer.lr or another key of the rate has changed"
+                     : "%s, because the schedule has changed: it is %s and was %s",
+                text, is, was);
     }
     if (longer) warn_of_rates(trainer);
     return LVN_OK;
@@ -185,9 +187,11 @@ static enum lvn_status check_run(struct lvn_trainer *trainer)
     LVN_CHECK(
         trainer->opened.snapshot.data == trainer->opened.fingerprint, ARG,
         "'%s' was trained on other data than '%s' contains now%s, or by a levin that reads the files differently, and "
-        "continuing would mix them; set data.path back, use the levin that began the run, or start a new run",
+        "continuing would mix them; set data.path back, use the levin that began the run, or start a new run, which "
+        "may "
+        "begin with the weights of this one (--model.init=%s)",
         trainer->opened.checkpoint.path, trainer->opened.setup.data->path,
-        codec.tokenizer ? ", or with another tokenizer or chat template" : "");
+        codec.tokenizer ? ", or with another tokenizer or chat template" : "", trainer->opened.run_dir.url);
     int64_t micro = trainer->settings->values.trainer.micro_batch_size;
     LVN_CHECK(
         !trainer->settings->values.trainer.deterministic || trainer->opened.snapshot.micro_batch == micro, ARG,

@@ -80,8 +80,8 @@ enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n
               name, (long long)(offset + (zero ? zero - (const char *)p : 0)));
     const int64_t wrong = lvn_utf8_check(p, n);
     LVN_CHECK(wrong < 0, FORMAT,
-              "'%s' is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; if it has another "
-              "encoding, give --encoding=latin-1, windows-1252 or utf-16",
+              "'%s' is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; " LVN_UTF8_ADVICE
+              "; `levin prepare` does it with --encoding=latin-1, windows-1252 or utf-16",
               name, ((const unsigned char *)p)[wrong], (long long)(offset + wrong));
     return LVN_OK;
 }

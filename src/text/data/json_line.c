@@ -25,5 +25,6 @@ const char *lvn_json_line_fault(const char *line, int64_t n, const json_t *root,
     if (json_is_object(root)) return NULL;
     if (lvn_json_line_begins_array(line, n))
         return "no JSON object, but an array: `jq -c '.[]' FILE > FILE.jsonl` makes lines of it";
+    if (!root && lvn_utf8_check(line, n) >= 0) return "it is not UTF-8 text: " LVN_UTF8_ADVICE;
     return root ? "no JSON object" : error->text;
 }

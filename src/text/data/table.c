@@ -163,10 +163,9 @@ static enum lvn_status read_header(struct lvn_table *t)
     t->n_names = next_cells(t, &t->names);
     const int64_t n = (t->at < t->bytes ? t->at : t->bytes) - (text - t->text), wrong = lvn_utf8_check(text, n);
     LVN_CHECK(t->n_names > 0, FORMAT, "%s:%lld: %s", t->path, (long long)t->fault_line, t->fault);
-    LVN_CHECK(wrong < 0, FORMAT, "%s:1: byte %lld is not UTF-8; the first line names the columns", t->path,
-              (long long)wrong + 1);
-    LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT, "%s:1: contains a NUL byte; the first line names the columns",
-              t->path);
+    LVN_CHECK(wrong < 0, FORMAT, "%s:1: byte %lld is not UTF-8; " LVN_UTF8_ADVICE, t->path, (long long)wrong + 1);
+    LVN_CHECK(!memchr(text, 0, (size_t)n), FORMAT,
+              "%s:1: contains a NUL byte, as text in UTF-16 does; " LVN_UTF8_ADVICE, t->path);
     LVN_TRY(lvn_text_status(&t->names));
     const char *first = t->names.p, *between = t->format == LVN_TABLE_CSV ? "comma" : "tab";
     LVN_CHECK(strncasecmp(first, "sep=", 4) != 0, FORMAT,
@@ -477,7 +476,9 @@ enum lvn_status lvn_table_next(struct lvn_table *t, struct lvn_table_row *row, b
     int64_t begin = t->at;
     int n = next_cells(t, &t->cells);
     int64_t end = t->at - 1 < t->bytes ? t->at - 1 : t->bytes, wrong = lvn_utf8_check(t->text + begin, end - begin);
-    if (wrong >= 0) BAD(row, "%s:%lld: byte %lld is not UTF-8", t->path, (long long)row->line, (long long)wrong + 1);
+    if (wrong >= 0)
+        BAD(row, "%s:%lld: byte %lld is not UTF-8: " LVN_UTF8_ADVICE, t->path, (long long)row->line,
+            (long long)wrong + 1);
     if (wrong < 0 && memchr(t->text + begin, 0, (size_t)(end - begin)))
         BAD(row, "%s:%lld: contains a NUL byte", t->path, (long long)row->line);
     LVN_TRY_WHILE(lvn_text_status(&t->cells), "reading %s:%lld", t->path, (long long)row->line);

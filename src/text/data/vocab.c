@@ -37,8 +37,7 @@ enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *name, const void 
         int length;
         int32_t c = lvn_utf8_decode(p, end - p, &length);
         LVN_CHECK(c >= 0, FORMAT,
-                  "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; convert the file "
-                  "to UTF-8 first",
+                  "%s is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; " LVN_UTF8_ADVICE,
                   name, *p, (long long)(p - begin));
         LVN_CHECK(c, FORMAT, "%s is a binary file, not text: it contains a NUL byte at offset %lld", name,
                   (long long)(p - begin));

@@ -67,6 +67,18 @@ static void quotes(void **state)
     lvn_table_close(&t);
 }
 
+static void other_encodings(void **state)
+{
+    (void)state;
+    struct lvn_table t;
+    ASSERT_OK(lvn_table_open(&t, put("cp949.jsonl", "{\"text\": \"\xbf\xc0\", \"label\": 1}\n")));
+    ASSERT_FAILS(FORMAT, "line 1: it is not UTF-8 text: " LVN_UTF8_ADVICE, lvn_table_column(&t, "text", true));
+    lvn_table_close(&t);
+    ASSERT_FAILS(FORMAT, "cp949.csv:1: byte 6 is not UTF-8; convert the file with iconv -f ENCODING",
+                 lvn_table_open(&t, put("cp949.csv", "text,\xbf\xc0\n1,a\n")));
+    lvn_table_close(&t);
+}
+
 static void tables(void **state)
 {
     (void)state;
@@ -78,7 +90,7 @@ static void tables(void **state)
         "c.jsonl", "{\"text\": \"a\\tb\", \"label\": 1}\n{\"text\": \"a\"}\n[1]\n{\"text\": 1.5, \"label\": 0}\n",
         "a\tb|1;!2: there is no 'label';!3: no JSON object, but an array: `jq -c '.[]' FILE > FILE.jsonl` makes "
         "lines of it;!4: 'text' is neither text nor a whole number;");
-    assert_rows("d.tsv", "text\tlabel\na\xff\t1\nb\t0\n", "!2: byte 2 is not UTF-8;b|0;");
+    assert_rows("d.tsv", "text\tlabel\na\xff\t1\nb\t0\n", "!2: byte 2 is not UTF-8: " LVN_UTF8_ADVICE ";b|0;");
     struct lvn_table t;
     ASSERT_OK(lvn_table_open(&t, put("e.tsv", "words\tclass\na\t1\n")));
     ASSERT_FAILS(FORMAT, "has no column 'document' or 'text'; its columns are words, class",
@@ -94,14 +106,15 @@ static void tables(void **state)
     ASSERT_FAILS(FORMAT, "\"label\": 0}; line 2: invalid token near 'NaN'", lvn_table_column(&t, "text", true));
     lvn_table_close(&t);
     /* malformed headers */
-    ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8", lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
+    ASSERT_FAILS(FORMAT, "t.tsv:1: byte 6 is not UTF-8; convert the file with iconv -f ENCODING",
+                 lvn_table_open(&t, put("t.tsv", "label\xff\ttext\n1\ta\n")));
     lvn_table_close(&t);
     ASSERT_FAILS(FORMAT, "semicolon.csv:1: 'text;label' has no comma",
                  lvn_table_open(&t, put("semicolon.csv", "text;label\na;1\n")));
     lvn_table_close(&t);
     ASSERT_OK(lvn_table_open(&t, put("one.tsv", "a, b\nc\n"))); /* a table of one column */
     lvn_table_close(&t);
-    ASSERT_FAILS(FORMAT, "zero.tsv:1: contains a NUL byte",
+    ASSERT_FAILS(FORMAT, "zero.tsv:1: contains a NUL byte, as text in UTF-16 does; convert",
                  lvn_table_open_text(&t, "zero.tsv", "la\0bel\ttext\n1\ta\n", 17));
     lvn_table_close(&t);
     ASSERT_OK(lvn_table_open(&t, put("twice.csv", "text,text,label\na,b,1\n")));
@@ -537,6 +550,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables),
+        cmocka_unit_test(other_encodings),
         cmocka_unit_test(quotes),
         cmocka_unit_test(samples),
         cmocka_unit_test(truncated_pairs),

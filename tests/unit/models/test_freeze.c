@@ -272,6 +272,9 @@ static void adapters(void **state)
         set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "c_attn, c_fk"}, true), LVN_ARG);
     assert_non_null(strstr(levin_error_text(), "lora.targets: 'c_fk' names no linear layer of a block"));
     assert_non_null(strstr(levin_error_text(), "did you mean 'c_fc'?"));
+    assert_int_equal(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "all"}, true),
+                     LVN_ARG);
+    assert_non_null(strstr(levin_error_text(), "did you mean 'all-linear'?"));
     assert_int_equal(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = ""}, true), LVN_ARG);
 }
 

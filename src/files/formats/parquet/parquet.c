@@ -54,6 +54,7 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
     enum { UINT_8 = 11, UINT_64 = 14, INT_64 = 18 };
     enum { LOGICAL_STRING = 1, LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_ENUM = 4 };
     enum { LOGICAL_NULL = 11, LOGICAL_JSON = 12 };
+    bool nulls = false;
     int id = 0, type;
     *node = (struct lvn_parquet_node){.type = LVN_PARQUET_GROUP, .leaf = -1, .first_text = -1};
     *children = 0;
@@ -70,17 +71,18 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
         if (id == 1) node->type = (int)(x & 0xff);
         if (id == 3) node->repetition = (enum lvn_parquet_repetition)(x & 3);
         if (id == 5) *children = x;
+        nulls |= id == 10 && x == LOGICAL_NULL;
         node->is_annotated |= id == 6 || id == 10;
         node->is_text |= (id == 6 && (x == UTF8 || x == ENUM || x == JSON)) ||
                          (id == 10 && (x == LOGICAL_STRING || x == LOGICAL_ENUM || x == LOGICAL_JSON));
         node->is_json |= (id == 6 && x == JSON) || (id == 10 && x == LOGICAL_JSON);
-        node->is_null |= id == 10 && x == LOGICAL_NULL;
         node->is_integer |= id == 6 && x >= UINT_8 && x <= INT_64;
         node->is_unsigned |= id == 6 && x >= UINT_8 && x <= UINT_64;
         node->is_list |= (id == 6 && x == LIST) || (id == 10 && x == LOGICAL_LIST);
         node->is_map |= (id == 6 && (x == MAP || x == MAP_KEY_VALUE)) || (id == 10 && x == LOGICAL_MAP);
     }
     if (node->repetition > LVN_PARQUET_REPEATED || !node->name || *children < 0) t->bad = true;
+    if (nulls) node->type = LVN_PARQUET_BYTE_ARRAY, node->is_text = true; /* no values, so also none that are no text */
     if (*children) node->type = LVN_PARQUET_GROUP;
 }
 

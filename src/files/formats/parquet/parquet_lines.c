@@ -48,7 +48,7 @@ const char *lvn_parquet_unread(const struct lvn_parquet *p, int *column)
 {
     while (*column < p->n_leaves) {
         const struct lvn_parquet_node *leaf = p->leaf[(*column)++];
-        if (!leaf->is_null && !is_read(p, leaf, true)) return leaf->path;
+        if (!is_read(p, leaf, true)) return leaf->path;
     }
     return NULL;
 }

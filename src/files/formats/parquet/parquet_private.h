@@ -35,7 +35,6 @@ struct lvn_parquet_node {
     bool is_annotated; /* the values have an annotation */
     bool is_text;      /* UTF-8 by its annotation */
     bool is_json;      /* text that is JSON */
-    bool is_null;      /* all values are null by its annotation */
     bool is_integer;   /* a whole number by its annotation */
     bool is_unsigned;  /* one that is never negative */
     int first_text;    /* index of the first column in it that is text; -1: none */

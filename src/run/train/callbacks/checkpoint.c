@@ -41,7 +41,7 @@ static enum lvn_status call(void *state, struct lvn_callback_context *context)
         e->best = lvn_monitor_improves(&o->monitor, e, 0.0);
         context->score.value = e->scalar[o->monitor.scalar].value;
         context->scored_step = e->step;
-        bool saves = e->best && top_k > 0;
+        bool saves = top_k < 0 || (e->best && top_k > 0);
         if (!saves && top_k > 1 && context->dir &&
             lvn_checkpoint_is_among(context->dir->checkpoints, top_k, &context->score, &saves) != LVN_OK)
             lvn_callback_warn(context, "earlier checkpoints could not be read");

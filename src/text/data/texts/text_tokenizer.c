@@ -86,8 +86,7 @@ static enum lvn_status check_utf8(const struct lvn_vocabulary_text *r, int64_t n
 {
     const int64_t wrong = lvn_utf8_check(r->raw.p, n);
     LVN_CHECK(wrong < 0, FORMAT,
-              "'%s' is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; convert the file to "
-              "UTF-8 first (iconv -f LATIN1 -t UTF-8)",
+              "'%s' is not UTF-8 text: byte 0x%02x at offset %lld does not belong to a character; " LVN_UTF8_ADVICE,
               r->name, (unsigned char)r->raw.p[wrong], (long long)(r->offset + wrong));
     return LVN_OK;
 }
