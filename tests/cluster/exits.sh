@@ -1,6 +1,5 @@
 # A run never ends without a sentence if one of two ranks, the first or the second, cannot parse its command line, finds no data,
 # or exits silently; under levin launch and, if the rank can still report, under each MPI's own launcher.
-# label: long (MPICH leaves it to the others to find that a rank has gone before they met)
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 mpis_here
@@ -24,7 +23,7 @@ one() { # one MPI:BY:HOW:RANK, into $1.{out,err,got}
     [ "$mpi" != intel ] || path=$intel/bin:$PATH
     arguments "$mpi-$by-$HOW-$ODD" --trainer.rank_timeout=5
     if [ "$by" = launch ]; then
-        PATH=$path timeout -k 3 200 "$LEVIN" launch --launcher="$PWD/$mpi-launcher" -n 2 -- "${all[@]}" || got=$?
+        PATH=$path timeout -k 3 1800 "$LEVIN" launch --launcher="$PWD/$mpi-launcher" -n 2 -- "${all[@]}" || got=$?
     else
         ranks "$mpi" 2 ./rank "${all[@]}" || got=$?
     fi >"$1.out" 2>"$1.err"

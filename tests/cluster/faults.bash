@@ -10,7 +10,6 @@
 #
 # $keys are those of every run, $mpis those of this machine; shared/text.txt is the data. FAULT_SEED repeats a sequence of
 # moments, FAULT_TRIES is the number of repetitions, FAULT_MOMENTS="start end" allows these only.
-HOSTS_LIMIT=1100
 hosts_begin
 . "$LEVIN_SOURCE/tests/cluster/mpis.bash"
 . "$LEVIN_SOURCE/tests/cli/common.bash"

@@ -5,7 +5,7 @@
 #   on I COMMAND...        run on host I
 #   unplug I; plug I        take the cable of host I out (silently: no reset is sent), and put it back
 #   at_switch COMMAND...   run where the other ends of the cables are, v1..vN: `at_switch tc qdisc add dev v2 ...`
-#   nobody_left [SECONDS]  check that no levin is alive on any host after at most that long (30)
+#   nobody_left            check that no levin is alive on any host, soon: before ranks that nobody ends would, after a minute (trainer.start_timeout)
 #   sshd_up N              an sshd on each; $ssh is the program that reaches them, without a password
 #
 # As root, or as an ordinary user where user namespaces are allowed; elsewhere the test is skipped.
@@ -24,7 +24,7 @@ hosts_begin() {
     unshare "${user[@]}" -m -n -u -i -p -f --mount-proc --propagation private ip link add type bridge 2>/dev/null ||
         skip "namespaces are not allowed here"
     # All processes of the namespace die with its first one.
-    LEVIN_INSIDE=1 exec timeout -k 5 "${HOSTS_LIMIT:-600}" unshare "${user[@]}" -m -n -u -i -p -f --kill-child --mount-proc \
+    LEVIN_INSIDE=1 exec timeout -k 5 "${HOSTS_LIMIT:-7000}" unshare "${user[@]}" -m -n -u -i -p -f --kill-child --mount-proc \
         --propagation private bash -eu -o pipefail "$0"
 }
 
@@ -91,8 +91,7 @@ sshd_up() {
     for i in $(seq "$1"); do on "$i" bash -c "mkdir -p /run/sshd && chmod 755 /run/sshd && $server -f $at/server -E /run/sshd.log"; done
 }
 nobody_left() {
-    local tries
-    for tries in $(seq $((${1:-30} * 10))); do
+    for _ in $(seq 500); do
         pgrep -x levin >/dev/null || return 0
         sleep 0.1
     done

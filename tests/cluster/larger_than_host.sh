@@ -1,4 +1,3 @@
-# label: long
 # fsdp: a model whose training state is three times the memory of each of four hosts trains on them, is killed while it saves, is resumed,
 # and has the bits of a run that was not killed; one host refuses it.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"

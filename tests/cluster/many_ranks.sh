@@ -1,7 +1,7 @@
 # 128 ranks of a tiny model on this machine, however few cores it has: they join, train and end, over an MPI and over levin's own
-# connections. label: long
+# connections.
 . "$LEVIN_SOURCE/tests/cluster/train.bash"
-export LIMIT=500 LEVIN_BUILD
+export LIMIT=1800 LEVIN_BUILD
 n=${MANY:-128}
 few=(--model.kind=mingpt --model.n_layer=1 --model.n_head=1 --model.n_embd=8 --model.block_size=8 --trainer.batch_size=$n
     --trainer.max_steps=3 --trainer.val_check_interval=3 --trainer.threads=1 --trainer.rank_timeout=120)
