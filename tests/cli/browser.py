@@ -63,7 +63,7 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self.to, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self.receive(60)
+            answer = self.receive(600)
             if answer is None:
                 sys.exit("the browser does not answer " + method)
             if answer.get("id") == self.number:
@@ -78,12 +78,12 @@ class Browser:
             sys.exit(expression + ": " + json.dumps(result["exceptionDetails"]))
         return result["result"].get("value")
 
-    def wait(self, method, timeout=60):
+    def wait(self, method, timeout=600):
         end = time.time() + timeout
         while not any(e.get("method") == method for e in self.events):
             event = self.receive(max(0, end - time.time()))
             if event is None:
-                sys.exit("no " + method + " within a minute")
+                sys.exit("no " + method + " within ten minutes")
             self.events.append(event)
 
     def close(self):

@@ -72,7 +72,7 @@ while not shown.endswith(b"\n> "): # the prompt is shown before anything is type
     shown += os.read(p.stderr.fileno(), 1)
 for line in "the first", "word " * 200, "/save kept.jsonl", "/save", "/quit":
     os.write(master, line.encode() + b"\n")
-out, err = p.communicate(timeout=60)
+out, err = p.communicate(timeout=600)
 assert p.returncode == 0 and b": shorten it" in err and b"/save needs the name of a file" in err, (p.returncode, err)
 P
 python3 - <<'P'
@@ -156,7 +156,7 @@ p.stdin.write(b"hello\n")
 p.stdin.flush()
 assert p.stdout.read(1)
 p.send_signal(signal.SIGINT)
-out, err = p.communicate(b"/reset\n/quit\n", timeout=60)
+out, err = p.communicate(b"/reset\n/quit\n", timeout=600)
 assert p.returncode == 0 and b"(stopped)" in err and b"(a new conversation)" in err, (p.returncode, err)
 P
 # with messages in a file it ends the command
@@ -167,7 +167,7 @@ p = subprocess.Popen([sys.argv[1], "chat", "gpt2", "--max-new-tokens=100000000"]
                      stderr=subprocess.PIPE)
 assert p.stdout.read(1)
 p.send_signal(signal.SIGINT)
-out, err = p.communicate(timeout=60)
+out, err = p.communicate(timeout=600)
 assert p.returncode == 75 and err.count(b"(stopped)") == 1 and b"stopped on request before the end" in err, (p.returncode, err)
 P
 

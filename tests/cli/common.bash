@@ -18,12 +18,12 @@ lacks() { # lacks TEXT FILE: of any text
     check [ -e "$2" ]
     if grep -qF -- "$1" "$2"; then echo "'$1' in $2:" && cat "$2" && exit 1; fi
 }
-soon() { # soon COMMAND...: it must succeed within a minute, because other processes may be slow
-    for _ in $(seq 600); do
+soon() { # soon COMMAND...: it must succeed within minutes, because other processes may be slow
+    for _ in $(seq 3000); do
         if "$@" >/dev/null 2>&1; then return 0; fi
         sleep 0.1
     done
-    fail "still failing after a minute: $*"
+    fail "still failing after five minutes: $*"
 }
 timed() { # timed COMMAND...: it must succeed; $took is its time in microseconds
     local begin=${EPOCHREALTIME/[^0-9]/}

@@ -5,7 +5,7 @@
 # label: long
 . "$LEVIN_SOURCE/tests/cli/common.bash"
 doubles=$(dirname "$LEVIN")/tests/double
-double() { timeout 300 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$@"; }
+double() { timeout 1800 "$LEVIN_SOURCE/tests/run_double" "$doubles" "$@"; }
 make_text
 export LEVIN_DOUBLE_DEVICES=4
 sizes=(--data.kind=chars --data.path=text.txt --model.kind=nanogpt --model.n_layer=2 --model.n_head=2 --model.n_embd=96

@@ -22,7 +22,7 @@ def run(args, env=(), want=None):
     tried += 1
     try:
         p = subprocess.run([LEVIN, *args], env={**CLEAN, **dict(env)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, timeout=120)
+                           stderr=subprocess.PIPE, timeout=600)
     except subprocess.TimeoutExpired:
         return wrong.append("%s levin %s: does not end" % (dict(env), " ".join(args)))
     err, code = p.stderr.decode("utf8", "replace"), p.returncode

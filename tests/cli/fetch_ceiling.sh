@@ -25,7 +25,7 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 print(server.server_port, flush=True)
 server.serve_forever()
 PY
-timeout 120 python3 server.py >port 2>server.err &
+timeout 3600 python3 server.py >port 2>server.err &
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT
 soon test -s port

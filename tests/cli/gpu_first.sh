@@ -6,7 +6,7 @@
 doubles=$(dirname "$LEVIN")/tests/double
 first() { "$LEVIN_SOURCE/tests/run_double" "$doubles" "$LEVIN_SOURCE/bench/gpu" --first "$@"; }
 double_of_cuda
-code 0 first --only doctor,train-32,kernels-bf16-once --out good --scale 10
+code 0 first --only doctor,train-32,kernels-bf16-once --out good --scale 100
 says "pass  doctor: Double 0, CUDA 13.2" out
 says "pass  train-32: losses within" out
 says "pass  kernels-bf16-once" out
@@ -14,7 +14,7 @@ says "3 passed, 0 failed, 0 skipped" out
 check [ -s good/01-doctor.log ]
 
 # the first check fails, the second exceeds its time limit, the third still runs
-LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:1 code 1 first --only train-32,doctor --out bad --scale 10
+LEVIN_DOUBLE_FAIL=nvrtcCompileProgram:1 code 1 first --only train-32,doctor --out bad --scale 100
 says "pass  doctor" out
 says "FAIL  train-32: status 1: error: " out
 says "1 passed, 1 failed, 0 skipped" out

@@ -11,7 +11,7 @@ kinds=(pipe socket)
 if mknod zero c 1 5 2>/dev/null && head -c 1 zero >/dev/null 2>&1; then kinds+=(zero); fi # only where devices can be created
 refused() { # refused COMMAND...: one sentence, quickly, with little memory
     local got=0
-    ([ -n "${LVN_SANITIZE:-}" ] || ulimit -v 4000000; exec timeout 60 "$@") >out 2>err </dev/null || got=$?
+    ([ -n "${LVN_SANITIZE:-}" ] || ulimit -v 4000000; exec timeout 600 "$@") >out 2>err </dev/null || got=$?
     case $got in 1 | 2) ;; *) fail "$*: exit $got, $(cat out err)" ;; esac
     one_error
     grep -qE "regular file|no recipe|it is neither a file nor a folder|no model|is damaged|neither" err || fail "$*: says $(cat err)"
@@ -43,7 +43,7 @@ for it in "${kinds[@]}"; do
         cp -r run broken
         ln -sf "$PWD/$it" "broken/$file"
         got=0
-        timeout 60 "$LEVIN" train broken --resume --trainer.max_steps=5 >out 2>err </dev/null || got=$?
+        timeout 600 "$LEVIN" train broken --resume --trainer.max_steps=5 >out 2>err </dev/null || got=$?
         [ $got != 124 ] || fail "--resume with $file as $it hangs"
         [ $got = 0 ] || one_error # if a checkpoint is damaged, the run may start from the beginning, with a message
     done

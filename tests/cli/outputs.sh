@@ -21,7 +21,7 @@ taken() { # taken FIFO COMMAND...: what comes out of the pipe goes to `took`
     shift
     rm -f "$pipe"
     mkfifo "$pipe"
-    timeout 60 cat "$pipe" >took &
+    timeout 600 cat "$pipe" >took &
     code 0 "$@"
     wait $!
     [ -p "$pipe" ] || fail "$pipe was replaced"

@@ -34,7 +34,7 @@ same_weights good same
 # in the middle of an epoch
 cp -r plain live
 "$LEVIN" train --run_dir=live-run --data.path=live "${short[@]/max_steps=60/max_steps=100000}" --data.sampling=sequential >live.out 2>&1 &
-for _ in $(seq 200); do [ -e live-run/checkpoints/last ] && break; sleep 0.1; done
+soon test -e live-run/checkpoints/last
 wrong_id live/train-00007.bin 1234
 wait $! && fail "the run did not end"
 says "live/train-00007.bin' holds the token id 65535 at position 1234" live.out

@@ -92,8 +92,9 @@ done
 arguments waits-launched "${endless[@]}"
 "$LEVIN" launch -n 1 -- "${all[@]}" >out 2>err &
 pid=$!
-soon pgrep -P $pid -x levin
-launch=$pid pid=$(pgrep -P $pid -x levin)
+child() { pgrep -P $pid -x -f '[^ ]*levin train .*'; } # not levin launch, whose signals it catches until its exec()
+soon child
+launch=$pid pid=$(child)
 soon catches USR1
 kill -TERM "$launch"
 pid=$launch

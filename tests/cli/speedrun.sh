@@ -9,7 +9,7 @@ killed_in() { # killed_in RUN: the script and what it started, when the training
     set -m
     run killed >log 2>&1 &
     set +m
-    soon test -e "$1/checkpoints/last"
+    while kill -0 $! 2>/dev/null && [ ! -e "$1/checkpoints/last" ]; do sleep 0.01; done
     kill -KILL -- -$! 2>/dev/null || true
     wait $! || true
 }

@@ -89,11 +89,11 @@ says "the process of rank 0 is gone" out
 
 # in a pipe: a block for a new step, and an end
 status running 6
-timeout 60 "$LEVIN" watch x --every 0.1 >out &
+timeout 600 "$LEVIN" watch x --every 0.1 >out &
 reader=$!
-for _ in $(seq 600); do grep -q "step 6 " out && break; sleep 0.05; done
+soon has "step 6 " out
 status running 7
-for _ in $(seq 600); do grep -q "step 7 " out && break; sleep 0.05; done
+soon has "step 7 " out
 status "done" 8
 wait $reader
 says "running, step 6 " out
@@ -109,7 +109,7 @@ here, there = pty.openpty()
 p = subprocess.Popen([sys.argv[1], "watch", "x", "--every", "0.1"], stdout=there, stderr=there)
 os.close(there)
 seen = b""
-end = time.time() + 60
+end = time.time() + 600
 def until(text):
     global seen
     while text not in seen and time.time() < end:

@@ -10,7 +10,7 @@
 #   pod_of JOB INDEX            the newest pod of an index of a Job that is not over
 #   log_of POD [CONTAINER]      the file with the output of a container (levin), a time at the start of each line
 #   job_is JOB CONDITION        the Job has this condition (Complete, Failed)
-#   job_ended JOB [SECONDS]     waits until it is complete or failed, and sets $got to complete or failed
+#   job_ended JOB               waits until it is complete or failed, and sets $got to complete or failed
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
 PATH=$LEVIN_SOURCE/parts/kubernetes/bin:$PATH
 for part in etcd kube-apiserver kube-controller-manager kubectl helm python3; do
@@ -30,16 +30,8 @@ background() { # background NAME COMMAND...: its output in $kube/NAME.log
     "$@" >"$kube/$name.log" 2>&1 </dev/null &
     eval "pid_$name=$!"
 }
-answers_at() { # answers_at NAME COMMAND...: COMMAND succeeds within a minute; NAME's log if not
-    local name=$1 n
-    shift
-    for ((n = 0; n < 240; n++)); do
-        ! "$@" >/dev/null 2>&1 || return 0
-        sleep 0.25
-    done
-    "$@" || true
-    tail -n 20 "$kube/$name.log"
-    fail "$name does not answer after a minute"
+answers_at() { # answers_at NAME COMMAND...: COMMAND succeeds soon; NAME's log if not
+    (soon "${@:2}") || { tail -n 20 "$kube/$1.log" && fail "$1 does not answer"; }
 }
 render() { helm template --kube-version 1.31.0 "$1" "$LEVIN_SOURCE/deploy/helm/levin" --values "$2"; }
 k() { kubectl --kubeconfig="$kube/admin" --cache-dir="$kube/cache" "$@"; }
@@ -95,13 +87,12 @@ pods_of() { # JOB: name, index, phase, address of each pod, the newest last
 pod_of() { pods_of "$1" | awk -v i="$2" '$2 == i && $3 != "Failed" && $3 != "Succeeded" { name = $1 } END { print name; exit name == "" }'; }
 log_of() { echo "$kube/nodes/logs/$1/${2:-levin}"; }
 job_is() { [ "$(k get job "$1" -o "jsonpath={.status.conditions[?(@.type==\"$2\")].status}")" = True ]; }
-job_ended() { # JOB [SECONDS]
-    local n
-    for ((n = 0; n < ${2:-120}; n++)); do
+job_ended() { # JOB
+    for _ in $(seq 900); do
         if job_is "$1" Complete; then got=complete && return; fi
         if job_is "$1" Failed; then got=failed && return; fi
         sleep 1
     done
     pods_of "$1"
-    fail "the job $1 is not over after ${2:-120} seconds"
+    fail "the job $1 is not over after 15 minutes"
 }

@@ -27,7 +27,7 @@ begin() { job "$@" && code 0 k apply -f job.yaml; }
 outputs() { cat "$kube/nodes/logs/$1-"*/levin; }
 is_said() { outputs "$1" | grep -qF -- "$2"; }
 failed_with() { # JOB SENTENCE: the job has failed, with at most one error on node 0
-    job_ended "$1" 120
+    job_ended "$1"
     [ $got = failed ] || { outputs "$1" && fail "$1 is $got"; }
     soon is_said "$1" "$2" # the last lines may arrive after the end
     [ "$(cat "$kube/nodes/logs/$1-0-"*/levin | grep -c ' error: ')" -le 1 ] || { outputs "$1" && fail "more than one sentence"; }

@@ -102,7 +102,7 @@ one() { # one RUN KIND MOMENT
     begin "$run"
     wait_moment "$run" "$moment"
     strike "$run" "$kind"
-    job_ended "$run" 300
+    job_ended "$run"
     [ $got = complete ] || wrong "the job has failed"
     [ "$(result "$run" 2>&1)" = "$alone" ] || wrong "other bits"
     # the first step of ranks that were started after the fault

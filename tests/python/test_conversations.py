@@ -74,7 +74,7 @@ class Conversations(unittest.TestCase):
                                   env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2",
                                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for r in range(2)]
         for rank in ranks:
-            errors = rank.communicate(timeout=120)[1]
+            errors = rank.communicate(timeout=600)[1]
             self.assertEqual(rank.returncode, 0, errors)
         self.assertTrue(Path("runs/ranks/checkpoints/last").exists())
         gc.collect()  # runs of other tests

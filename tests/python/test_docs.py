@@ -48,7 +48,7 @@ class Page(unittest.TestCase):
         for at, text in code:  # with the line numbers of the page
             lines += [""] * (at - 1 - len(lines)) + text.splitlines()
         Path("page.py").write_text("\n".join(lines) + "\n")
-        done = subprocess.run([sys.executable, "page.py"], capture_output=True, text=True, timeout=500)
+        done = subprocess.run([sys.executable, "page.py"], capture_output=True, text=True, timeout=1800)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("did you mean 'optimizer.lr'?", done.stdout)
         self.assertIn("my/number", Path("runs/hand/metrics.csv").read_text())

@@ -30,7 +30,8 @@ class Leaks(unittest.TestCase):
                 now = resources()
                 growth.append(now[0] - at[0])
                 at = now
-        self.assertEqual(at[1:], before[1:], "descriptors, threads")
+        self.assertEqual(at[1], before[1], "descriptors")
+        self.assertLessEqual(at[2], before[2] + 1, "threads")  # the kernel may still list the last one that was joined
         # The allocator takes a few megabytes from the system now and then; what is lost in each round grows in every quarter.
         self.assertLess(min(growth), max(64 << 10, 1024 * ((n - warm) // 4)), f"resident bytes: {growth}")
 

@@ -48,7 +48,7 @@ class Notebooks(unittest.TestCase):
         short = {"max_steps": steps, "val_check_interval": steps, **trainer}
         book.cells.insert(at + 1, nbformat.v4.new_code_cell(f"recipe['trainer'].update({short!r})"))
         book.cells.append(nbformat.v4.new_code_cell("import json; print(json.dumps([recipe, history]))"))
-        NotebookClient(book, timeout=300, kernel_name="python3").execute()  # a cell that fails raises
+        NotebookClient(book, timeout=1800, kernel_name="python3").execute()  # a cell that fails raises
         *cells, last = [c for c in book.cells if c.cell_type == "code"]
         recipe, history = json.loads(text_of(last))
         self.fell(history["loss"], steps)
