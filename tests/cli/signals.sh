@@ -92,7 +92,7 @@ done
 arguments waits-launched "${endless[@]}"
 "$LEVIN" launch -n 1 -- "${all[@]}" >out 2>err &
 pid=$!
-child() { pgrep -P $pid -x -f '[^ ]*levin train .*'; } # not levin launch, whose signals it catches until its exec()
+child() { pgrep -P $pid -x -f '[^ ]*levin train .*'; } # its arguments are those of levin launch, whose signals it catches, until it executes levin train
 soon child
 launch=$pid pid=$(child)
 soon catches USR1

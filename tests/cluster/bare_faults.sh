@@ -46,7 +46,7 @@ try() { # LAUNCHER FAULT MOMENT
     *) expect_lost_rank_named && check [ $got != 0 ] ;;
     esac
     expect_resumable
-    [ "$launcher" != srun ] || { on 1 scancel -u "$(id -un)" && soon idle; }
+    [ "$launcher" != srun ] || { on 1 scancel -u "$(id -un)" && soon all_idle 2; }
 }
 # Before ranks have joined, each host reports separately, unless the launcher kills it first.
 named_at_start() { # FAULT
@@ -55,7 +55,6 @@ named_at_start() { # FAULT
     [ "$said" -ge 1 ] && [ "$said" -le 2 ] || { cat out err && fail "$said error messages from two hosts"; }
     [ "$1" = cut ] || grep -qE '^error: .*(is stopped, and the other ranks wait|sent no heartbeat since|has not joined)' err || { cat out err && fail "no rank reports which one is stopped"; }
 }
-idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 2" ]; }
 for launcher in "${mpis[@]}"; do
     for _ in $(seq "${FAULT_TRIES:-1}"); do
         for fault in kill stop cut; do try $launcher $fault "${moments[RANDOM % ${#moments[@]}]}"; done

@@ -6,7 +6,7 @@ mpis_here
 keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
 arguments one "${keys[@]}"
 code 0 "$LEVIN" "${all[@]}"
-by_ssh=(timeout -k 3 100 "$LEVIN" launch --ssh="$ssh")
+by_ssh=(timeout -k 3 600 "$LEVIN" launch --ssh="$ssh")
 
 # the hosts of a job of PBS, LSF and Grid Engine
 printf 'h1\nh2\nh2\n' >slots
@@ -32,7 +32,7 @@ code=\$?
 exit \$code
 END
 chmod +x wrapped
-wrapper=(timeout -k 3 60 "$LEVIN" launch --launcher="$PWD/wrapped" -n 2)
+wrapper=(timeout -k 3 600 "$LEVIN" launch --launcher="$PWD/wrapped" -n 2)
 arguments saved "${keys[@]}"
 code 0 "${wrapper[@]}" -- "${all[@]}"
 same_run one saved
@@ -49,7 +49,7 @@ for signal in USR1 INT; do
         check [ $got = 75 ]
         says "the wrapper has ended" err
     fi
-    nobody_left 10
+    nobody_left
     check [ -z "$(pgrep -f "$PWD/wrapped -")" ]
 done
 
@@ -80,7 +80,7 @@ on \$host sh -c "\$*"
 END
 chmod +x reach
 on 2 ip route add blackhole 10.77.0.254/32
-code 2 timeout 60 "$LEVIN" launch --ssh="$PWD/reach" --hostfile hosts -n 2 -- "${all[@]}"
+code 2 timeout 600 "$LEVIN" launch --ssh="$PWD/reach" --hostfile hosts -n 2 -- "${all[@]}"
 one_error
 says "hosts:2: the host 'h2' cannot connect back to this one at 10.77.0.254" err
 check [ ! -e no ]

@@ -42,7 +42,7 @@ cc -shared -fPIC -O1 -o jumps.so jumps.c || { echo "skipped: the compiler makes 
 print(len({time.time() // 100 for _ in (time.sleep(0.02) for _ in range(100))}) > 3)')" = True ] || fail "the clock stands still"
 make_text
 export OMP_NUM_THREADS=1
-launch() { timeout -k 3 300 "$LEVIN" launch -n 2 --launcher="${mpis[0]}" -- "${all[@]}" >out 2>err; }
+launch() { timeout -k 3 600 "$LEVIN" launch -n 2 --launcher="${mpis[0]}" -- "${all[@]}" >out 2>err; }
 arguments quiet --trainer.rank_timeout=10
 launch || fail "without jumps: $(cat err)"
 export LD_PRELOAD=$PWD/jumps.so
@@ -50,15 +50,15 @@ arguments jumping --trainer.rank_timeout=10
 launch || fail "with jumps: $(cat err)"
 cp err jumping.err
 arguments alone
-code 0 timeout 300 "$LEVIN" "${all[@]}"
-code 0 timeout 60 "$LEVIN" watch jumping --once
+code 0 timeout 600 "$LEVIN" "${all[@]}"
+code 0 timeout 600 "$LEVIN" watch jumping --once
 unset LD_PRELOAD
 silent_about "sent no heartbeat" jumping.err
 same_weights quiet jumping
 # the run is longer than all jumps of the clock, and all ranks send heartbeats
 endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0)
 arguments long --trainer.rank_timeout=3 "${endless[@]}"
-LD_PRELOAD=$PWD/jumps.so timeout -k 3 300 "$LEVIN" launch -n 2 --launcher="${mpis[0]}" -- "${all[@]}" >out 2>err &
+LD_PRELOAD=$PWD/jumps.so timeout -k 3 600 "$LEVIN" launch -n 2 --launcher="${mpis[0]}" -- "${all[@]}" >out 2>err &
 pid=$!
 wait_rows long 1
 sleep 8 # longer than the detection of a lost rank, and than all jumps

@@ -12,12 +12,12 @@ over_hosts() { # MPI, number of ranks, ranks a host
     local mpi=$1 n=$2 each=$3
     shift 3
     case $mpi in
-    openmpi) on 1 timeout -k 3 120 mpirun.openmpi -n "$n" --map-by "ppr:$each:node" --hostfile open \
+    openmpi) on 1 timeout -k 3 600 mpirun.openmpi -n "$n" --map-by "ppr:$each:node" --hostfile open \
         --mca plm_rsh_agent "$ssh" --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca pml ob1 \
         --mca btl tcp,self,vader "$@" ;;
-    mpich) on 1 timeout -k 3 120 mpiexec.mpich -launcher ssh -launcher-exec "$ssh" -iface eth0 -f hydra -n "$n" -ppn "$each" "$@" ;;
+    mpich) on 1 timeout -k 3 600 mpiexec.mpich -launcher ssh -launcher-exec "$ssh" -iface eth0 -f hydra -n "$n" -ppn "$each" "$@" ;;
     intel) on 1 env I_MPI_ROOT="$intel" I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_HYDRA_BOOTSTRAP_EXEC="$ssh" I_MPI_HYDRA_IFACE=eth0 \
-        FI_PROVIDER=tcp FI_TCP_IFACE=eth0 timeout -k 3 120 "$intel/bin/mpiexec.hydra" -f hydra -n "$n" -ppn "$each" "$@" ;;
+        FI_PROVIDER=tcp FI_TCP_IFACE=eth0 timeout -k 3 600 "$intel/bin/mpiexec.hydra" -f hydra -n "$n" -ppn "$each" "$@" ;;
     esac
 }
 mpis_here

@@ -1,6 +1,5 @@
 # comm_mismatch.sh - a launcher and an MPI library that do not belong together, no library, two: one sentence says what to do.
 . "$LEVIN_SOURCE/tests/cluster/comm.bash"
-export LIMIT=40
 
 said() { # TITLE TEXT COMMAND...: the command must fail, and its error must contain the text
     local what=$1 words=$2

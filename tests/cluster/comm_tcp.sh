@@ -32,13 +32,13 @@ open("knocked", "w").close()
 time.sleep(20)
 E2
 export MASTER_ADDR=127.0.0.1 MASTER_PORT=29474 WORLD_SIZE=2
-RANK=0 timeout -k 3 60 "$program" --tcp >out.0 2>&1 &
+RANK=0 timeout -k 3 600 "$program" --tcp >out.0 2>&1 &
 first=$!
 until inner=$(pgrep -P $first); do kill -0 $first || { cat out.0 && exit 1; }; sleep 0.02; done
 python3 others.py "$inner" &
 others=$!
 until [ -e knocked ]; do kill -0 $others || { echo "others.py has ended" && exit 1; }; sleep 0.05; done
-RANK=1 timeout -k 3 60 "$program" --tcp >out.1 2>&1
+RANK=1 timeout -k 3 600 "$program" --tcp >out.1 2>&1
 wait $first
 grep -q "all as it should be" out.0
 unset MASTER_ADDR MASTER_PORT WORLD_SIZE

@@ -34,7 +34,7 @@ code 0 "$LEVIN" config tuned.yaml --job=finetune --model.init=runs/base --data.p
     --trainer.limit_val_batches=4 --optimizer.lr=2e-3 --schedule.min_lr=2e-4 --schedule.warmup_steps=3 --trainer.threads=1 --json
 [ "$(value launch)" = "levin launch --hostfile tuned.hosts -n 3 -- train tuned.yaml" ] || fail "$(cat out)"
 code 0 "$LEVIN" train tuned.yaml --quiet --run_dir=one
-code 0 on 1 timeout -k 3 120 "$LEVIN" launch --launcher=mpich --ssh="$ssh" --hostfile tuned.hosts -n 3 -- \
+code 0 on 1 timeout -k 3 600 "$LEVIN" launch --launcher=mpich --ssh="$ssh" --hostfile tuned.hosts -n 3 -- \
     train tuned.yaml --run_dir=three
 says "[0]" out
 same_run one three

@@ -5,7 +5,7 @@
 printf 'h1:2\nh2:2\n' >hosts
 launch=()
 use() { # MPI
-    launch=(timeout -k 3 100 "$LEVIN" launch --launcher="$1" --ssh="$ssh" --hostfile hosts -n 4 --)
+    launch=(timeout -k 3 600 "$LEVIN" launch --launcher="$1" --ssh="$ssh" --hostfile hosts -n 4 --)
     [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 }
 a_fault() { # MPI, fault, moment
@@ -14,7 +14,7 @@ a_fault() { # MPI, fault, moment
     echo "$1: $fault, $moment${hit:+, hit}"
     wait $pid || got=$?
     [ "$fault" != cut ] || plug 2
-    nobody_left 60 # processes of a host that was cut off end by themselves after a timeout
+    nobody_left # processes of a host that was cut off end by themselves after a timeout
     case $moment in
     start) # only the launcher knows of a rank that dies before it has joined
         check [ -n "$hit" ] && check [ $got != 0 ] && check [ "$(grep -cE '^error: ' err)" -ge 1 ] ;;

@@ -14,7 +14,7 @@ code 0 "$LEVIN" "${all[@]}"
 
 launch=()
 use() { # MPI [PATH]: what launches ranks with it, by the program there
-    launch=(timeout -k 3 120 "$LEVIN" launch --launcher="${2:-$1}")
+    launch=(timeout -k 3 600 "$LEVIN" launch --launcher="${2:-$1}")
     [ "$1" != intel ] || launch=(env PATH="$intel/bin:$PATH" "${launch[@]}")
 }
 begin() { # run, ranks, keys: in the background, as $pid, when it has made a step
@@ -52,14 +52,14 @@ for mpi in "${mpis[@]}"; do
         check [ "$got" = 75 ]
         says "[0] stopped on request after step" err
         check [ -e $mpi-$signal/checkpoints/last ]
-        nobody_left 10
+        nobody_left
     done
     begin $mpi-twice 2
     kill -INT "$(launcher)"
     kill -INT "$(launcher)" 2>/dev/null || true
     ended
     check [ "$got" = 130 -o "$got" = 75 ]
-    nobody_left 10
+    nobody_left
     # a rank is killed, one is stopped: 76, named
     for signal in KILL STOP; do
         begin $mpi-$signal 3
@@ -68,14 +68,14 @@ for mpi in "${mpis[@]}"; do
         check [ "$got" = 76 ]
         grep -qE "error: ranks? .*(1.* on|and (then )?[0-9]+ other).* sent no heartbeat since" err || { cat err && fail "$mpi: no error names the rank"; }
         [ $signal = KILL ] || check [ "$(grep -c "error: rank 1 on " err)" = 1 ]
-        nobody_left 10
+        nobody_left
     done
     # levin launch itself is killed: the ranks do not continue without it
     begin $mpi-alone 2
     kill -KILL "$(launcher)"
     ended
     check [ "$got" = 137 ]
-    nobody_left 30
+    nobody_left
     # a launcher that does not end after all ranks have ended, for example because a rank hangs after it has left the run:
     # levin launch waits ten seconds; the MPI is not involved any more
     if [ "$mpi" = "${mpis[0]}" ]; then
@@ -90,7 +90,7 @@ E2
         code 76 "${launch[@]}" -n 2 -- "${all[@]}"
         says "was terminated: it was still running 10 s after all ranks had finished" err
         one_error
-        nobody_left 10
+        nobody_left
         same_run alone $mpi-late
         use $mpi
     fi

@@ -7,7 +7,7 @@ sshd_up 2
 launch() { # code, arguments
     local wanted=$1
     shift
-    code "$wanted" on 1 timeout -k 3 60 "$LEVIN" launch --ssh="$ssh" --hostfile hosts "$@"
+    code "$wanted" on 1 timeout -k 3 600 "$LEVIN" launch --ssh="$ssh" --hostfile hosts "$@"
 }
 ranks() { says "[0] ranks              $1 on $2 hosts" out; } # ranks, hosts: all have joined
 for mpi in openmpi mpich; do

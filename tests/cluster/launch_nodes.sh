@@ -10,9 +10,9 @@ pair() { # pair CODE0 CODE1 RUN [keys]: $zero and $one are the variables and opt
     local wanted=("$1" "$2") i pids=() got
     shift 2
     arguments "$@"
-    timeout -k 3 60 env "${zero[@]}" -- "${all[@]}" >out.0 2>&1 &
+    timeout -k 3 600 env "${zero[@]}" -- "${all[@]}" >out.0 2>&1 &
     pids[0]=$!
-    timeout -k 3 60 env "${one[@]}" -- "${all[@]}" "${more[@]}" >out.1 2>&1 &
+    timeout -k 3 600 env "${one[@]}" -- "${all[@]}" "${more[@]}" >out.1 2>&1 &
     pids[1]=$!
     for i in 0 1; do
         got=0
@@ -106,7 +106,7 @@ one=("$LEVIN" launch --node-rank 0 --nodes 2 --nproc-per-node 2)
 two_zeros() { # two launchers of node 0 on one machine; either of them may listen first
     arguments differs "${short[@]}"
     for i in 0 1; do
-        { got=0 && timeout -k 3 60 "${one[@]}" -- "${all[@]}" >out.$i 2>&1 || got=$?; echo $got >code.$i; } &
+        { got=0 && timeout -k 3 600 "${one[@]}" -- "${all[@]}" >out.$i 2>&1 || got=$?; echo $got >code.$i; } &
     done
     wait
     [ "$(sort -n code.? | paste -sd' ')" = "1 76" ] || { cat out.0 out.1 && fail "exit codes of two node 0: $(cat code.?)"; }
@@ -157,7 +157,7 @@ fi
 arguments twice "${short[@]}"
 launch3() { # launch3 NODE NAME: its output in out.NAME, its code in code.NAME
     got=0
-    timeout -k 3 60 "$LEVIN" launch --node-rank "$1" --nodes 3 --nproc-per-node 1 -- "${all[@]}" >"out.$2" 2>&1 || got=$?
+    timeout -k 3 600 "$LEVIN" launch --node-rank "$1" --nodes 3 --nproc-per-node 1 -- "${all[@]}" >"out.$2" 2>&1 || got=$?
     echo $got >"code.$2"
 }
 launch3 0 0 &

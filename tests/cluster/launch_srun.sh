@@ -1,7 +1,6 @@
 # levin launch within a job of a real Slurm of two nodes: srun is chosen, with the right options.
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 hosts_begin
-. "$LEVIN_SOURCE/tests/cli/common.bash"
 hosts_up 2
 slurm_up 2
 allocated() { # code, options of salloc, --, arguments of levin launch
@@ -9,7 +8,7 @@ allocated() { # code, options of salloc, --, arguments of levin launch
     shift
     while [ "$1" != -- ]; do options+=("$1") && shift; done
     shift
-    srun_code "$wanted" on 1 timeout -k 3 60 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
+    srun_code "$wanted" on 1 timeout -k 3 600 salloc -Q "${options[@]}" "$LEVIN" launch "$@"
 }
 ranks() { says "[0] ranks              $1 on " out; } # all ranks have joined
 allocated 0 -N2 --ntasks-per-node=2 -- -- doctor --measure=no
@@ -31,7 +30,7 @@ says "--launcher=levin would start all ranks on the first of the 2 nodes of Slur
 allocated 0 -N1 -n2 -- --launcher=levin -- doctor --measure=no
 ranks 2
 # a job step of one node, as of a sweep
-srun_code 0 on 1 timeout -k 3 60 salloc -Q -N2 --ntasks-per-node=3 srun -N1 -n1 "$LEVIN" launch --launcher=levin --nproc-per-node=3 -- doctor --measure=no
+srun_code 0 on 1 timeout -k 3 600 salloc -Q -N2 --ntasks-per-node=3 srun -N1 -n1 "$LEVIN" launch --launcher=levin --nproc-per-node=3 -- doctor --measure=no
 ranks 3
 allocated 2 -n2 -- -- doctor --nix
 one_error
@@ -45,7 +44,7 @@ says "Slurm assigns the hosts" err
 allocated 2 -N1 -n2 : -N1 -n1 -- -- doctor
 one_error
 says "is heterogeneous, and levin launch would use only the first of its 2 components: start the ranks with \`srun --het-group=0-1" err
-srun_code 0 on 1 timeout -k 3 60 salloc -Q -N1 -n2 : -N1 -n1 srun --label --kill-on-bad-exit=1 --mpi=none --het-group=0-1 \
+srun_code 0 on 1 timeout -k 3 600 salloc -Q -N1 -n2 : -N1 -n1 srun --label --kill-on-bad-exit=1 --mpi=none --het-group=0-1 \
     "$LEVIN" doctor --measure=no
 says "0: ranks              3 on 2 hosts" out
 # variables of a job that has ended are ignored

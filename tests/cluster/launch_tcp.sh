@@ -1,11 +1,11 @@
 # levin launch without an MPI: it starts the ranks itself, on this machine and over hosts, with the same bits, prefixes, exit
 # codes, signals, logs and restarts as with an MPI, and leaves no process running if a rank is killed, stopped or cut off.
-HOSTS=3 RANK_TIMEOUT=2
+HOSTS=3
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mkdir bin
 ln -s "$(command -v ssh)" bin/
 bare=(env PATH="$PWD/bin" "$LEVIN" launch) # this PATH has no MPI
-over=(on 1 timeout -k 3 100 "${bare[@]}" --ssh="$ssh" --hostfile hosts)
+over=(on 1 timeout -k 3 600 "${bare[@]}" --ssh="$ssh" --hostfile hosts)
 keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)
 arguments one "${keys[@]}"
 code 0 "$LEVIN" "${all[@]}"
@@ -13,7 +13,7 @@ code 0 "$LEVIN" "${all[@]}"
 # this machine
 for n in 2 3; do
     arguments tcp-$n "${keys[@]}"
-    code 0 timeout 60 "${bare[@]}" -n $n -- "${all[@]}"
+    code 0 timeout 600 "${bare[@]}" -n $n -- "${all[@]}"
     says "there is no mpirun in PATH: levin connects the ranks with TCP" err
     says "[0] tcp-$n: step 8" out
     lacks "[1]" out
@@ -21,7 +21,7 @@ for n in 2 3; do
     check grep -q "^--- .* rank $((n - 1)) of $n on " "tcp-$n/logs/rank-$((n - 1)).log"
 done
 arguments asked "${keys[@]}" --trainer.transport=tcp --trainer.strategy=zero1
-code 0 timeout 60 "$LEVIN" launch -n 2 -- "${all[@]}"
+code 0 timeout 600 "$LEVIN" launch -n 2 -- "${all[@]}"
 same_run one asked
 code 0 "$LEVIN" launch --dry-run -n 2 -- "${all[@]}"
 says "levin ranks --hosts=127.0.0.1:2 -- train" out
@@ -46,9 +46,9 @@ says "--launcher=levin connects ranks with TCP, but trainer.transport requires a
 for mpi in openmpi mpich; do
     mpi_here $mpi || continue
     arguments $mpi "${keys[@]}" --trainer.transport=tcp --trainer.strategy=zero1
-    code 0 timeout 60 "$LEVIN" launch --launcher=$mpi -n 3 -- "${all[@]}"
+    code 0 timeout 600 "$LEVIN" launch --launcher=$mpi -n 3 -- "${all[@]}"
     same_run one $mpi
-    code 0 timeout 60 "$LEVIN" launch --launcher=$mpi -n 2 -- doctor --measure=no --trainer.transport=tcp
+    code 0 timeout 600 "$LEVIN" launch --launcher=$mpi -n 2 -- doctor --measure=no --trainer.transport=tcp
     says "none: TCP" out
 done
 
@@ -56,7 +56,7 @@ done
 launcher() { pgrep -P "$pid" -x levin || echo "$pid"; }
 for signal in INT TERM USR1; do
     arguments $signal "${keys[@]}" --trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0
-    timeout -k 3 60 "${bare[@]}" -n 2 -- "${all[@]}" >out 2>err &
+    timeout -k 3 600 "${bare[@]}" -n 2 -- "${all[@]}" >out 2>err &
     pid=$!
     wait_rows $signal 10
     kill -$signal "$(pgrep -x -o levin)"
@@ -64,11 +64,11 @@ for signal in INT TERM USR1; do
     check [ "$got" = 75 ]
     says "[0] stopped on request after step" err
     check [ -e $signal/checkpoints/last ]
-    nobody_left 10
+    nobody_left
 done
 
 # a rank is killed: both start again, because the machine is not lost
-lose_rank 1 here timeout -k 3 100 "${bare[@]}" --max-restarts=1 --min-ranks=1 -n 2 --
+lose_rank 1 here timeout -k 3 600 "${bare[@]}" --max-restarts=1 --min-ranks=1 -n 2 --
 check [ $got = 0 ]
 says "warning: --min-ranks is ignored" err
 grep -qE "^restart 1 of 1: continuing from step [0-9]+ with 2 ranks$" err || { cat err && fail "not with both"; }
@@ -128,6 +128,6 @@ for what in part main launch_itself; do
             check [ $got != 0 ]
             ;;
         esac
-        nobody_left 30
+        nobody_left
     done
 done

@@ -22,7 +22,7 @@ for mpi in "${mpis[@]}"; do
     check [ "$(grep -c '"loss"' runs/mnist-autoencoder/metrics.jsonl)" = 151 ] # 303 images, two per step
     case $mpi in openmpi | mpich) ;; *) continue ;; esac
     rm -rf data runs
-    code 0 timeout -k 3 120 "$LEVIN" launch --launcher="$mpi" -n 2 -- train "$recipe" "${fetch[@]}"
+    code 0 timeout -k 3 600 "$LEVIN" launch --launcher="$mpi" -n 2 -- train "$recipe" "${fetch[@]}"
     one_line 2
     check [ "$(grep -c '"loss"' runs/mnist-autoencoder/metrics.jsonl)" = 151 ]
 done

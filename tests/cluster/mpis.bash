@@ -35,7 +35,7 @@ mpi_or_skip() {
 }
 ranks() { # MPI, number of ranks, program and arguments
     local n=$2 start
-    start=(timeout -k 3 "${LIMIT:-120}" "$(mpi_program "$1")")
+    start=(timeout -k 3 "${LIMIT:-600}" "$(mpi_program "$1")")
     case $1 in
     mpich) start+=(-iface lo) ;;
     intel) start=(env I_MPI_ROOT="$intel" "${start[@]}") ;; # only for Intel MPI, because levin searches libraries there

@@ -26,7 +26,7 @@ both() {
 }
 launcher() { pgrep -x -f "[^ ]*levin launch --node-rank $1 .*"; }
 code_of() { # code_of I: once it has ended
-    soon test -e "code.$1"
+    until [ -e "code.$1" ]; do sleep 0.1; done
     cat "code.$1"
 }
 both_end() { # both_end CODE

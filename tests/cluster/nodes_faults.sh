@@ -7,7 +7,7 @@ begin() { # begin RUN: of $steps steps, until it has its first checkpoint; all n
     run=$1
     arguments "$run" "${exact[@]}" --trainer.max_steps=$steps --checkpoint.every_n_steps=50
     both --max-restarts=1 -- "${all[@]}" >out 2>err &
-    soon test -e "$run/checkpoints/last"
+    until [ -e "$run/checkpoints/last" ]; do kill -0 $!; sleep 0.005; done
 }
 
 # a rank of node 1 is killed: the ranks are started again where they are
@@ -42,6 +42,7 @@ nobody_left
 
 # node 0 is killed, and comes back with another address: the job's name lets it resume the run that it had begun
 export LEVIN_JOB_ID=a-job
+undisturbed 2000
 begin leader
 kill -KILL "$(launcher 0)"
 soon has "waiting for node 0 at first:6002" out.1
@@ -73,4 +74,4 @@ says "stopped on request after step" err
 both -- "${all[@]}" --resume >out 2>err
 both_end 0
 same_run alone asked
-nobody_left 10
+nobody_left

@@ -41,7 +41,7 @@ begin() { # RUN FORMER MORE...: as $pid, until rank 0 exists; its pid is $rank
     rm -f there go
     [ "$former" = none ] || cp -r "$former" "$run"
     arguments "$run" "${keys[@]}" "$@"
-    LD_PRELOAD=$PWD/pause.so timeout -k 3 60 "$LEVIN" launch --launcher=levin --max-restarts=1 -n 2 -- "${all[@]}" >out 2>err &
+    LD_PRELOAD=$PWD/pause.so timeout -k 3 600 "$LEVIN" launch --launcher=levin --max-restarts=1 -n 2 -- "${all[@]}" >out 2>err &
     pid=$!
     soon test -s there
     read -r rank <there

@@ -58,4 +58,4 @@ lose=twice restarts=2 lose_rank 1 stays "${launch[@]}" --hostfile hosts --max-re
 check [ $got = 0 ]
 check [ "$(grep -cE "^restart 1 of 1: continuing .* with 2 ranks on localhost$" err)" = 2 ]
 same_run alone stays
-nobody_left 10
+nobody_left

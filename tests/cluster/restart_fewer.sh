@@ -1,6 +1,6 @@
 # levin launch --min-ranks: if a host is cut off and there is no spare one, fewer ranks continue, with the same bits; with an MPI
 # and with levin's own connections.
-HOSTS=2 RANK_TIMEOUT=2
+HOSTS=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 launchers=(levin)
 for m in openmpi mpich; do ! mpi_here $m || launchers[1]=$m; done # the last installed one: restart_hosts.sh uses the first

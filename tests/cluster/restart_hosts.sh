@@ -1,6 +1,6 @@
 # levin launch --max-restarts over a hosts file: a spare host replaces one that is cut off, and the run ends with the bits of an
 # undisturbed one.
-HOSTS=3 RANK_TIMEOUT=2
+HOSTS=3
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here
 

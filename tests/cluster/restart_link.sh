@@ -1,6 +1,6 @@
 # levin launch --max-restarts over hosts of which two lose the link between them: which of the two is at fault is not known, and the
 # second time one of them is replaced by a spare host. Also a spare host that answers but cannot connect back.
-HOSTS=4 RANK_TIMEOUT=2
+HOSTS=4
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 printf 'h%d:1\n' 1 2 3 4 >hosts
 apart() { # packets between two hosts are dropped silently
@@ -8,11 +8,11 @@ apart() { # packets between two hosts are dropped silently
 }
 together() { for pair in "$1 $2" "$2 $1"; do on "${pair% *}" ip neigh del "10.77.0.${pair#* }" dev eth0; done; }
 
-undisturbed 1000
-arguments link "${exact[@]}" --trainer.max_steps=1000 --checkpoint.every_n_steps=50 --trainer.stall_timeout=3
+undisturbed 2000
+arguments link "${exact[@]}" --trainer.max_steps=2000 --checkpoint.every_n_steps=50 --trainer.stall_timeout=6
 "${launch[@]}" --launcher=levin --max-restarts=2 -n 3 -- "${all[@]}" >out 2>err &
 pid=$!
-soon test -e link/checkpoints/last
+until [ -e link/checkpoints/last ]; do kill -0 $pid; sleep 0.005; done
 apart 2 3
 ended
 check [ $got = 0 ]
@@ -34,7 +34,7 @@ host=\$1 script=\$2
 exec $ssh "\$host" "\$script"
 END
 chmod +x remote
-launch=(on 1 timeout -k 3 120 "$LEVIN" launch --ssh="$PWD/remote" --hostfile hosts)
+launch=(on 1 timeout -k 3 600 "$LEVIN" launch --ssh="$PWD/remote" --hostfile hosts)
 lose_it() { touch mute && unplug 2; }
 lose=lose_it lose_rank 1 mute-run "${launch[@]}" --launcher=levin --max-restarts=1 -n 2 --
 check [ $got = 0 ]

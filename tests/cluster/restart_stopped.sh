@@ -37,7 +37,7 @@ code 0 "$LEVIN" "${all[@]}"
 launch() { # launch RUN: out, err
     rm -f stopped
     arguments "$1" --trainer.max_steps=8 --trainer.threads=1 --trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.rank_timeout=2
-    code 0 env LD_PRELOAD="$PWD/stop.so" timeout -k 3 120 "$LEVIN" launch --launcher=levin --max-restarts=1 -n 2 -- "${all[@]}"
+    code 0 env LD_PRELOAD="$PWD/stop.so" timeout -k 3 600 "$LEVIN" launch --launcher=levin --max-restarts=1 -n 2 -- "${all[@]}"
     same_weights alone "$1"
     [ "$(grep -c '^error: ' err)" = 1 ] || { cat err && fail "not one sentence"; }
     says "restart 1 of 1: from the beginning, because nothing is saved yet, with 2 ranks" err

@@ -1,5 +1,5 @@
 # levin launch --max-restarts over a hosts file: a host that answers but loses its rank a second time is left out.
-HOSTS=3 RANK_TIMEOUT=2
+HOSTS=3
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here
 

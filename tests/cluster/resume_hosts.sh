@@ -16,7 +16,7 @@ launch() { # FIRST SECOND CODE [keys]: rank 0 on FIRST, where the command starts
     printf 'h%d:1\n' "$1" "$2" >hosts
     shift 3
     arguments "$PWD/own/run" --trainer.threads=1 "$@"
-    code "$wanted" on "$at" timeout -k 3 100 "$LEVIN" launch --launcher="$launcher" --ssh="$ssh" --hostfile hosts -n 2 -- "${all[@]}"
+    code "$wanted" on "$at" timeout -k 3 600 "$LEVIN" launch --launcher="$launcher" --ssh="$ssh" --hostfile hosts -n 2 -- "${all[@]}"
 }
 refused() { # PATTERN
     [ "$(grep -c '^\[0\] error: ' err)" = 1 ] || { cat err && fail "not one sentence"; }

@@ -68,7 +68,7 @@ for launcher in "${launchers[@]}"; do
     rm -rf job
     arguments job --trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1
     printf '%s\n' '#!/bin/bash' '#$ -cwd -j y -o said -pe levin 4 -V' "'$LEVIN' launch --launcher=$launcher -- ${all[*]}" >script
-    code 0 on 1 timeout 100 qsub -sync y script
+    code 0 on 1 timeout 600 qsub -sync y script
     check grep -qE "^--- .* rank 0 of 4 on h[12]" job/logs/rank-0.log
     check [ "$(cat job/logs/rank-*.log | grep -oE '^--- .* rank [0-3] of 4 on h[12]' | grep -oE 'h[12]$' | sort | uniq -c | tr -s ' \n' ' ')" = " 2 h1 2 h2 " ]
     same_run one job

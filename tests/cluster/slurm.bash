@@ -2,20 +2,22 @@
 #
 #   slurm_up N ["LINE"...]      further lines of slurm.conf; SLURM_CONF is exported
 #   job_state ID                "RUNNING"; "COMPLETED"; ...
-#   job_wait SECONDS ID STATE   until the job is in one of the states (STATE|STATE)
+#   all_idle N                  whether its N nodes are up and have no job
+#   job_wait ID STATE           until the job is in one of the states (STATE|STATE)
 #   job_field ID NAME           of `scontrol show job`
 #   mpi_plugin                  pmix, pmi2, or nothing
 # Commands of Slurm run on h1: on 1 sbatch ...
 #
 # /etc is not changed; munge authenticates with a separate key.
 . "$LEVIN_SOURCE/tests/cluster/hosts.bash"
+. "$LEVIN_SOURCE/tests/cli/common.bash"
 
 slurm_passwords() { # of host I
     on "$1" munged --force --key-file="$PWD/slurm/key" --socket=/run/munge.sock --pid-file=/run/munged.pid \
         --log-file=/run/munged.log --seed-file=/run/munged.seed --num-threads=2
 }
 slurm_up() {
-    local n=$1 at=$PWD/slurm user tries
+    local n=$1 at=$PWD/slurm user
     shift
     for program in slurmctld slurmd munged srun; do
         PATH=$PATH:/usr/sbin command -v $program >/dev/null ||
@@ -33,7 +35,7 @@ SlurmctldHost=h1(10.77.0.1)
 SlurmUser=$user
 SlurmdUser=$user
 AuthType=auth/munge
-AuthInfo=socket=/run/munge.sock,cred_expire=5
+AuthInfo=socket=/run/munge.sock,cred_expire=20
 StateSaveLocation=$at/state
 SlurmdSpoolDir=$at/spool-%n
 TmpFS=$at/tmp-%n
@@ -51,7 +53,7 @@ MpiDefault=none
 ReturnToService=2
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 SlurmdTimeout=30
-KillWait=5
+KillWait=20
 MinJobAge=600
 SlurmdParameters=config_overrides
 NodeName=h[1-$n] NodeAddr=10.77.0.[1-$n] CPUs=4 RealMemory=1000 State=UNKNOWN
@@ -66,14 +68,9 @@ END
     done
     on 1 slurmctld -c
     for i in $(seq "$n"); do on "$i" slurmd; done
-    for tries in $(seq 600); do
-        [ "$(on 1 sinfo -h -o '%t %D' 2>/dev/null)" != "idle $n" ] || return 0
-        sleep 0.1
-    done
-    echo "Slurm did not come up:"
-    tail -n 20 "$at"/log/*
-    exit 1
+    (soon all_idle "$n") || { tail -n 20 "$at"/log/* && exit 1; }
 }
+all_idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle $1" ]; }
 
 mpi_plugin() { # the value of --mpi for the installed MPI
     case $(ldconfig -p) in
@@ -95,14 +92,5 @@ srun_code() { # WANTED COMMAND...
 }
 job_field() { on 1 scontrol -o show job "$1" | tr ' ' '\n' | awk -v n="$2=" 'index($0, n) == 1 && !found++ { print substr($0, length(n) + 1) }'; }
 job_state() { job_field "$1" JobState; }
-job_wait() {
-    local tries
-    for tries in $(seq $(($1 * 5))); do
-        [[ ! $(job_state "$2") =~ ^($3)$ ]] || return 0
-        sleep 0.2
-    done
-    echo "job $2 is $(job_state "$2") after $1 s, not $3"
-    on 1 squeue
-    tail -n 5 "$PWD"/slurm/log/*
-    return 1
-}
+job_in() { [[ $(job_state "$1") =~ ^($2)$ ]]; }
+job_wait() { (soon job_in "$@") || { on 1 squeue && tail -n 5 "$PWD"/slurm/log/* && fail "job $1 is $(job_state "$1")"; }; }

@@ -142,12 +142,11 @@ one() { # LAUNCHER WHAT HOW
         "$LEVIN" "${all[@]}" --resume >again 2>&1 || wrong "it cannot be resumed: $(tail -1 again)"
     fi
     cmp -s alone/checkpoints/last/model.safetensors $run/checkpoints/last/model.safetensors || wrong "other bits"
-    [ $launcher != srun ] || { on 1 scancel -u "$(id -un)"; soon idle; }
+    [ $launcher != srun ] || { on 1 scancel -u "$(id -un)"; soon all_idle 4; }
     echo "$launcher: $what $how, $moment, rank $which: $((SECONDS - began)) s, code $got, $(grep -c '^restart ' err || true) restarts$([ $bad = 0 ] || echo ', WRONG')"
     [ $bad = 0 ] || { sed 's/^/      /' err | grep -vE "saved|step " | cut -c1-300 | tail -12; }
     return $bad
 }
-idle() { [ "$(on 1 sinfo -h -o '%t %D')" = "idle 4" ]; }
 right=0 done=0 tried=0
 while [ $done -lt "${SOAK_FAULTS:-100}" ] && [ $tried -lt $((2 * ${SOAK_FAULTS:-100} + 20)) ]; do
     tried=$((tried + 1))

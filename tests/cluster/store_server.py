@@ -45,6 +45,13 @@ state = {"slow": None, "expire": None, "chaos": None, "given": 0, "parts": 0, "c
          "unfinished": 0}
 
 
+def linger():
+    """Wait for the seconds of the state "slow", or until it is off."""
+    end = time.time() + (state["slow"] or 0)
+    while state["slow"] and time.time() < end:
+        time.sleep(0.01)
+
+
 class Cut(Exception):
     pass
 
@@ -94,8 +101,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if first >= len(data):
             return self.answer(416, Content_Range=f"bytes */{len(data)}", ETag=etag)
         body = data[first + shift:last + 1 + shift]
-        if state["slow"] and len(body) > 1 << 20:
-            time.sleep(state["slow"])
+        if len(body) > 1 << 20:
+            linger()
         self.answer(206, body, cut, ETag=etag, Content_Length=str(len(body) + (more if len(body) > 1 else 0)),
                     Content_Range=f"bytes {first + shift}-{last + shift}/{len(data) + more}")
         if more and len(body) > 1:
@@ -204,7 +211,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if uid is not None and uid not in uploads:
             return self.error(404, "NoSuchUpload")
         if uid and self.command == "PUT":
-            time.sleep(state["slow"] or 0)
+            linger()
             etag = '"' + hashlib.md5(body).hexdigest() + '"'
             with lock:
                 uploads[uid][int(query["partNumber"][0])] = body

@@ -13,7 +13,7 @@ servers=() # each below a `timeout`, which forwards TERM but not KILL
 trap 'for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; done' EXIT
 free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("",0)); print(s.getsockname()[1])'; }
 answers() { # answers PORT [ADDRESS]: waits until the last server listens there; status 1: it has ended, for example because the port was in use
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         kill -0 "${servers[-1]}" 2>/dev/null || return 1
         (: </dev/tcp/"${2:-127.0.0.1}"/"$1") 2>/dev/null && return
         sleep 0.1
@@ -26,7 +26,7 @@ s3_server() { # a versitygw with the bucket "bucket"; its files are in s3root; t
     mkdir -p s3root/bucket
     for try in 1 2 3 4 5; do
         port=$(free_port)
-        ROOT_ACCESS_KEY=someone ROOT_SECRET_KEY=secret timeout -k 3 600 versitygw --port 127.0.0.1:"$port" posix s3root >s3.log 2>&1 &
+        ROOT_ACCESS_KEY=someone ROOT_SECRET_KEY=secret timeout -k 3 3600 versitygw --port 127.0.0.1:"$port" posix s3root >s3.log 2>&1 &
         servers+=($!)
         answers "$port" && break || [ $try != 5 ] || fail "versitygw does not start: $(cat s3.log)"
     done
@@ -35,11 +35,11 @@ s3_server() { # a versitygw with the bucket "bucket"; its files are in s3root; t
 random_file() { # random_file NAME BYTES: the same content each time
     python3 -c 'import random,sys; random.seed(int(sys.argv[2])); open(sys.argv[1],"wb").write(random.randbytes(int(sys.argv[2])))' "$1" "$2"
 }
-cp_() { timeout -k 3 120 "$LEVIN" cp "$@"; }
+cp_() { timeout -k 3 600 "$LEVIN" cp "$@"; }
 web_server() { # store_server.py over the folder `web`; its address in $web
     command -v python3 >/dev/null || { echo "skipped: no python3 here" && exit 77; }
     mkdir -p web
-    timeout -k 3 900 python3 "$LEVIN_SOURCE/tests/cluster/store_server.py" web >web.port 2>web.err &
+    timeout -k 3 3600 python3 "$LEVIN_SOURCE/tests/cluster/store_server.py" web >web.port 2>web.err &
     servers+=($!)
     soon test -s web.port
     web=http://127.0.0.1:$(cat web.port)
@@ -51,8 +51,8 @@ gs_server() { # gs_server fake-gcs-server|gcp-storage-emulator: one with the buc
     for try in 1 2 3 4 5; do
         port=$(free_port)
         case $1 in
-        fake-gcs-server) timeout -k 3 "${HOSTS_LIMIT:-600}" "$1" -scheme http -host "$STORES_HOST" -port "$port" -backend memory -public-host "$STORES_HOST:$port" >gs.log 2>&1 & ;;
-        gcp-storage-emulator) timeout -k 3 "${HOSTS_LIMIT:-600}" "$1" start --host="$STORES_HOST" --port="$port" --in-memory >gs.log 2>&1 & ;;
+        fake-gcs-server) timeout -k 3 "${HOSTS_LIMIT:-3600}" "$1" -scheme http -host "$STORES_HOST" -port "$port" -backend memory -public-host "$STORES_HOST:$port" >gs.log 2>&1 & ;;
+        gcp-storage-emulator) timeout -k 3 "${HOSTS_LIMIT:-3600}" "$1" start --host="$STORES_HOST" --port="$port" --in-memory >gs.log 2>&1 & ;;
         esac
         servers+=($!)
         answers "$port" "$STORES_HOST" && break || [ $try != 5 ] || fail "$1 does not start: $(cat gs.log)"

@@ -99,19 +99,21 @@ ask control/slow/off >/dev/null
 printf XXXX | dd of=half.part bs=1 seek=100 conv=notrunc 2>dd.err
 code 0 cp_ $web/cut/8388608/g half
 same_file web/g half
-# three at a time: one fetches, the others wait for it
-ask control/slow/1 >/dev/null
+# three at a time: one fetches until the others wait for it
+ask control/slow/60 >/dev/null
 ask log >/dev/null
 pids=()
 for i in 1 2 3; do
-    LEVIN_STORE_THREADS=8 timeout -k 3 120 "$LEVIN" cp $web/plain/g together >out.$i 2>&1 &
+    LEVIN_STORE_THREADS=8 timeout -k 3 600 "$LEVIN" cp $web/plain/g together >out.$i 2>&1 &
     pids+=($!)
 done
+all_open() { [ "$(find /proc/[0-9]*/fd -lname "$PWD/together.part" 2>/dev/null | cut -d/ -f3 | sort -u | wc -l)" = 3 ]; }
+soon all_open
+ask control/slow/off >/dev/null
 for pid in "${pids[@]}"; do wait $pid; done
 same_file web/g together
 ask log >requests
 check [ "$(grep -c 'plain/g bytes=0-8388607' requests)" = 1 ]
-ask control/slow/off >/dev/null
 # a process that waits for another one's download can be stopped
 exec 9>stuck.part
 flock 9

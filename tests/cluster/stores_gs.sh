@@ -42,7 +42,7 @@ for server in fake-gcs-server gcp-storage-emulator; do
     code 0 cp_ text.txt gs://bucket/text.txt
     rm -rf cache run
     arguments run --trainer.batch_size=8 --data.path=gs://bucket/text.txt
-    code 0 timeout -k 3 120 "$LEVIN" launch --launcher=levin -n 8 -- "${all[@]}"
+    code 0 timeout -k 3 600 "$LEVIN" launch --launcher=levin -n 8 -- "${all[@]}"
     code 1 cp_ gs://bucket/none x
     one_error
     says "there is nothing at 'gs://bucket/none'" err

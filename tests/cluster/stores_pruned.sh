@@ -9,7 +9,7 @@ train=("$LEVIN" train text.txt --model.n_layer=1 --model.n_head=2 --model.n_embd
     --checkpoint.every_n_steps=1 --checkpoint.top_k=0 --trainer.val_check_interval=0 --run_dir=$url --quiet)
 from=0
 for round in 1 2 3 4; do
-    timeout -k 3 120 "${train[@]}" --trainer.max_steps=1000000 --resume >out 2>err &
+    timeout -k 3 600 "${train[@]}" --trainer.max_steps=1000000 --resume >out 2>err &
     pid=$!
     moved() { [ -s $there/last ] && [ "$(cat $there/last)" != "$last" ]; }
     last=$(cat $there/last 2>/dev/null || true)

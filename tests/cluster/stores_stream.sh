@@ -8,9 +8,9 @@ tokens=(--data.kind=tokens --model.vocab_size=256 --trainer.max_steps=8)
 train here "${tokens[@]}" --data.path=web/train.bin 2>err
 stream() { train "$@" "${tokens[@]}" --data.path=$web/plain/train.bin --data.stream=true; }
 cached() { [ -n "$(find cache/files -name train.bin)" ]; }
-# the server takes three seconds for each piece of 8 MiB, and none for a window
+# the server holds each piece of 8 MiB back, and none for a window
 export LEVIN_STORE_THREADS=1
-ask control/slow/3 >/dev/null
+ask control/slow/60 >/dev/null
 stream before 2>err
 same_run here before
 ! cached || fail "the run waited for its data"

@@ -39,7 +39,7 @@ for name in sys.argv[2:]:
     ports.append(server.server_address[1])
 print(*ports, flush=True)
 END
-timeout -k 3 300 python3 tls.py "$web" right wrong expired >tls.ports 2>tls.err &
+timeout -k 3 3600 python3 tls.py "$web" right wrong expired >tls.ports 2>tls.err &
 servers+=($!)
 soon test -s tls.ports
 read -r right wrong expired <tls.ports
@@ -53,13 +53,13 @@ refused "https://localhost:$right/f" # the authority is not trusted
 says certificate err
 for variable in CURL_CA_BUNDLE SSL_CERT_FILE REQUESTS_CA_BUNDLE; do
     rm -f got
-    code 0 env $variable=ca.pem timeout 120 "$LEVIN" cp "https://localhost:$right/f" got
+    code 0 env $variable=ca.pem timeout 600 "$LEVIN" cp "https://localhost:$right/f" got
     same_file got web/f
 done
 mkdir -p authorities
 cp ca.pem "authorities/$(openssl x509 -hash -noout -in ca.pem).0"
 rm -f got
-code 0 env REQUESTS_CA_BUNDLE=authorities timeout 120 "$LEVIN" cp "https://localhost:$right/f" got
+code 0 env REQUESTS_CA_BUNDLE=authorities timeout 600 "$LEVIN" cp "https://localhost:$right/f" got
 same_file got web/f
 for variable in SSL_CERT_FILE AWS_CA_BUNDLE; do # that of S3 is used for S3 alone
     code 1 env $variable=ca.pem CURL_CA_BUNDLE=stranger.pem AWS_ENDPOINT_URL="https://localhost:$right" "$LEVIN" ls s3://bucket

@@ -6,7 +6,7 @@ apart() {
     shift
     for ((i = 0; i < n; i++)); do
         env RANK=$i WORLD_SIZE="$n" MASTER_ADDR="${master:-127.0.0.1}" MASTER_PORT="${port:-29473}" ${place:+$place $i} \
-            timeout -k 3 "${apart_limit:-120}" "$@" >"out.$i" 2>&1 &
+            timeout -k 3 600 "$@" >"out.$i" 2>&1 &
         pids[i]=$!
     done
     for ((i = 0; i < n; i++)); do wait "${pids[i]}" || bad=$?; done

@@ -31,7 +31,7 @@ same_run one pods
 
 # torchrun itself listens at MASTER_PORT; also the real one, if it is installed
 python3 -c 'import socket, time
-s = socket.socket(); s.bind(("", 29474)); s.listen(); open("listens", "w"); time.sleep(600)' &
+s = socket.socket(); s.bind(("", 29474)); s.listen(); open("listens", "w"); time.sleep(3600)' &
 store=$!
 soon test -e listens
 export TORCHELASTIC_RUN_ID=none TORCHELASTIC_USE_AGENT_STORE=True
@@ -42,7 +42,7 @@ unset TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE
 kill $store
 if command -v torchrun >/dev/null; then
     arguments torchrun "${sizes[@]}" "${mode[@]}"
-    code 0 timeout 100 torchrun --no-python --nproc-per-node 3 --master-addr=127.0.0.1 --master-port=29476 "$LEVIN" "${all[@]}"
+    code 0 timeout 600 torchrun --no-python --nproc-per-node 3 --master-addr=127.0.0.1 --master-port=29476 "$LEVIN" "${all[@]}"
     same_run one torchrun
 fi
 
@@ -75,7 +75,7 @@ forever=("${sizes[@]/max_steps=5/max_steps=1000000000}" --trainer.rank_timeout=3
 fault() { # NAME: what happens
     rm -rf lost
     arguments lost "${forever[@]}"
-    apart_limit=100 master=10.77.0.1 place=./there apart 3 "$LEVIN" "${all[@]}" >said 2>&1 &
+    master=10.77.0.1 place=./there apart 3 "$LEVIN" "${all[@]}" >said 2>&1 &
     pid=$!
     wait_rows lost 3
     "$@"
@@ -83,7 +83,7 @@ fault() { # NAME: what happens
     wait $pid || got=$?
     check [ $got != 0 ]
     check grep -q "rank 1 on h2" out.0
-    nobody_left 20
+    nobody_left
 }
 kill_rank() { on 2 pkill -KILL -x levin; }
 fault kill_rank
@@ -121,7 +121,7 @@ code 0 env RANK=0 WORLD_SIZE=2 MASTER_ADDR= "$LEVIN" "${all[@]}"
 says "warning: a run of one rank: RANK and WORLD_SIZE ignored: MASTER_ADDR is not set" err
 # a rank that joins a second time, after the others have begun
 arguments late "${forever[@]}"
-port=29479 apart_limit=60 apart 2 "$LEVIN" "${all[@]}" >said 2>&1 &
+port=29479 apart 2 "$LEVIN" "${all[@]}" >said 2>&1 &
 pid=$!
 wait_rows late 3
 code 76 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29479 "$LEVIN" "${all[@]}"

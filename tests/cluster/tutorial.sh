@@ -10,7 +10,6 @@ build=$(dirname "$LEVIN")
 [ -f "$build/cmake_install.cmake" ] || { echo "skipped: $LEVIN is not in its build folder"; exit 77; }
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 hosts_begin
-. "$LEVIN_SOURCE/tests/cli/common.bash"
 USER=$(id -un)
 export USER HOME=$PWD/home PYTHONPATH=$jupyter
 unset XDG_RUNTIME_DIR

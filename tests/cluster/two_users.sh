@@ -51,7 +51,7 @@ rm -f /tmp/levin-$two
 # runs of two users at once, each with its own rendezvous
 if command -v mpirun.openmpi >/dev/null || command -v mpiexec.mpich >/dev/null; then
     launch_as() { # launch_as USER [keys]: in the background, as $!
-        as $1 env HOME="$PWD/$1" TMPDIR="$PWD/$1/tmp" OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 3 200 "$levin" launch -n 2 -- \
+        as $1 env HOME="$PWD/$1" TMPDIR="$PWD/$1/tmp" OMPI_MCA_rmaps_base_oversubscribe=1 timeout -k 3 600 "$levin" launch -n 2 -- \
             train "${keys[@]}" "${@:2}" >$1.out 2>$1.err &
     }
     for user in $one $two; do
