@@ -205,7 +205,7 @@ code 0 "$LEVIN" train lost.jsonl "${some[@]}" --data.skip_bad_rows
 sed -n 6,8p some.jsonl >none.jsonl
 refused 1 "none of the 3 conversations of 'none.jsonl' can be used" none.jsonl --data.skip_bad_rows
 refused 1 "some.jsonl:8: the conversation has " some.jsonl --data.overlong=refuse
-{ head -4 rows.jsonl && echo '{"messages": [{"role": "user"}]}'; } >bad.jsonl
+{ head -4 rows.jsonl && echo '{"messages": [{"role": "user"}], "score": -Infinity}'; } >bad.jsonl
 refused 1 "bad.jsonl:5: message 1 has no content; correct it, or skip such rows with data.skip_bad_rows=true" bad.jsonl
 code 0 "$LEVIN" train bad.jsonl "${some[@]}" --data.skip_bad_rows
 says "left out: bad.jsonl:5: message 1 has no content" err

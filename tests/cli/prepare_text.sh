@@ -151,7 +151,7 @@ json 'd["bad_lines"] == 4 and d["train_documents"] == 2 and d["empty_documents"]
 says "bad.jsonl:2: " err
 says "bad.jsonl:3: the field is not a text" err
 says "bad.jsonl:5: the field is missing" err
-printf '\xef\xbb\xbf{"text": "behind the mark of an editor"}\n{"text": "and one more"}\n' >marked.jsonl
+printf '\xef\xbb\xbf{"text": "behind the mark of an editor"}\n{"text": "and one more", "score": NaN}\n' >marked.jsonl
 code 0 prepare jsonl --input=marked.jsonl --out=marked --val-fraction=0 --json
 json 'd["bad_lines"] == 0 and d["train_documents"] == 2'
 code 1 prepare jsonl --input=bad.jsonl --out=refused --bad-lines=refuse

@@ -138,16 +138,34 @@ static int64_t longest_token(const char *text, int64_t bytes)
     return bytes - begin > max ? bytes - begin : max;
 }
 
+/* Length of NaN, Infinity or -Infinity at the beginning of a text; 0: it begins otherwise. */
+static int64_t not_finite(const char *text, int64_t bytes)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (int i = 0; i < 3; i++) {
+        const int64_t n = (int64_t)strlen(words[i]);
+        if (n <= bytes && memcmp(text, words[i], (size_t)n) == 0) return n;
+    }
+    return 0;
+}
+
 /* Copy a JSON text. jansson refuses integers beyond 64 bits and reals beyond DBL_MAX: such integers become reals ("e0"
- * is appended), such reals the largest one. */
-static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes)
+ * is appended), such reals the largest one. nan: numbers that are not finite become null. */
+static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes, bool nan)
 {
     bool string = false;
     int64_t copied = 0;
     for (int64_t i = 0; i < bytes && !t->failed; i++) {
         if (text[i] == '"') string = !string;
         if (string && text[i] == '\\') i++;
-        if (string || (text[i] != '-' && (text[i] < '0' || text[i] > '9'))) continue;
+        const int64_t word = nan && !string ? not_finite(text + i, bytes - i) : 0;
+        if (word) {
+            lvn_text_add_bytes(t, text + copied, i - copied);
+            lvn_text_add(t, "null");
+            copied = i + word;
+            i = copied - 1;
+        }
+        if (word || string || (text[i] != '-' && (text[i] < '0' || text[i] > '9'))) continue;
         const int64_t begin = i++;
         while (i < bytes && memchr("0123456789+-.eE", text[i], 15)) i++;
         const int64_t before = t->n + begin - copied;
@@ -172,7 +190,7 @@ static enum lvn_status load(const char *text, int64_t bytes, size_t flags, json_
     long begun = lvn_json_begin();
     *out = NULL;
     LVN_TRY(begin_reading(longest_token(text, bytes)));
-    *out = json_loadb(text, (size_t)bytes, flags, error);
+    *out = json_loadb(text, (size_t)bytes, flags & ~(size_t)LVN_JSON_NAN, error);
     const bool whole = failures == begun;
     if (!whole) {
         json_decref(*out);
@@ -190,8 +208,11 @@ enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, jso
 {
     LVN_LOCAL_TEXT(t);
     LVN_TRY(load(text, bytes, flags, out, error));
-    if (*out || (!strstr(error->text, "too big") && !strstr(error->text, "overflow"))) return LVN_OK;
-    add_rounded(&t, text, bytes);
+    const bool nan = flags & LVN_JSON_NAN;
+    if (*out || (!strstr(error->text, "too big") && !strstr(error->text, "overflow") &&
+                 !(nan && strstr(error->text, "invalid token"))))
+        return LVN_OK;
+    add_rounded(&t, text, bytes, nan);
     LVN_TRY(lvn_text_status(&t));
     return load(t.p, t.n, flags, out, error);
 }

@@ -324,5 +324,5 @@ enum lvn_status lvn_json_scan_load(const char *text, int64_t bytes, json_t **out
         json_decref(value);
     }
     lvn_error_clear();
-    return lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES, out, error); /* with its message */
+    return lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES | LVN_JSON_NAN, out, error); /* with its message */
 }

@@ -57,6 +57,28 @@ static void large_numbers(void **state)
     json_decref(value);
 }
 
+/* Python writes them; in rows of data they are null. */
+static void numbers_that_are_not_finite(void **state)
+{
+    static const char text[] = "{\"NaN\": [NaN,-Infinity, Infinity, -1, 1e999], \"b\": \"NaN \\\" NaN\", \"c\":NaN}";
+    static const char *const invalid[] = {"{\"a\": Nan}", "{\"a\": NaNs}", "{\"a\": - Infinity}", "{\"a\": NaN",
+                                          "{NaN: 1}"};
+    (void)state;
+    LVN_LOCAL_TEXT(t);
+    json_error_t error;
+    json_t *value;
+    ASSERT_FAILS(FORMAT, "invalid token near 'NaN'", lvn_json_parse("x.json", text, sizeof text - 1, &value));
+    ASSERT_OK(lvn_json_load(text, sizeof text - 1, LVN_JSON_NAN, &value, &error));
+    lvn_json_add(&t, lvn_json_begin(), value, 0);
+    assert_string_equal(lvn_text_string(&t), "{\"NaN\": [null, null, null, -1, 1.7976931348623157e+308], "
+                                             "\"b\": \"NaN \\\" NaN\", \"c\": null}");
+    json_decref(value);
+    for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
+        ASSERT_OK(lvn_json_load(invalid[i], (int64_t)strlen(invalid[i]), LVN_JSON_NAN, &value, &error));
+        assert_null(value);
+    }
+}
+
 static void brackets_in_strings(void **state)
 {
     (void)state;
@@ -269,7 +291,7 @@ static void rows_are_the_same(void **state)
         }
         json_t *one, *two;
         json_error_t error, other;
-        ASSERT_OK(lvn_json_load(text, n, JSON_REJECT_DUPLICATES, &one, &error));
+        ASSERT_OK(lvn_json_load(text, n, JSON_REJECT_DUPLICATES | LVN_JSON_NAN, &one, &error));
         ASSERT_OK(lvn_json_scan_load(text, n, &two, &other));
         assert_true(!one == !two && (!one || json_equal(one, two)));
         accepted += one != NULL;
@@ -283,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(refused),
                                        cmocka_unit_test(large_numbers),
+                                       cmocka_unit_test(numbers_that_are_not_finite),
                                        cmocka_unit_test(brackets_in_strings),
                                        cmocka_unit_test(members),
                                        cmocka_unit_test(one_number_or_a_list),

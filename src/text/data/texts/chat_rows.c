@@ -137,8 +137,10 @@ static enum lvn_status read_lines(struct lvn_chat_rows *r, bool all)
 static enum lvn_status read_list(struct lvn_chat_rows *r)
 {
     json_t *list, *one;
+    json_error_t error;
     size_t i;
-    LVN_TRY(lvn_json_parse(r->name, r->raw.p, r->raw.n, &list));
+    LVN_TRY(lvn_json_scan_load(r->raw.p, r->raw.n, &list, &error));
+    LVN_CHECK(list, FORMAT, "%s:%d: invalid JSON: %s", r->name, error.line > 0 ? error.line : 1, error.text);
     enum lvn_status status = LVN_OK;
     json_array_foreach(list, i, one)
     {
