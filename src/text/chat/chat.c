@@ -36,7 +36,7 @@ static enum lvn_status parse(struct lvn_chat *c, const char *where, const char *
                              struct lvn_chat_template **out)
 {
     c->sum = lvn_checksum(text, n) + 31 * c->sum;
-    c->knows_human |= memmem(text, (size_t)n, "human", strlen("human")) != NULL;
+    c->has_human |= memmem(text, (size_t)n, "human", strlen("human")) != NULL;
     return lvn_chat_template_parse(out, where, text, n);
 }
 
@@ -217,6 +217,36 @@ static enum lvn_status find_prompt(struct lvn_chat *c)
     return c->prompt ? LVN_OK : LVN_MEMORY;
 }
 
+/* Render a message of a role, where templates allow it: a message of the system first, results of tools after others.
+ */
+static enum lvn_status try_role(struct lvn_chat *c, struct lvn_arena *a, int i, const char *role,
+                                struct lvn_rendered *r)
+{
+    static const char user[] = "{\"role\": \"user\", \"content\": \"x\"}";
+    char messages[200];
+    snprintf(messages, sizeof messages, "[%s%s{\"role\": \"%s\", \"content\": \"levin-text\"}%s%s]",
+             i >= LVN_ROLE_FUNCTION ? user : "", i >= LVN_ROLE_FUNCTION ? ", " : "", role,
+             i == LVN_ROLE_DEVELOPER ? ", " : "", i == LVN_ROLE_DEVELOPER ? user : "");
+    return try_text(c, a, messages, NULL, false, r);
+}
+
+/* Set c->renames. The role human must be one that the template knows: some write any role. */
+static enum lvn_status try_roles(struct lvn_chat *c)
+{
+    static const char unknown[] = "zzzzz"; /* as long as human */
+    LVN_LOCAL_ARENA(a);
+    struct lvn_rendered r, human, other;
+    for (int i = 0; i < LVN_ROLES_RENAMED; i++) {
+        LVN_TRY(try_role(c, &a, i, lvn_roles_renamed[i], &r));
+        c->renames[i] = !strstr(r.text, "levin-text");
+        if (i == LVN_ROLE_HUMAN) human = r;
+    }
+    LVN_TRY(try_role(c, &a, LVN_ROLE_HUMAN, unknown, &other));
+    for (char *p = other.text; (p = strstr(p, unknown));) memcpy(p, "human", strlen(unknown));
+    c->renames[LVN_ROLE_HUMAN] |= !c->has_human || strcmp(human.text, other.text) == 0;
+    return LVN_OK;
+}
+
 static enum lvn_status set_up(struct lvn_chat *c, const struct lvn_chat_options *o)
 {
     const struct lvn_tokenizer *t = c->tokenizer;
@@ -231,6 +261,7 @@ static enum lvn_status set_up(struct lvn_chat *c, const struct lvn_chat_options 
     for (int i = 0; i < t->n_added; i++)
         if (t->added[i].special && t->added[i].id >= 0 && t->added[i].id < t->n) c->is_special[t->added[i].id] = true;
     LVN_TRY(try_parts(c));
+    LVN_TRY(try_roles(c));
     LVN_TRY(try_arguments(c));
     return find_prompt(c);
 }

@@ -172,13 +172,6 @@ static bool is_answer(const struct lvn_chat_row *row, int64_t i)
     return strcmp(json_string_value(json_object_get(message, "role")), "assistant") == 0;
 }
 
-/* Has a message tool calls, or one in OpenAI's older form? */
-static bool has_calls(const json_t *message)
-{
-    return json_array_size(json_object_get(message, "tool_calls")) ||
-           json_is_string(json_object_get(json_object_get(message, "function_call"), "name"));
-}
-
 /* Copy the messages without their tool calls. */
 static enum lvn_status without_calls(const json_t *messages, json_t **out)
 {
@@ -220,7 +213,7 @@ static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *
     struct lvn_tpl_value value = {.kind = LVN_TPL_NONE};
     bool calls = false, same = false;
     if (row->tools) LVN_TRY(try_without(v, a, "tools", value, text, &row->loses_tools));
-    for (int64_t i = 0; i < row->n; i++) calls |= has_calls(json_array_get(row->messages, (size_t)i));
+    for (int64_t i = 0; i < row->n; i++) calls |= lvn_chat_has_calls(json_array_get(row->messages, (size_t)i));
     if (!calls) return LVN_OK;
     json_t *messages;
     enum lvn_status status = without_calls(row->messages, &messages);
@@ -231,7 +224,7 @@ static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *
     for (int64_t i = 0; i < row->n && same; i++) {
         const json_t *message = json_array_get(row->messages, (size_t)i);
         const bool older = !json_object_get(message, "tool_calls");
-        LVN_CHECK(!row->is_trained[i] || !has_calls(message), UNSUPPORTED,
+        LVN_CHECK(!row->is_trained[i] || !lvn_chat_has_calls(message), UNSUPPORTED,
                   "message %lld has %s, which the template does not write, so the answer would be trained "
                   "without %s: use a data.template that writes %s%s",
                   (long long)i + 1, older ? "a function_call" : "tool_calls", older ? "it" : "them",
@@ -241,20 +234,32 @@ static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *
     return LVN_OK;
 }
 
+/* The error of a template that reads the content of a message that has tool calls alone. */
+static enum lvn_status name_calls(const struct lvn_chat_row *row, enum lvn_status status)
+{
+    for (int64_t i = 0; i < row->n && strstr(levin_error_text(), "'content' is undefined"); i++) {
+        const json_t *message = json_array_get(row->messages, (size_t)i);
+        if (json_object_get(message, "content") || !lvn_chat_has_calls(message)) continue;
+        lvn_error_clear();
+        return lvn_fail(status,
+                        "message %lld has %s and no content, which the template requires: use a data.template that "
+                        "writes tool_calls, or leave such rows out",
+                        (long long)i + 1, json_object_get(message, "tool_calls") ? "tool_calls" : "a function_call");
+    }
+    return status;
+}
+
 static enum lvn_status make_drafts(struct lvn_chat_encoder *e, struct lvn_arena *a, struct lvn_chat_row *row,
                                    struct draft **out, int64_t *n)
 {
     const struct lvn_chat *c = e->c;
-    const json_t *documents = json_object_get(row->source, "documents"),
-                 *settings = json_object_get(row->source, "chat_template_kwargs");
+    const json_t *settings = json_object_get(row->source, "chat_template_kwargs");
     struct variables *v = lvn_arena_alloc(a, sizeof *v);
     struct draft *drafts = lvn_arena_alloc(a, ((size_t)row->n + 1) * sizeof *drafts);
     if (!v || !drafts) return LVN_MEMORY;
-    if (json_is_null(documents)) documents = NULL;
     if (json_is_null(settings)) settings = NULL;
-    LVN_CHECK(!documents || json_is_array(documents), FORMAT, "'documents' is not a list");
     LVN_CHECK(!settings || json_is_object(settings), FORMAT, "'chat_template_kwargs' is not an object");
-    struct lvn_chat_input input = {row->messages, row->tools, documents, settings};
+    struct lvn_chat_input input = {row->messages, row->tools, row->documents, settings};
     LVN_TRY(set_variables(c, a, &input, v));
     bool last = c->train_on == LVN_TRAIN_ON_LAST_ANSWER,
          generation = lvn_chat_template_has_generation(v->chat_template);
@@ -266,7 +271,8 @@ static enum lvn_status make_drafts(struct lvn_chat_encoder *e, struct lvn_arena 
     }
     *out = drafts;
     *n = 1;
-    LVN_TRY(render(v, a, row->n, false, &drafts->text));
+    const enum lvn_status status = render(v, a, row->n, false, &drafts->text);
+    if (status != LVN_OK) return name_calls(row, status);
     LVN_TRY(check_tools(v, a, row, &drafts->text));
     if (c->train_on == LVN_TRAIN_ON_ALL) {
         if (!(drafts->span = lvn_arena_alloc(a, sizeof *drafts->span))) return LVN_MEMORY;
@@ -404,10 +410,10 @@ static enum lvn_status check_one_document(const json_t *row, size_t n)
     LVN_TRY(check_size(mask, "attention_mask", n));
     LVN_TRY(check_size(positions, "position_ids", n));
     json_array_foreach((json_t *)mask, i, one) LVN_CHECK(
-        json_is_true(one) || json_integer_value(one) == 1, FORMAT,
+        json_is_true(one) || json_number_value(one) == 1, FORMAT,
         "entry %zu of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too", i + 1);
     json_array_foreach((json_t *)positions, i, one)
-        LVN_CHECK(json_is_integer(one) && json_integer_value(one) == (json_int_t)i, FORMAT,
+        LVN_CHECK(json_is_number(one) && json_number_value(one) == (double)i, FORMAT,
                   "entry %zu of 'position_ids' is not %zu: give each document its own row, and let data.pack pack "
                   "them",
                   i + 1, i);
@@ -504,7 +510,7 @@ static enum lvn_status prompt_of(struct lvn_chat_encoder *e, struct lvn_arena *a
     LVN_CHECK(row->form != LVN_CHAT_IDS, FORMAT, "the row has token ids, and no messages that could be answered");
     LVN_CHECK(!is_answer(row, row->n - 1), FORMAT, "message %lld, the last one, is an answer already",
               (long long)row->n);
-    struct lvn_chat_input input = {row->messages, row->tools, json_object_get(row->source, "documents"),
+    struct lvn_chat_input input = {row->messages, row->tools, row->documents,
                                    json_object_get(row->source, "chat_template_kwargs")};
     LVN_TRY(lvn_chat_render(e->c, a, &input, row->n, true, &text));
     return encode_text(e, a, &text, ids, n);

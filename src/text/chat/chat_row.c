@@ -1,6 +1,7 @@
 /* chat_row.c - see chat_row.h. */
 #include "chat/chat_row.h"
 
+#include "base/log.h"
 #include "chat/chat.h"
 #include "formats/json_scan.h"
 
@@ -29,22 +30,22 @@ static enum lvn_status member_text(const json_t *object, const char *key, bool r
 
 /* --- the forms --- */
 
-/* Is a content, a text or a list of parts, this text? */
+/* Is a content, a text or a list of parts, this text, but for white space at its ends? */
 static bool is_text(const json_t *content, const char *text)
 {
+    LVN_LOCAL_TEXT(joined);
     const json_t *part;
     size_t i;
-    if (json_is_string(content)) return strcmp(json_string_value(content), text) == 0;
-    json_array_foreach((json_t *)content, i, part)
-    {
-        const char *next = json_string_value(json_object_get(part, "text"));
-        if (!next || strncmp(text, next, strlen(next)) != 0) return false;
-        text += strlen(next);
-    }
-    return json_is_array(content) && !*text;
+    json_array_foreach((json_t *)content, i, part) lvn_text_add(
+        &joined, json_is_string(json_object_get(part, "text")) ? json_string_value(json_object_get(part, "text")) : "");
+    const char *other = json_is_string(content) ? json_string_value(content) : lvn_text_string(&joined);
+    size_t n = strlen(text += strspn(text, " \t\r\n")), n_other = strlen(other += strspn(other, " \t\r\n"));
+    while (n && strchr(" \t\r\n", text[n - 1])) n--;
+    while (n_other && strchr(" \t\r\n", other[n_other - 1])) n_other--;
+    return n == n_other && memcmp(text, other, n) == 0;
 }
 
-/* The text of `system` or `system_prompt` is the first message; some rows have it as a message too. */
+/* The text of `system` or `system_prompt` is the first message, unless the row has a message of the system. */
 static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
 {
     const json_t *one, *first = json_array_get(row->messages, 0);
@@ -52,8 +53,11 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     LVN_TRY(member_text(row->source, name, false, &one));
     if (!one || !json_string_length(one)) return LVN_OK;
     if (role && strcmp(role, "system") == 0) {
-        LVN_CHECK(is_text(json_object_get(first, "content"), json_string_value(one)), FORMAT,
-                  "'%s' has another text than the message of the system: leave one of them out", name);
+        if (!is_text(json_object_get(first, "content"), json_string_value(one)))
+            lvn_log_once(LVN_LOG_WARN,
+                         "the '%s' of a row has another text than its message of the system, which is used, as in "
+                         "other such rows",
+                         name);
         return LVN_OK;
     }
     json_t *message = json_pack("{s:s, s:O}", "role", "system", "content", (json_t *)one);
@@ -61,18 +65,28 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
 }
 
+const char *const lvn_roles_renamed[] = {"human", "developer", "function", "ipython"};
+
+static bool is_renamed(const struct lvn_chat_row *row, const char *role)
+{
+    for (int i = 0; i < LVN_ROLES_RENAMED; i++)
+        if (strcmp(role, lvn_roles_renamed[i]) == 0) return row->renames[i];
+    return strcmp(role, "gpt") == 0;
+}
+
 /* Rename the members `from` and `value` of a ShareGPT message to `role` and `content`. Some rows have ShareGPT's names
- * of senders (human, gpt) in `role`; these become user and assistant, unless the template knows the role human. */
-static enum lvn_status rename_sender(json_t *message, size_t number, bool knows_human)
+ * of senders, or others that the template does not write, in `role`. */
+static enum lvn_status rename_sender(const struct lvn_chat_row *row, json_t *message, size_t number)
 {
     static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
                                            {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
                                            {"bing", "assistant"},      {"bard", "assistant"},  {"system", "system"},
-                                           {"tool", "tool"},           {"function", "tool"},   {"observation", "tool"}};
+                                           {"developer", "system"},    {"tool", "tool"},       {"function", "tool"},
+                                           {"observation", "tool"},    {"ipython", "tool"}};
     const char *from = json_string_value(json_object_get(message, "from")), *role = NULL;
     json_t *value = json_object_get(message, "value");
     const char *own = json_string_value(json_object_get(message, "role"));
-    if (own && ((!strcmp(own, "human") && !knows_human) || !strcmp(own, "gpt")))
+    if (own && is_renamed(row, own))
         from = own;
     else if (!from || own)
         return LVN_OK;
@@ -99,7 +113,7 @@ static enum lvn_status append_messages(struct lvn_chat_row *row, const json_t *l
         json_t *copy = json_copy((json_t *)one);
         if (!copy || json_array_append_new(row->messages, copy) != 0)
             return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
-        LVN_TRY(rename_sender(copy, i + 1, row->knows_human));
+        LVN_TRY(rename_sender(row, copy, i + 1));
     }
     return LVN_OK;
 }
@@ -119,12 +133,19 @@ static enum lvn_status read_prompt(struct lvn_chat_row *row)
     return append_messages(row, completion, "completion");
 }
 
+/* Is it an empty text, or that of Python's None? */
+static bool has_no_value(const json_t *value)
+{
+    return json_is_string(value) && (is_text(value, "") || is_text(value, "null") || is_text(value, "None"));
+}
+
 /* `history`: pairs of an earlier question and its answer. */
 static enum lvn_status add_history(struct lvn_chat_row *row)
 {
     const json_t *history = json_object_get(row->source, "history"), *pair;
     size_t i;
-    LVN_CHECK(!history || json_is_null(history) || json_is_array(history), FORMAT, "'history' is not a list");
+    LVN_CHECK(!history || json_is_null(history) || json_is_array(history) || has_no_value(history), FORMAT,
+              "'history' is not a list");
     json_array_foreach((json_t *)history, i, pair)
     {
         const json_t *question = json_array_get(pair, 0), *answer = json_array_get(pair, 1);
@@ -245,6 +266,12 @@ static enum lvn_status parse_arguments(json_t *message)
     return lvn_json_check(begun);
 }
 
+bool lvn_chat_has_calls(const json_t *message)
+{
+    return json_array_size(json_object_get(message, "tool_calls")) ||
+           json_is_string(json_object_get(json_object_get(message, "function_call"), "name"));
+}
+
 static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena *a, const struct lvn_chat *c)
 {
     size_t i, n = json_array_size(row->messages);
@@ -263,9 +290,9 @@ static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena
         const json_t *content = json_object_get(message, "content");
         LVN_CHECK(!content || json_is_string(content) || json_is_array(content), FORMAT,
                   "message %zu: 'content' is neither a text nor a list of parts", i + 1);
-        LVN_CHECK(content || json_object_get(message, "tool_calls") || json_object_get(message, "reasoning_content"),
-                  FORMAT, "message %zu has no content%s", i + 1,
-                  json_object_get(message, "function_call") ? ", but a function_call: write it as tool_calls" : "");
+        LVN_CHECK(content || lvn_chat_has_calls(message) || json_object_get(message, "tool_calls") ||
+                      json_object_get(message, "reasoning_content"),
+                  FORMAT, "message %zu has no content", i + 1);
         LVN_TRY(check_parts(message, i + 1, c->joins_parts));
         if (c->parses_arguments) LVN_TRY(parse_arguments(message));
         row->n_answers += answer;
@@ -273,23 +300,36 @@ static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena
     return LVN_OK;
 }
 
+/* Read a list, or the text of one; *out NULL: the row has none. */
+static enum lvn_status read_list(const json_t *source, const char *name, json_t **out)
+{
+    const json_t *value = json_object_get(source, name);
+    json_error_t error;
+    if (!value || json_is_null(value) || has_no_value(value)) return LVN_OK;
+    if (!json_is_string(value))
+        *out = json_incref((json_t *)value);
+    else
+        LVN_TRY(lvn_json_load(json_string_value(value), (int64_t)json_string_length(value), 0, out, &error));
+    LVN_CHECK(*out, FORMAT, "'%s' is a text that is no JSON: %s", name, error.text);
+    LVN_CHECK(json_is_array(*out), FORMAT, "'%s' is not a list", name);
+    return LVN_OK;
+}
+
+/* `tools`, or OpenAI's older `functions`, of which tools are made. */
 static enum lvn_status read_tools(struct lvn_chat_row *row)
 {
-    const json_t *tools = json_object_get(row->source, "tools");
-    if (!tools || json_is_null(tools)) return LVN_OK;
-    if (json_is_string(tools)) {
-        json_error_t error;
-        if (!json_string_length(tools)) return LVN_OK;
-        LVN_TRY(lvn_json_load(json_string_value(tools), (int64_t)json_string_length(tools), 0, &row->tools, &error));
-        LVN_CHECK(row->tools, FORMAT, "'tools' is a text that is no JSON: %s", error.text);
-    } else {
-        row->tools = json_incref((json_t *)tools);
-    }
-    LVN_CHECK(json_is_array(row->tools), FORMAT, "'tools' is not a list");
+    const json_t *functions = json_object_get(row->source, "functions"), *one;
+    const long begun = lvn_json_begin();
+    size_t i;
+    LVN_TRY(read_list(row->source, "tools", &row->tools));
     if (json_array_size(row->tools)) return LVN_OK;
     json_decref(row->tools);
     row->tools = NULL;
-    return LVN_OK;
+    if (!json_is_string(json_object_get(json_array_get(functions, 0), "name"))) return LVN_OK;
+    row->tools = json_array();
+    json_array_foreach((json_t *)functions, i, one)
+        json_array_append_new(row->tools, json_pack("{s:s, s:O}", "type", "function", "function", (json_t *)one));
+    return lvn_json_check(begun);
 }
 
 /* FORMAT for a row whose good answer is missing or bad, and for one about images or sounds: its text alone would teach
@@ -327,7 +367,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
 {
     static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
     const json_t *value = NULL;
-    *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS, .knows_human = c->knows_human};
+    *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS, .renames = c->renames};
     for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
         value = json_object_get(source, keys[i]);
         if (json_is_null(value)) value = NULL;
@@ -351,6 +391,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     LVN_TRY(check_messages(row, a, c));
     if (row->form == LVN_CHAT_PROMPT && !json_is_string(value)) /* answers of the prompt are not trained */
         for (size_t i = 0; i < json_array_size(value); i++) row->is_trained[before + i] = false;
+    LVN_TRY(read_list(source, "documents", &row->documents));
     return read_tools(row);
 }
 
@@ -358,5 +399,6 @@ void lvn_chat_row_release(struct lvn_chat_row *row)
 {
     json_decref(row->messages);
     json_decref(row->tools);
-    row->messages = row->tools = NULL;
+    json_decref(row->documents);
+    row->messages = row->tools = row->documents = NULL;
 }

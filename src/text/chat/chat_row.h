@@ -9,12 +9,12 @@
  * - instruction + output: texts, and optionally `input`: the user's message is the instruction, an empty line and the
  *   input, or one of them if the other is empty
  *
- * Further members: tools (a list, or a list as text), documents, chat_template_kwargs (variables for the template). A
- * message of the assistant with train: false, weight: 0 or such a mark of another trainer (take_training() has the
- * list) is not trained. As in transformers, members of messages that are null are left out, and a message's
- * reasoning_content, thinking or reasoning is given to the template under the first two names. Unlike there, arguments
- * of tool calls that are the text of an object become this object where the template writes objects and would write the
- * text otherwise (c->parses_arguments). */
+ * Further members: tools (a list, or a list as text; or OpenAI's older `functions`), documents (as tools),
+ * chat_template_kwargs (variables for the template). A message of the assistant with train: false, weight: 0 or such a
+ * mark of another trainer (take_training() has the list) is not trained. As in transformers, members of messages that
+ * are null are left out, and a message's reasoning_content, thinking or reasoning is given to the template under the
+ * first two names. Unlike there, arguments of tool calls that are the text of an object become this object where the
+ * template writes objects and would write the text otherwise (c->parses_arguments). */
 #ifndef LVN_CHAT_ROW_H
 #define LVN_CHAT_ROW_H
 
@@ -30,19 +30,28 @@ enum lvn_chat_form {
     LVN_CHAT_FORMS
 };
 
+/* Roles of OpenAI's, Llama's and ShareGPT's data that become user, system or tool where the template does not write
+ * them.
+ */
+enum { LVN_ROLE_HUMAN, LVN_ROLE_DEVELOPER, LVN_ROLE_FUNCTION, LVN_ROLE_IPYTHON, LVN_ROLES_RENAMED };
+extern const char *const lvn_roles_renamed[LVN_ROLES_RENAMED];
+
 struct lvn_chat;
 struct lvn_chat_row {
     enum lvn_chat_form form;
     json_t *messages;     /* owned; NULL for LVN_CHAT_IDS */
     json_t *tools;        /* owned, or NULL */
+    json_t *documents;    /* owned, or NULL */
     const json_t *source; /* the row, borrowed */
     bool *is_trained;     /* [number of messages] answers that are not excluded, in the arena */
     int64_t n;            /* messages */
     int64_t n_answers;    /* messages of the assistant */
-    bool knows_human;     /* lvn_chat.knows_human */
+    const bool *renames;  /* lvn_chat.renames */
     bool loses_tools;     /* set by chat_encode.c: the template does not write its tools or tool calls */
 };
 
+/* Has a message tool calls, or one in OpenAI's older form? */
+bool lvn_chat_has_calls(const json_t *message);
 /* The members that make the form, for messages. */
 const char *lvn_chat_form_text(enum lvn_chat_form form);
 /* Errors are one sentence without file and line. lvn_chat_row_release() must follow, after failures too. */

@@ -534,6 +534,7 @@ static enum lvn_status put_member(struct config *c, const char *file, const char
 {
     LVN_LOCAL_ARENA(a);
     LVN_LOCAL_TEXT(text);
+    if (!value) return LVN_MEMORY;
     const struct lvn_tokenizer_file *f = file_of(c->t, file);
     struct lvn_json_scan s = lvn_json_scan_begin(file, f->text, f->bytes, &a);
     const char *key, *done = f->text;

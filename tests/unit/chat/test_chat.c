@@ -266,17 +266,17 @@ static void members_of_rows(void **state)
         {"all",
          "{\"system\": \"t\", \"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
          "\"content\": \"a\"}]}",
-         "error: 'system' has another text than the message of the system: leave one of them out"},
+         "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n"},
         {"all",
-         "{\"system_prompt\": \"st\", \"messages\": [{\"role\": \"system\", \"content\": [{\"type\": \"text\", "
+         "{\"system_prompt\": \" st\\n\", \"messages\": [{\"role\": \"system\", \"content\": [{\"type\": \"text\", "
          "\"text\": \"s\"}, {\"type\": \"text\", \"text\": \"t\"}]}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
          "<|im_start|>system\nst<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
         {"all",
          "{\"system_prompt\": \"st\", \"messages\": [{\"role\": \"system\", \"content\": [{\"type\": \"text\", "
          "\"text\": \"s\"}]}]}",
-         "error: 'system_prompt' has another text than the message of the system: leave one of them out"},
+         "<|im_start|>system\ns<|im_end|>\n"},
         {"all", "{\"system\": \"s\", \"system_prompt\": \"t\", \"prompt\": \"a\", \"completion\": \"b\"}",
-         "error: 'system_prompt' has another text than the message of the system: leave one of them out"},
+         "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"},
         {"answers",
          "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\", "
          "\"weight\": 0}, {\"from\": \"human\", \"value\": \"c\"}, {\"from\": \"gpt\", \"value\": \"d\", \"train\": "
@@ -305,6 +305,38 @@ static void members_of_rows(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_string_equal(trained(t, "chatml", rows[i][0], rows[i][1]), rows[i][2]);
     lvn_tokenizer_close(t);
+}
+
+/* Roles of other data become those that the template writes. */
+static void roles_of_templates(void **state)
+{
+    static const char *const curious =
+        "A curious human. {% for m in messages %}{% if m.role == 'user' %}USER: {{ m.content }} {% elif m.role == "
+        "'assistant' %}ASSISTANT: {{ m.content }} {% elif m.role == 'system' %}SYSTEM: {{ m.content }} "
+        "{% elif m.role == 'tool' %}TOOL: {{ m.content }} {% endif %}{% endfor %}";
+    static const char *const any = "A curious human. {% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}";
+    static const char *const human =
+        "{% for m in messages %}{% if m.role == 'human' %}Human: {% elif m.role == 'developer' %}"
+        "Developer: {% elif m.role == 'assistant' %}AI: {% else %}User: {% endif %}{{ m.content "
+        "}} {% endfor %}";
+    static const char *const rows[] = {"{\"messages\": [{\"role\": \"developer\", \"content\": \"a\"}, {\"role\": "
+                                       "\"human\", \"content\": \"b\"}, {\"role\": \"gpt\", \"content\": \"c\"}]}",
+                                       "{\"messages\": [{\"role\": \"function\", \"name\": \"f\", \"content\": \"a\"}, "
+                                       "{\"role\": \"ipython\", \"content\": \"b\"}]}"};
+    static const struct {
+        const char *template, *text[2];
+    } cases[] = {
+        {curious, {"A curious human. SYSTEM: a USER: b ASSISTANT: c ", "A curious human. TOOL: a TOOL: b "}},
+        {any, {"A curious human. developer: a user: b assistant: c ", "A curious human. function: a ipython: b "}},
+        {human, {"Developer: a Human: b AI: c ", NULL}},
+    };
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", cases[i / 2].template);
+        const char *text = trained(t, NULL, "all", rows[i % 2]);
+        if (cases[i / 2].text[i % 2]) assert_string_equal(text, cases[i / 2].text[i % 2]);
+        lvn_tokenizer_close(t);
+    }
 }
 
 /* Excluded answers, with and without {% generation %}. */
@@ -377,14 +409,30 @@ static void changing_template(void **state)
     "error: the row has '" name "', and levin trains on text alone: leave such rows out, or set data.skip_bad_rows; "  \
     "if the answers do not depend on it, remove this member"
 
+#define HAS_NO_CONTENT(what)                                                                                           \
+    "error: message 1 has " what " and no content, which the template requires: use a data.template that writes "      \
+    "tool_calls, or leave such rows out"
+
 /* Rows of other trainers. */
 static void foreign_rows(void **state)
 {
     static const char *const rows[][2] = {
         {"{\"messages\": [{\"role\": \"human\", \"content\": \"a\"}, {\"role\": \"gpt\", \"content\": \"b\"}]}",
          "b<|im_end|>\n"},
-        {"{\"messages\": [{\"role\": \"assistant\", \"function_call\": {}}]}",
-         "error: message 1 has no content, but a function_call: write it as tool_calls"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"function_call\": {}}]}", "error: message 1 has no content"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"function_call\": {\"name\": \"f\"}}]}",
+         HAS_NO_CONTENT("a function_call")},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\": {\"name\": "
+         "\"f\"}}]}]}",
+         HAS_NO_CONTENT("tool_calls")},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"tools\": \"null\", \"documents\": "
+         "\"None\"}",
+         "b<|im_end|>\n"},
+        {"{\"instruction\": \"c\", \"output\": \"d\", \"history\": \"\"}", "d<|im_end|>\n"},
+        {"{\"instruction\": \"c\", \"output\": \"d\", \"history\": {}}", "error: 'history' is not a list"},
+        {"{\"input_ids\": [65.0, 66.0], \"labels\": [-100, 66.0], \"attention_mask\": [1.0, 1.0], \"position_ids\": "
+         "[0.0, 1.0]}",
+         "b"},
         {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": true}", "b<|im_end|>\n"},
         {"{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}", IS_FALSE},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"label\": false}", IS_FALSE},
@@ -436,6 +484,7 @@ static void tools_that_are_lost(void **state)
          "trained without it: use a data.template that writes it, or tool_calls instead",
          false},
         {NULL, "", CALL, "<|im_start|>b{\"name\": \"f\", \"arguments\": 1}<|im_end|>|<|im_start|>d<|im_end|>", false},
+        {NULL, "\"functions\": [{\"name\": \"f\"}], ", "", "<|im_start|>b<|im_end|>|<|im_start|>d<|im_end|>", true},
         {NULL, TOOLS, CALL, "<|im_start|>b{\"name\": \"f\", \"arguments\": 1}<|im_end|>|<|im_start|>d<|im_end|>", true},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", writes);
@@ -539,11 +588,17 @@ static void roles_that_do_not_alternate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_hugging_face),   cmocka_unit_test(forms_of_rows),
-        cmocka_unit_test(members_of_rows),     cmocka_unit_test(excluded),
-        cmocka_unit_test(changing_template),   cmocka_unit_test(foreign_rows),
-        cmocka_unit_test(tools_that_are_lost), cmocka_unit_test(arguments_as_text),
-        cmocka_unit_test(refused_templates),   cmocka_unit_test(roles_that_do_not_alternate),
+        cmocka_unit_test(like_hugging_face),
+        cmocka_unit_test(forms_of_rows),
+        cmocka_unit_test(members_of_rows),
+        cmocka_unit_test(excluded),
+        cmocka_unit_test(roles_of_templates),
+        cmocka_unit_test(changing_template),
+        cmocka_unit_test(foreign_rows),
+        cmocka_unit_test(tools_that_are_lost),
+        cmocka_unit_test(arguments_as_text),
+        cmocka_unit_test(refused_templates),
+        cmocka_unit_test(roles_that_do_not_alternate),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
