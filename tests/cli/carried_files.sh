@@ -90,11 +90,31 @@ check [ ! -e half/checkpoints/step-1 ]
 cp -r base linked
 echo secret >secret
 ln -sf "$PWD/secret" linked/tekken.json
+ln -sf "$PWD/secret" linked/chat_template.jinja
+ln -sf "$PWD/secret" linked/special_tokens_map.json
 rm -r linked/additional_chat_templates
 ln -s "$PWD/base/additional_chat_templates" linked/additional_chat_templates
 code 0 "$LEVIN" export linked out-linked
 says "'linked/tekken.json' is not copied into checkpoints and exports: it is a link to a place outside the folder" err
+for file in chat_template.jinja special_tokens_map.json; do
+    says "'linked/$file' is a link to a file outside the folder that is no such file: it is not read" err
+done
 check [ ! -e out-linked/tekken.json -a ! -e out-linked/additional_chat_templates ]
+check [ ! -e out-linked/chat_template.jinja -a ! -e out-linked/special_tokens_map.json ]
+# those that decide ids or prompts are read through links, as tokenizer.json is
+mkdir whole links
+cp base/tokenizer.json base/model.safetensors whole
+sed 's/"model_type": *"llama"/"model_type": "mistral"/' base/config.json >whole/config.json
+echo '{"tokenizer_class": "LlamaTokenizer", "unk_token": "<unk>"}' >whole/tokenizer_config.json
+echo '{% for m in messages %}{{ m.content }}{% endfor %}' >whole/chat_template.jinja
+for file in whole/*; do ln -s "$PWD/$file" links; done
+code 0 "$LEVIN" tokenize --tokenizer=whole <few.txt
+mv out ids
+code 0 "$LEVIN" tokenize --tokenizer=links <few.txt
+same_file ids out
+code 0 "$LEVIN" export whole out-whole
+code 0 "$LEVIN" export links out-links
+for file in tokenizer_config.json chat_template.jinja; do same_file out-whole/$file out-links/$file; done
 # links of Hugging Face's cache are followed
 mkdir -p cache/blobs cache/snapshots
 cp -r base cache/snapshots/1

@@ -4,7 +4,7 @@
 Files of FOLDER, at paths that say how they are served:
 
   /plain/F             with ranges and an ETag
-  /forbid/F            the same, and 403 for a file that is not there
+  /missing/CODE/F      the same, and CODE for a file that is not there; 200: with a page
   /noranges/F          always the whole, no Accept-Ranges
   /norange_cut/N/F     the whole, but the first answer ends after N bytes
   /cut/N/F             every answer ends after N bytes, without a word
@@ -125,17 +125,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def web(self, kind, rest):
         argument = None
-        if kind in ("cut", "norange_cut", "first", "always", "chaos"):
+        if kind in ("missing", "cut", "norange_cut", "first", "always", "chaos"):
             argument, rest = rest.split("/", 1)
         path = os.path.join(root, rest)
         if not os.path.isfile(path):
-            return self.error(403 if kind == "forbid" else 404, "NoSuchKey")
+            if argument == "200":
+                return self.answer(200, b"<html>Not here</html>", Content_Type="text/html; charset=utf-8")
+            return self.error(int(argument) if kind == "missing" else 404, "NoSuchKey")
         data, etag = content(path)
         with lock:
             key = (self.path, self.headers.get("Range"))
             times = seen[key] = seen.get(key, 0) + 1
             seen[self.path] = total = seen.get(self.path, 0) + 1
-        if kind in ("plain", "forbid"):
+        if kind in ("plain", "missing"):
             self.file(data, etag)
         elif kind == "noranges":
             self.file(data, etag, ranges=False)

@@ -43,8 +43,17 @@ train small_here "${tokens[@]}" --data.path=web/small.bin 2>err
 train small "${tokens[@]}" --data.path=$web/plain/small.bin --data.stream=true 2>err
 same_run small_here small
 # a server that forbids what is not there, such as a bucket that may not be listed: files that may be missing are
-train forbidden "${tokens[@]}" --data.path=$web/forbid/small.bin 2>err
+train forbidden "${tokens[@]}" --data.path=$web/missing/403/small.bin 2>err
 same_run small_here forbidden
+# and one that answers otherwise, or with a page; a query is for one file
+cp "$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama3/tokenizer.json" web
+echo "some words" >words
+code 0 "$LEVIN" tokenize --tokenizer=web/tokenizer.json <words
+mv out ids
+for place in missing/401/tokenizer.json missing/410/tokenizer.json missing/200/tokenizer.json "plain/tokenizer.json?ref=a/b"; do
+    code 0 "$LEVIN" tokenize --tokenizer="$web/$place" <words
+    same_file ids out
+done
 arguments refused "${tokens[@]}" --data.path=$web/noranges/train.bin --data.stream=true
 code 1 "$LEVIN" "${all[@]}"
 one_error

@@ -79,8 +79,9 @@ static bool is_run_file(const char *name)
     return is_one_of(run ? run + 1 : name, files);
 }
 
-/* Weights in torch.save() format are needed only if there are no safetensors. */
-static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors)
+/* Weights in torch.save() format are needed only if there are no safetensors, and other safetensors than the model's
+ * only without these: Mistral's folders have all weights twice. */
+static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors, bool model)
 {
     if (want == LVN_WANT_ALL) return true;
     if (want == LVN_WANT_RUNS) return is_run_file(name);
@@ -93,7 +94,8 @@ static bool is_wanted(enum lvn_store_want want, const char *name, bool safetenso
                                       lvn_ends_with(name, ".txt") || strcmp(name, "meta.pkl") == 0);
     if (is_one_of(name, model_files) || is_one_of(name, lvn_store_model_companions)) return true;
     if (strchr(name, '/')) return false;
-    if (lvn_ends_with(name, ".safetensors") || lvn_ends_with(name, ".safetensors.index.json")) return true;
+    if (lvn_ends_with(name, ".safetensors") || lvn_ends_with(name, ".safetensors.index.json"))
+        return !model || strncmp(name, "model", 5) == 0 || strncmp(name, "adapter_model", 13) == 0;
     return !safetensors && strncmp(name, "pytorch_model", 13) == 0 &&
            (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".bin.index.json"));
 }
@@ -108,9 +110,10 @@ static bool has_safetensors(const struct lvn_store_entries *all)
 void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want)
 {
     int n = 0;
-    bool safetensors = has_safetensors(all);
+    bool safetensors = has_safetensors(all),
+         model = lvn_entries_have(all, "model.safetensors") || lvn_entries_have(all, "model.safetensors.index.json");
     for (int i = 0; i < all->n; i++)
-        if (all->entry[i].kind == LVN_STORE_FILE && is_wanted(want, all->entry[i].name, safetensors))
+        if (all->entry[i].kind == LVN_STORE_FILE && is_wanted(want, all->entry[i].name, safetensors, model))
             all->entry[n++] = all->entry[i];
     all->n = n;
 }
@@ -247,7 +250,9 @@ static enum lvn_status download_optional(struct lvn_location *location, struct l
         return LVN_OK; /* nothing says that a cached copy is out of date */
     }
     LVN_TRY(status);
-    if (object.kind == LVN_STORE_FILE) return lvn_store_download(&location->arena, location->url, LVN_WANT_ALL, &local);
+    const bool is_page = object.is_page && !location->store->list;
+    if (object.kind == LVN_STORE_FILE && !is_page)
+        return lvn_store_download(&location->arena, location->url, LVN_WANT_ALL, &local);
     if (location->store->download) return LVN_OK;
     LVN_TRY(lvn_store_cache_path(&location->arena, location, location->key, &local, &facts));
     (void)lvn_store_cache_drop(local, facts);
@@ -271,6 +276,7 @@ enum lvn_status lvn_store_download_companions(struct lvn_arena *a, const char *p
     static const char *const others[] = {"config.json", NULL}; /* its model_type is read, too */
     const char *const *const lists[] = {lvn_store_tokenizer_files, lvn_store_tokenizer_companions, others},
                              *dir = lvn_path_dir(a, path);
+    if (strncmp(path, "http", 4) == 0 && strchr(path, '?')) return LVN_OK; /* the query may be for this file alone */
     for (int i = 0; i < 3; i++)
         for (const char *const *name = lists[i]; *name; name++) {
             const char *url = dir ? lvn_store_join(a, dir, *name) : NULL;

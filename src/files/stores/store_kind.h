@@ -16,10 +16,11 @@ enum { LVN_STORE_VERSION = 160 };
 /* Metadata of a file in a store. */
 struct lvn_object {
     enum lvn_store_kind kind;
-    int64_t bytes;                   /* -1: unknown */
-    bool ranges;                     /* the store supports range requests */
-    bool unreached;                  /* stat() failed because the store did not respond or is overloaded */
-    bool forbidden;                  /* stat() failed because the store forbids access (403) */
+    int64_t bytes;  /* -1: unknown */
+    bool ranges;    /* the store supports range requests */
+    bool unreached; /* stat() failed because the store did not respond or is overloaded */
+    bool forbidden; /* stat() failed because the store forbids access (403), or, without a list, by any 4xx */
+    bool is_page;   /* a page of HTML, which some web servers send in place of a missing file */
     char version[LVN_STORE_VERSION]; /* changes whenever the content does; "": unknown */
     char checksum[80];               /* in the notation of digest.h; "": unknown */
 };

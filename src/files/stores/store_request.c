@@ -227,7 +227,7 @@ enum lvn_status lvn_store_request_stat(struct lvn_location *location, struct lvn
                                         .action = "read",
                                         .accept = {404, 416}};
     struct lvn_http_response response = {0};
-    char text[64] = ":";
+    char text[64] = ":", type[80];
     enum lvn_status status = lvn_store_request(location, http, &request, &response);
     if (status == LVN_OK && response.code != 404) {
         object->kind = LVN_STORE_FILE;
@@ -241,10 +241,13 @@ enum lvn_status lvn_store_request_stat(struct lvn_location *location, struct lvn
             object->bytes = number_after(
                 lvn_http_header(&response, "Content-Length", text + 1, sizeof text - 1) ? text : NULL, ':');
         if (object->bytes < 0) object->ranges = false;
+        const char *content = lvn_http_header(&response, "Content-Type", type, sizeof type);
+        object->is_page = content && strncmp(content, "text/html", 9) == 0;
         if (location->store->parse_headers) location->store->parse_headers(&response, object);
     }
     object->unreached = status != LVN_OK && (!response.code || lvn_store_request_is_transient(&response));
-    object->forbidden = status != LVN_OK && response.code == 403;
+    object->forbidden = status != LVN_OK && !object->unreached &&
+                        (response.code == 403 || (!location->store->list && response.code / 100 == 4));
     lvn_http_response_release(&response);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "tokenizers/tokenizer.h"
 
 #include "base/files.h"
+#include "base/log.h"
 #include "base/target.h"
 #include "base/text.h"
 #include "stores/store.h"
@@ -158,6 +159,23 @@ static bool has_file(const struct lvn_tokenizer *t, const char *name)
     return false;
 }
 
+/* Does it decide ids or the text of prompts, and is it what its name says? Such files are read through links out of the
+ * folder, as tokenizer.json is; a link to anything else would be copied into checkpoints. text NULL: its name alone. */
+static bool is_followed(const char *name, const char *text)
+{
+    static const struct {
+        const char *name, *has;
+    } files[] = {{"tokenizer_config.json", "\"tokenizer_class\""},
+                 {"special_tokens_map.json", "\"eos_token\""},
+                 {"special_tokens_map.json", "\"unk_token\""},
+                 {"added_tokens.json", ""},
+                 {"chat_template.jinja", "{%"},
+                 {LVN_TOOL_TEMPLATE, "{%"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (!strcmp(name, files[i].name) && (!text || strstr(text, files[i].has))) return true;
+    return false;
+}
+
 /* Read further files of Hugging Face's tokenizers in `dir`, so that copies of the tokenizer have them, too. Beside a
  * tokenizer.json, which levin prefers, these include the files of other programs' tokenizers. */
 static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
@@ -172,8 +190,15 @@ static enum lvn_status read_companions(struct lvn_tokenizer *t, const char *dir)
             if (!path) return LVN_MEMORY;
             if (has_file(t, *name)) continue;
             LVN_TRY(lvn_path_find(path, &found));
-            if (!found || !lvn_path_is_file(path) || !lvn_path_is_inside(dir, path)) continue;
+            if (!found || !lvn_path_is_file(path)) continue;
+            const bool outside = !lvn_path_is_inside(dir, path);
+            if (outside && !is_followed(*name, NULL)) continue;
             LVN_TRY(read_text(t, path, &text, &bytes));
+            if (outside && !is_followed(*name, text)) {
+                lvn_log_once(LVN_LOG_WARN,
+                             "'%s' is a link to a file outside the folder that is no such file: it is not read", path);
+                continue;
+            }
             lvn_load_add_file(t, *name, text, bytes);
         }
     return LVN_OK;

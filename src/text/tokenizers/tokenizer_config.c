@@ -516,7 +516,7 @@ static enum lvn_status keeps_chain(const char *dir, bool *keeps, bool *exists)
     json_t *root;
     *keeps = *exists = false;
     if (!path) return LVN_MEMORY;
-    if (!lvn_path_is_file(path) || !lvn_path_is_inside(dir, path)) return LVN_OK;
+    if (!lvn_path_is_file(path)) return LVN_OK;
     *exists = true;
     LVN_TRY(lvn_file_read(path, CONFIG_BYTES, &text, &bytes));
     enum lvn_status status = lvn_json_parse(path, text, bytes, &root);
