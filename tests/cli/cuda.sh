@@ -175,12 +175,14 @@ kernels() { # kernels RUN OPTIONS: how many a run of four steps of three micro-b
     LEVIN_DOUBLE_REPORT=$PWD/report code 0 double "$LEVIN" train "${mixed[@]}" --trainer.max_steps=4 --run_dir="$1" "${@:2}"
     sed -n 's/^kernels //p' report
 }
-for way in "auto 440000 50" "none 440000 50" "blocks 415000 59"; do # mode, memory without the copies, launches more in a step
-    read -r mode memory more <<<"$way"
-    once=$(kernels "once-$mode" --trainer.recompute="$mode")
-    check [ $((once + 4 * more)) = "$(LEVIN_DOUBLE_MEMORY=$memory kernels "each-$mode" --trainer.recompute="$mode")" ]
-    same_weights "once-$mode" "each-$mode"
-    same_metrics "once-$mode" "each-$mode"
+# model (gpt2 has biases), mode, memory without the copies, launches more in a step
+for way in "nanogpt auto 440000 50" "nanogpt none 440000 50" "nanogpt blocks 415000 59" "gpt2 auto 450000 74"; do
+    read -r model mode memory more <<<"$way"
+    options=(--model.kind="$model" --trainer.recompute="$mode")
+    once=$(kernels "once-$model-$mode" "${options[@]}")
+    check [ $((once + 4 * more)) = "$(LEVIN_DOUBLE_MEMORY=$memory kernels "each-$model-$mode" "${options[@]}")" ]
+    same_weights "once-$model-$mode" "each-$model-$mode"
+    same_metrics "once-$model-$mode" "each-$model-$mode"
 done
 
 # --- one micro-batch of sixteen has an infinite loss: one error message, and the checkpoint of the previous step remains ---

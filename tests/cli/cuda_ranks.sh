@@ -75,8 +75,8 @@ done
 code 0 double "$LEVIN" train "${sizes[@]}" --run_dir=muon --optimizer.kind=muon
 close_to muon muon-zero2 1e-5
 same_weights muon-zero2 muon-fsdp
-for strategy in zero2 fsdp; do # gathered in bf16
-    code 0 ranks 2 --run_dir=mixed-$strategy --trainer.strategy=$strategy --trainer.precision=bf16-mixed
+for strategy in zero2 fsdp; do # gathered in bf16, biases too
+    code 0 ranks 2 --run_dir=mixed-$strategy --trainer.strategy=$strategy --trainer.precision=bf16-mixed --model.kind=gpt2
 done
 same_weights mixed-zero2 mixed-fsdp
 LEVIN_DOUBLE_MEMORY=4000000 code 0 ranks 2 --run_dir=chosen # bytes of a device

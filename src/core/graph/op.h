@@ -119,6 +119,8 @@ struct lvn_op {
     unsigned in_place;
     /* Mask of the operands that fast kernels also accept in bf16, together with their gradients. */
     uint32_t low_precision_ok;
+    /* Mask of the inputs that only GPUs accept in bf16, where they would round them (lvn_instr.rounds): biases. */
+    uint32_t rounded_ok;
     /* Mask of the inputs that fast kernels also accept in packed blocks (packed/packed.h), without a gradient. */
     uint32_t packed_ok;
     /* Backward also computes the outputs (losses), so training drops forward. */

@@ -53,5 +53,5 @@ struct levin_tensor *levin_linear(struct levin_graph *g, struct levin_tensor *x,
 
 LVN_OPERATION(linear, shape, forward, backward, .n_in = 3, .n_in_min = 2, .n_out = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1),
-              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0), .packed_ok = LVN_READS_IN(1),
-              .flops = flops);
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0), .rounded_ok = LVN_READS_IN(2),
+              .packed_ok = LVN_READS_IN(1), .flops = flops);

@@ -94,5 +94,5 @@ static double flops(const struct lvn_call *call)
 
 LVN_OPERATION(linear_cross_entropy, shape, forward, backward, .n_in = 4, .n_in_min = 2, .n_out = 1, .n_saved = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_IN(2) | LVN_READS_IN(3),
-              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1), .forward_in_backward = true, .flops = flops,
-              .spec.scratch = scratch);
+              .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1), .rounded_ok = LVN_READS_IN(2),
+              .forward_in_backward = true, .flops = flops, .spec.scratch = scratch);

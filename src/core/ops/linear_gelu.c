@@ -63,4 +63,5 @@ static double flops(const struct lvn_call *call)
 LVN_OPERATION(linear_gelu, shape, forward, backward, .n_in = 3, .n_in_min = 2, .n_out = 1, .n_saved = 1,
               .reads = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(1), .restores = LVN_READS_OUT(1),
               .low_precision_ok = LVN_READS_IN(0) | LVN_READS_IN(1) | LVN_READS_OUT(0) | LVN_READS_OUT(1),
-              .packed_ok = LVN_READS_IN(1), .flops = flops, .spec.restore = restore, .spec.scratch = scratch);
+              .rounded_ok = LVN_READS_IN(2), .packed_ok = LVN_READS_IN(1), .flops = flops, .spec.restore = restore,
+              .spec.scratch = scratch);

@@ -2,8 +2,8 @@
  *
  * The graph checked shapes and types when it was built. Passes have since changed types and inserted instructions
  * (copies, norms, optimizers). Here the shape rule of every forward instruction runs again; the operands in the
- * operation's `low_precision_ok` may have 16 bits. Every operand must be within its value, because kernels cast
- * pointers without checks, and an error would write beyond a buffer.
+ * operation's `low_precision_ok` or `rounded_ok` may have 16 bits. Every operand must be within its value, because
+ * kernels cast pointers without checks, and an error would write beyond a buffer.
  *
  * Not here: rules for backward instructions, whose operands the differentiate pass copies from forward ones. */
 #include "passes/pass.h"
@@ -13,8 +13,8 @@
 static bool type_is_accepted(const struct lvn_program *p, const struct lvn_instr *i, uint32_t bit, enum lvn_dtype have,
                              enum lvn_dtype want)
 {
-    bool cast =
-        (have == LVN_BF16 || have == LVN_F16) && want == LVN_F32 && p->real == LVN_F32 && i->op->low_precision_ok & bit;
+    bool cast = (have == LVN_BF16 || have == LVN_F16) && want == LVN_F32 && p->real == LVN_F32 &&
+                (i->op->low_precision_ok | i->op->rounded_ok) & bit;
     return have == want || cast || (lvn_dtype_is_packed(have) && want == LVN_F32 && i->op->packed_ok & bit);
 }
 

@@ -3,6 +3,8 @@
  * How many kernels operations launch on devices, with how many groups, for sizes of real models. */
 #include "unit/kernel_texts.h"
 
+static bool adds; /* the gradients are added to others */
+
 /* The launches of a phase. */
 static struct lvn_gpu launches_in(const struct op_case *c, enum lvn_phase phase, enum lvn_dtype type)
 {
@@ -12,6 +14,7 @@ static struct lvn_gpu launches_in(const struct op_case *c, enum lvn_phase phase,
     assert_true(o && s && call);
     describe(c, type, s, call);
     call->phase = phase;
+    for (int k = 0; k < LVN_MAX_IN; k++) call->add[k] = adds;
     struct lvn_gpu g = {.call = call, .arena = &arena, .source = o->name, .matrix_units = true};
     (phase == LVN_FORWARD ? o->forward : o->backward)(&g);
     must(g.status);
@@ -67,6 +70,11 @@ static void tokens_are_sorted_in_few_passes(void **state)
     for (int k = 0; k < g.n_launches; k++)
         if (!strcmp(g.launches[k].kernel, "embedding_clear")) /* eight values an item */
             assert_int_equal(g.launches[k].grid[0], 50304 * 768 / 8 / LVN_ITEMS);
+    assert_int_equal(number_of(&g, "embedding_clear"), 1);
+    adds = true; /* the head, which has the same table, came first */
+    g = launches_of(&few, LVN_BACKWARD);
+    adds = false;
+    assert_int_equal(number_of(&g, "embedding_clear"), 0);
 }
 
 /* The sums of squares of 124 million gradients are added by several groups, then by one. */

@@ -40,7 +40,8 @@ enum lvn_status lvn_gpu_choose(const char *backend, struct lvn_instr *i, int64_t
     if (status != LVN_OK) return status;
     *scratch = g.scratch_bytes;
     /* The library rounds them. levin's kernels round only on matrix units, and are not considered here. */
-    if (i->matmul_dtype == LVN_BF16) i->rounds = i->op->low_precision_ok & (LVN_READS_OUT(0) - 1) & ~g.read;
+    if (i->matmul_dtype == LVN_BF16)
+        i->rounds = (i->op->low_precision_ok | i->op->rounded_ok) & (LVN_READS_OUT(0) - 1) & ~g.read;
     return LVN_OK;
 }
 

@@ -255,7 +255,10 @@ static void launch_rounding(struct lvn_gpu *g, const struct lvn_gpu_arg *x, cons
  * is launched if needed. */
 static struct lvn_gpu_arg rounded(struct lvn_gpu *g, const struct lvn_gpu_arg *a, int type, int64_t n)
 {
-    if ((int)type_of(g, a) == type) return *a;
+    if ((int)type_of(g, a) == type) {
+        if (type == LVN_F32 && a->kind == LVN_GPU_OPERAND_IN) g->read |= LVN_READS_IN(a->index);
+        return *a;
+    }
     struct lvn_gpu_rounded *r = scratch_for(g, a, type, n);
     if (!r) g->status = LVN_MEMORY;
     if (g->status != LVN_OK) return *a;

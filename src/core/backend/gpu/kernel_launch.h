@@ -134,7 +134,7 @@ struct lvn_gpu {
     const struct lvn_gpu_matmul_library *library; /* NULL: none */
     bool matrix_units;                            /* the device has matrix units (tensor cores) */
     struct lvn_gpu_rounded *rounded;              /* operands that were rounded for the library */
-    uint32_t read;                                /* mask (LVN_READS_IN) of the inputs that levin's kernels read */
+    uint32_t read;                                /* mask (LVN_READS_IN) of the inputs that are read without rounding */
 };
 
 /* Append a launch of (x, y, z) work-groups; none if one of these is 0. args end with LVN_GPU_END. */
