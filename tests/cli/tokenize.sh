@@ -227,9 +227,33 @@ added 'a += [new(703 + i, f"<h{i}>") for i in range(9)]'
 gives 'a<h0>' '360 703'
 says "other such tokens: 9" err
 lacks "'<h" err
-changed tiny-gpt2 '{"tokenizer_class": "Qwen2Tokenizer"}'
+# Qwen2Tokenizer splits and normalizes otherwise, also if only the model's type says that it is one; copies say it themselves
+qwen=$(printf "DON'T 12\n\tmane\xcc\x81")
+qwen_ids='36 47 46 7 52 221 17 18 199 198 77 310 128 103'
+changed tiny-gpt2 '{"tokenizer_class": "Qwen2TokenizerFast"}'
+gives "$qwen" "$qwen_ids"
+[ ! -s err ] || fail "$(cat err)"
+for file in tokenizer_config.json none; do # without the file, and without the member
+    changed tiny-gpt2 '{"eos_token": "<|endoftext|>"}' '' '' '{"model_type": "qwen3"}'
+    rm -f "changed/$file"
+    gives "$qwen" "$qwen_ids"
+    printf '%s' "$qwen" >qwen.txt
+    code 0 "$LEVIN" prepare text --input=qwen.txt --tokenizer=changed --val-fraction=0 --out=qwen
+    rm -r changed
+    cp -r qwen changed
+    gives "$qwen" "$qwen_ids"
+    rm -r qwen
+done
+# tokens that are both in the vocabulary and added have no merges
+changed tiny-gpt2 '{"added_tokens_decoder": {"500": {"content": "hello hello", "special": false}}}'
+sed -i 's/}$/, "hello hello": 500}/' changed/vocab.json
+gives 'a hello hello' '65 221 500'
+echo '{}' >changed/tokenizer_config.json
+code 1 "$LEVIN" tokenize --tokenizer=changed </dev/null
+says "no merge makes the token of id 500, nor 0 others of its vocabulary" err
+changed tiny-gpt2 '{"tokenizer_class": "CodeGenTokenizer"}'
 gives hello '303 76 340'
-says "tokenizer_class is Qwen2Tokenizer" err
+says "tokenizer_class is CodeGenTokenizer" err
 changed tiny-gpt2 '{}' '{"<pad>": "x"}'
 code 1 "$LEVIN" tokenize --tokenizer=changed </dev/null
 says "must have texts of tokens and their ids, found '<pad>'" err

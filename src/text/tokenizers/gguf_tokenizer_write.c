@@ -82,7 +82,7 @@ static enum lvn_status put_bytes(struct target *x)
     LVN_TRY(check_normalizer(x, &nfc));
     const struct lvn_gguf_pre *pre =
         x->json ? lvn_gguf_pre_of(json_object_get(x->json, "pre_tokenizer"), nfc, x->t->ignore_merges)
-                : lvn_gguf_pre_find("gpt-2");
+                : lvn_gguf_pre_find(x->t->pre_tokenizer.step[0].split == LVN_SPLIT_QWEN2 ? "qwen2" : "gpt-2");
     LVN_CHECK(pre, UNSUPPORTED,
               "the tokenizer '%s' splits text in a way for which levin knows no name in llama.cpp (pre_tokenizer of "
               "tokenizer.json)",

@@ -35,28 +35,27 @@ static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, co
     return LVN_OK;
 }
 
-/* FORMAT if a token results from no merge, other than single bytes and names in brackets: merges are missing. */
-static enum lvn_status check_merges(const struct lvn_tokenizer *t, const char *merges, const struct lvn_token_map *map)
+enum lvn_status lvn_load_check_merges(const struct lvn_tokenizer *t)
 {
-    bool *is_merged = lvn_calloc((size_t)t->n, sizeof *is_merged);
-    if (!is_merged) return LVN_MEMORY;
+    bool *is_made = lvn_calloc((size_t)t->n, sizeof *is_made);
+    if (!is_made) return LVN_MEMORY;
     for (uint64_t i = 0; i <= t->bpe.mask; i++)
-        if (t->bpe.slot[i].pair != LVN_BPE_EMPTY) is_merged[t->bpe.slot[i].id] = true;
-    const struct lvn_raw_token *example = NULL;
-    int64_t missing = 0;
-    for (int64_t i = 0; i < map->n; i++) {
-        const struct lvn_raw_token *w = &map->token[i];
-        const char *p = w->text;
-        int64_t n = w->bytes;
-        bool named = n > 2 && ((p[0] == '<' && p[n - 1] == '>') || (p[0] == '[' && p[n - 1] == ']'));
-        if (is_merged[w->id] || named || t->start[w->id + 1] - t->start[w->id] <= 1) continue;
-        example = example ? example : w;
-        missing++;
+        if (t->bpe.slot[i].pair != LVN_BPE_EMPTY) is_made[t->bpe.slot[i].id] = true;
+    for (int i = 0; i < t->n_added; i++) is_made[t->added[i].id] = true;
+    int64_t example = -1, missing = 0;
+    for (int64_t id = 0; id < t->n_vocabulary; id++) {
+        const uint8_t *p = t->byte + t->start[id];
+        const int64_t n = t->start[id + 1] - t->start[id];
+        const bool named = n > 2 && ((p[0] == '<' && p[n - 1] == '>') || (p[0] == '[' && p[n - 1] == ']'));
+        if (is_made[id] || named || n <= 1) continue;
+        if (!missing++) example = id;
     }
-    free(is_merged);
-    LVN_CHECK(!missing, FORMAT,
-              "'%s' has no merge for %lld tokens of '%s', as '%.*s': the files do not belong together, or one is cut",
-              merges, (long long)missing, map->name, (int)(example->bytes < 60 ? example->bytes : 60), example->text);
+    free(is_made);
+    LVN_CHECK(
+        !missing, FORMAT,
+        "'%s': no merge makes the token of id %lld, nor %lld others of its vocabulary: the two files do not belong "
+        "together, or one is cut",
+        t->path, (long long)example, (long long)missing - 1);
     return LVN_OK;
 }
 
@@ -68,8 +67,7 @@ static enum lvn_status load_pair(struct lvn_tokenizer *t, struct lvn_token_map *
     LVN_TRY(lvn_json_scan_end(vocab));
     LVN_TRY(lvn_bpe_init(&t->bpe, count_lines(merges, bytes)));
     LVN_TRY(lvn_load_tokens(t, map));
-    LVN_TRY(read_merges(t, merges_name, merges, bytes, map));
-    return check_merges(t, merges_name, map);
+    return read_merges(t, merges_name, merges, bytes, map);
 }
 
 enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,

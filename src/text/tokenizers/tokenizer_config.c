@@ -501,20 +501,17 @@ static void set_prefix_space(struct config *c)
 
 /* --- LlamaTokenizer --- */
 
-/* Types of models in a config.json with whose folders transformers reads tokenizer.json as it is, whatever the class.
- */
-static enum lvn_status keeps_chain(const char *dir, bool *keeps, bool *exists)
+enum { TYPE_TEXT = 32 };
+/* model_type of the folder's config.json; exists: there is such a file. */
+static enum lvn_status read_model_type(const char *dir, char type[TYPE_TEXT], bool *exists)
 {
-    static const char *const types[] = {"mistral",   "mistral3",  "ministral", "ministral3", "mixtral",  "pixtral",
-                                        "voxtral",   "phi3",      "phi3_v",    "phimoe",     "llava",    "llava_next",
-                                        "vipllava",  "internlm2", "internlm3", "minicpm3",   "minicpmv", "jamba",
-                                        "persimmon", "fuyu",      "aria",      "qwen2"};
     LVN_LOCAL_ARENA(a);
     const char *path = lvn_path_join(&a, dir, "config.json");
     char *text;
     int64_t bytes;
     json_t *root;
-    *keeps = *exists = false;
+    *type = '\0';
+    *exists = false;
     if (!path) return LVN_MEMORY;
     if (!lvn_path_is_file(path)) return LVN_OK;
     *exists = true;
@@ -523,10 +520,22 @@ static enum lvn_status keeps_chain(const char *dir, bool *keeps, bool *exists)
     free(text);
     if (status == LVN_MEMORY) return status;
     lvn_error_clear(); /* the reader of the model reports a damaged file */
-    const char *type = json_string_value(json_object_get(root, "model_type"));
-    for (size_t i = 0; type && i < sizeof types / sizeof types[0]; i++) *keeps |= !strcmp(type, types[i]);
+    const char *found = json_string_value(json_object_get(root, "model_type"));
+    snprintf(type, TYPE_TEXT, "%s", found ? found : "");
     json_decref(root);
     return LVN_OK;
+}
+
+/* Types of models with whose folders transformers reads tokenizer.json as it is, whatever the class. */
+static bool keeps_chain(const char *type)
+{
+    static const char *const types[] = {"mistral",   "mistral3",  "ministral", "ministral3", "mixtral",  "pixtral",
+                                        "voxtral",   "phi3",      "phi3_v",    "phimoe",     "llava",    "llava_next",
+                                        "vipllava",  "internlm2", "internlm3", "minicpm3",   "minicpmv", "jamba",
+                                        "persimmon", "fuyu",      "aria",      "qwen2"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (!strcmp(type, types[i])) return true;
+    return false;
 }
 
 /* Set a member of one of the tokenizer's files, which exists and has members, for copies. */
@@ -575,8 +584,10 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
     const struct lvn_pre_tokenizer_step *s = pre->step;
     const bool same = !t->normalizer.n && pre->n && s->replace_spaces && s->prepend == prepend &&
                       s->kind == LVN_PRE_NOTHING && !strcmp(s->replacement, "\xe2\x96\x81");
-    bool keeps, exists;
-    LVN_TRY(keeps_chain(dir, &keeps, &exists));
+    char type[TYPE_TEXT];
+    bool exists;
+    LVN_TRY(read_model_type(dir, type, &exists));
+    const bool keeps = keeps_chain(type);
     if (keeps || t->model != LVN_TOKENIZER_CHARACTERS) c->class = "PreTrainedTokenizerFast";
     if (t->model != LVN_TOKENIZER_CHARACTERS) return LVN_OK;
     if (keeps) return same ? LVN_OK : put_member(c, config_json, class_key, "\"PreTrainedTokenizerFast\"");
@@ -606,6 +617,31 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
                                        "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", "
                                        "\"prepend_scheme\": \"%s\", \"split\": false}",
                                        schemes[prepend]));
+}
+
+static const char *const qwen[] = {"Qwen2Tokenizer", NULL};
+
+/* transformers' Qwen2Tokenizer, which models of Qwen 2 to 3 also have without tokenizer_class, differs from
+ * GPT2Tokenizer in these. */
+static enum lvn_status set_qwen(struct config *c, const char *dir)
+{
+    struct lvn_normalizer *n = &c->t->normalizer;
+    char type[TYPE_TEXT];
+    bool exists;
+    if (!c->is_pair) return LVN_OK;
+    LVN_TRY(read_model_type(dir, type, &exists));
+    if (!*c->class && (!strcmp(type, "qwen2") || !strcmp(type, "qwen3"))) {
+        c->class = qwen[0];
+        LVN_TRY(file_of(c->t, config_json)
+                    ? put_member(c, config_json, class_key, "\"Qwen2Tokenizer\"")
+                    : lvn_tokenizer_put_file(c->t, config_json, "{\"tokenizer_class\": \"Qwen2Tokenizer\"}\n"));
+    }
+    if (!is_class(c, qwen)) return LVN_OK;
+    json_t *nfc = json_pack("{s:s}", "type", "NFC");
+    enum lvn_status status = nfc ? lvn_normalizer_read(n, &c->t->arena, c->name, nfc) : LVN_MEMORY;
+    json_decref(nfc);
+    c->t->pre_tokenizer.step[0] = lvn_pre_tokenizer_split(LVN_SPLIT_QWEN2);
+    return status;
 }
 
 static const char *const berts[] = {"BertTokenizer",
@@ -649,7 +685,7 @@ static enum lvn_status warn_class(const struct config *c)
     static const char *const gpt2[] = {
         "", "GPT2Tokenizer", "GPTNeoXTokenizer", "PreTrainedTokenizer", "TokenizersBackend", NULL};
     static const char *const bert[] = {"", "PreTrainedTokenizer", "TokenizersBackend", NULL};
-    if (c->is_json || is_class(c, c->is_pair ? gpt2 : bert) || (!c->is_pair && is_class(c, berts))) return LVN_OK;
+    if (c->is_json || is_class(c, c->is_pair ? gpt2 : bert) || is_class(c, c->is_pair ? qwen : berts)) return LVN_OK;
     lvn_log_once(LVN_LOG_WARN,
                  "'%s': tokenizer_class is %s, and %s here as %s's, whose ids may differ; "
                  "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes a tokenizer.json",
@@ -694,10 +730,12 @@ static enum lvn_status apply(struct config *c, const char *dir)
     c->class = class ? class : "";
     LVN_TRY(set_bert(c));
     LVN_TRY(set_llama(c, dir));
+    LVN_TRY(set_qwen(c, dir));
     LVN_TRY(read_numbered(c));
     LVN_TRY(read_named(c));
     LVN_TRY(read_defaults(c));
     LVN_TRY(finish(c));
+    if (c->is_pair) LVN_TRY(lvn_load_check_merges(t));
     set_bos_eos(c);
     set_prefix_space(c);
     if (content_of(json_object_get(c->config, named[EOS]))) t->end_id = id_of(c, named[EOS]);

@@ -550,7 +550,7 @@ static void refuses_damaged_files(void **state)
     refuses(dir, "merges.txt", "#version: 0.2\n", "no merges");
     merges[n_merges / 2] = '\0';
     *strrchr(merges, '\n') = '\0';
-    refuses(dir, "merges.txt", merges, "has no merge for");
+    refuses(dir, "merges.txt", merges, "others of its vocabulary: the two files");
     vocab[n_vocab / 2] = '\0';
     refuses(dir, "vocab.json", vocab, "invalid JSON");
     refuses(dir, "vocab.json", "{}", "has no tokens");
