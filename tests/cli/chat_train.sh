@@ -122,7 +122,7 @@ code 0 "$LEVIN" train tools.jsonl --model.init=with-tools --run_dir=tools --trai
 same_file {with-tools,tools/checkpoints/last}/additional_chat_templates/tool_use.jinja
 for cached in no yes; do
     code 0 "$LEVIN" train tools.jsonl --model.init=with-tools --data.template=alpaca --run_dir=tools --overwrite --trainer.max_steps=1
-    says "'tools.jsonl': the template 'alpaca' does not write the tools or tool calls of 4 conversations, so the model does not read them" err
+    says "'tools.jsonl': the template 'alpaca' does not write the tools, tool calls or some messages of 4 conversations, so the model does not read them" err
 done
 code 0 "$LEVIN" tokenize --chat=tools.jsonl --tokenizer=tools --json
 says '### Response' out

@@ -217,33 +217,37 @@ static enum lvn_status find_prompt(struct lvn_chat *c)
     return c->prompt ? LVN_OK : LVN_MEMORY;
 }
 
+#define USER "{\"role\": \"user\", \"content\": \"x\"}"
+
 /* Render a message of a role, where templates allow it: a message of the system first, results of tools after others.
  */
 static enum lvn_status try_role(struct lvn_chat *c, struct lvn_arena *a, int i, const char *role,
                                 struct lvn_rendered *r)
 {
-    static const char user[] = "{\"role\": \"user\", \"content\": \"x\"}";
+    static const char *const talks[][2] = {
+        [LVN_CHAT_ROLE_HUMAN] = {"", ""},          [LVN_CHAT_ROLE_FUNCTION] = {USER ", ", ""},
+        [LVN_CHAT_ROLE_IPYTHON] = {USER ", ", ""}, [LVN_CHAT_ROLE_DEVELOPER] = {"", ", " USER},
+        [LVN_CHAT_ROLE_SYSTEM] = {"", ", " USER},  [LVN_CHAT_ROLE_TOOL] = {USER ", ", ""}};
     char messages[200];
-    snprintf(messages, sizeof messages, "[%s%s{\"role\": \"%s\", \"content\": \"levin-text\"}%s%s]",
-             i >= LVN_ROLE_FUNCTION ? user : "", i >= LVN_ROLE_FUNCTION ? ", " : "", role,
-             i == LVN_ROLE_DEVELOPER ? ", " : "", i == LVN_ROLE_DEVELOPER ? user : "");
+    snprintf(messages, sizeof messages, "[%s{\"role\": \"%s\", \"content\": \"levin-text\"}%s]", talks[i][0], role,
+             talks[i][1]);
     return try_text(c, a, messages, NULL, false, r);
 }
 
-/* Set c->renames. The role human must be one that the template knows: some write any role. */
+/* Set c->unwritten. The role human must be one that the template knows: some write any role. */
 static enum lvn_status try_roles(struct lvn_chat *c)
 {
     static const char unknown[] = "zzzzz"; /* as long as human */
     LVN_LOCAL_ARENA(a);
     struct lvn_rendered r, human, other;
-    for (int i = 0; i < LVN_ROLES_RENAMED; i++) {
-        LVN_TRY(try_role(c, &a, i, lvn_roles_renamed[i], &r));
-        c->renames[i] = !strstr(r.text, "levin-text");
-        if (i == LVN_ROLE_HUMAN) human = r;
+    for (int i = 0; i < LVN_CHAT_ROLES; i++) {
+        LVN_TRY(try_role(c, &a, i, lvn_chat_roles[i], &r));
+        c->unwritten[i] = !strstr(r.text, "levin-text");
+        if (i == LVN_CHAT_ROLE_HUMAN) human = r;
     }
-    LVN_TRY(try_role(c, &a, LVN_ROLE_HUMAN, unknown, &other));
+    LVN_TRY(try_role(c, &a, LVN_CHAT_ROLE_HUMAN, unknown, &other));
     for (char *p = other.text; (p = strstr(p, unknown));) memcpy(p, "human", strlen(unknown));
-    c->renames[LVN_ROLE_HUMAN] |= !c->has_human || strcmp(human.text, other.text) == 0;
+    c->unwritten[LVN_CHAT_ROLE_HUMAN] |= !c->has_human || strcmp(human.text, other.text) == 0;
     return LVN_OK;
 }
 

@@ -35,10 +35,10 @@ struct lvn_chat {
     struct lvn_chat_template *with_tools;           /* for conversations with tools; NULL: the same */
     struct lvn_tpl_variable token[LVN_CHAT_TOKENS]; /* bos_token, eos_token, ... */
     int n_tokens;
-    bool *is_special;                /* [tokenizer->n] */
-    bool joins_parts;                /* the template does not support lists of text parts: their texts are joined */
-    bool has_human;                  /* the template's text has the word human */
-    bool renames[LVN_ROLES_RENAMED]; /* the template does not write messages of this role (lvn_roles_renamed) */
+    bool *is_special;               /* [tokenizer->n] */
+    bool joins_parts;               /* the template does not support lists of text parts: their texts are joined */
+    bool has_human;                 /* the template's text has the word human */
+    bool unwritten[LVN_CHAT_ROLES]; /* the template does not write messages of this role (lvn_chat_roles) */
     bool parses_arguments; /* arguments of tool calls that are JSON text are given to the template as objects */
     const char *prompt;    /* with which the template always ends, whether a prompt is asked for or not; "": none */
     struct tm now;         /* what strftime_now formats */

@@ -205,14 +205,29 @@ static enum lvn_status try_without(const struct variables *v, struct lvn_arena *
     return LVN_OK;
 }
 
+/* Is the text of a message of the system or of a tool missing in the text of its conversation? Only for roles that the
+ * template did not write in another conversation: it may change a text. */
+static bool loses_message(const struct lvn_chat_row *row, const struct lvn_rendered *text)
+{
+    for (int64_t i = 0; i < row->n; i++) {
+        const json_t *message = json_array_get(row->messages, (size_t)i);
+        const char *content = json_string_value(json_object_get(message, "content"));
+        if (content && lvn_chat_row_lacks(row, json_string_value(json_object_get(message, "role"))) &&
+            !strstr(text->text, content))
+            return true;
+    }
+    return false;
+}
+
 /* Refuse a trained answer whose tool calls the template does not write. Set row->loses_tools
- * if it does not write other tool calls, or the tools. */
+ * if it does not write other tool calls, the tools, or messages. */
 static enum lvn_status check_tools(const struct variables *v, struct lvn_arena *a, struct lvn_chat_row *row,
                                    const struct lvn_rendered *text)
 {
     struct lvn_tpl_value value = {.kind = LVN_TPL_NONE};
     bool calls = false, same = false;
     if (row->tools) LVN_TRY(try_without(v, a, "tools", value, text, &row->loses_tools));
+    row->loses_tools |= loses_message(row, text);
     for (int64_t i = 0; i < row->n; i++) calls |= lvn_chat_has_calls(json_array_get(row->messages, (size_t)i));
     if (!calls) return LVN_OK;
     json_t *messages;

@@ -29,7 +29,7 @@ struct lvn_chat_sample {
 struct lvn_chat_samples {
     struct lvn_chat_sample *p;
     int64_t n;
-    bool loses_tools; /* the template does not write the tools or tool calls of the row */
+    bool loses_tools; /* the template does not write the tools, tool calls or some messages of the row */
 };
 
 /* The state of one thread. */

@@ -65,13 +65,13 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
 }
 
-const char *const lvn_roles_renamed[] = {"human", "developer", "function", "ipython"};
+const char *const lvn_chat_roles[] = {"human", "function", "ipython", "developer", "system", "tool"};
 
-static bool is_renamed(const struct lvn_chat_row *row, const char *role)
+bool lvn_chat_row_lacks(const struct lvn_chat_row *row, const char *role)
 {
-    for (int i = 0; i < LVN_ROLES_RENAMED; i++)
-        if (strcmp(role, lvn_roles_renamed[i]) == 0) return row->renames[i];
-    return strcmp(role, "gpt") == 0;
+    for (int i = 0; i < LVN_CHAT_ROLES; i++)
+        if (strcmp(role, lvn_chat_roles[i]) == 0) return row->unwritten[i];
+    return false;
 }
 
 /* Rename the members `from` and `value` of a ShareGPT message to `role` and `content`. Some rows have ShareGPT's names
@@ -86,7 +86,7 @@ static enum lvn_status rename_sender(const struct lvn_chat_row *row, json_t *mes
     const char *from = json_string_value(json_object_get(message, "from")), *role = NULL;
     json_t *value = json_object_get(message, "value");
     const char *own = json_string_value(json_object_get(message, "role"));
-    if (own && is_renamed(row, own))
+    if (own && (strcmp(own, "gpt") == 0 || lvn_chat_row_lacks(row, own)))
         from = own;
     else if (!from || own)
         return LVN_OK;
@@ -367,7 +367,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
 {
     static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
     const json_t *value = NULL;
-    *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS, .renames = c->renames};
+    *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS, .unwritten = c->unwritten};
     for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
         value = json_object_get(source, keys[i]);
         if (json_is_null(value)) value = NULL;

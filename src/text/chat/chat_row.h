@@ -30,26 +30,35 @@ enum lvn_chat_form {
     LVN_CHAT_FORMS
 };
 
-/* Roles of OpenAI's, Llama's and ShareGPT's data that become user, system or tool where the template does not write
- * them.
- */
-enum { LVN_ROLE_HUMAN, LVN_ROLE_DEVELOPER, LVN_ROLE_FUNCTION, LVN_ROLE_IPYTHON, LVN_ROLES_RENAMED };
-extern const char *const lvn_roles_renamed[LVN_ROLES_RENAMED];
+/* Roles that a template may not write. All but the last two are of OpenAI's, Llama's and ShareGPT's data, and become
+ * user, system or tool there. */
+enum {
+    LVN_CHAT_ROLE_HUMAN,
+    LVN_CHAT_ROLE_FUNCTION,
+    LVN_CHAT_ROLE_IPYTHON,
+    LVN_CHAT_ROLE_DEVELOPER,
+    LVN_CHAT_ROLE_SYSTEM,
+    LVN_CHAT_ROLE_TOOL,
+    LVN_CHAT_ROLES
+};
+extern const char *const lvn_chat_roles[LVN_CHAT_ROLES];
 
 struct lvn_chat;
 struct lvn_chat_row {
     enum lvn_chat_form form;
-    json_t *messages;     /* owned; NULL for LVN_CHAT_IDS */
-    json_t *tools;        /* owned, or NULL */
-    json_t *documents;    /* owned, or NULL */
-    const json_t *source; /* the row, borrowed */
-    bool *is_trained;     /* [number of messages] answers that are not excluded, in the arena */
-    int64_t n;            /* messages */
-    int64_t n_answers;    /* messages of the assistant */
-    const bool *renames;  /* lvn_chat.renames */
-    bool loses_tools;     /* set by chat_encode.c: the template does not write its tools or tool calls */
+    json_t *messages;      /* owned; NULL for LVN_CHAT_IDS */
+    json_t *tools;         /* owned, or NULL */
+    json_t *documents;     /* owned, or NULL */
+    const json_t *source;  /* the row, borrowed */
+    bool *is_trained;      /* [number of messages] answers that are not excluded, in the arena */
+    int64_t n;             /* messages */
+    int64_t n_answers;     /* messages of the assistant */
+    const bool *unwritten; /* lvn_chat.unwritten */
+    bool loses_tools; /* set by chat_encode.c: the template does not write its tools, tool calls or some messages */
 };
 
+/* Is a role one that the template does not write? */
+bool lvn_chat_row_lacks(const struct lvn_chat_row *row, const char *role);
 /* Has a message tool calls, or one in OpenAI's older form? */
 bool lvn_chat_has_calls(const json_t *message);
 /* The members that make the form, for messages. */

@@ -314,6 +314,7 @@ static void roles_of_templates(void **state)
         "A curious human. {% for m in messages %}{% if m.role == 'user' %}USER: {{ m.content }} {% elif m.role == "
         "'assistant' %}ASSISTANT: {{ m.content }} {% elif m.role == 'system' %}SYSTEM: {{ m.content }} "
         "{% elif m.role == 'tool' %}TOOL: {{ m.content }} {% endif %}{% endfor %}";
+    static const char *const users = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}";
     static const char *const any = "A curious human. {% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}";
     static const char *const human =
         "{% for m in messages %}{% if m.role == 'human' %}Human: {% elif m.role == 'developer' %}"
@@ -335,8 +336,13 @@ static void roles_of_templates(void **state)
         struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", cases[i / 2].template);
         const char *text = trained(t, NULL, "all", rows[i % 2]);
         if (cases[i / 2].text[i % 2]) assert_string_equal(text, cases[i / 2].text[i % 2]);
+        assert_false(loses_tools);
         lvn_tokenizer_close(t);
     }
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", users);
+    assert_string_equal(trained(t, NULL, "all", rows[0]), "b");
+    assert_true(loses_tools);
+    lvn_tokenizer_close(t);
 }
 
 /* Excluded answers, with and without {% generation %}. */

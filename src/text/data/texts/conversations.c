@@ -37,7 +37,7 @@ enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100, LOSES = 1 << 30 };
 struct record {
     enum { SAMPLE, NAME, BAD, OTHER_FILES } kind;
     uint32_t row;    /* SAMPLE: number of samples of the same row that follow; instead of 0 it is LOSES if the template
-                        does not write the tools or tool calls of the row */
+                        does not write the tools, tool calls or some messages of the row */
     int64_t line, n; /* OTHER_FILES: their number, 0; SAMPLE: tokens, each two int32_t: id, label; else bytes of the
                         text that follows */
 };
@@ -58,7 +58,7 @@ struct part {
     int64_t found, bad, cut, dropped, unlabeled, tokens, labels; /* rows; bad rows; samples: ... */
     struct lvn_text lost;                                        /* the first rows that are left out, and why */
     int64_t n_lost;
-    int64_t without_tools; /* rows of which the template does not write tools or tool calls */
+    int64_t without_tools; /* rows of which the template does not write tools, tool calls or some messages */
     int64_t other_files;   /* of the folder or archive, which are not read */
 };
 
@@ -339,11 +339,11 @@ static enum lvn_status report(const struct chat_data *c, const struct lvn_data_o
                 " tokens and were truncated (data.overlong; data.max_length, else the model's context length)",
                 path, lvn_count_text(p->cut, some), c->limit);
     if (p->without_tools)
-        lvn_log(
-            LVN_LOG_WARN,
-            "'%s': the template '%s' does not write the tools or tool calls of %s conversation%s, so the model does "
-            "not read them",
-            path, c->chat->template_name, lvn_count_text(p->without_tools, some), lvn_plural(p->without_tools));
+        lvn_log(LVN_LOG_WARN,
+                "'%s': the template '%s' does not write the tools, tool calls or some messages of %s conversation%s, "
+                "so the model does "
+                "not read them",
+                path, c->chat->template_name, lvn_count_text(p->without_tools, some), lvn_plural(p->without_tools));
     if (!p->n_lost) return LVN_OK;
     lvn_log(LVN_LOG_WARN, "'%s': %s of %s conversations are left out%s", path, lvn_count_text(lost, some),
             lvn_count_text(p->found, rows), p->n_lost > lost ? ", and parts of others" : "");
