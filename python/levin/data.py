@@ -20,6 +20,10 @@ _CODES = {"int32": 0, "float32": 1, "uint8": 2}
 _ENDLESS = 1 << 40  # samples of an iterable: trainer.max_steps ends the run
 
 
+class _ReadOnce(InputError):
+    """A sample of an iterable was requested again, to explain another failure."""
+
+
 class Field:
     """A named array of every sample: shape of one sample; int32, float32 or uint8; integers are in [0, below), 0:
     unknown."""
@@ -179,7 +183,7 @@ class Data(_library.NotCopied):
                 self._write(where, name, f, sample, out[k])
             return 0
         except BaseException as e:  # noqa: BLE001 - fit() raises it
-            if self.exception is None:
+            if self.exception is None and not isinstance(e, _ReadOnce):
                 self.exception = e
             try:
                 message = f"{type(e).__name__}: {e}"
@@ -207,7 +211,7 @@ class Data(_library.NotCopied):
         continues has read them. The library reads a rank's samples in rising order."""
         with self._lock:
             if i < self._position:
-                raise InputError(f"sample {i} of the iterable was already read: an iterable is read once and in order")
+                raise _ReadOnce(f"sample {i} of the iterable was already read: an iterable is read once and in order")
             if self._iterator is None:
                 self._iterator = iter(self.splits[0])
             while True:

@@ -130,9 +130,21 @@ soon grep -q '^step 2: validation' err
 kill -TERM $pid
 ended
 check [ $got = 75 ]
-end=$(($(sed 's/step-//' $root/runs/owes/checkpoints/last) + 2))
-train s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=$end --resume 2>err
+stopped=$(sed 's/step-//' $root/runs/owes/checkpoints/last)
+model=$root/runs/owes/checkpoints/step-$stopped/model.safetensors
+before=$(stat -c %i "$model")
+end=$((stopped + 2))
+# a step of the store is not saved again: its manifest gets the value, which is the best, as later steps are worse
+train s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=$end --optimizer.lr=0.5 --resume 2>err
 check [ "$(grep -c '"val_loss"' $root/runs/owes/metrics.jsonl)" = $end ]
+says "step $stopped: validation loss " err
+check [ "$(cat $root/runs/owes/checkpoints/best)" = step-$stopped ]
+check [ "$(stat -c %i "$model")" = "$before" ]
+check [ "$(ls $root/runs/owes/checkpoints)" = "$(printf '%s\n' best last step-$stopped step-$end | sort)" ]
+rm -r cache
+code 0 "$LEVIN" evaluate s3://bucket/runs/owes --json --data.path=text.txt
+train s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=$end --resume >out
+says "nothing to do" out
 # prepared data, from a store into a store
 cp text.txt $root/text.txt
 code 0 "$LEVIN" prepare text.txt --out=tokens

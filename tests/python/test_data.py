@@ -38,10 +38,75 @@ def run(name, data, fields=None, callbacks=(), resume=False, **more):
                      **{**KEYS, **{k.replace("__", "."): v for k, v in more.items()}})
 
 
+class Kinds(levin.Callback):
+    """Names and steps of the events, except those of checkpoints."""
+
+    def __init__(self):
+        self.kinds = []
+
+    def on_start(self, run, event):
+        self.first = event.step
+
+    def on_step(self, run, event):
+        self.kinds.append(("step", event.step))
+
+    def on_validation(self, run, event):
+        self.kinds.append(("validation", event.step))
+
+    def on_epoch(self, run, event):
+        self.kinds.append(("epoch", event.step))
+
+
 class Stops(levin.Callback):
     def on_step(self, run, event):
         if event.step == 5:
             run.stop()
+
+
+class Cut(list):
+    """Validation data: in the validation after step `at` the run is to stop, and fails."""
+
+    def __init__(self, at):
+        super().__init__(rows(8))
+        self.at, self.run = at, None
+
+    def __getitem__(self, i):
+        if self.run and self.run.step == self.at and i == 0:
+            self.run.stop()
+        if self.run and self.run.step == self.at and i == 7:
+            raise KeyError("killed")
+        return super().__getitem__(i)
+
+
+class Interrupted(unittest.TestCase):
+    """A run that ends within a validation has saved the step before it; the resumed run does what is still due."""
+
+    def same(self, name, at, **more):
+        run(name, {"train": rows(), "val": rows(8)}, callbacks=[whole := Kinds()], **more).fit()
+        data = Cut(at)
+        with self.assertRaises(KeyError):
+            with run(name + "_cut", {"train": rows(), "val": data}, callbacks=[first := Kinds()], **more) as r:
+                data.run = r
+                r.fit()
+        run(name + "_cut", {"train": rows(), "val": rows(8)}, callbacks=[second := Kinds()], resume=True, **more).fit()
+        self.assertEqual(first.kinds[-1], ("step", second.first))
+        self.assertEqual(first.kinds + second.kinds, whole.kinds)
+        for link in "last", "best":
+            self.assertEqual(os.readlink(f"runs/{name}_cut/checkpoints/{link}"), os.readlink(f"runs/{name}/checkpoints/{link}"))
+        self.assertEqual(weights(name + "_cut"), weights(name))
+        self.assertEqual(losses(name + "_cut"), losses(name))
+        self.assertEqual(sorted(os.listdir(f"runs/{name}_cut/checkpoints")), sorted(os.listdir(f"runs/{name}/checkpoints")))
+
+    def test_early_stopping(self):
+        """The validation ends the run, which makes no further step."""
+        self.same("patience", 8, trainer__val_check_interval=4, early_stopping__monitor="val_loss", early_stopping__patience=1,
+                  optimizer__lr=0.0)
+
+    def test_the_last_step(self):
+        self.same("last_step", 12)
+
+    def test_the_end_of_an_epoch(self):
+        self.same("epoch", 10, trainer__val_check_interval=5, trainer__max_steps=23)
 
 
 class Sequences(unittest.TestCase):
@@ -435,6 +500,43 @@ class Wrong(unittest.TestCase):
             run(name, parts, FIELDS, resume=name == "raises", trainer__val_check_interval=7).fit()
         self.assertEqual(weights("raises"), weights("unbroken"))
         self.assertEqual(losses("raises"), losses("unbroken"))
+
+    def test_raises_after_an_epoch(self):
+        """The epoch that has ended before it is complete in the checkpoint."""
+        keys = {"early_stopping__monitor": "train_loss", "early_stopping__patience": 3, "optimizer__lr": 0.0,
+                "trainer__max_steps": 100, "checkpoint__monitor": "train_loss", "data__sampling": "sequential"}
+
+        class Reads(list):
+            def __init__(self, end):
+                super().__init__(rows(16))
+                self.first, self.end = 0, end
+
+            def __getitem__(self, i):
+                self.first += i == 0
+                if self.first == self.end:
+                    raise KeyError("once")
+                return super().__getitem__(i)
+
+        run("epochs", whole := Reads(None), FIELDS, **keys).fit()
+        # sample 0 was read by the checks at the start, in each epoch, and in the batch after the last one
+        checks = whole.first - int(os.readlink("runs/epochs/checkpoints/last").split("-")[1]) // 4 - 1
+        with self.assertRaises(KeyError):
+            run("epochs_cut", Reads(checks + 3), FIELDS, **keys).fit()
+        state = json.loads(Path("runs/epochs_cut/checkpoints/last/state/state.json").read_text())
+        self.assertEqual((state["step"], state["callbacks"]["train_metrics"]["labels"]), (8, 0))
+        self.assertEqual(state["callbacks"]["early_stopping"]["waited"], 1)
+        run("epochs_cut", rows(16), FIELDS, resume=True, **keys).fit()
+        self.assertEqual(losses("epochs_cut"), losses("epochs"))
+        self.assertEqual(os.readlink("runs/epochs_cut/checkpoints/last"), os.readlink("runs/epochs/checkpoints/last"))
+
+    def test_no_finite_loss(self):
+        """The batch of the failed step is needed again to find the origin; an iterable cannot repeat it."""
+        bad = {"optimizer__lr": 1e6, "optimizer__weight_decay": 1000.0, "trainer__gradient_clip_val": 0.0}
+        for name, data in ("once", iter(rows(48))), ("again", rows(48)):
+            with self.assertRaisesRegex(levin.FaultError, "the gradient norm -?(nan|inf);") as caught:
+                run(name, data, FIELDS, **bad).fit()
+            cause = {"once": "because the data of the step cannot be read again", "again": "not finite is in '"}[name]
+            self.assertIn(cause, str(caught.exception))
 
     def test_no_labels(self):
         none = [{**r, "labels": np.full(8, -1)} for r in rows(16)]

@@ -347,7 +347,10 @@ int levin_run_step(struct levin_run *r, bool *over)
         r->end_reason = "stopped on request";
         return leave(r, before, LVN_OK);
     }
-    status = lvn_trainer_step(&r->trainer, &r->end_reason);
+    r->end_reason = lvn_trainer_end_reason(&r->trainer); /* a validation since the last step may have ended the run */
+    if (r->end_reason) return leave(r, before, LVN_OK);
+    status = lvn_trainer_step(&r->trainer);
+    if (status == LVN_OK) r->end_reason = lvn_trainer_end_reason(&r->trainer);
     *over = r->end_reason != NULL;
     return finish_call(r, before, status);
 }
@@ -358,12 +361,8 @@ static enum lvn_status validate(struct levin_run *r)
     LVN_CHECK(r->trainer.opened.validation.on, ARG,
               "this run does not validate: give it validation data and trainer.limit_val_batches "
               "above 0");
-    struct lvn_trainer *trainer = &r->trainer;
-    bool saved;
-    LVN_TRY(lvn_trainer_validate(trainer));
-    if (!(trainer->requested.control & LVN_CONTROL_SHOULD_SAVE)) return LVN_OK;
-    trainer->requested.control &= ~(unsigned)LVN_CONTROL_SHOULD_SAVE;
-    return lvn_trainer_save(trainer, &saved); /* before the next step changes the weights */
+    LVN_TRY(lvn_trainer_validate(&r->trainer));
+    return lvn_trainer_do_due(&r->trainer); /* save it if it is one of the best */
 }
 
 int levin_run_validate(struct levin_run *r)

@@ -215,15 +215,19 @@ static enum lvn_status publish(struct lvn_checkpoint_writer *writer)
     return status;
 }
 
+static void set_score(struct lvn_manifest *m, double val_loss, const struct lvn_checkpoint_score *score)
+{
+    m->val_loss = val_loss;
+    m->score = score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};
+}
+
 static enum lvn_status commit(struct lvn_checkpoint_writer *writer, double val_loss,
                               const struct lvn_checkpoint_score *score)
 {
     LVN_TRY(writer->status);
     for (const struct written_by_others *o = writer->others; o; o = o->next)
         LVN_TRY(set_sums(writer, &writer->manifest.file[o->file], &o->layout->sums));
-    writer->manifest.val_loss = val_loss;
-    writer->manifest.score =
-        score && *score->name ? *score : (struct lvn_checkpoint_score){.name = "val_loss", .value = val_loss};
+    set_score(&writer->manifest, val_loss, score);
     for (int i = 0; i < writer->manifest.n; i++) {
         char *path = lvn_path_join(&writer->arena, writer->temporary, writer->manifest.file[i].path);
         char *dir = path ? lvn_path_dir(&writer->arena, path) : NULL;
@@ -246,4 +250,23 @@ enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *writer, doub
     if (status != LVN_OK) status = lvn_while_at(status, "writing the checkpoint '%s'", writer->final);
     lvn_checkpoint_writer_free(writer);
     return status;
+}
+
+static enum lvn_status rescore(struct lvn_arena *a, const char *dir, int64_t step, double val_loss,
+                               const struct lvn_checkpoint_score *score)
+{
+    struct lvn_manifest manifest;
+    const char *path = lvn_arena_printf(a, "%s/step-%" PRId64, dir, step);
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_manifest_read(a, path, &manifest));
+    set_score(&manifest, val_loss, score);
+    LVN_TRY(lvn_manifest_write(path, &manifest));
+    return lvn_checkpoint_links_update(dir, step, &manifest.score);
+}
+
+enum lvn_status lvn_checkpoint_rescore(const char *dir, int64_t step, double val_loss,
+                                       const struct lvn_checkpoint_score *score)
+{
+    LVN_LOCAL_ARENA(a);
+    return rescore(&a, dir, step, val_loss, score);
 }

@@ -569,21 +569,24 @@ enum lvn_status lvn_train_programs_step(struct lvn_train_programs *programs, int
 }
 
 enum lvn_status lvn_train_programs_explain_nonfinite(struct lvn_train_programs *programs, int64_t step, double loss,
-                                                     const char *outcome)
+                                                     bool fed, const char *outcome)
 {
-    static const char format[] = "step %lld: the loss is %g and the gradient norm %g%s; the first value that is not "
-                                 "finite is in '%s'; %s; try %s"
+    static const char format[] = "step %lld: the loss is %g and the gradient norm %g%s; %s%s%s; %s; try %s"
                                  "a smaller optimizer.lr, a longer schedule.warmup_steps or clipping";
     double norm = programs->step_session->result.grad_norm, scale = programs->step_session->result.scaling.scale;
     const char *precision = scale > 0 ? "trainer.precision bf16-mixed or 32-true, " : "";
     char although[80] = "";
     if (scale > 0) snprintf(although, sizeof although, ", although the loss was multiplied by only %g", 2 * scale);
     enum lvn_status found = LVN_OK;
-    const char *first = lvn_session_find_nonfinite(programs->step_session, programs->accumulation);
+    const char *begin = "the first value that is not finite is in '", *end = "'";
+    const char *first = fed ? lvn_session_find_nonfinite(programs->step_session, programs->accumulation) : NULL;
     if (first)
-        found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, first, outcome, precision);
+        found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, begin, first, end, outcome,
+                         precision);
     LVN_TRY(lvn_ranks_agree(programs->ranks, found));
-    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, "the sum of the gradient",
-                     outcome, precision);
+    first = "the sum of the gradient";
+    if (!fed) begin = end = "", first = "the origin is unknown, because the data of the step cannot be read again";
+    found = lvn_fail(LVN_NONFINITE, format, (long long)step + 1, loss, norm, although, begin, first, end, outcome,
+                     precision);
     return lvn_ranks_agree(programs->ranks, found);
 }

@@ -108,9 +108,9 @@ enum lvn_status lvn_train_programs_finish(struct lvn_train_programs *programs) L
 /* Set only the step's arguments, for callers that run the session themselves. launch() calls it. */
 void lvn_train_programs_prepare(struct lvn_train_programs *programs, int64_t step, double lr, int64_t labels);
 
-/* All ranks, after step `step` on the batch that was fed gave non-finite values: the lowest rank that finds their
- * origin names it. `outcome`: what happened to the weights, for the message. Always fails. */
+/* All ranks, after step `step` gave non-finite values: the lowest rank that finds their origin names it. `fed`: the
+ * batch of the step was fed again. `outcome`: what happened to the weights, for the message. Always fails. */
 enum lvn_status lvn_train_programs_explain_nonfinite(struct lvn_train_programs *programs, int64_t step, double loss,
-                                                     const char *outcome) LVN_CHECKED;
+                                                     bool fed, const char *outcome) LVN_CHECKED;
 
 #endif

@@ -120,11 +120,20 @@ static bool is_new(double value, double saved)
     return isfinite(value) && value != saved;
 }
 
+/* Record the values of a validation in the saved checkpoint, without its other files. */
+static enum lvn_status rescore(const struct lvn_saver *s)
+{
+    const struct lvn_snapshot *n = &s->snapshot;
+    if (s->target.ranks->rank) return LVN_OK; /* only rank 0 writes */
+    return lvn_checkpoint_rescore(s->target.snapshot.dir, n->step, n->val_loss, &n->score);
+}
+
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot)
 {
     const struct lvn_saver_target *a = &s->target;
     LVN_TRY(lvn_saver_finish(s));
-    if (s->step == snapshot->step && !is_new(snapshot->val_loss, s->snapshot.val_loss) &&
+    const bool again = s->step == snapshot->step;
+    if (again && snapshot->due == s->snapshot.due && !is_new(snapshot->val_loss, s->snapshot.val_loss) &&
         !is_new(snapshot->score.value, s->snapshot.score.value))
         return LVN_OK;
     /* Differing replicas must not be saved. */
@@ -136,7 +145,9 @@ enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *
     s->reading = true;
     s->done = false;
     const char *before = lvn_work_begin(operation);
-    if (a->ranks->rank && !lvn_parameters_any_sharded(a->model_state))
+    if (again && lvn_store_is_remote(a->context->settings->values.run_dir))
+        set_done(s, rescore(s)); /* a kill while a store gets a second step-N would leave no valid one */
+    else if (a->ranks->rank && !lvn_parameters_any_sharded(a->model_state))
         set_done(s, LVN_OK); /* only rank 0 writes */
     else
         begin(s);

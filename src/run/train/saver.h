@@ -1,6 +1,6 @@
 /* saver.h - checkpoints from request to disk. The trainer calls it. This is the whole sequence:
  *
- *   step ends   trainer.c, lvn_trainer_step()     every_n_steps is due, or some rank's callback set SHOULD_SAVE
+ *   step ends   due.c, lvn_due_next()             every_n_steps is due, or some rank's callback set SHOULD_SAVE
  *               callbacks/checkpoint.c            sets SHOULD_SAVE after a validation with one of the best values
  *   begin       trainer.c, save_checkpoint()      step, losses, score, callbacks' states -> lvn_snapshot
  *               saver.c, lvn_saver_begin()        waits for the save before; compares replicas; starts rank 0's thread
@@ -71,7 +71,7 @@ void lvn_saver_set_target(struct lvn_saver *s, const struct lvn_saver_target *ta
 /* Wait for the thread, if any; drop shards, which only all ranks together can commit. */
 void lvn_saver_release(struct lvn_saver *s);
 /* All ranks: begin to save, after the previous save has ended; does nothing if this step is saved already, with the
- * values of its validation. */
+ * values of its validation. In a store a saved step gets only these values. */
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot) LVN_CHECKED;
 /* Before weights or state change: wait until they have been read. */
 void lvn_saver_wait_read(struct lvn_saver *s);

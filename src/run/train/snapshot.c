@@ -12,6 +12,7 @@
 #include "model_io/shared_files.h"
 #include "models/lora.h"
 #include "settings/settings.h"
+#include "train/due.h"
 #include "train/snapshot_files.h"
 #include "train/snapshot_weights.h"
 
@@ -32,7 +33,8 @@ static enum lvn_status state_text(const struct lvn_snapshot *s, struct lvn_text 
     enum lvn_status status = LVN_OK;
     if (*s->callbacks) status = lvn_json_load(s->callbacks, (int64_t)strlen(s->callbacks), 0, &callbacks, &error);
     if (callbacks) json_object_set_new(state, "callbacks", callbacks);
-    if (state && s->owes_validation) json_object_set_new(state, "owes_validation", json_true());
+    if (state && s->due & LVN_DUE_VALIDATION) json_object_set_new(state, "owes_validation", json_true());
+    if (state && s->due & LVN_DUE_EPOCH_END) json_object_set_new(state, "owes_epoch_end", json_true());
     if (state && *s->device) json_object_set_new(state, "device", json_string(s->device));
     if (state && s->choices && *s->choices) json_object_set_new(state, "algorithms", json_string(s->choices));
     if (state && *s->skipped)
@@ -216,11 +218,12 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
 {
     json_t *state;
     const char *data = "0", *skipped = "", *device = "";
+    bool validation = false, epoch_end = false;
     LVN_TRY(lvn_json_read(path, &state));
-    *s = (struct lvn_snapshot){.val_loss = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
+    *s = (struct lvn_snapshot){.val_loss = NAN, .score.value = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
-    if (status == LVN_OK) status = lvn_json_real(path, state, "val_loss", false, &s->val_loss);
-    if (status == LVN_OK) status = lvn_json_bool(path, state, "owes_validation", false, &s->owes_validation);
+    if (status == LVN_OK) status = lvn_json_bool(path, state, "owes_validation", false, &validation);
+    if (status == LVN_OK) status = lvn_json_bool(path, state, "owes_epoch_end", false, &epoch_end);
     if (status == LVN_OK) status = lvn_json_real(path, state, "best_val_loss", false, &s->best_val_loss);
     if (status == LVN_OK) status = lvn_json_real(path, state, "start_val_loss", false, &s->start_val_loss);
     if (status == LVN_OK) status = lvn_json_string(path, state, "data", true, &data);
@@ -236,6 +239,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
         status = lvn_copy_bytes(s->skipped, sizeof s->skipped, "'skipped_shards'", skipped, strlen(skipped));
     if (status == LVN_OK) status = load_scaling(path, state, &s->scaling);
     if (status == LVN_OK) status = load_callbacks(path, state, s);
+    s->due = (validation ? LVN_DUE_VALIDATION : 0) | (epoch_end ? LVN_DUE_EPOCH_END : 0);
     s->data = strtoull(data, NULL, 16);
     json_decref(state);
     return status;
@@ -266,7 +270,10 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
 {
     LVN_LOCAL_ARENA(a);
     const char *state = lvn_path_join(&a, c->path, "state/state.json");
-    return state ? load_state(state, s) : LVN_MEMORY;
+    if (!state) return LVN_MEMORY;
+    LVN_TRY(load_state(state, s));
+    s->val_loss = c->val_loss; /* of a validation that may have been made after the rest was saved */
+    return LVN_OK;
 }
 
 enum lvn_status lvn_snapshot_read_choices(const struct lvn_checkpoint *c, struct lvn_text *out)

@@ -40,7 +40,7 @@ enum { LVN_SNAPSHOT_CALLBACKS = 64 << 10, LVN_SNAPSHOT_SKIPPED = 16 << 10, LVN_S
 struct lvn_snapshot {
     int64_t step;                           /* finished steps */
     double val_loss;                        /* at this step; NaN: not validated */
-    bool owes_validation;                   /* of this step, which a resumed run makes */
+    unsigned due;                           /* what a resumed run does first: VALIDATION, EPOCH_END of enum lvn_due */
     double best_val_loss;                   /* lowest so far; NaN: none */
     double start_val_loss;                  /* before the first step; NaN: unknown */
     struct lvn_checkpoint_score score;      /* without a name: val_loss */

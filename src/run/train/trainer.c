@@ -113,22 +113,16 @@ static void save_shards(const struct lvn_trainer *trainer, char to[LVN_SNAPSHOT_
                  (long long)bytes);
 }
 
-static bool every(int64_t step, int64_t n)
-{
-    return n > 0 && step % n == 0;
-}
-
 /* Begin to save; training may continue meanwhile. */
 static enum lvn_status save_checkpoint(struct lvn_trainer *trainer)
 {
     if (!has_folder(trainer)) return LVN_OK;
     const struct lvn_train_programs *programs = &trainer->planned.programs;
     const struct lvn_event *e = &trainer->context.event;
-    const struct lvn_validation *v = &trainer->opened.validation;
     const bool validated = trainer->running.validated_step == trainer->running.step;
     struct lvn_snapshot snapshot = {.step = trainer->running.step,
                                     .val_loss = validated ? e->scalar[SCALAR_VAL_LOSS].value : NAN,
-                                    .owes_validation = v->on && !validated && every(trainer->running.step, v->every),
+                                    .due = trainer->running.due & (LVN_DUE_VALIDATION | LVN_DUE_EPOCH_END),
                                     .best_val_loss = e->best_val_loss,
                                     .start_val_loss = e->start_val_loss,
                                     .score = trainer->context.score,
@@ -169,9 +163,12 @@ static enum lvn_status explain_nonfinite(struct lvn_trainer *trainer, double los
                  : saved              ? "are saved"
                                       : "could not be saved");
     }
-    /* The inputs hold the next batch already. */
-    LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_trainer_load_batch(trainer, trainer->running.step, &labels)));
-    return lvn_train_programs_explain_nonfinite(&trainer->planned.programs, trainer->running.step, loss, outcome);
+    /* The inputs hold the next batch already. Data of a program may be readable only once. */
+    double unread = lvn_trainer_load_batch(trainer, trainer->running.step, &labels) != LVN_OK;
+    lvn_error_clear();
+    LVN_TRY(lvn_ranks_sum(trainer->ranks, &unread, 1));
+    return lvn_train_programs_explain_nonfinite(&trainer->planned.programs, trainer->running.step, loss, unread == 0,
+                                                outcome);
 }
 
 /* --- steps, validations, epochs --- */
@@ -321,16 +318,10 @@ static enum lvn_status end_epoch(struct lvn_trainer *trainer)
     LVN_TRY(lvn_ranks_sum(trainer->ranks, mean, 2));
     trainer->context.event.epoch_s = mean[0] / trainer->ranks->size;
     trainer->context.event.peak_bytes = (int64_t)(mean[1] / trainer->ranks->size);
+    trainer->running.due &= ~(unsigned)LVN_DUE_EPOCH_END;
     LVN_TRY(lvn_callbacks_call(&trainer->callbacks, &trainer->context, LVN_EVENT_EPOCH, NULL));
     trainer->running.epoch_start_time = lvn_seconds();
     return agree_on_requests(trainer);
-}
-
-/* May a checkpoint be saved a second time at the same step, with the value of a validation? In a store that would
- * replace the first one file by file, and a kill in between would leave no valid checkpoint. */
-static bool may_save_twice(const struct lvn_trainer *trainer)
-{
-    return !lvn_store_is_remote(trainer->settings->values.run_dir); /* the same on every rank */
 }
 
 static void report_validating(void *context, int64_t done, int64_t all)
@@ -344,7 +335,6 @@ static void report_validating(void *context, int64_t done, int64_t all)
     /* With one rank a stop takes effect here. Several ranks agree on it only after the validation. */
     const bool stop = trainer->options->stop && *trainer->options->stop != LVN_STOP_NONE;
     if (!stop || trainer->requested.stop || trainer->ranks->size > 1 || !trainer->running.step) return;
-    if (!may_save_twice(trainer)) return;
     trainer->requested.stop = true;
     bool saved;
     if (lvn_trainer_save(trainer, &saved) != LVN_OK) lvn_error_clear(); /* saved again after the validation */
@@ -371,6 +361,7 @@ enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer)
     if (trainer->running.step > 0 && isfinite(*loss) && !(*loss >= e->best_val_loss)) e->best_val_loss = *loss;
     e->best = false;
     trainer->running.validated_step = trainer->running.step;
+    trainer->running.due &= ~(unsigned)LVN_DUE_VALIDATION;
     LVN_TRY(lvn_callbacks_call(&trainer->callbacks, &trainer->context, LVN_EVENT_VALIDATION, NULL));
     return agree_on_requests(trainer);
 }
@@ -430,43 +421,61 @@ enum lvn_status lvn_trainer_end(struct lvn_trainer *trainer, const char *reason)
 
 /* --- the loop --- */
 
-/* Why the run ends after this step; NULL: it continues. */
-static const char *reason_to_end(const struct lvn_trainer *trainer)
+const char *lvn_trainer_end_reason(const struct lvn_trainer *trainer)
 {
     const char *requested =
         *trainer->context.stop_reason ? trainer->context.stop_reason : "a callback of another rank requested to stop";
+    if (!trainer->running.step) return NULL;
     if (trainer->requested.stop) return "stopped on request";
     if (trainer->requested.control & LVN_CONTROL_SHOULD_TRAINING_STOP) return requested;
     if (trainer->running.step >= trainer->opened.last_step) return "all steps are done";
     return trainer->requested.time_is_up ? "trainer.max_time is reached" : NULL;
 }
 
-enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_reason)
+/* Add what callbacks of any rank have requested to what is due, and return what to do next. */
+static enum lvn_due next_due(struct lvn_trainer *trainer, bool saved_first)
 {
-    LVN_TRY(one_step(trainer));
-    const int64_t step = trainer->running.step;
-    const struct lvn_validation *v = &trainer->opened.validation;
-    const unsigned *control = &trainer->requested.control;
-    const bool last = step == trainer->opened.last_step;
-    /* After a request to stop the process may be killed during a validation. So the step is saved before it. In a
-     * store, where a step must not be saved twice, the validation is left to the resumed run. */
-    const bool stop = trainer->requested.stop,
-               may_validate = v->on && (last || (!stop && !trainer->running.unread) || may_save_twice(trainer));
-    const bool validates = may_validate && (every(step, v->every) || last || *control & LVN_CONTROL_SHOULD_EVALUATE);
-    bool saved;
-    /* data that could not be read may be those of validation, too */
-    if (trainer->running.unread || (validates && stop && may_save_twice(trainer)))
-        LVN_TRY(lvn_trainer_save(trainer, &saved));
-    if (validates) LVN_TRY(lvn_trainer_validate(trainer));
-    if (every(step, trainer->opened.train_loader.steps_per_epoch)) LVN_TRY(end_epoch(trainer));
-    if (may_validate && !validates && *control & LVN_CONTROL_SHOULD_EVALUATE) LVN_TRY(lvn_trainer_validate(trainer));
-    if (every(step, trainer->settings->values.checkpoint.every_n_steps) ||
-        trainer->requested.control & LVN_CONTROL_SHOULD_SAVE)
-        LVN_TRY(save_checkpoint(trainer));
+    struct lvn_trainer_running *r = &trainer->running;
+    const unsigned control = trainer->requested.control;
+    const bool may_validate = trainer->opened.validation.on && r->validated_step != r->step;
+    if (control & LVN_CONTROL_SHOULD_EVALUATE && may_validate) r->due |= LVN_DUE_VALIDATION;
+    if (control & LVN_CONTROL_SHOULD_SAVE) r->due |= LVN_DUE_SAVE;
+    const struct lvn_due_state state = {.due = r->due,
+                                        .interrupted = trainer->requested.stop || r->unread,
+                                        .saved_first = saved_first,
+                                        .in_store = lvn_store_is_remote(trainer->settings->values.run_dir),
+                                        .last = r->step == trainer->opened.last_step};
+    return lvn_due_next(&state);
+}
+
+enum lvn_status lvn_trainer_do_due(struct lvn_trainer *trainer)
+{
+    enum lvn_due next;
+    bool saved, saved_first = false;
+    while ((next = next_due(trainer, saved_first)) != LVN_DUE_NOTHING) {
+        if (next == LVN_DUE_VALIDATION) LVN_TRY(lvn_trainer_validate(trainer));
+        if (next == LVN_DUE_EPOCH_END) LVN_TRY(end_epoch(trainer));
+        if (next == LVN_DUE_SAVE_FIRST) LVN_TRY(lvn_trainer_save(trainer, &saved));
+        if (next == LVN_DUE_SAVE) LVN_TRY(save_checkpoint(trainer));
+        if (next == LVN_DUE_SAVE) trainer->requested.control &= ~(unsigned)LVN_CONTROL_SHOULD_SAVE;
+        if (next == LVN_DUE_SAVE) trainer->running.due &= ~(unsigned)LVN_DUE_SAVE;
+        saved_first |= next == LVN_DUE_SAVE_FIRST;
+    }
     trainer->requested.control &= LVN_CONTROL_SHOULD_TRAINING_STOP;
-    if (trainer->running.unread) return end_unread(trainer);
-    *end_reason = reason_to_end(trainer);
     return LVN_OK;
+}
+
+enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer)
+{
+    const struct lvn_due_intervals every = {.validation = trainer->opened.validation.every,
+                                            .epoch = trainer->opened.train_loader.steps_per_epoch,
+                                            .save = trainer->settings->values.checkpoint.every_n_steps,
+                                            .last_step = trainer->opened.last_step,
+                                            .validates = trainer->opened.validation.on};
+    LVN_TRY(one_step(trainer));
+    trainer->running.due = lvn_due_after(&every, trainer->running.step);
+    LVN_TRY(lvn_trainer_do_due(trainer));
+    return trainer->running.unread ? end_unread(trainer) : LVN_OK;
 }
 
 /* Rank 0 logs the device that all ranks use; with trainer.accelerator auto, also each installed driver without a GPU.
@@ -525,12 +534,11 @@ static enum lvn_status start(struct lvn_trainer *trainer)
     /* The loss of pretrained weights is the one that training must improve; initial weights need no such measurement.
      */
     if (is_new && o->validation.on && o->setup.has_pretrained) LVN_TRY(lvn_trainer_validate(trainer));
-    /* a run that was stopped or killed after it had saved a step, and before its validation */
-    if (o->resuming && o->validation.on && o->snapshot.owes_validation) {
-        LVN_TRY(lvn_trainer_validate(trainer));
-        if (trainer->requested.control & LVN_CONTROL_SHOULD_SAVE && may_save_twice(trainer))
-            LVN_TRY(save_checkpoint(trainer));
-        trainer->requested.control &= LVN_CONTROL_SHOULD_TRAINING_STOP;
+    /* What the checkpoint's run has left; then its checkpoint is completed. */
+    if (!o->validation.on) trainer->running.due &= ~(unsigned)LVN_DUE_VALIDATION;
+    if (trainer->running.due) {
+        trainer->running.due |= LVN_DUE_SAVE;
+        LVN_TRY(lvn_trainer_do_due(trainer));
     }
     if (trainer->options->looping) *trainer->options->looping = 1;
     return LVN_OK;
@@ -542,8 +550,11 @@ enum lvn_status lvn_trainer_open(struct lvn_trainer *trainer, struct levin_setti
     *trainer = (struct lvn_trainer){.settings = s, .options = o, .ranks = o->ranks, .running = {.validated_step = -1}};
     lvn_saver_init(&trainer->running.saver);
     LVN_TRY(lvn_trainer_set_up(trainer));
-    trainer->running.done = trainer->opened.resuming && (trainer->running.step >= trainer->opened.last_step ||
-                                                         trainer->context.control & LVN_CONTROL_SHOULD_TRAINING_STOP);
+    const struct lvn_trainer_opened *opened = &trainer->opened;
+    const bool owes = trainer->running.due & LVN_DUE_VALIDATION && opened->validation.on;
+    const bool complete = trainer->running.step >= opened->last_step && !(owes && isnan(opened->snapshot.val_loss));
+    trainer->running.done =
+        opened->resuming && (complete || trainer->context.control & LVN_CONTROL_SHOULD_TRAINING_STOP);
     return trainer->running.done ? LVN_OK : start(trainer);
 }
 
@@ -591,9 +602,9 @@ enum lvn_status lvn_trainer_close(struct lvn_trainer *trainer, enum lvn_status s
 enum lvn_status lvn_train(struct levin_settings *s, const struct lvn_train_options *o, struct lvn_train_result *result)
 {
     struct lvn_trainer trainer;
-    const char *end_reason = NULL;
     enum lvn_status status = lvn_trainer_open(&trainer, s, o);
-    while (status == LVN_OK && !trainer.running.done && !end_reason) status = lvn_trainer_step(&trainer, &end_reason);
-    if (status == LVN_OK && !trainer.running.done) status = lvn_trainer_end(&trainer, end_reason);
+    const bool done = trainer.running.done;
+    while (status == LVN_OK && !done && !lvn_trainer_end_reason(&trainer)) status = lvn_trainer_step(&trainer);
+    if (status == LVN_OK && !done) status = lvn_trainer_end(&trainer, lvn_trainer_end_reason(&trainer));
     return lvn_trainer_close(&trainer, status, result);
 }

@@ -16,6 +16,7 @@
 #include "model_io/model_setup.h"
 #include "schedules/schedule.h"
 #include "train/callback.h"
+#include "train/due.h"
 #include "train/saver.h"
 #include "train/snapshot.h"
 #include "train/step_statistics.h"
@@ -77,6 +78,7 @@ struct lvn_trainer_running {
     int64_t step;                        /* finished steps */
     int64_t first_step;                  /* finished steps when this process began */
     int64_t validated_step;              /* of the last validation; -1: none */
+    unsigned due;                        /* after the last step and not done yet: a set of enum lvn_due */
     int64_t labels;                      /* labels that count in the batch that was fed, over all ranks */
     struct lvn_scalar *loss_scale;       /* in context.event; NULL: no loss scaling */
     double epoch_start_time;             /* lvn_seconds() */
@@ -141,8 +143,12 @@ void lvn_trainer_note_shards(struct lvn_trainer *trainer);
 /* Everything before the first step, unless trainer->running.done is set. Always close it. */
 enum lvn_status lvn_trainer_open(struct lvn_trainer *trainer, struct levin_settings *s,
                                  const struct lvn_train_options *o) LVN_CHECKED;
-/* A step, and the validation, checkpoint and events that are due after it. *end_reason: why the run ends, or NULL. */
-enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer, const char **end_reason) LVN_CHECKED;
+/* A step, and the validation, checkpoint and events that are due after it. */
+enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer) LVN_CHECKED;
+/* Do what is due after the last step, and what callbacks have requested. */
+enum lvn_status lvn_trainer_do_due(struct lvn_trainer *trainer) LVN_CHECKED;
+/* Why the run ends after the steps that were made; NULL: it continues. */
+const char *lvn_trainer_end_reason(const struct lvn_trainer *trainer);
 /* Only if trainer->opened.validation.on; the values are scalars of trainer->context.event. */
 enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer) LVN_CHECKED;
 /* Save, and wait until it is written. *saved: false if that failed; listeners have then been notified of the reason. */

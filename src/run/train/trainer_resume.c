@@ -304,6 +304,9 @@ enum lvn_status lvn_trainer_open_run(struct lvn_trainer *trainer)
     trainer->context.event.best_val_loss = o->snapshot.best_val_loss;
     trainer->context.event.start_val_loss = o->snapshot.start_val_loss;
     trainer->context.resumed_step = o->snapshot.step;
-    if (!isnan(o->snapshot.val_loss)) trainer->running.validated_step = o->snapshot.step;
+    trainer->running.saver.snapshot = o->snapshot;
+    trainer->running.due = o->snapshot.due;
+    if (!isnan(o->snapshot.val_loss) && !(o->snapshot.due & LVN_DUE_VALIDATION))
+        trainer->running.validated_step = o->snapshot.step;
     return LVN_OK;
 }
