@@ -90,7 +90,17 @@ check [ "$(loss second)" = "$(loss twice)" ]
 code 0 train second --model.init=run --trainer.max_steps=8 --resume
 code 0 "$LEVIN" train --run_dir=full --model.init=second --data.path=text.txt --trainer.batch_size=4 --trainer.max_steps=1
 check [ -e full/checkpoints/last/model.safetensors ]
-(mkdir away && cd away && code 0 "$LEVIN" train ../full --resume --trainer.max_steps=2) # model.init is found as data are
+# a run that continues in another folder finds its models where it was started, as its data
+mkdir away runs
+cp -r run runs/named
+away() { # away RUN [keys]
+    code 0 "$LEVIN" train --run_dir="$1" --data.path=text.txt --trainer.batch_size=4 --trainer.max_steps=1 "${@:2}"
+    (cd away && code 0 "$LEVIN" train "../$1" --resume --trainer.max_steps=2)
+}
+(cd away && code 0 "$LEVIN" train ../full --resume --trainer.max_steps=2)
+for init in plain peft run/checkpoints named; do away "from-${init%/*}" --model.init=$init; done
+away from-base --model.init="$PWD/foreign" --lora.base=plain
+rm -r runs
 
 # --- lora.init sets rank, alpha and targets ---
 keep=("${tiny[@]}")

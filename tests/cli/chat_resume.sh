@@ -95,6 +95,17 @@ echo "$template{# a note #}" >my.jinja
 code 2 "$LEVIN" train filed --resume --trainer.max_steps=4
 one_error
 says "or with another tokenizer or chat template" err
+# a run that continues in another folder finds all paths where it was started
+echo "$template" >my.jinja
+echo yes >prompt.txt
+mkdir -p away
+for data in rows.jsonl "$PWD/rows.jsonl"; do
+    rm -rf filed
+    train_on 1 --run_dir=filed --trainer.max_steps=2 --data.path="$data" --data.template=my.jinja --sample.prompt=FILE:prompt.txt \
+        --sample.every_n_steps=2 --sample.max_new_tokens=2
+    (cd away && code 0 "$LEVIN" train ../filed --resume --trainer.max_steps=4 && silent_about "warning:" err)
+    (cd away && code 0 "$LEVIN" evaluate ../filed)
+done
 # the template of the model that is tuned
 cp -rL run/checkpoints/last base
 rm -r base/state

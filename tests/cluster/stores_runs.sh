@@ -134,8 +134,8 @@ stopped=$(sed 's/step-//' $root/runs/owes/checkpoints/last)
 model=$root/runs/owes/checkpoints/step-$stopped/model.safetensors
 before=$(stat -c %i "$model")
 end=$((stopped + 2))
-# a step of the store is not saved again: its manifest gets the value, which is the best, as later steps are worse
-train s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=$end --optimizer.lr=0.5 --resume 2>err
+# a step of the store is not saved again: its manifest gets the value, which is the best, as later steps are not better
+train s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=$end --optimizer.lr=0 --resume 2>err
 check [ "$(grep -c '"val_loss"' $root/runs/owes/metrics.jsonl)" = $end ]
 says "step $stopped: validation loss " err
 check [ "$(cat $root/runs/owes/checkpoints/best)" = step-$stopped ]

@@ -392,9 +392,9 @@ static enum lvn_status settings_of_split(struct lvn_arena *a, const struct levin
     char here[PATH_MAX];
     *s = *r->trainer.settings;
     struct lvn_values *v = &s->values;
-    const char **path[] = {&v->data.path,       &v->data.val_path,  &v->data.test_path, &v->data.tokenizer,
-                           &v->model.init,      &v->lora.base,      &v->found.path,     &v->found.val_path,
-                           &v->found.test_path, &v->found.tokenizer};
+    const char **path[] = {&v->data.path,          &v->data.val_path,   &v->data.test_path,  &v->data.tokenizer,
+                           &v->data.chat_template, &v->model.init,      &v->lora.base,       &v->found.path,
+                           &v->found.val_path,     &v->found.test_path, &v->found.tokenizer, &v->found.chat_template};
     if (split == LVN_SPLIT_TEST) v->data.split = LVN_DATA_SPLIT_TEST;
     if (!*r->folder || (getcwd(here, sizeof here) && strcmp(here, r->folder) == 0)) return LVN_OK;
     for (size_t i = 0; i < sizeof path / sizeof *path; i++) {

@@ -20,6 +20,7 @@
 #include "model_io/model_setup.h"
 #include "model_io/pretrained.h"
 #include "models/keys.h"
+#include "models/model_folder.h"
 #include "stores/upload_staging.h"
 
 /* Write the files of the model's folder that levin does not read. */

@@ -9,65 +9,10 @@
 #include "formats/gguf.h"
 #include "formats/torch.h"
 #include "models/adapter_files.h"
+#include "models/model_folder.h"
 #include "stores/hub/hub_cache.h"
 #include "stores/store.h"
 #include "tokenizers/tokenizer.h"
-
-const char *lvn_model_metadata_file(struct lvn_arena *a, const struct lvn_model *m, const char *path)
-{
-    const char *name = lvn_path_name(path), *dir = lvn_path_dir(a, path);
-    if (!dir || !m->metadata) return NULL;
-    const char *star = strchr(m->checkpoint, '*'), *other = strchr(m->metadata, '*');
-    const size_t before = (size_t)(star - m->checkpoint);
-    if (strncmp(name, m->checkpoint, before) != 0) return NULL;
-    const size_t digits = strspn(name + before, "0123456789");
-    if (!digits || strcmp(name + before + digits, star + 1) != 0) return NULL;
-    const char *file = lvn_arena_printf(a, "%.*s%.*s%s", (int)(other - m->metadata), m->metadata, (int)digits,
-                                        name + before, other + 1);
-    return file ? lvn_path_join(a, dir, file) : NULL;
-}
-
-/* The last checkpoint of the folder that has its metadata; all names have the same number of digits. NULL: none. */
-static const char *find_last(struct lvn_arena *a, const struct lvn_model *m, const char *path)
-{
-    const char *const *names = NULL, *last = NULL;
-    int n = 0;
-    if (lvn_dir_list(a, path, &names, &n) != LVN_OK) lvn_error_clear();
-    for (int i = 0; i < n; i++) {
-        const char *file = lvn_path_join(a, path, names[i]);
-        const char *metadata = file ? lvn_model_metadata_file(a, m, file) : NULL;
-        if (metadata && lvn_path_is_file(metadata)) last = file;
-    }
-    return last;
-}
-
-/* The file in a folder with a checkpoint of another program; NULL: none. */
-static const char *find_checkpoint(struct lvn_arena *a, const char *path)
-{
-    for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        const char *file = NULL;
-        if ((*m)->metadata)
-            file = find_last(a, *m, path);
-        else if ((*m)->checkpoint)
-            file = lvn_path_join(a, path, (*m)->checkpoint);
-        if (file && lvn_path_is_file(file)) return file;
-    }
-    return NULL;
-}
-
-/* Is there a model at this path? A folder with the name of a published model that holds only a tokenizer is not that
- * model. */
-static bool is_here(struct lvn_arena *a, const char *path)
-{
-    static const char *const marks[] = {"config.json",   "checkpoints", "settings.yaml",
-                                        "manifest.json", "state",       LVN_ADAPTERS_CONFIG};
-    if (!lvn_path_is_dir(path)) return lvn_path_exists(path);
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        const char *mark = lvn_path_join(a, path, marks[i]);
-        if (mark && lvn_path_exists(mark)) return true;
-    }
-    return find_checkpoint(a, path) != NULL;
-}
 
 /* The meaning of a name, by the files of this machine; nothing is downloaded. */
 struct place {
@@ -168,7 +113,7 @@ const struct lvn_size *lvn_model_find_size(struct lvn_arena *a, const char *name
 {
     struct place p;
     const char *here = NULL;
-    if (find_place(a, name, is_here, &p) != LVN_OK || (p.size && find_cached(a, name, &p, &here) != LVN_OK))
+    if (find_place(a, name, lvn_model_is_here, &p) != LVN_OK || (p.size && find_cached(a, name, &p, &here) != LVN_OK))
         lvn_error_clear();
     *model = p.model;
     return here ? NULL : p.size;
@@ -177,7 +122,7 @@ const struct lvn_size *lvn_model_find_size(struct lvn_arena *a, const char *name
 /* A file of a tokenizer, a folder with one, or a model that has one. */
 static bool has_tokenizer(struct lvn_arena *a, const char *path)
 {
-    return lvn_path_is_dir(path) ? lvn_tokenizer_exists(path) || is_here(a, path) : lvn_path_exists(path);
+    return lvn_path_is_dir(path) ? lvn_tokenizer_exists(path) || lvn_model_is_here(a, path) : lvn_path_exists(path);
 }
 
 enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, const char **out)
@@ -193,7 +138,7 @@ enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, 
     *out = p.path;
     if (lvn_store_is_url(p.path)) return LVN_OK;
     if (!lvn_path_exists(p.path)) return refuse_place(a, &p, "tokenizer", name);
-    bool model = lvn_path_is_dir(p.path) && !lvn_tokenizer_exists(p.path) && is_here(a, p.path);
+    bool model = lvn_path_is_dir(p.path) && !lvn_tokenizer_exists(p.path) && lvn_model_is_here(a, p.path);
     return model ? lvn_model_find_files(a, p.path, "best", out) : LVN_OK;
 }
 
@@ -223,7 +168,7 @@ enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, con
 {
     struct place p;
     *out = NULL;
-    LVN_TRY(find_place(a, model, is_here, &p));
+    LVN_TRY(find_place(a, model, lvn_model_is_here, &p));
     if (p.repository) {
         LVN_TRY(find_cached(a, model, &p, out));
         return *out ? lvn_checkpoint_fetch(a, *out, prefer, out)
@@ -235,14 +180,15 @@ enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, con
     const char *config = lvn_path_join(a, p.path, "config.json"),
                *adapters = lvn_path_join(a, p.path, LVN_ADAPTERS_CONFIG);
     if (!config || !adapters) return LVN_MEMORY;
-    if (!*out && !lvn_path_is_file(config)) *out = lvn_path_is_file(adapters) ? p.path : find_checkpoint(a, p.path);
+    if (!*out && !lvn_path_is_file(config))
+        *out = lvn_path_is_file(adapters) ? p.path : lvn_model_folder_checkpoint(a, p.path);
     return *out ? LVN_OK : lvn_checkpoint_locate(a, p.path, prefer, out);
 }
 
 enum lvn_status lvn_model_check_name(struct lvn_arena *a, const char *model)
 {
     struct place p;
-    LVN_TRY(find_place(a, model, is_here, &p));
+    LVN_TRY(find_place(a, model, lvn_model_is_here, &p));
     const bool found = p.repository || lvn_store_is_url(p.path) || lvn_path_exists(p.path);
     return found || strchr(model, '/') ? LVN_OK : refuse_place(a, &p, "model", model);
 }
@@ -251,7 +197,7 @@ bool lvn_model_has_characters(struct lvn_arena *a, const char *model)
 {
     struct place p;
     const char *dir = NULL, *file = NULL;
-    enum lvn_status status = find_place(a, model, is_here, &p);
+    enum lvn_status status = find_place(a, model, lvn_model_is_here, &p);
     if (status == LVN_OK && !lvn_store_is_url(p.path) && lvn_path_is_dir(p.path))
         status = lvn_checkpoint_locate(a, p.path, "best", &dir);
     if (status == LVN_OK && dir) file = lvn_path_join(a, dir, "state/vocabulary.json");
@@ -263,7 +209,7 @@ enum lvn_status lvn_model_find_name(struct lvn_arena *a, const char *model, cons
 {
     struct place p;
     char real[PATH_MAX];
-    LVN_TRY(find_place(a, model, is_here, &p));
+    LVN_TRY(find_place(a, model, lvn_model_is_here, &p));
     *out = p.repository ? p.repository : p.path;
     if (p.repository || lvn_store_is_url(p.path)) return LVN_OK;
     *out = lvn_arena_strdup(a, realpath(found, real) ? real : found);

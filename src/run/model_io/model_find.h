@@ -26,9 +26,6 @@ enum lvn_status lvn_model_find_files(struct lvn_arena *a, const char *model, con
  * repository on the hub, its URL, or the absolute path of `found`, where its files are. */
 enum lvn_status lvn_model_find_name(struct lvn_arena *a, const char *model, const char *found,
                                     const char **out) LVN_CHECKED;
-/* The JSON file that describes the checkpoint `path` of m (lvn_model.metadata), in the arena; NULL: its name is not one
- * of such checkpoints. It may not exist. */
-const char *lvn_model_metadata_file(struct lvn_arena *a, const struct lvn_model *m, const char *path);
 /* The path of a tokenizer's file, or of a folder with one, such as a model's. A path of a store is returned as it is.
  */
 enum lvn_status lvn_tokenizer_find_files(struct lvn_arena *a, const char *name, const char **out) LVN_CHECKED;

@@ -8,6 +8,7 @@
 #include "model_io/gguf_model.h"
 #include "model_io/model_config.h"
 #include "model_io/model_find.h"
+#include "models/model_folder.h"
 
 enum lvn_status lvn_pretrained_config(struct lvn_pretrained *p)
 {

@@ -82,6 +82,7 @@ struct lvn_data_options lvn_data_options_of(const struct lvn_values *v)
     if (v->found.val_path) o.val_path = v->found.val_path;
     if (v->found.test_path) o.test_path = v->found.test_path;
     if (v->found.tokenizer) o.tokenizer = v->found.tokenizer;
+    if (v->found.chat_template) o.chat_template = v->found.chat_template;
     return o;
 }
 

@@ -77,7 +77,7 @@ union lvn_option_value {
 
 /* Paths of data in data.folder; NULL: as given. */
 struct lvn_found {
-    const char *path, *val_path, *test_path, *tokenizer;
+    const char *path, *val_path, *test_path, *tokenizer, *chat_template;
 };
 
 /* A struct for the options of each part, lvn_values_*: those of `trainer`, of `optimizer` and so on. */

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/redact.h"
 #include "base/text.h"
+#include "chat/chat.h"
 #include "data/dataset.h"
 #include "data/parquet_texts.h"
 #include "data/replace.h"
@@ -16,6 +17,7 @@
 #include "formats/json.h"
 #include "graph/graph.h"
 #include "models/adapter_files.h"
+#include "models/model_folder.h"
 #include "options/choices.h"
 #include "options/device_list.h"
 #include "schedules/schedule.h"
@@ -108,37 +110,12 @@ static enum lvn_status check_quantize(const struct levin_settings *s, bool train
     return LVN_OK;
 }
 
-/* A relative path that is not in the current folder, but in data.folder; NULL: as given. */
-static enum lvn_status find_in_folder(struct levin_settings *s, const char *path, const char **found)
-{
-    *found = NULL;
-    if (!*s->values.data.folder || !*path || *path == '/' || lvn_store_is_url(path) || lvn_path_exists(path))
-        return LVN_OK;
-    const char *there = lvn_path_join(&s->arena, s->values.data.folder, path);
-    if (!there) return LVN_MEMORY;
-    if (lvn_path_exists(there)) *found = there;
-    return LVN_OK;
-}
-
-/* Is a folder that has the name of a model really one, or a run? */
-static bool has_model(struct levin_settings *s, const char *dir)
-{
-    const char *config = lvn_path_join(&s->arena, dir, "config.json"),
-               *checkpoints = lvn_path_join(&s->arena, dir, "checkpoints");
-    return (config && lvn_path_exists(config)) || (checkpoints && lvn_path_exists(checkpoints));
-}
-
 static enum lvn_status finish_model(struct levin_settings *s, bool trains)
 {
     static const char *const nothing[] = {"none", "scratch", "random", "off"};
     for (int i = 0; i < 4; i++) {
         if (!strcasecmp(s->values.model.init, nothing[i])) s->values.model.init = "";
     }
-    const char *there = NULL;
-    if (s->origin[LVN_OPT_model_init].source == LVN_SOURCE_RUN)
-        LVN_TRY(find_in_folder(s, s->values.model.init, &there));
-    if (there && lvn_path_is_dir(there) && !has_model(s, there)) there = NULL;
-    if (there) s->values.model.init = there;
     if (trains) LVN_TRY(take_scale(s));
     LVN_CHECK(*s->values.model.init || !s->values.lora.rank, ARG,
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
@@ -295,17 +272,8 @@ static enum lvn_status check_owners(struct levin_settings *s)
     return LVN_OK;
 }
 
-static enum lvn_status find_data(struct levin_settings *s)
-{
-    LVN_TRY(find_in_folder(s, s->values.data.path, &s->values.found.path));
-    LVN_TRY(find_in_folder(s, s->values.data.val_path, &s->values.found.val_path));
-    LVN_TRY(find_in_folder(s, s->values.data.test_path, &s->values.found.test_path));
-    return find_in_folder(s, s->values.data.tokenizer, &s->values.found.tokenizer);
-}
-
 static enum lvn_status finish_data(struct levin_settings *s)
 {
-    LVN_TRY(find_data(s));
     for (const char *sum = s->values.data.sha256; *sum; sum += strcspn(sum, ",") + (strchr(sum, ',') != NULL)) {
         size_t n = strcspn(sum, ",");
         LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
@@ -823,10 +791,75 @@ static enum lvn_status check_computes(const struct levin_settings *s)
     return LVN_OK;
 }
 
+/* --- paths of a run that continues in another folder --- */
+
+enum place { DATA, TEMPLATE, TOKENIZER, MODEL }; /* the last two may also be the name of a run */
+
+static bool is_here(struct lvn_arena *a, enum place place, const char *path)
+{
+    return place == MODEL ? lvn_model_is_here(a, path) : lvn_path_exists(path);
+}
+
+static enum lvn_status find_in_folder(struct lvn_arena *a, const char *folder, enum place place, const char *path,
+                                      const char **found)
+{
+    const char *own = lvn_path_join(a, folder, path), *run = lvn_arena_printf(a, "%s/runs/%s", folder, path);
+    if (!own || !run) return LVN_MEMORY;
+    *found = is_here(a, place, own) ? own : place >= TOKENIZER && is_here(a, place, run) ? run : NULL;
+    return LVN_OK;
+}
+
+/* A relative path that is not in the current folder, but in data.folder, where the run was started; else NULL. */
+static enum lvn_status find_path(struct levin_settings *s, enum place place, const char *path, const char **found)
+{
+    *found = NULL;
+    if (!*s->values.data.folder || !*path || *path == '/' || lvn_store_is_url(path)) return LVN_OK;
+    if (place == TEMPLATE && lvn_chat_template_is_builtin(path)) return LVN_OK;
+    LVN_TRY(find_in_folder(&s->arena, ".", place, path, found));
+    if (!*found) return find_in_folder(&s->arena, s->values.data.folder, place, path, found);
+    *found = NULL;
+    return LVN_OK;
+}
+
+/* Find all paths. Those of data have a second value; others are replaced, if they are those of a run. */
+static enum lvn_status find_paths(struct levin_settings *s)
+{
+    static const char file[] = "FILE:";
+    struct lvn_values *v = &s->values;
+    const struct {
+        enum lvn_option_id id;
+        enum place place;
+        const char **path, **found;
+    } table[] = {{LVN_OPT_data_path, DATA, &v->data.path, &v->found.path},
+                 {LVN_OPT_data_val_path, DATA, &v->data.val_path, &v->found.val_path},
+                 {LVN_OPT_data_test_path, DATA, &v->data.test_path, &v->found.test_path},
+                 {LVN_OPT_data_chat_template, TEMPLATE, &v->data.chat_template, &v->found.chat_template},
+                 {LVN_OPT_data_tokenizer, TOKENIZER, &v->data.tokenizer, &v->found.tokenizer},
+                 {LVN_OPT_model_init, MODEL, &v->model.init, NULL},
+                 {LVN_OPT_lora_init, MODEL, &v->lora.init, NULL},
+                 {LVN_OPT_lora_base, MODEL, &v->lora.base, NULL}};
+    const char *there;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (!table[i].found && s->origin[table[i].id].source != LVN_SOURCE_RUN) continue;
+        LVN_TRY(find_path(s, table[i].place, *table[i].path, &there));
+        if (table[i].found)
+            *table[i].found = there;
+        else if (there)
+            *table[i].path = there;
+    }
+    const size_t n = sizeof file - 1;
+    if (s->origin[LVN_OPT_sample_prompt].source != LVN_SOURCE_RUN || strncmp(v->sample.prompt, file, n) != 0)
+        return LVN_OK;
+    LVN_TRY(find_path(s, DATA, v->sample.prompt + n, &there));
+    if (there) v->sample.prompt = lvn_arena_printf(&s->arena, "%s%s", file, there);
+    return v->sample.prompt ? LVN_OK : LVN_MEMORY;
+}
+
 enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts)
 {
     char word[LVN_VALUE_TEXT];
     LVN_TRY(finish_run(s));
+    LVN_TRY(find_paths(s));
     LVN_CHECK(
         (parts & LVN_USES_SPLIT) || s->values.data.split == LVN_DATA_SPLIT_AUTO, ARG,
         "data.split (%s) chooses the part that `levin evaluate` scores, and this command scores none: leave it out",

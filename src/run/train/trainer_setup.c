@@ -119,8 +119,7 @@ static void resolve_settings(struct lvn_trainer *trainer)
         if (path) s->values.model.init = path;
     }
     char here[PATH_MAX];
-    if (((*s->values.data.path && *s->values.data.path != '/') || *s->values.data.mix) && !*s->values.data.folder &&
-        getcwd(here, sizeof here)) {
+    if (!*s->values.data.folder && getcwd(here, sizeof here)) { /* for all relative paths of the settings */
         const char *folder = lvn_arena_strdup(&s->arena, here);
         if (folder && lvn_utf8_check(folder, (int64_t)strlen(folder)) < 0) s->values.data.folder = folder;
         s->origin[LVN_OPT_data_folder] =

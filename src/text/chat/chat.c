@@ -53,6 +53,13 @@ static enum lvn_status parse_file(struct lvn_chat *c, const char *path, struct l
     return status == LVN_OK && (!c->template_name || !c->given) ? LVN_MEMORY : status;
 }
 
+bool lvn_chat_template_is_builtin(const char *name)
+{
+    for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
+        if (!strcmp(builtin[i].name, name)) return true;
+    return false;
+}
+
 static enum lvn_status parse_given(struct lvn_chat *c, const char *name)
 {
     LVN_LOCAL_TEXT(names);

@@ -49,6 +49,8 @@ struct lvn_chat {
 enum lvn_status lvn_chat_open(struct lvn_chat **out, const struct lvn_tokenizer *t,
                               const struct lvn_chat_options *o) LVN_CHECKED;
 void lvn_chat_close(struct lvn_chat *c); /* NULL: nothing */
+/* Is it the name of a built-in chat template? */
+bool lvn_chat_template_is_builtin(const char *name);
 /* The value of train_on by its name; false: there is no such name. */
 bool lvn_train_on_of(const char *name, enum lvn_train_on *out);
 
