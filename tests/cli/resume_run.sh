@@ -35,6 +35,11 @@ says "warning: settings differ from the run so far: optimizer.lr: 0.003 -> 0.01;
 check [ "$(wc -l <err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20
 silent_about "settings differ from the run so far" err # from now on it is the run's setting
+# what follows from a key of the command line is none that the run has lost
+cp -r moved parts
+code 0 "$LEVIN" train parts --resume --trainer.accumulate_grad_batches=2 --trainer.max_steps=21
+says "trainer.micro_batch_size: 0 -> 2" err
+silent_about "continues with the old ones" err
 
 # --- the learning rate of a run that continues: that of a plan for all its steps, and said before and after ---
 grep -v max_steps tiny.yaml >plain.yaml
@@ -161,6 +166,7 @@ refused "'runs/new/checkpoints/last' is a checkpoint, and a run continues from i
 refused "'runs/new' is a folder, not a recipe: \`levin train runs/new --resume\` continues the run in it" runs/new
 refused "'runs/new' is the run to continue, and --run_dir names another folder" new --resume --run_dir=x
 refused "model.n_embd is 32 here but was 16 in the run" new --resume --model.n_embd=32
+refused 'model.freeze is wte here but was "" in the run' new --resume --model.freeze=wte
 refused "did you mean 'optimizer.lr'" new --resume --optimizer.lrr=1
 check [ ! -e nowhere ]
 check [ ! -e x ]

@@ -307,6 +307,7 @@ static enum lvn_status enter(struct levin_run *r, const char *call)
 {
     if (first_process) LVN_TRY(check_process(first_process));
     LVN_TRY(lvn_api_enter(lvn_api_handle_of(r), kind, call));
+    if (r->status == LVN_OK) r->options.ranks->agreed = false; /* on the failure of an earlier call */
     if (r->status == LVN_OK) return LVN_OK;
     lvn_api_leave(&r->handle);
     LVN_FAIL(ARG, "the run failed after step %lld: close it, and continue with LEVIN_OPEN_RESUME",
@@ -362,7 +363,8 @@ static enum lvn_status validate(struct levin_run *r)
               "this run does not validate: give it validation data and trainer.limit_val_batches "
               "above 0");
     LVN_TRY(lvn_trainer_validate(&r->trainer));
-    return lvn_trainer_do_due(&r->trainer); /* save it if it is one of the best */
+    LVN_TRY(lvn_trainer_do_due(&r->trainer)); /* save it if it is one of the best */
+    return lvn_saver_finish(&r->trainer.running.saver);
 }
 
 int levin_run_validate(struct levin_run *r)

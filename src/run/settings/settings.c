@@ -429,7 +429,8 @@ static void add_differences(const struct levin_settings *then, const struct levi
         const bool is_derived = id == LVN_OPT_data_folder || id == LVN_OPT_name;
         if (is_derived && now->origin[id].source <= LVN_SOURCE_DERIVED) continue;
         lvn_text_printf(out, "%s%s: %s -> %s", out->n ? "; " : "", o->key, *a ? a : "\"\"", *b ? b : "\"\"");
-        const bool follows = id == LVN_OPT_schedule_decay_steps && now->origin[id].source <= LVN_SOURCE_DERIVED;
+        const bool follows = now->origin[id].source == LVN_SOURCE_DERIVED ||
+                             (id == LVN_OPT_schedule_decay_steps && now->origin[id].source < LVN_SOURCE_DERIVED);
         *explicit_only = *explicit_only && (follows || now->origin[id].source >= LVN_SOURCE_COMMAND);
     }
 }

@@ -186,6 +186,7 @@ void lvn_callback_warn(struct lvn_callback_context *context, const char *subject
     char text[1400];
     snprintf(text, sizeof text, "%s: %s; the run continues", subject, levin_error_text());
     lvn_error_clear();
+    context->ranks->agreed = false; /* all ranks may have agreed on this failure, but not on the next one */
     lvn_callback_notify(context, LVN_EVENT_NOTE, text);
 }
 

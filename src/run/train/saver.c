@@ -197,7 +197,7 @@ static enum lvn_status announce_saved(const struct lvn_saver_target *a, int64_t 
 static bool has_checkpoint(const struct lvn_saver_target *a)
 {
     char last[1200];
-    if (!a->dir) return false;
+    if (!a->context->dir) return false;
     return lvn_fit(last, sizeof last, "%s/last", a->dir->checkpoints) && lvn_path_exists(last);
 }
 

@@ -304,7 +304,7 @@ static enum lvn_status compare_value(const char *key, const char *then, const ch
     LVN_CHECK(strcmp(then, now) == 0, ARG,
               "%s is %s here but was %s in the run that '%s' continues, which would change the model or the order "
               "of the data; set it back, or start a new run",
-              key, now, then, path);
+              key, *now ? now : "\"\"", *then ? then : "\"\"", path);
     return LVN_OK;
 }
 

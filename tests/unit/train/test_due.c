@@ -33,7 +33,10 @@ static const char *sequence(struct lvn_due_state s)
     char *end = text;
     enum lvn_due next;
     for (int k = 0; k < 8 && (next = lvn_due_next(&s)) != LVN_DUE_NOTHING; k++) {
-        *end++ = next == LVN_DUE_SAVE_FIRST ? 'F' : next == LVN_DUE_VALIDATION ? 'V' : next == LVN_DUE_EPOCH_END ? 'E' : 'S';
+        *end++ = next == LVN_DUE_SAVE_FIRST   ? 'F'
+                 : next == LVN_DUE_VALIDATION ? 'V'
+                 : next == LVN_DUE_EPOCH_END  ? 'E'
+                                              : 'S';
         s.saved_first |= next == LVN_DUE_SAVE_FIRST;
         s.due &= ~(unsigned)next;
     }

@@ -128,6 +128,13 @@ static void resumes(void **state)
           "step,loss,gone,val_loss,val_f1\n0,,,9,\n1,4,5,,\n2,3,5,,\n2,,,7,\n3,,,,\n4,0.5,,,\n4,,,4.5,0.25\n");
     run(&lvn_callback_csv, &m, 2, 3); /* its own file again: nothing is added */
     holds("metrics.csv", "step,loss,gone,val_loss,val_f1\n0,,,9,\n1,4,5,,\n2,3,5,,\n2,,,7,\n3,,,,\n");
+    void *own = calloc(1, (size_t)lvn_callback_csv.bytes);
+    assert_non_null(own);
+    call(&lvn_callback_csv, own, &m, LVN_EVENT_START, 2, NAN);
+    for (int i = 0; i < 2; i++) call(&lvn_callback_csv, own, &m, LVN_EVENT_VALIDATION, 2, 8); /* made again */
+    lvn_callback_csv.close(own);
+    free(own);
+    holds("metrics.csv", "step,loss,gone,val_loss,val_f1\n0,,,9,\n1,4,5,,\n2,3,5,,\n2,,,7,\n2,,,8,0.25\n");
     put("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"lo");
     run(&lvn_callback_jsonl, &m, 2, 3);
     holds("metrics.jsonl", "{\"step\": 2, \"loss\": 1}\n{\"step\": 3, \"loss\": null}\n");

@@ -105,10 +105,29 @@ struct lvn_text *lvn_rows_begin(struct lvn_rows *r)
     return &r->row;
 }
 
+/* Has the run that is resumed written this row? It made a validation that its checkpoint still owes. */
+static bool is_written(struct lvn_rows *r, const struct lvn_callback_context *context)
+{
+    char path[LVN_CALLBACK_PATH_TEXT], *text;
+    int64_t bytes;
+    const char *row = lvn_text_string(&r->row), *found;
+    if (context->event.kind != LVN_EVENT_VALIDATION || context->event.step != context->resumed_step || !row)
+        return false;
+    if (lvn_file_read(lvn_callback_path(context, r->name, path), 0, &text, &bytes) != LVN_OK) {
+        lvn_error_clear();
+        return false;
+    }
+    found = strstr(text, row);
+    const bool written = found && (found == text || found[-1] == '\n');
+    free(text);
+    return written;
+}
+
 void lvn_rows_end(struct lvn_rows *r, struct lvn_callback_context *context)
 {
     if (!r->file.is_open) return;
     lvn_text_add(&r->row, "\n");
+    if (is_written(r, context)) return;
     enum lvn_status status = lvn_text_status(&r->row); /* a failed write leaves no partial row */
     report(r, context, status == LVN_OK ? lvn_append_file_write(&r->file, r->row.p, r->row.n) : status);
     if (context->event.kind != LVN_EVENT_STEP && context->event.kind != LVN_EVENT_LOG) lvn_rows_flush(r, context);
