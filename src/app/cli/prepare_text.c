@@ -161,21 +161,22 @@ static void warn(const struct lvn_cli *c, const struct lvn_tokenizer *t, const s
 {
     char a[LVN_NUMBER_TEXT];
     const char *separator = c->flag[LVN_FLAG_prepare_separator].t;
-    if (n->special_texts.n) {
-        const uint32_t *at = t->start + n->special_texts.id;
+    if (n->notes.special) {
+        const uint32_t *at = t->start + n->notes.special_id;
         const char *name = (const char *)t->byte + at[0];
         const int bytes = (int)(at[1] - at[0]);
         lvn_log(LVN_LOG_WARN,
                 "the texts contain the text of special tokens, such as %.*s, %s time%s; it was encoded as ordinary "
                 "text. If these are meant as tokens, use --allow-special; if they separate documents of a text file, "
                 "--separator='%.*s'",
-                bytes, name, lvn_count_text(n->special_texts.n, a), lvn_plural(n->special_texts.n), bytes, name);
+                bytes, name, lvn_count_text(n->notes.special, a), lvn_plural(n->notes.special), bytes, name);
     }
     if (n->doubled)
         lvn_log(LVN_LOG_WARN,
                 "%s document%s with a token that the tokenizer also adds, so the token occurs twice; remove it from "
                 "the texts",
                 lvn_count_text(n->doubled, a), n->doubled == 1 ? " begins" : "s begin");
+    lvn_encoder_notes_report(t, "the texts", n->notes.unknown, n->notes.ids, false);
     if (*separator && !n->separators)
         lvn_log(LVN_LOG_WARN, "--separator: the text files do not contain '%s', so each is one document", separator);
 }
@@ -229,7 +230,8 @@ static void report(struct lvn_cli *c, const char *out, const struct lvn_tokenize
     lvn_cli_add(c, "bad_lines", json_integer(n->bad));
     lvn_cli_add(c, "empty_documents", json_integer(n->empty));
     lvn_cli_add(c, "files_skipped", json_integer(n->skipped));
-    lvn_cli_add(c, "special_texts", json_integer(n->special_texts.n));
+    lvn_cli_add(c, "special_texts", json_integer(n->notes.special));
+    lvn_cli_add(c, "unknown_tokens", json_integer(n->notes.unknown));
     lvn_cli_add(c, "crlf_lines", json_integer(n->crlf));
     lvn_cli_add(c, "seconds", json_real(seconds));
     warn(c, t, n);

@@ -123,6 +123,8 @@ static enum lvn_status encode_tokens(const struct lvn_tokenizer *t, const char *
     if (status == LVN_OK) status = lvn_encode(e, text, bytes, LVN_ENCODE_SPECIAL, &plain);
     if (status == LVN_OK) status = lvn_post_processor_run(t, &plain, NULL, &made, NULL);
     const int32_t plain_first = plain.n ? *plain.p : 0;
+    const struct lvn_encoder_notes notes = lvn_encoder_take_notes(e);
+    lvn_encoder_notes_report(t, user, notes.unknown, notes.ids, true);
     lvn_ids_release(&plain);
     lvn_encoder_free(e);
     if (status == LVN_OK && lvn_post_processor_is_doubled(t, made.p, made.n)) {

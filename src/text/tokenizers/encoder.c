@@ -3,6 +3,7 @@
 #include "tokenizers/encoder.h"
 
 #include "base/list.h"
+#include "base/log.h"
 #include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode/unicode.h"
@@ -46,17 +47,49 @@ void lvn_encoder_free(struct lvn_encoder *e)
     free(e);
 }
 
-struct lvn_special_texts lvn_encoder_take_special_texts(struct lvn_encoder *e)
+struct lvn_encoder_notes lvn_encoder_take_notes(struct lvn_encoder *e)
 {
-    struct lvn_special_texts taken = e->special_texts;
-    e->special_texts = (struct lvn_special_texts){0};
+    struct lvn_encoder_notes taken = e->notes;
+    e->notes = (struct lvn_encoder_notes){0};
     return taken;
 }
 
-void lvn_special_texts_add(struct lvn_special_texts *sum, struct lvn_special_texts more)
+void lvn_encoder_notes_add(struct lvn_encoder_notes *sum, struct lvn_encoder_notes more)
 {
-    if (!sum->n) sum->id = more.id;
-    sum->n += more.n;
+    if (!sum->special) sum->special_id = more.special_id;
+    sum->special += more.special;
+    sum->ids += more.ids;
+    sum->unknown += more.unknown;
+}
+
+void lvn_encoder_notes_report(const struct lvn_tokenizer *t, const char *name, int64_t unknown, int64_t ids, bool few)
+{
+    enum { MANY_PERCENT = 5 };
+    char a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT];
+    if (!unknown) return;
+    const uint32_t *at = t->start + t->unknown;
+    const int bytes = (int)(at[1] - at[0]);
+    const char *text = (const char *)t->byte + at[0],
+               *advice = "choose a model or a tokenizer made for such texts, or, if their characters are decomposed "
+                         "(Unicode NFD, as macOS writes it), convert them to NFC";
+    if (100 * unknown < MANY_PERCENT * ids && !few)
+        lvn_log(LVN_LOG_INFO, "%s: %s of %s tokens %s %.*s, which stands for unknown text", name,
+                lvn_count_text(unknown, a), lvn_count_text(ids, b), unknown == 1 ? "is" : "are", bytes, text);
+    else if (!few)
+        lvn_log(LVN_LOG_WARN,
+                "%s: %s of %s tokens (%.0f %%) are %.*s, because the tokenizer does not know the text: %s", name,
+                lvn_count_text(unknown, a), lvn_count_text(ids, b), 100.0 * (double)unknown / (double)ids, bytes, text,
+                advice);
+    else if (100 * unknown >= MANY_PERCENT * ids)
+        lvn_log_once(LVN_LOG_WARN,
+                     "%s: %d %% of the tokens or more are %.*s, because the tokenizer does not know the text: %s", name,
+                     MANY_PERCENT, bytes, text, advice);
+}
+
+static void count_ids(struct lvn_encoder *e, const struct lvn_ids *ids, int64_t first)
+{
+    e->notes.ids += ids->n - first;
+    for (int64_t i = first; i < ids->n && e->t->unknown >= 0; i++) e->notes.unknown += ids->p[i] == e->t->unknown;
 }
 
 /* --- added tokens --- */
@@ -243,7 +276,7 @@ static enum lvn_status split_added(struct lvn_encoder *e, const struct lvn_added
             continue;
         }
         if (token->special && e->mode == LVN_ENCODE_ORDINARY && !e->marks) {
-            lvn_special_texts_add(&e->special_texts, (struct lvn_special_texts){.n = 1, .id = token->id});
+            lvn_encoder_notes_add(&e->notes, (struct lvn_encoder_notes){.special = 1, .special_id = token->id});
             continue;
         }
         if (!matches(token, p, n, done, &begin, &end)) continue;
@@ -266,9 +299,12 @@ static enum lvn_status normalize(struct lvn_encoder *e, const uint8_t *p, int64_
 enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t bytes, enum lvn_encoding mode,
                            struct lvn_ids *ids)
 {
+    const int64_t first = ids->n;
     e->mode = mode;
     e->marks = NULL;
-    return split_added(e, &e->t->added_raw, text, bytes, true, ids, normalize);
+    LVN_TRY(split_added(e, &e->t->added_raw, text, bytes, true, ids, normalize));
+    count_ids(e, ids, first);
+    return LVN_OK;
 }
 
 enum lvn_status lvn_encode_marked(struct lvn_encoder *e, const void *text, int64_t bytes, const uint8_t *marks,

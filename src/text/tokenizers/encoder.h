@@ -17,10 +17,12 @@ enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more) LVN_CHECKED;
 /* Added tokens that an encoder recognizes in text. ORDINARY ignores special ones (for training data). */
 enum lvn_encoding { LVN_ENCODE_ORDINARY, LVN_ENCODE_SPECIAL };
 
-/* Special tokens whose text LVN_ENCODE_ORDINARY encoded as ordinary text. */
-struct lvn_special_texts {
-    int64_t n;  /* occurrences */
-    int64_t id; /* of the first one; undefined without any */
+/* What encoders count in texts. */
+struct lvn_encoder_notes {
+    int64_t special;    /* special tokens whose text LVN_ENCODE_ORDINARY encoded as ordinary text */
+    int64_t special_id; /* of the first one; undefined without any */
+    int64_t ids;        /* that texts became */
+    int64_t unknown;    /* of these, the token for unknown text */
 };
 
 struct lvn_encoder;
@@ -35,8 +37,11 @@ enum lvn_status lvn_encode(struct lvn_encoder *e, const void *text, int64_t byte
 enum lvn_status lvn_encode_marked(struct lvn_encoder *e, const void *text, int64_t bytes, const uint8_t *marks,
                                   struct lvn_ids *ids, int64_t *n_special) LVN_CHECKED;
 /* Those of all texts since the last call. */
-struct lvn_special_texts lvn_encoder_take_special_texts(struct lvn_encoder *e);
-void lvn_special_texts_add(struct lvn_special_texts *sum, struct lvn_special_texts more);
+struct lvn_encoder_notes lvn_encoder_take_notes(struct lvn_encoder *e);
+void lvn_encoder_notes_add(struct lvn_encoder_notes *sum, struct lvn_encoder_notes more);
+/* Log how many tokens of the texts `name` are unknown; warn if they are many. few: a prompt or the like, of which only
+ * one warning is logged. */
+void lvn_encoder_notes_report(const struct lvn_tokenizer *t, const char *name, int64_t unknown, int64_t ids, bool few);
 
 /* Do the parts of a text that is cut at lvn_split_safe() have the same ids as the whole? */
 bool lvn_tokenizer_can_cut(const struct lvn_tokenizer *t);

@@ -25,7 +25,7 @@ struct lvn_encoder {
     struct lvn_normalizer_scratch normalizer;
     struct lvn_pre_tokenizer_scratch pre_tokenizer[LVN_PRE_TOKENIZER_MAX];
     enum lvn_encoding mode; /* of the current text */
-    struct lvn_special_texts special_texts;
+    struct lvn_encoder_notes notes;
     const uint8_t *marks;                /* of the current text; NULL: without marks */
     const uint8_t *marked;               /* the text of the marks */
     int64_t n_special;                   /* recognized in it */

@@ -41,13 +41,14 @@ void lvn_encoders_close(struct lvn_encoders *e)
     *e = (struct lvn_encoders){0};
 }
 
-struct lvn_special_texts lvn_encoders_take_special_texts(struct lvn_encoders *e)
+struct lvn_encoder_notes lvn_encoders_take_notes(struct lvn_encoders *e)
 {
-    struct lvn_special_texts sum = {0};
+    struct lvn_encoder_notes sum = {0};
     for (int i = 0; i < e->n_threads; i++) {
-        struct lvn_special_texts one = lvn_encoder_take_special_texts(e->encoder[i]);
-        if (one.n && (!sum.n || one.id < sum.id)) sum.id = one.id;
-        sum.n += one.n;
+        const struct lvn_encoder_notes one = lvn_encoder_take_notes(e->encoder[i]);
+        const bool lower = one.special && one.special_id < sum.special_id;
+        lvn_encoder_notes_add(&sum, one);
+        if (lower) sum.special_id = one.special_id;
     }
     return sum;
 }

@@ -20,8 +20,8 @@ struct lvn_encoders {
 
 enum lvn_status lvn_encoders_open(struct lvn_encoders *e, const struct lvn_tokenizer *t, int n_threads) LVN_CHECKED;
 void lvn_encoders_close(struct lvn_encoders *e);
-/* lvn_encoder_take_special_texts() of all threads; the id is the smallest one, so that it does not depend on them. */
-struct lvn_special_texts lvn_encoders_take_special_texts(struct lvn_encoders *e);
+/* lvn_encoder_take_notes() of all threads; special_id is the smallest one, so that it does not depend on them. */
+struct lvn_encoder_notes lvn_encoders_take_notes(struct lvn_encoders *e);
 /* Encode the text. more: further text follows, so only the part before the last possible cut is encoded. *used: bytes
  * that were encoded (0 if there is no possible cut). */
 enum lvn_status lvn_encoders_run(struct lvn_encoders *e, const void *text, int64_t bytes, bool more,

@@ -228,11 +228,12 @@ static void special_tokens_as_the_files_say(void **state)
     encode(e, text, sizeof text - 1, LVN_ENCODE_SPECIAL, &ids);
     assert_int_equal(ids.n, 3);
     assert_int_equal(ids.p[1], t->end_id);
-    assert_int_equal(lvn_encoder_take_special_texts(e).n, 0);
+    assert_int_equal(lvn_encoder_take_notes(e).special, 0);
     encode(e, text, sizeof text - 1, LVN_ENCODE_ORDINARY, &ids);
     assert_true(ids.n > 3);
-    const struct lvn_special_texts seen = lvn_encoder_take_special_texts(e);
-    assert_true(seen.n == 1 && seen.id == t->end_id);
+    const struct lvn_encoder_notes seen = lvn_encoder_take_notes(e);
+    assert_true(seen.special == 1 && seen.special_id == t->end_id);
+    assert_true(seen.ids == ids.n && seen.unknown == 0);
     lvn_encoder_free(e);
     assert_int_equal(lvn_tokenizer_allow(t, "he"), LVN_OK);
     assert_int_equal(lvn_tokenizer_allow(t, "<|nonsense|>"), LVN_ARG);

@@ -204,7 +204,7 @@ static enum lvn_status write_one(struct lvn_encoders *e, const char *path, enum 
     int width = lvn_text_width(e->t);
     struct lvn_ids around[2] = {{0}, {0}};
     LVN_TRY(lvn_encoders_run(e, p, n, false, mode, &used));
-    lvn_special_texts_add(&counts->special_texts, lvn_encoders_take_special_texts(e));
+    lvn_encoder_notes_add(&counts->notes, lvn_encoders_take_notes(e));
     LVN_TRY(lvn_resumable_file_open(&f, path, 0, 0));
     enum lvn_status status = lvn_post_processor_prefix(e->t, &around[0]);
     if (status == LVN_OK) status = lvn_post_processor_suffix(e->t, &around[1]);

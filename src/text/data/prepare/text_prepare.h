@@ -29,7 +29,7 @@ struct lvn_text_counts {
     int64_t separators; /* between documents of a file */
     int64_t crlf;       /* lines that end in CR LF */
     int64_t doubled;    /* documents that begin with a token that the post-processor also adds */
-    struct lvn_special_texts special_texts;
+    struct lvn_encoder_notes notes;
 };
 
 struct lvn_text_progress {

@@ -12,7 +12,7 @@
 #include "tokenizers/post_processor.h"
 
 enum {
-    STATE_VERSION = 4,
+    STATE_VERSION = 5,
     N_FILES = 3,
     COPY_BYTES = 1 << 20,
     VAL_WINDOWS = 16, /* at least that many windows validate, or a tenth of the tokens */
@@ -67,8 +67,10 @@ static const struct {
     K("separators", counts.separators),
     K("crlf", counts.crlf),
     K("doubled", counts.doubled),
-    K("special_texts", counts.special_texts.n),
-    K("special_id", counts.special_texts.id),
+    K("special_texts", counts.notes.special),
+    K("special_id", counts.notes.special_id),
+    K("ids", counts.notes.ids),
+    K("unknown", counts.notes.unknown),
 #undef K
 };
 enum { N_COUNTERS = sizeof counters / sizeof counters[0] };
@@ -367,7 +369,7 @@ enum lvn_status lvn_text_writer_batch(struct lvn_text_writer *w, const struct lv
     w->counts.separators += b->separators;
     w->counts.crlf += b->crlf;
     w->counts.doubled += b->doubled;
-    lvn_special_texts_add(&w->counts.special_texts, b->special_texts);
+    lvn_encoder_notes_add(&w->counts.notes, b->notes);
     w->batches = b->number + 1;
     if (b->next_file >= 0) {
         w->file = b->next_file;

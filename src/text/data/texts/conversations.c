@@ -55,8 +55,8 @@ struct part {
     int64_t n, capacity;
     int64_t *first; /* [n_rows + 1] sample of each conversation that has one */
     int64_t n_rows, rows_capacity;
-    int64_t found, bad, cut, dropped, unlabeled, tokens, labels; /* rows; bad rows; samples: ... */
-    struct lvn_text lost;                                        /* the first rows that are left out, and why */
+    int64_t found, bad, cut, dropped, unlabeled, tokens, unknown, labels; /* rows; bad rows; samples: ... */
+    struct lvn_text lost; /* the first rows that are left out, and why */
     int64_t n_lost;
     int64_t without_tools; /* rows of which the template does not write tools, tool calls or some messages */
     int64_t other_files;   /* of the folder or archive, which are not read */
@@ -277,6 +277,7 @@ static enum lvn_status take_sample(struct chat_data *c, struct part *p, const ch
     lvn_checksum_add(&p->sum, tokens, 8 * n);
     p->cut += is_long;
     p->tokens += n;
+    for (int64_t i = 0; i < n; i++) p->unknown += tokens[2 * i] == c->tokenizer->unknown;
     p->labels += labels;
     return add_sample(p, (struct sample){tokens, (int32_t)n});
 }
@@ -344,6 +345,7 @@ static enum lvn_status report(const struct chat_data *c, const struct lvn_data_o
                 "so the model does "
                 "not read them",
                 path, c->chat->template_name, lvn_count_text(p->without_tools, some), lvn_plural(p->without_tools));
+    lvn_encoder_notes_report(c->tokenizer, path, p->unknown, p->tokens, false);
     if (!p->n_lost) return LVN_OK;
     lvn_log(LVN_LOG_WARN, "'%s': %s of %s conversations are left out%s", path, lvn_count_text(lost, some),
             lvn_count_text(p->found, rows), p->n_lost > lost ? ", and parts of others" : "");

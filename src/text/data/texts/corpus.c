@@ -418,7 +418,7 @@ enum lvn_status lvn_batch_encode(struct lvn_batch *b, struct lvn_encoder *e, con
     enum lvn_status status = b->blob ? encode_blob(&w) : LVN_OK;
     for (int64_t i = 0; i < b->n_chunks && status == LVN_OK; i++)
         status = encode_chunk(&w, &b->chunk[i], b->text.p + b->chunk[i].at);
-    b->special_texts = lvn_encoder_take_special_texts(e);
+    b->notes = lvn_encoder_take_notes(e);
     if (status != LVN_OK) snprintf(b->error, sizeof b->error, "%s", levin_error_text());
     b->status = status;
     return status;

@@ -74,7 +74,7 @@ struct lvn_batch {
     int64_t separators; /* found in texts */
     int64_t crlf;       /* lines of documents that end in CR LF */
     int64_t doubled;    /* documents that begin with a token that the post-processor also adds */
-    struct lvn_special_texts special_texts;
+    struct lvn_encoder_notes notes;
     struct lvn_text warnings; /* about the first bad lines and files, a line each */
     enum lvn_status status;
     char error[1024]; /* the message, if status is not LVN_OK */

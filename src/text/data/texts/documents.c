@@ -30,7 +30,7 @@ struct summary {
     int64_t documents, skipped, bad, empty, crlf;
     int64_t warnings;       /* bytes, of the first WARNED */
     int64_t other_warnings; /* number of those that are left out */
-    struct lvn_special_texts special;
+    struct lvn_encoder_notes notes;
 };
 
 struct documents {
@@ -72,7 +72,7 @@ static void count(struct encoding *e, const struct lvn_batch *b)
 {
     struct summary *sum = &e->sum;
     sum->skipped += b->skipped, sum->bad += b->bad, sum->empty += b->empty, sum->crlf += b->crlf;
-    lvn_special_texts_add(&sum->special, b->special_texts);
+    lvn_encoder_notes_add(&sum->notes, b->notes);
     for (int64_t at = 0, n; at < b->warnings.n; at += n) { /* lines */
         const char *line = b->warnings.p + at, *end = memchr(line, '\n', (size_t)(b->warnings.n - at));
         n = end ? end + 1 - line : b->warnings.n - at;
@@ -171,10 +171,11 @@ static void report(const struct documents *s, const struct lvn_data_options *o, 
     if (sum->crlf)
         lvn_log(LVN_LOG_INFO, "%s %s in CR LF, which the tokens contain", lvn_count_text(sum->crlf, some),
                 sum->crlf == 1 ? "line ends" : "lines end");
-    if (!sum->special.n) return;
-    const uint32_t *at = s->tokenizer->start + sum->special.id;
+    lvn_encoder_notes_report(s->tokenizer, path, sum->notes.unknown, sum->notes.ids, false);
+    if (!sum->notes.special) return;
+    const uint32_t *at = s->tokenizer->start + sum->notes.special_id;
     lvn_log(LVN_LOG_WARN, "the texts contain %s special token%s, such as %.*s, encoded as %s",
-            lvn_count_text(sum->special.n, some), lvn_plural(sum->special.n), (int)(at[1] - at[0]),
+            lvn_count_text(sum->notes.special, some), lvn_plural(sum->notes.special), (int)(at[1] - at[0]),
             (const char *)s->tokenizer->byte + at[0],
             o->allow_special ? "tokens" : "ordinary text; data.allow_special=true encodes the tokens");
 }

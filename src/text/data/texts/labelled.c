@@ -65,6 +65,7 @@ struct labelled {
     int64_t truncated, special, doubled; /* rows of the file that is read: truncated; with the text of special tokens;
                                           * beginning with a token that the post-processor also adds */
     int64_t special_id;                  /* of such a token */
+    int64_t encoded, unknown;            /* tokens of the file that is read; of these, unknown ones */
     bool reported_columns;
     struct lvn_class_labels classes;
 };
@@ -180,8 +181,10 @@ static enum lvn_status add_row(struct labelled *l, struct file *f, const struct 
     t.first = l->ids.n;
     LVN_TRY(encode(l, row->cell[TEXT].p, row->cell[TEXT].n, &l->first_text));
     if (pair) LVN_TRY(encode(l, row->cell[PAIR].p, row->cell[PAIR].n, &l->pair_text));
-    const struct lvn_special_texts special = lvn_encoder_take_special_texts(l->encoder);
-    if (special.n && !l->special++) l->special_id = special.id;
+    const struct lvn_encoder_notes notes = lvn_encoder_take_notes(l->encoder);
+    if (notes.special && !l->special++) l->special_id = notes.special_id;
+    l->encoded += notes.ids;
+    l->unknown += notes.unknown;
     LVN_TRY(finish_row(l, &t, pair));
     if (t.n) f->row[f->n++] = t;
     return LVN_OK;
@@ -275,7 +278,7 @@ static enum lvn_status read_rows(struct lvn_dataset *d, const struct lvn_data_op
 }
 
 /* Report what the model does not see as it is written in the rows of `name`. */
-static void report(struct labelled *l, const char *name, int64_t n)
+static void report(struct labelled *l, const char *name, int64_t n, bool few)
 {
     char some[LVN_NUMBER_TEXT], all[LVN_NUMBER_TEXT];
     (void)lvn_count_text(n, all);
@@ -303,7 +306,8 @@ static void report(struct labelled *l, const char *name, int64_t n)
             "%s: %s of %s rows begin with a token that the tokenizer also adds, so the model reads it twice; remove "
             "it from the texts",
             name, lvn_count_text(l->doubled, some), all);
-    l->truncated = l->special = l->doubled = l->dropped = 0;
+    lvn_encoder_notes_report(l->tokenizer, name, l->unknown, l->encoded, few);
+    l->truncated = l->special = l->doubled = l->dropped = l->encoded = l->unknown = 0;
 }
 
 static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
@@ -329,7 +333,7 @@ static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_op
     lvn_table_close(&labels);
     lvn_table_close(&t);
     LVN_TRY(status);
-    report(l, path, l->file[split].n);
+    report(l, path, l->file[split].n, false);
     d->split[split].path = lvn_strdup(path);
     d->split[split].n_samples = l->file[split].n;
     return d->split[split].path ? LVN_OK : LVN_MEMORY;
@@ -348,7 +352,7 @@ static enum lvn_status read_texts(struct lvn_dataset *d, const struct lvn_data_o
         LVN_TRY(add_row(l, &l->file[LVN_SPLIT_TRAIN], &row, (struct text){.label = -1}));
     }
     d->split[LVN_SPLIT_ALL].n_samples = l->file[LVN_SPLIT_TRAIN].n;
-    report(l, "the given texts", o->n_texts);
+    report(l, "the given texts", o->n_texts, true);
     return LVN_OK;
 }
 
