@@ -21,10 +21,26 @@ void lvn_class_labels_release(struct lvn_class_labels *c)
 
 /* --- one label --- */
 
+/* Bytes of the character at p if it is a space of any width, or invisible (U+200B, U+FEFF); else 0. */
+static int blank(const char *p, const char *end)
+{
+    int bytes;
+    const int32_t code = lvn_utf8_decode(p, end - p, &bytes);
+    const bool wide = code > 0x9f && lvn_char((uint32_t)code)->char_class == LVN_CHAR_SPACE;
+    return code == ' ' || code == '\t' || wide || code == 0x200b || code == 0xfeff ? bytes : 0;
+}
+
 static void trim(const char **p, int64_t *n)
 {
-    while (*n && (**p == ' ' || **p == '\t')) ++*p, --*n;
-    while (*n && ((*p)[*n - 1] == ' ' || (*p)[*n - 1] == '\t')) --*n;
+    const char *end = *p + *n, *last;
+    lvn_unicode_init();
+    for (int k; *p < end && (k = blank(*p, end)); *p += k)
+        ;
+    for (; *p < end; end = last) {
+        for (last = end - 1; last > *p && ((unsigned char)*last & 0xc0) == 0x80;) last--;
+        if (blank(last, end) != end - last) break;
+    }
+    *n = end - *p;
 }
 
 bool lvn_class_labels_number(const char *p, int64_t n, double *out)
@@ -39,6 +55,12 @@ bool lvn_class_labels_number(const char *p, int64_t n, double *out)
     return !*end && isfinite(*out);
 }
 
+/* Is the number a code, such as 007? Codes are words: 7 is another one. */
+static bool is_code(const char *p, int64_t n)
+{
+    return n > 1 && *p == '0' && p[1] >= '0' && p[1] <= '9';
+}
+
 enum kind { WORD, WHOLE, FRACTION, EMPTY, CONTROL };
 
 static bool has_control(const char *p, int64_t n)
@@ -51,7 +73,7 @@ static bool has_control(const char *p, int64_t n)
     return false;
 }
 
-/* Set c->key to the label's name: without spaces around it, a whole number in its shortest form. */
+/* Set c->key to the label's name: without spaces around it, composed (NFC), a whole number in its shortest form. */
 static enum lvn_status read_label(struct lvn_class_labels *c, const char *p, int64_t n, enum kind *kind, double *number)
 {
     const double exact = 9007199254740992.0; /* 2^53: larger numbers may differ and be read as equal */
@@ -60,12 +82,13 @@ static enum lvn_status read_label(struct lvn_class_labels *c, const char *p, int
     lvn_text_clear(&c->key);
     if (*kind == WORD && lvn_class_labels_number(p, n, number)) {
         if (*number != floor(*number)) *kind = FRACTION;
-        if (*kind == WORD && fabs(*number) <= exact) *kind = WHOLE;
+        if (*kind == WORD && fabs(*number) <= exact && !is_code(p, n)) *kind = WHOLE;
+        c->codes |= is_code(p, n);
     }
     if (*kind == WHOLE)
         lvn_text_printf(&c->key, "%" PRId64, (int64_t)*number);
     else
-        lvn_text_add_bytes(&c->key, p, n);
+        lvn_unicode_normalize(LVN_NFC, (const uint8_t *)p, n, &c->key);
     return lvn_text_status(&c->key);
 }
 
@@ -324,7 +347,7 @@ enum lvn_status lvn_class_labels_end(struct lvn_class_labels *c, const char *pat
         rows += c->label[i].rows;
         if (c->label[i].is_number) of_numbers += c->label[i].rows;
     }
-    const bool numbers = 2 * of_numbers >= rows;
+    const bool numbers = 2 * of_numbers >= rows && !c->codes;
     if (numbers) rows = of_numbers;
     for (int64_t i = 0; i < c->n_labels; i++) {
         if (numbers && !c->label[i].is_number) continue;

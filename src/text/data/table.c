@@ -392,13 +392,19 @@ static void cells_of(struct lvn_table *t, struct lvn_table_row *row, int n)
                              (long long)lines);
         return;
     }
+    int found = 0, names = 0;
     for (int i = 0; i < n; i++, p += strlen(p) + 1)
         for (int k = 0; k < t->n_columns; k++)
             if (t->name[k][0] && t->column[k] == i) {
                 row->cell[k].p = p;
                 row->cell[k].n = (int64_t)strlen(p);
                 count_quotes(t, p, row->cell[k].n);
+                found++;
+                names += !strcmp(p, t->name[k]);
             }
+    if (found > 1 && names == found)
+        BAD(row, "%s:%lld: the row repeats the names of the columns, as in tables that were joined", t->path,
+            (long long)row->line);
 }
 
 static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row)
