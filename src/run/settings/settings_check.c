@@ -319,9 +319,15 @@ static enum lvn_status check_needs(const struct levin_settings *s)
         const bool chosen = !is_open(s, owner) && (s->origin[owner].source != LVN_SOURCE_RUN ||
                                                    s->origin[owner].source >= s->origin[key].source);
         const char *is = lvn_settings_value(s, owner, two);
-        LVN_CHECK(is_open(s, key) || !lvn_settings_differs(s, key) || chosen || lvn_settings_differs(s, owner), ARG,
+        const char *value = lvn_settings_value(s, key, one);
+        /* --lora.alpha=16, the default, means adapters; --lora.dropout=0 may mean none; files that levin wrote have
+         * all keys */
+        const bool neutral = !*value || !strcmp(value, "0") || !strcmp(value, "false") || !strcmp(value, "auto"),
+                   meant =
+                       s->origin[key].source < LVN_SOURCE_ENVIRONMENT || neutral ? lvn_settings_differs(s, key) : true;
+        LVN_CHECK(is_open(s, key) || !meant || chosen || lvn_settings_differs(s, owner), ARG,
                   "%s (%.60s) has no effect while %s is %s: set that too, or leave it out", lvn_option_by_id(key)->key,
-                  lvn_settings_value(s, key, one), lvn_option_by_id(owner)->key, *is ? is : "\"\"");
+                  value, lvn_option_by_id(owner)->key, *is ? is : "\"\"");
     }
     return LVN_OK;
 }
