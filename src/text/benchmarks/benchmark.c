@@ -112,14 +112,15 @@ static void perplexity(const struct lvn_benchmark *b, struct lvn_benchmark_value
     v->stderr_of_mean = NAN;
 }
 
-bool lvn_benchmark_chooses(const struct lvn_benchmark *b)
+/* Do its items have a choice? */
+static bool has_choices(const struct lvn_benchmark *b)
 {
     return b->kind == LVN_BENCHMARK_CHOICE || b->kind == LVN_BENCHMARK_MEAN;
 }
 
 void lvn_benchmark_score(struct lvn_benchmark *b)
 {
-    const bool chooses = lvn_benchmark_chooses(b), mean = b->kind == LVN_BENCHMARK_MEAN;
+    const bool chooses = has_choices(b), mean = b->kind == LVN_BENCHMARK_MEAN;
     for (int k = 0; k < b->n_values; k++)
         if (!strncmp(b->value[k].metric, "acc", 3))
             accuracy(b, &b->value[k]);
@@ -136,4 +137,59 @@ void lvn_benchmark_score(struct lvn_benchmark *b)
 double lvn_benchmark_centered_accuracy(const struct lvn_benchmark *b)
 {
     return (b->value->value - b->baseline) / (1 - b->baseline);
+}
+
+/* --- results as JSON, for `levin evaluate --tasks` and for programs --- */
+
+static json_t *json_of_task(const struct lvn_benchmark *b)
+{
+    json_t *task = json_object();
+    char name[64];
+    json_object_set_new(task, "task", json_string(b->name));
+    json_object_set_new(task, "items", json_integer(b->n));
+    json_object_set_new(task, "num_fewshot", json_integer(b->n_fewshot));
+    json_object_set_new(task, "truncated", json_integer(b->truncated));
+    for (int k = 0; k < b->n_values; k++) {
+        const struct lvn_benchmark_value *v = &b->value[k];
+        json_object_set_new(task, v->metric, lvn_json_number(v->value));
+        snprintf(name, sizeof name, "%s_stderr", v->metric);
+        if (!strncmp(v->metric, "acc", 3)) json_object_set_new(task, name, lvn_json_number(v->stderr_of_mean));
+    }
+    if (b->is_core) json_object_set_new(task, "baseline", lvn_json_number(b->baseline));
+    if (b->is_core) json_object_set_new(task, "centered", lvn_json_number(lvn_benchmark_centered_accuracy(b)));
+    return task;
+}
+
+json_t *lvn_benchmark_item_json(const struct lvn_benchmark *b, int64_t i)
+{
+    const struct lvn_benchmark_item *item = &b->item[i];
+    json_t *line = json_object(), *values = json_array();
+    for (int j = 0; j < item->n; j++) json_array_append_new(values, lvn_json_number(item->sequence[j].log_likelihood));
+    json_object_set_new(line, "task", json_string(b->name));
+    json_object_set_new(line, "item", json_integer(i));
+    json_object_set_new(line, "line", json_integer(item->line));
+    if (has_choices(b)) {
+        json_object_set_new(line, "choice", json_integer(item->choice));
+        json_object_set_new(line, "choice_norm", json_integer(item->choice_norm));
+    }
+    if (b->kind != LVN_BENCHMARK_ROLLING) json_object_set_new(line, "correct", json_boolean(item->correct));
+    json_object_set_new(line, "log_likelihoods", values);
+    return line;
+}
+
+bool lvn_benchmarks_core(const struct lvn_benchmarks *b, double *core, int64_t *n)
+{
+    *core = 0;
+    *n = 0;
+    for (int64_t i = 0; i < b->n; i++)
+        if (b->list[i].is_core) *core += lvn_benchmark_centered_accuracy(&b->list[i]), ++*n;
+    if (*n) *core /= (double)*n;
+    return *n > 0;
+}
+
+json_t *lvn_benchmarks_json(const struct lvn_benchmarks *b)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < b->n; i++) json_array_append_new(list, json_of_task(&b->list[i]));
+    return list;
 }

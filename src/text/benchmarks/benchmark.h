@@ -92,8 +92,6 @@ enum lvn_status lvn_benchmarks_read(struct lvn_benchmarks *b, const struct lvn_b
                                     const char *path) LVN_CHECKED;
 /* From the log-likelihoods of its items: choices and values. */
 void lvn_benchmark_score(struct lvn_benchmark *b);
-/* Do its items have a choice? */
-bool lvn_benchmark_chooses(const struct lvn_benchmark *b);
 /* (accuracy - baseline) / (1 - baseline), for a task of a CORE bundle. */
 double lvn_benchmark_centered_accuracy(const struct lvn_benchmark *b);
 /* The mean of it over the tasks of CORE bundles, of which there are *n; false: none. */

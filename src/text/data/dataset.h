@@ -7,7 +7,7 @@
  * the samples of a batch and reads them here.
  *
  * Files are memory-mapped and stay open until lvn_dataset_close(). An open data set is read-only: any number of threads
- * may read samples. See loader.h for batches, data_fetch.h for downloads. */
+ * may read samples. See loader.h for batches. */
 #ifndef LVN_DATASET_H
 #define LVN_DATASET_H
 

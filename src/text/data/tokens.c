@@ -24,12 +24,13 @@
 #include <jansson.h>
 #include <sys/stat.h>
 
+#include "base/arena.h"
 #include "base/files.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "data/dataset.h"
 #include "data/file_type.h"
-#include "data/packing/stream_documents.h"
 #include "data/sources/shard_list.h"
 #include "formats/json.h"
 #include "formats/pickle.h"
@@ -50,7 +51,9 @@ enum {
 
 /* The documents of a split, with data.pack. */
 struct documents {
-    struct lvn_stream_documents found;
+    int64_t n;
+    int64_t *start; /* [n + 1] position of the first token of each document; the last one: the number of tokens */
+    int64_t capacity;
     const struct lvn_split *split;
     int64_t id_limit;
 };
@@ -707,9 +710,61 @@ static enum lvn_status open_tokens(struct lvn_dataset *d, const struct lvn_data_
     return check_ids(d, o);
 }
 
+/* --- data.pack: the documents of a stream of tokens, each of which ends with an end-of-text token ---
+ *
+ * The whole stream is read once. Tokens after the last end token are a document too. Memory: eight bytes for each
+ * document. */
+
+enum { SCANNED_TOKENS = 1 << 18 }; /* tokens that are read at a time */
+
+static enum lvn_status add_document(struct documents *d, int64_t start)
+{
+    if (!lvn_list_reserve(&d->start, &d->capacity, d->n + 2, sizeof *d->start)) return LVN_MEMORY;
+    d->start[d->n++] = start;
+    return LVN_OK;
+}
+
+/* Add the documents that begin after the end tokens among tokens [at, at + n), which are in `p`. */
+static enum lvn_status scan_documents(struct documents *d, const void *p, int64_t at, int64_t n, int64_t end)
+{
+    const bool is_narrow = d->split->width == 2;
+    const uint16_t *narrow = p;
+    const uint32_t *wide = p;
+    for (int64_t i = 0; i < n; i++)
+        if ((is_narrow ? narrow[i] : wide[i]) == end) LVN_TRY(add_document(d, at + i + 1));
+    return LVN_OK;
+}
+
+/* FORMAT if the split does not contain the token `end`. */
+static enum lvn_status find_documents(struct documents *d, int64_t end)
+{
+    const struct lvn_split *split = d->split;
+    void *buffer = split->tokens ? NULL : lvn_malloc((size_t)SCANNED_TOKENS * 4);
+    enum lvn_status status = !split->tokens && !buffer ? LVN_MEMORY : add_document(d, 0);
+    for (int64_t at = 0, n; at < split->n_tokens && status == LVN_OK; at += n) {
+        const void *p = buffer;
+        n = split->n_tokens - at < SCANNED_TOKENS ? split->n_tokens - at : SCANNED_TOKENS;
+        if (buffer)
+            status = lvn_split_tokens(split, at, n, buffer);
+        else
+            p = (const char *)split->tokens + at * split->width;
+        if (status == LVN_OK) status = scan_documents(d, p, at, n, end);
+    }
+    free(buffer);
+    LVN_TRY(status);
+    LVN_CHECK(d->n > 1, FORMAT,
+              "data.pack: the end token %lld never occurs in '%s', so the documents in it cannot be told apart: give "
+              "the id of the token that ends a document as data.end_token, or prepare the text again with `levin "
+              "prepare`, which writes one after each document",
+              (long long)end, split->path);
+    if (d->start[d->n - 1] == split->n_tokens) d->n--;
+    d->start[d->n] = split->n_tokens;
+    return LVN_OK;
+}
+
 static int64_t document_length(const void *context, int64_t document)
 {
-    const int64_t *start = ((const struct documents *)context)->found.start;
+    const int64_t *start = ((const struct documents *)context)->start;
     return start[document + 1] - start[document];
 }
 
@@ -717,12 +772,7 @@ static enum lvn_status read_document(const void *context, int64_t document, int6
                                      int32_t *labels)
 {
     const struct documents *d = context;
-    return lvn_split_read(d->split, d->found.start[document] + first, n, d->id_limit, ids, labels);
-}
-
-static enum lvn_status read_stored(const void *context, int64_t at, int64_t n, void *to)
-{
-    return lvn_split_tokens(context, at, n, to);
+    return lvn_split_read(d->split, d->start[document] + first, n, d->id_limit, ids, labels);
 }
 
 /* Find the documents of a split by its end token. */
@@ -742,15 +792,9 @@ static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_op
     struct documents *found = &t->documents[split];
     found->split = p;
     found->id_limit = d->id_limit;
-    const struct lvn_token_stream stream = {.path = p->path,
-                                            .tokens = p->tokens,
-                                            .read = read_stored,
-                                            .context = p,
-                                            .n_tokens = p->n_tokens,
-                                            .width = p->width};
-    LVN_TRY(lvn_stream_documents_find(&found->found, &stream, end));
+    LVN_TRY(find_documents(found, end));
     *out = (struct lvn_pack_source){
-        .context = found, .name = p->path, .n = found->found.n, .length = document_length, .read = read_document};
+        .context = found, .name = p->path, .n = found->n, .length = document_length, .read = read_document};
     return LVN_OK;
 }
 
@@ -780,7 +824,7 @@ static void close_tokens(struct lvn_dataset *d)
     if (!t) return;
     for (int i = 0; i < LVN_SPLIT_COUNT; i++) {
         lvn_file_unmap(&t->map[i]);
-        lvn_stream_documents_release(&t->documents[i].found);
+        free(t->documents[i].start);
     }
     lvn_arena_release(&t->arena);
     free(t);

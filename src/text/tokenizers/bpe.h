@@ -1,4 +1,4 @@
-/* bpe.h - byte pair encoding of one piece of text: the table of merges, and merging. Called by encoder_pieces.c and the
+/* bpe.h - byte pair encoding of one piece of text: the table of merges, and merging. Called by encoder.c and the
  * readers of files; unigram.h uses the table as a trie.
  *
  * A piece starts as one token for each symbol (byte or character). Repeatedly, the neighbors whose merge has the

@@ -34,11 +34,6 @@ struct lvn_encoder {
     int64_t n_seen;                      /* of these, found in the normalized part */
 };
 
-/* encoder_pieces.c: appends the ids of normalized text without added tokens. begins: it is the beginning of the whole
- * text. */
-enum lvn_status lvn_encode_pieces(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins,
-                                  struct lvn_ids *ids) LVN_CHECKED;
-
 /* Set t->added_raw and t->added_normalized from t->added; patterns of the latter are normalized. */
 enum lvn_status lvn_added_sets(struct lvn_tokenizer *t) LVN_CHECKED;
 

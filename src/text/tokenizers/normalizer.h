@@ -61,9 +61,4 @@ void lvn_normalizer_scratch_release(struct lvn_normalizer_scratch *s);
 enum lvn_status lvn_normalizer_run(const struct lvn_normalizer *steps, struct lvn_normalizer_scratch *s,
                                    const uint8_t **p, int64_t *n, bool *begins) LVN_CHECKED;
 
-/* normalizer_precompiled.c */
-enum lvn_status lvn_precompiled_read(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
-                                     const json_t *object) LVN_CHECKED;
-void lvn_precompiled_run(const struct lvn_normalizer_step *s, const uint8_t *p, int64_t n, struct lvn_text *out);
-
 #endif

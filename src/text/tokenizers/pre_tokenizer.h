@@ -1,5 +1,5 @@
 /* pre_tokenizer.h - the pre-tokenizers of a tokenizer.json, which split normalized text into the pieces that the model
- * encodes. Called by encoder_pieces.c, word_count.c and the readers of files.
+ * encodes. Called by encoder.c, word_count.c and the readers of files.
  *
  * ByteLevel, Metaspace, Split, Whitespace, WhitespaceSplit, Punctuation, Digits, BertPreTokenizer and Sequence of
  * these. Each finds matches in the text, and has a behavior for these; ByteLevel and Metaspace may also prepend a space

@@ -1,5 +1,5 @@
 /* split.h - splits text into pieces by well-known expressions of byte-level BPE. Called by pre_tokenizer.c and
- * encoder_pieces.c.
+ * encoder.c.
  *
  * Tokenizer files have these as regular expressions. The common ones are implemented by hand as scans over character
  * classes, several times as fast as regex.c, which handles all others. Also finds positions at which a text can be cut

@@ -1,5 +1,5 @@
 /* unigram.h - the Unigram model: the segmentation of a piece whose tokens have the largest sum of scores. Called by
- * encoder_pieces.c.
+ * encoder.c.
  *
  * The Viterbi algorithm, from left to right. A character without a token becomes the unknown token, with a score below
  * all others. (Kudo: "Subword regularization", 2018.) */

@@ -1,4 +1,4 @@
-/* wordpiece.h - the WordPiece model: splits each word greedily into the longest tokens. Called by encoder_pieces.c and
+/* wordpiece.h - the WordPiece model: splits each word greedily into the longest tokens. Called by encoder.c and
  * tokenizer.c.
  *
  * A token that continues a word is "##token" in the vocabulary. A word that cannot be split into tokens, or is too

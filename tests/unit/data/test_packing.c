@@ -1,4 +1,4 @@
-/* test_packing.c - covers: src/text/data/packing/packing.c src/text/data/packing/stream_documents.c
+/* test_packing.c - covers: src/text/data/packing/packing.c src/text/data/tokens.c
  * src/text/data/dataset.c
  *
  * Documents in rows: where they are placed, what a row contains, what is cut and counted, and what is refused. */

@@ -1,5 +1,4 @@
 /* test_regex.c - covers: src/text/tokenizers/regex/regex.c src/text/tokenizers/regex/regex_find.c
- * src/text/tokenizers/regex/regex_write.c
  *
  * Groups and references: the first match and the places of its groups, as Perl and Python find them. What tokenizers'
  * files need is in test_tokenizer.c and test_split.c. */

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/target.h"
@@ -21,6 +22,36 @@ enum {
 
 /* --- hashes --- */
 
+/* Add the hash; *is_new is false if the set already contains it. LVN_MEMORY if memory is exhausted. */
+static enum lvn_status hash_set_add(struct lvn_hash_set *set, const uint64_t hash[2], bool *is_new)
+{
+    if (5 * (set->n + 1) > 3 * set->capacity) {
+        struct lvn_hash_set larger = {.capacity = set->capacity ? 2 * set->capacity : 1 << 16};
+        larger.slot = lvn_calloc((size_t)larger.capacity, 2 * sizeof *larger.slot);
+        if (!larger.slot) return LVN_MEMORY;
+        for (int64_t i = 0; i < set->capacity; i++)
+            if (set->slot[2 * i] | set->slot[2 * i + 1]) LVN_TRY(hash_set_add(&larger, &set->slot[2 * i], is_new));
+        free(set->slot);
+        *set = larger;
+    }
+    uint64_t key[2] = {hash[0], hash[1] | (hash[0] == 0)}; /* a pair of zeros marks a free slot */
+    uint64_t mask = (uint64_t)set->capacity - 1, i = key[0] & mask;
+    for (; set->slot[2 * i] | set->slot[2 * i + 1]; i = (i + 1) & mask) {
+        *is_new = set->slot[2 * i] != key[0] || set->slot[2 * i + 1] != key[1];
+        if (!*is_new) return LVN_OK;
+    }
+    memcpy(&set->slot[2 * i], key, sizeof key);
+    set->n++;
+    *is_new = true;
+    return LVN_OK;
+}
+
+static void hash_set_release(struct lvn_hash_set *set)
+{
+    free(set->slot);
+    *set = (struct lvn_hash_set){0};
+}
+
 /* Read the file of hashes into w->seen. */
 static enum lvn_status load_hashes(struct lvn_text_writer *w)
 {
@@ -31,7 +62,7 @@ static enum lvn_status load_hashes(struct lvn_text_writer *w)
     for (int64_t at = 0; at + 16 <= w->hashes.bytes && at + 16 <= m.bytes && status == LVN_OK; at += 16) {
         uint64_t hash[2];
         memcpy(hash, m.data + at, sizeof hash);
-        status = lvn_hash_set_add(&w->seen, hash, &is_new);
+        status = hash_set_add(&w->seen, hash, &is_new);
     }
     lvn_file_unmap(&m);
     return status;
@@ -166,7 +197,7 @@ static void close_files(struct lvn_text_writer *w)
 /* As before the first batch; second_pass and all stay. */
 static void reset(struct lvn_text_writer *w)
 {
-    lvn_hash_set_release(&w->seen);
+    hash_set_release(&w->seen);
     w->counts = (struct lvn_text_counts){0};
     w->batches = w->file = w->file_batch = w->open = 0;
     w->min_key = INT64_MAX;
@@ -242,7 +273,7 @@ void lvn_text_writer_abandon(struct lvn_text_writer *w)
 void lvn_text_writer_close(struct lvn_text_writer *w)
 {
     close_files(w);
-    lvn_hash_set_release(&w->seen);
+    hash_set_release(&w->seen);
     free(w->ids);
     lvn_arena_release(&w->arena);
     *w = (struct lvn_text_writer){.part = {{.fd = -1}, {.fd = -1}}, .hashes = {.fd = -1}};
@@ -314,7 +345,7 @@ static enum lvn_status begin_document(struct lvn_text_writer *w, const struct lv
 {
     bool is_new = true;
     if (w->o->drop_duplicates && d->last) { /* a document longer than a batch is never a duplicate */
-        LVN_TRY(lvn_hash_set_add(&w->seen, d->hash, &is_new));
+        LVN_TRY(hash_set_add(&w->seen, d->hash, &is_new));
         if (is_new) LVN_TRY(lvn_resumable_file_write(&w->hashes, d->hash, sizeof d->hash));
     }
     int64_t key = key_of(w->o, d->hash);

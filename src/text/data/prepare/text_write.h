@@ -3,12 +3,17 @@
 #ifndef LVN_TEXT_WRITE_H
 #define LVN_TEXT_WRITE_H
 
-#include "data/prepare/hash_set.h"
 #include "data/prepare/text_prepare.h"
 #include "data/resumable_file.h"
 
 /* Where the document goes whose first part was written and whose last was not. */
 enum lvn_document_open { LVN_DOCUMENT_NONE, LVN_DOCUMENT_TRAIN, LVN_DOCUMENT_VAL, LVN_DOCUMENT_DROPPED };
+
+/* A set of 128-bit hashes with open addressing; all zero is empty. */
+struct lvn_hash_set {
+    uint64_t *slot;
+    int64_t n, capacity;
+};
 
 struct lvn_text_writer {
     const struct lvn_text_options *o;

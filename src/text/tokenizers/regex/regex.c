@@ -1,18 +1,64 @@
-/* regex.c - see regex.h: the parser, from an expression to a tree; regex_write.c makes a program of it, regex_find.c
- * runs the program. */
+/* regex.c - see regex.h: the parser, from an expression to a tree and to a program, which regex_find.c runs. */
 #include "tokenizers/regex/regex.h"
 
 #include "base/text.h"
 #include "tokenizers/regex/regex_private.h"
 #include "tokenizers/unicode/unicode.h"
 
-enum { MAX_REPEATS = 1000, MAX_DEPTH = 32 };
+enum { MAX_REPEATS = 1000, MAX_DEPTH = 32, MAX_STEPS = 4096, MAX_NODES = 2048, MAX_ITEMS = 4096, MAX_SETS = 1024 };
+enum node_kind {
+    NODE_SET,
+    NODE_SEQUENCE,
+    NODE_ALTERNATIVES,
+    NODE_REPEAT,
+    NODE_LOOKAHEAD,
+    NODE_ATOMIC,
+    NODE_GROUP,
+    NODE_REFERENCE,
+    NODE_BEGIN,
+    NODE_END
+};
+struct node {
+    enum node_kind kind;
+    enum greed greed;
+    bool negated;
+    int set; /* number of a set; of a group, from 1 */
+    int min;
+    int max;
+    int child; /* number of the first child; 0: none */
+    int next;  /* number of the next sibling; 0: none */
+};
 
-enum lvn_status lvn_regex_refuse(const struct parser *r, const char *syntax)
+struct parser {
+    const char *at;   /* the rest of the expression */
+    const char *text; /* the whole expression */
+    const char *name; /* of the file */
+    struct step step[MAX_STEPS];
+    struct node node[MAX_NODES]; /* from 1 */
+    struct set set[MAX_SETS];
+    struct item item[MAX_ITEMS];
+    int n_steps;
+    int n_nodes;
+    int n_sets;
+    int n_items;
+    int n_groups;
+    int group[1 + LVN_REGEX_GROUPS]; /* number of its node; 0: it has no end yet */
+    int depth;                       /* of groups and brackets */
+    bool ignore_case;                /* within (?i:..) */
+};
+
+/* LVN_UNSUPPORTED with a message that names the syntax. */
+static enum lvn_status refuse(const struct parser *r, const char *syntax)
 {
     LVN_FAIL(UNSUPPORTED, "'%s': the expression '%.200s' has %s, at '%.20s', which is not supported", r->name, r->text,
              syntax, r->at);
 }
+
+#define REFUSE(r, syntax)                                                                                              \
+    do {                                                                                                               \
+        (void)refuse(r, syntax);                                                                                       \
+        return LVN_UNSUPPORTED;                                                                                        \
+    } while (0)
 
 static enum lvn_status add_node(struct parser *r, struct node node, int *number)
 {
@@ -333,6 +379,142 @@ static void *copy(struct lvn_arena *a, const void *p, size_t bytes)
     return copy ? memcpy(copy, p, bytes) : NULL;
 }
 
+/* --- from the tree to a program: a repeated part is written once for each required repetition, and once for each
+ * optional or unbounded one --- */
+
+static enum lvn_status add_step(struct parser *r, struct step step, int *number)
+{
+    if (r->n_steps == MAX_STEPS) REFUSE(r, "too many repetitions");
+    if (number) *number = r->n_steps;
+    r->step[r->n_steps++] = step;
+    return LVN_OK;
+}
+
+static enum lvn_status write_node(struct parser *r, int number);
+
+/* Write an enclosing step (lookahead, atomic group), the steps of a node, and DONE. */
+static enum lvn_status write_enclosed(struct parser *r, struct step enclosing,
+                                      enum lvn_status (*write)(struct parser *, int), int number)
+{
+    int at;
+    LVN_TRY(add_step(r, enclosing, &at));
+    LVN_TRY(write(r, number));
+    LVN_TRY(add_step(r, (struct step){.kind = STEP_DONE}, NULL));
+    r->step[at].a = r->n_steps;
+    return LVN_OK;
+}
+
+static bool may_be_empty(const struct parser *r, int number)
+{
+    const struct node *n = &r->node[number];
+    bool all = true, any = false;
+    for (int child = n->child; child; child = r->node[child].next) {
+        bool empty = may_be_empty(r, child);
+        all = all && empty;
+        any = any || empty;
+        if (n->kind == NODE_REPEAT) break;
+    }
+    switch (n->kind) {
+    case NODE_SET:
+        return false;
+    case NODE_ALTERNATIVES:
+        return any;
+    case NODE_REPEAT:
+        return all || !n->min;
+    case NODE_LOOKAHEAD:
+        return true;
+    case NODE_REFERENCE:
+        return may_be_empty(r, r->group[n->set]);
+    default:
+        return all;
+    }
+}
+
+static enum lvn_status write_loop(struct parser *r, int number)
+{
+    const struct node *n = &r->node[number];
+    bool lazy = n->greed == LAZY;
+    int split, last = -1;
+    if (n->max < 0 && may_be_empty(r, n->child)) REFUSE(r, "an endless repetition of what may be empty");
+    for (int i = 0; i < n->min; i++) LVN_TRY(write_node(r, n->child));
+    for (int i = n->min; i < n->max || (n->max < 0 && i == n->min); i++) {
+        LVN_TRY(add_step(r, (struct step){.kind = STEP_SPLIT, .b = last}, &split));
+        LVN_TRY(write_node(r, n->child));
+        if (n->max < 0) LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = split}, NULL));
+        last = split;
+    }
+    /* Until the end is known, the SPLIT steps of the loop are a linked list, by b. */
+    for (int next; last >= 0; last = next) {
+        next = r->step[last].b;
+        r->step[last].a = lazy ? r->n_steps : last + 1;
+        r->step[last].b = lazy ? last + 1 : r->n_steps;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status write_alternatives(struct parser *r, int child)
+{
+    int split = 0, jump, last = -1;
+    for (; child; child = r->node[child].next) {
+        bool more = r->node[child].next;
+        if (more) LVN_TRY(add_step(r, (struct step){.kind = STEP_SPLIT, .a = r->n_steps + 1}, &split));
+        LVN_TRY(write_node(r, child));
+        if (!more) break;
+        LVN_TRY(add_step(r, (struct step){.kind = STEP_JUMP, .a = last}, &jump));
+        last = jump;
+        r->step[split].b = r->n_steps;
+    }
+    for (int next; last >= 0; last = next) {
+        next = r->step[last].a;
+        r->step[last].a = r->n_steps;
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status write_node(struct parser *r, int number)
+{
+    const struct node *n = &r->node[number];
+    switch (n->kind) {
+    case NODE_SET:
+        return add_step(r, (struct step){.kind = STEP_SET, .set = n->set}, NULL);
+    case NODE_BEGIN:
+    case NODE_END:
+        return add_step(r, (struct step){.kind = n->kind == NODE_BEGIN ? STEP_BEGIN : STEP_END}, NULL);
+    case NODE_ALTERNATIVES:
+        return write_alternatives(r, n->child);
+    case NODE_SEQUENCE:
+        for (int child = n->child; child; child = r->node[child].next) LVN_TRY(write_node(r, child));
+        return LVN_OK;
+    case NODE_GROUP:
+        LVN_TRY(add_step(r, (struct step){.kind = STEP_PLACE, .a = 2 * n->set - 2}, NULL));
+        LVN_TRY(write_node(r, n->child));
+        return add_step(r, (struct step){.kind = STEP_PLACE, .a = 2 * n->set - 1}, NULL);
+    case NODE_REFERENCE:
+        return add_step(r, (struct step){.kind = STEP_REFERENCE, .a = n->set}, NULL);
+    case NODE_LOOKAHEAD:
+        return write_enclosed(r, (struct step){.kind = STEP_LOOKAHEAD, .negated = n->negated}, write_node, n->child);
+    case NODE_ATOMIC:
+        return write_enclosed(r, (struct step){.kind = STEP_ATOMIC}, write_node, n->child);
+    case NODE_REPEAT:
+        break;
+    }
+    if (r->node[n->child].kind == NODE_SET && n->greed != LAZY)
+        return add_step(
+            r,
+            (struct step){
+                .kind = STEP_LOOP, .set = r->node[n->child].set, .min = n->min, .max = n->max, .greed = n->greed},
+            NULL);
+    if (n->greed == POSSESSIVE) return write_enclosed(r, (struct step){.kind = STEP_ATOMIC}, write_loop, number);
+    return write_loop(r, number);
+}
+
+/* Write the steps of a tree, ended by DONE. */
+static enum lvn_status write_program(struct parser *r, int root)
+{
+    LVN_TRY(write_node(r, root));
+    return add_step(r, (struct step){.kind = STEP_DONE}, NULL);
+}
+
 enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const char *name, const char *text)
 {
     struct parser *r = lvn_calloc(1, sizeof *r);
@@ -342,8 +524,8 @@ enum lvn_status lvn_regex_new(struct lvn_regex **out, struct lvn_arena *a, const
     r->at = r->text = text;
     r->name = name;
     enum lvn_status status = alternatives(r, &root);
-    if (status == LVN_OK && *r->at) status = lvn_regex_refuse(r, "a bracket that nothing opens");
-    if (status == LVN_OK) status = lvn_regex_write(r, root);
+    if (status == LVN_OK && *r->at) status = refuse(r, "a bracket that nothing opens");
+    if (status == LVN_OK) status = write_program(r, root);
     struct lvn_regex *e = status == LVN_OK ? lvn_arena_alloc(a, sizeof *e) : NULL;
     if (e) {
         e->step = copy(a, r->step, (size_t)r->n_steps * sizeof *r->step);

@@ -1,4 +1,4 @@
-/* regex_private.h - the program that a regular expression is compiled to, and the parser's tree; for regex*.c alone. */
+/* regex_private.h - the program that a regular expression is compiled to; for regex.c and regex_find.c. */
 #ifndef LVN_REGEX_PRIVATE_H
 #define LVN_REGEX_PRIVATE_H
 
@@ -56,59 +56,5 @@ struct lvn_regex {
     struct item *item;
     int n_groups;
 };
-
-/* --- the parser --- */
-
-enum { MAX_STEPS = 4096, MAX_NODES = 2048, MAX_ITEMS = 4096, MAX_SETS = 1024 };
-enum node_kind {
-    NODE_SET,
-    NODE_SEQUENCE,
-    NODE_ALTERNATIVES,
-    NODE_REPEAT,
-    NODE_LOOKAHEAD,
-    NODE_ATOMIC,
-    NODE_GROUP,
-    NODE_REFERENCE,
-    NODE_BEGIN,
-    NODE_END
-};
-struct node {
-    enum node_kind kind;
-    enum greed greed;
-    bool negated;
-    int set; /* number of a set; of a group, from 1 */
-    int min;
-    int max;
-    int child; /* number of the first child; 0: none */
-    int next;  /* number of the next sibling; 0: none */
-};
-
-struct parser {
-    const char *at;   /* the rest of the expression */
-    const char *text; /* the whole expression */
-    const char *name; /* of the file */
-    struct step step[MAX_STEPS];
-    struct node node[MAX_NODES]; /* from 1 */
-    struct set set[MAX_SETS];
-    struct item item[MAX_ITEMS];
-    int n_steps;
-    int n_nodes;
-    int n_sets;
-    int n_items;
-    int n_groups;
-    int group[1 + LVN_REGEX_GROUPS]; /* number of its node; 0: it has no end yet */
-    int depth;                       /* of groups and brackets */
-    bool ignore_case;                /* within (?i:..) */
-};
-
-/* LVN_UNSUPPORTED with a message that names the syntax. */
-enum lvn_status lvn_regex_refuse(const struct parser *r, const char *syntax);
-#define REFUSE(r, syntax)                                                                                              \
-    do {                                                                                                               \
-        (void)lvn_regex_refuse(r, syntax);                                                                             \
-        return LVN_UNSUPPORTED;                                                                                        \
-    } while (0)
-/* Write the steps of a tree, ended by DONE. */
-enum lvn_status lvn_regex_write(struct parser *r, int root) LVN_CHECKED;
 
 #endif

@@ -60,11 +60,7 @@ enum lvn_status lvn_vocabulary_make(struct lvn_vocabulary *v) LVN_CHECKED;
 /* Write a folder for Hugging Face's AutoTokenizer: tokenizer.json, tokenizer_config.json, and vocab.txt or vocab.json
  * with merges.txt. */
 enum lvn_status lvn_vocabulary_save(const struct lvn_vocabulary *v, const char *dir) LVN_CHECKED;
-
-/* The id of a token by its text, -1: none. And: adds a token unless it exists. */
+/* The id of a token by its text, -1: none. */
 int32_t lvn_vocabulary_find(const struct lvn_vocabulary *v, const char *text, int64_t bytes);
-enum lvn_status lvn_vocabulary_add(struct lvn_vocabulary *v, const char *text, int64_t bytes, int32_t *id) LVN_CHECKED;
-/* bpe_trainer_merge.c: merges pairs until the vocabulary has the requested size. */
-enum lvn_status lvn_vocabulary_merges(struct lvn_vocabulary *v) LVN_CHECKED;
 
 #endif
