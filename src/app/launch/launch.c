@@ -2,6 +2,8 @@
  *
  * Checks everything that can be refused (the command, the recipe, the hosts, the launcher) before anything starts;
  * launch_restart.c then runs it. --slurm is not handled here: launch_slurm.c writes the script. */
+#include "launch/launch.h"
+
 #include <unistd.h>
 
 #include "base/files.h"
@@ -14,7 +16,6 @@
 #include "formats/json.h"
 #include "formats/sha256.h"
 #include "host/machine.h"
-#include "launch/launch.h"
 #include "launch/node_agent.h"
 #include "options/device_list.h"
 #include "stores/upload_staging.h"
@@ -318,6 +319,36 @@ static enum lvn_status check_components(const struct lvn_launch *l)
     return LVN_OK;
 }
 
+static const struct lvn_batch_system batch_systems[] = {
+#define LVN_BATCH_SYSTEM(...) {__VA_ARGS__},
+#include "launch/batch_systems.def"
+};
+
+/* The hosts that a batch system has assigned to this job; none if there is no such job. */
+static enum lvn_status find_batch_hosts(struct lvn_launch *l)
+{
+    const struct lvn_batch_system *found = NULL;
+    const char *path = NULL;
+    for (size_t i = 0; i < sizeof batch_systems / sizeof *batch_systems && !found; i++) {
+        const char *variable = batch_systems[i].hosts_variable;
+        path = lvn_getenv(variable);
+        if (!path) continue;
+        if (lvn_path_exists(path))
+            found = &batch_systems[i];
+        else
+            lvn_log(LVN_LOG_WARN, "%s=%s is ignored: the file does not exist", variable, path);
+    }
+    if (!found) return LVN_OK;
+    l->resources.batch_system = found;
+    l->resources.hosts_path = path;
+    const char *program = lvn_arena_printf(l->arena, "%.*s", (int)strcspn(found->remote, " "), found->remote);
+    if (!program) return LVN_MEMORY;
+    if (!l->c->given[LVN_FLAG_launch_ssh] && lvn_process_find(l->arena, program)) l->resources.ssh = found->remote;
+    LVN_TRY_WHILE(lvn_launch_hosts(l, path), "reading the hosts that %s assigned to this job (%s)", found->title,
+                  found->hosts_variable);
+    return LVN_OK;
+}
+
 /* All checks and decisions before the first attempt, in order. */
 static enum lvn_status plan(struct lvn_launch *l)
 {
@@ -340,7 +371,7 @@ static enum lvn_status plan(struct lvn_launch *l)
     if (!l->request.collective) return plan_single_process(l);
     LVN_TRY(check_components(l));
     if (*path) LVN_TRY(lvn_launch_hosts(l, path));
-    if (!*path && !l->resources.in_slurm) LVN_TRY(lvn_launch_batch_hosts(l));
+    if (!*path && !l->resources.in_slurm) LVN_TRY(find_batch_hosts(l));
     if (identified && *identity.unconnected && !l->resources.n_hosts && !l->resources.in_slurm)
         lvn_log(LVN_LOG_WARN, "ranks on this machine alone: %s", identity.unconnected);
     LVN_CHECK(!*path || !l->resources.in_slurm, ARG, "within Slurm job %s Slurm assigns the hosts: omit --hostfile",

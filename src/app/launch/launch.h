@@ -1,7 +1,7 @@
 /* launch.h - one levin launch: the request, the hosts and the launcher, one attempt, and the state that is kept over
  * attempts. Only the files of this folder use it.
  *
- * The order of a launch: launch.c reads the command line and the hosts (launch_hosts.c, launch_batch_system.c),
+ * The order of a launch: launch.c reads the command line and the hosts (launch_hosts.c),
  * launch_launcher.c selects a launcher, launch_probe.c checks the hosts, launch_command_line.c builds the command,
  * launch_restart.c runs attempts (launch_attempt.c) until one succeeds or a restart cannot help. If each node has its
  * own launcher (launch_place.h), the launcher of node 0 does all this, and launch_nodes.c connects the others, which
@@ -129,8 +129,6 @@ struct lvn_launch {
 enum lvn_status lvn_launch_hosts(struct lvn_launch *l, const char *path) LVN_CHECKED;
 /* True if the name has an address of this machine. */
 bool lvn_launch_is_this_host(const char *host);
-/* launch_batch_system.c: the hosts that a batch system has assigned to this job; none if there is no such job. */
-enum lvn_status lvn_launch_batch_hosts(struct lvn_launch *l) LVN_CHECKED;
 /* launch_probe.c: probe each host other than this machine. It must respond, have this program and the launcher's
  * daemon, and connect back to this machine; else ARG. */
 enum lvn_status lvn_launch_check_hosts(struct lvn_launch *l) LVN_CHECKED;

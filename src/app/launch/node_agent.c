@@ -1,23 +1,43 @@
 /* node_agent.c - levin launch on a node other than node 0: it joins node 0's launcher (nodes.h), starts ranks when node
- * 0 requests it (node_agent_attempt.c), joins again after each attempt, and exits with node 0's exit code. launch.c
+ * 0 requests it, joins again after each attempt, and exits with node 0's exit code. launch.c
  * calls it.
  *
  * It waits for node 0 for trainer.start_timeout, at the start and whenever node 0 is gone without having sent the end.
  * Names are resolved again each time, because node 0 may restart with another address. Node 0 does not restart after it
  * has ended the run, which the run's folder records. A node that is requested to stop joins again, to receive the
  * exit code. It runs its own command, never one that it receives. */
+#include "launch/node_agent.h"
+
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <resolv.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "cluster/rendezvous/endpoints.h"
-#include "launch/node_agent.h"
+#include "cluster/rendezvous/wire.h"
 #include "launch/node_handshake.h"
+#include "launch/ranks_relay.h"
 
 static const double FIRST_REPORT_SECONDS = 5, REPORT_SECONDS = 60; /* between lines about waiting for node 0 */
 static const double TRY_SECONDS = 5, PAUSE_SECONDS = 0.2, ANSWER_SECONDS = 10;
 static const double FINISH_SECONDS = 5; /* for node 0 to send FINISH to a node that has stopped */
+
+struct agent {
+    struct lvn_launch *l;
+    const char *token;    /* LEVIN_TOKEN; "": none */
+    const char *name_0;   /* of node 0, for messages */
+    const char *address;  /* of node 0, "HOST:PORT" */
+    struct lvn_wire wire; /* the connection */
+    char wrong_peer[300]; /* why a process that answered is not node 0 of this job; "": none was wrong */
+    bool stopping;        /* node 0 was notified that this node is requested to stop */
+    double finish_until;  /* lvn_seconds() until which this node then waits for FINISH */
+};
 
 enum outcome {
     AGAIN,    /* no connection, or it was lost: try again */
@@ -25,21 +45,21 @@ enum outcome {
     FINISHED, /* FINISH was received, or node 0 has refused this node */
 };
 
-static void close_connection(struct lvn_node_agent *agent)
+static void close_connection(struct agent *agent)
 {
     lvn_wire_close(&agent->wire);
     agent->wire = (struct lvn_wire){.fd = -1};
 }
 
 /* True if a signal requested the end and this node no longer waits for node 0's answer. */
-static bool must_end(const struct lvn_node_agent *agent)
+static bool must_end(const struct agent *agent)
 {
     return lvn_launch_stop_requested() &&
            (lvn_seconds() >= agent->finish_until || lvn_launch_signals_seen.interrupts > 1);
 }
 
 /* One attempt to connect to node 0; false: `reason` has the cause. */
-static bool connect_once(struct lvn_node_agent *agent, char reason[300])
+static bool connect_once(struct agent *agent, char reason[300])
 {
     struct lvn_connection_attempt attempt;
     enum lvn_connect_state state;
@@ -63,7 +83,7 @@ static bool connect_once(struct lvn_node_agent *agent, char reason[300])
 }
 
 /* Receive the next message within `seconds`; false: none, and *ended if the connection has ended. */
-static bool receive(struct lvn_node_agent *agent, double seconds, struct lvn_message *message, bool *ended)
+static bool receive(struct agent *agent, double seconds, struct lvn_message *message, bool *ended)
 {
     const double end = lvn_seconds() + seconds;
     *ended = false;
@@ -83,7 +103,7 @@ static bool receive(struct lvn_node_agent *agent, double seconds, struct lvn_mes
 }
 
 /* Prove that this is a launcher of the job, verify that the other side is too, and send the index of this node. */
-static bool join(struct lvn_node_agent *agent, char reason[300])
+static bool join(struct agent *agent, char reason[300])
 {
     const struct lvn_launch_place *place = &agent->l->place;
     const struct lvn_words *keys = &agent->l->request.keys;
@@ -111,7 +131,7 @@ static bool join(struct lvn_node_agent *agent, char reason[300])
 }
 
 /* Joined: wait for messages of node 0. This needs no time limit, because node 0 has one. */
-static enum outcome await_start(struct lvn_node_agent *agent, int *code, char reason[300])
+static enum outcome await_start(struct agent *agent, int *code, char reason[300])
 {
     struct lvn_message message;
     bool ended = false;
@@ -144,7 +164,7 @@ static enum outcome await_start(struct lvn_node_agent *agent, int *code, char re
 
 /* One connection to node 0, up to START or the end. *since: when node 0 was last heard from, or the start of the wait.
  */
-static enum outcome meet(struct lvn_node_agent *agent, double *since, double *next_report, int *code)
+static enum outcome meet(struct agent *agent, double *since, double *next_report, int *code)
 {
     char reason[300] = "";
     enum outcome outcome = AGAIN;
@@ -191,14 +211,186 @@ static void shorten_dns_timeouts(void)
 #endif
 }
 
-static enum lvn_status run(struct lvn_node_agent *agent, int *code)
+/* --- one attempt: `levin ranks --part` with this node's command ---
+ *
+ * Request and signals are forwarded to it, its output in frames to node 0 (ranks_relay.h). A signal to this process is
+ * not forwarded to the ranks: it requests that node 0 stop the whole job, which then signals all ranks. A second INT
+ * terminates the ranks immediately. When the connection ends, so do the ranks. */
+
+static const double LAST_SECONDS = 5; /* for node 0 to close the connection after the exit code */
+enum { OUT_BYTES = 1 << 20 };         /* maximum unsent output; above, the pipes are not read */
+
+struct part {
+    struct agent *agent;
+    pid_t pid;
+    int control; /* its stdin; -1: closed */
+    int pipe[2]; /* its stdout and stderr; -1: at end of file */
+    bool exited;
+    double exited_at;
+};
+
+/* Execute the command in the child process. Between fork and exec it must not lock or allocate. */
+static void start_child(char *const *words, char *const *environment, const int pipes[3], pid_t parent)
+{
+    sigset_t none;
+    setpgid(0, 0); /* an interrupt from the terminal must reach only the launcher */
+    sigemptyset(&none);
+    for (int i = 1; i < 32; i++) signal(i, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the ranks do the same: TERM would stop those of all nodes */
+    if (getppid() != parent) _exit(127);
+    for (int i = 0; i < 3; i++) dup2(pipes[i], i);
+    execve(words[0], words, environment);
+    _exit(127);
+}
+
+static enum lvn_status start_part(struct part *part)
+{
+    struct lvn_launch *l = part->agent->l;
+    struct lvn_words environment = {.arena = l->arena};
+    enum { IN, OUT, ERR, N_PIPES };
+    int pipes[N_PIPES][2];
+    LVN_TRY(lvn_launch_build_command(l));
+    LVN_TRY(lvn_launch_environment(l, &environment));
+    LVN_TRY(lvn_process_pipes(pipes, N_PIPES));
+    const pid_t parent = getpid();
+    fflush(NULL);
+    part->pid = fork();
+    if (part->pid == 0)
+        start_child(l->attempt.line.word, environment.word, (int[3]){pipes[IN][0], pipes[OUT][1], pipes[ERR][1]},
+                    parent);
+    const int reason = errno;
+    close(pipes[IN][0]);
+    close(pipes[OUT][1]);
+    close(pipes[ERR][1]);
+    part->control = pipes[IN][1];
+    part->pipe[0] = pipes[OUT][0];
+    part->pipe[1] = pipes[ERR][0];
+    LVN_CHECK(part->pid > 0, IO, "cannot create a process for the ranks of this node: %s", strerror(reason));
+    return LVN_OK;
+}
+
+static void end_part(struct part *part)
+{
+    if (part->control >= 0) close(part->control); /* levin ranks then terminates its ranks */
+    part->control = -1;
+}
+
+static void write_control(struct part *part, const char *bytes, int64_t n)
+{
+    if (part->control >= 0 && n > 0 && !lvn_fd_write(part->control, bytes, n)) end_part(part);
+}
+
+/* Bytes that arrived after START. */
+static void write_leftover(struct part *part)
+{
+    struct lvn_wire *wire = &part->agent->wire;
+    write_control(part, wire->in + wire->taken, wire->used - wire->taken);
+    wire->taken = wire->used = 0;
+}
+
+static void read_connection(struct part *part)
+{
+    char bytes[1 << 16];
+    ssize_t n = recv(part->agent->wire.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (n > 0) {
+        write_control(part, bytes, n);
+        return;
+    }
+    if (n < 0) part->agent->wire.broken = true;
+    end_part(part); /* node 0 terminates the ranks, or is gone */
+}
+
+static void read_pipe(struct part *part, int i)
+{
+    char bytes[LVN_FRAME_DATA];
+    ssize_t n = read(part->pipe[i], bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR) return;
+    if (n > 0) {
+        lvn_frame_add(&part->agent->wire.out, i ? LVN_FRAME_STDERR : LVN_FRAME_STDOUT, bytes, n);
+        return;
+    }
+    close(part->pipe[i]);
+    part->pipe[i] = -1;
+}
+
+static void send_frames(struct part *part)
+{
+    struct lvn_wire *wire = &part->agent->wire;
+    lvn_wire_flush(wire);
+    if (!wire->broken) return;
+    end_part(part);
+    lvn_text_clear(&wire->out); /* the pipes are read until the ranks have ended */
+    wire->sent = 0;
+}
+
+static void handle_signals(struct part *part)
+{
+    if (lvn_launch_stop_requested() && !part->agent->stopping) {
+        fprintf(stderr, "stop requested: the whole job saves and stops\n");
+        lvn_frame_add(&part->agent->wire.out, LVN_FRAME_STOP, "", 0);
+        part->agent->stopping = true;
+    }
+    if (lvn_launch_signals_seen.interrupts > 1) end_part(part);
+}
+
+static void reap(struct part *part)
+{
+    int status;
+    char code[8];
+    if (part->exited || part->pipe[0] >= 0 || part->pipe[1] >= 0 || waitpid(part->pid, &status, WNOHANG) != part->pid)
+        return;
+    part->exited = true;
+    part->exited_at = lvn_seconds();
+    const int n = snprintf(code, sizeof code, "%d", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    lvn_frame_add(&part->agent->wire.out, LVN_FRAME_EXIT, code, n);
+}
+
+static void watch(struct part *part)
+{
+    const struct lvn_wire *wire = &part->agent->wire;
+    bool open = true;
+    while (!part->exited || (open && !wire->broken && lvn_seconds() - part->exited_at < LAST_SECONDS)) {
+        const bool read_on = wire->out.n < OUT_BYTES;
+        const short events = (short)((part->control >= 0 || part->exited ? POLLIN : 0) | (wire->out.n ? POLLOUT : 0));
+        struct pollfd f[3] = {{.fd = read_on ? part->pipe[0] : -1, .events = POLLIN},
+                              {.fd = read_on ? part->pipe[1] : -1, .events = POLLIN},
+                              {.fd = wire->broken || !events ? -1 : wire->fd, .events = events}};
+        const int ready = lvn_launch_poll(f, 3, 0.1);
+        handle_signals(part);
+        for (int i = 0; i < 2 && ready > 0; i++)
+            if (f[i].fd >= 0 && f[i].revents) read_pipe(part, i);
+        reap(part);
+        send_frames(part);
+        if (ready <= 0 || !(f[2].revents & (POLLIN | POLLHUP | POLLERR))) continue;
+        if (!part->exited)
+            read_connection(part);
+        else
+            open = false; /* the relay has read the exit code and exited */
+    }
+}
+
+/* START was received: start the ranks of this node, and forward orders, signals and output until they and the
+ * connection have ended. */
+static enum lvn_status run_attempt(struct agent *agent)
+{
+    struct part part = {.agent = agent, .control = -1, .pipe = {-1, -1}};
+    LVN_TRY(start_part(&part));
+    write_leftover(&part);
+    watch(&part);
+    end_part(&part);
+    return LVN_OK;
+}
+
+static enum lvn_status run(struct agent *agent, int *code)
 {
     double since = lvn_seconds(), next_report = since + FIRST_REPORT_SECONDS;
     for (;;) {
         const enum outcome outcome = meet(agent, &since, &next_report, code);
         if (outcome == FINISHED) return LVN_OK;
         if (outcome == STARTED) {
-            enum lvn_status status = lvn_node_agent_attempt(agent);
+            enum lvn_status status = run_attempt(agent);
             close_connection(agent);
             LVN_TRY(status);
             since = lvn_seconds();
@@ -215,7 +407,7 @@ static enum lvn_status run(struct lvn_node_agent *agent, int *code)
 enum lvn_status lvn_node_agent_run(struct lvn_launch *l, int *code)
 {
     const struct lvn_launch_place *place = &l->place;
-    struct lvn_node_agent agent = {.l = l, .wire = {.fd = -1}};
+    struct agent agent = {.l = l, .wire = {.fd = -1}};
     const bool six = strchr(place->master, ':') != NULL;
     agent.name_0 = l->resources.hosts[0].name;
     agent.address = lvn_arena_printf(l->arena, six ? "[%s]:%d" : "%s:%d", place->master, place->port);

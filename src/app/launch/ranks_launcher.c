@@ -18,12 +18,12 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "cluster/identity/launcher_env.h"
 #include "cluster/rendezvous/endpoints.h"
 #include "cluster/rendezvous/local_ranks.h"
 #include "launch/launch.h"
 #include "launch/ranks_relay.h"
-#include "launch/ranks_request.h"
 
 extern char **environ;
 
@@ -261,9 +261,128 @@ static void catch_signals(void)
     sigprocmask(SIG_BLOCK, &block, &signals_open);
 }
 
+/* --- the request to start the ranks of one host ---
+ *
+ * `levin ranks` sends it to the `levin ranks --part` there, through a pipe to its standard input: words, each followed
+ * by a NUL. First the numbers, then the folder, the variables, an empty word, and the words of the command without the
+ * program. Signals, which use the same pipe later, are not read here. */
+
+struct request {
+    int first; /* first rank of this host */
+    int n;     /* number of ranks of this host */
+    int size;  /* number of ranks of the run */
+    int node;  /* index of this host */
+    int nodes; /* number of hosts of the run */
+    struct lvn_words command;
+    struct lvn_words variables; /* NAME=VALUE; if a NAME occurs twice, the first is used */
+};
+
+enum { REQUEST_BYTES = 16 << 20 }; /* maximum size of a request */
+
+extern char **environ;
+
+static void add_word(struct lvn_text *t, const char *word)
+{
+    lvn_text_add_bytes(t, word, (int64_t)strlen(word) + 1);
+}
+
+/* Write the request, with the variables that are exported (lvn_launch_exports()) and the current folder, to `fd`. A
+ * closed pipe is not an error, because the child's exit code shows what happened. */
+static enum lvn_status send_request(int fd, const struct request *request)
+{
+    LVN_LOCAL_TEXT(t);
+    char numbers[100], folder[4096];
+    if (!getcwd(folder, sizeof folder)) snprintf(folder, sizeof folder, "/");
+    snprintf(numbers, sizeof numbers, "%d %d %d %d %d %d", request->first, request->n, request->size, request->node,
+             request->nodes, request->command.n - 1);
+    add_word(&t, numbers);
+    add_word(&t, folder);
+    for (int i = 0; i < request->variables.n; i++)
+        if (lvn_launch_exports(request->variables.word[i])) add_word(&t, request->variables.word[i]);
+    add_word(&t, "");
+    for (int i = 1; i < request->command.n; i++) add_word(&t, request->command.word[i]);
+    bool sent = lvn_text_string(&t) && lvn_fd_write(fd, t.p, t.n);
+    LVN_CHECK(sent || errno == EPIPE, IO, "cannot send its part of the run to a host: %s", strerror(errno));
+    return LVN_OK;
+}
+
+/* Append this process's environment to the variables of the request. */
+static void add_environment(struct request *request)
+{
+    for (char **e = environ; *e; e++) lvn_words_add(&request->variables, "%s", *e);
+}
+
+/* The value of the first variable that begins with `name` ("NAME="); NULL: not found. */
+static const char *variable_of(const struct request *request, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int i = 0; i < request->variables.n; i++)
+        if (!strncmp(request->variables.word[i], name, n)) return request->variables.word[i] + n;
+    return NULL;
+}
+
+/* The next word of standard input. Read byte by byte, because the bytes after the request are signals. */
+static enum lvn_status next_word(struct lvn_arena *a, int64_t *bytes_left, char **word)
+{
+    LVN_LOCAL_TEXT(t);
+    char c = 0;
+    ssize_t n;
+    while ((n = read(STDIN_FILENO, &c, 1)) > 0 && c && --*bytes_left > 0) lvn_text_add_bytes(&t, &c, 1);
+    LVN_TRY(lvn_text_status(&t));
+    *word = n > 0 && !c ? lvn_arena_strdup(a, t.p ? t.p : "") : NULL;
+    LVN_CHECK(*word, ARG,
+              "`levin ranks --part` reads its part of the run from standard input, which is empty; `levin ranks` on "
+              "another host sends it");
+    return LVN_OK;
+}
+
+/* The variables that a launcher may set for ranks that another one starts. None of them is a key of a recipe. */
+static bool is_of_launcher(const char *variable)
+{
+    static const char *const prefixes[] = {
+        "LEVIN_RENDEZVOUS=", "LEVIN_RENDEZVOUS_TOKEN=", "LEVIN_LAUNCH=",  "LEVIN_LAUNCH_ID=",
+        "LEVIN_RESTART=",    "LEVIN_RUN_BEGUN=",        "LEVIN_TERMINAL="};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (!strncmp(variable, prefixes[i], strlen(prefixes[i]))) return true;
+    return false;
+}
+
+/* Read a request from standard input, change to its folder and add this process's environment. request->command already
+ * contains the program; new words are in `a`. If it contains more words, they are the command, and that of the request
+ * is ignored; then the folder does not change, and only variables that a launcher sets for its ranks are used. So a
+ * node's launcher never runs a command that it receives. ARG: no request, or no such folder. */
+static enum lvn_status read_request(struct lvn_arena *a, struct request *request)
+{
+    int64_t bytes_left = REQUEST_BYTES;
+    int words;
+    const bool own = request->command.n > 1;
+    char *word;
+    LVN_TRY(next_word(a, &bytes_left, &word));
+    LVN_CHECK(sscanf(word, "%d %d %d %d %d %d", &request->first, &request->n, &request->size, &request->node,
+                     &request->nodes, &words) == 6 &&
+                  request->n > 0 && request->first >= 0 && request->size <= 1 << 20 &&
+                  request->n <= request->size - request->first && words > 0,
+              ARG, "`levin ranks --part` read '%.80s' from standard input, which does not describe a part of a run",
+              word);
+    LVN_TRY(next_word(a, &bytes_left, &word));
+    LVN_CHECK(own || !chdir(word), ARG, "cannot change to the folder '%s' on this host (%s): share it, or create it",
+              word, strerror(errno));
+    for (;;) {
+        LVN_TRY(next_word(a, &bytes_left, &word));
+        if (!*word) break;
+        if (!own || is_of_launcher(word)) lvn_words_add(&request->variables, "%s", word);
+    }
+    add_environment(request);
+    for (int i = 0; i < words; i++) {
+        LVN_TRY(next_word(a, &bytes_left, &word));
+        if (!own) lvn_words_add(&request->command, "%s", word);
+    }
+    return lvn_words_status(&request->command);
+}
+
 /* --- ranks of this machine --- */
 
-static enum lvn_status start_here(struct ranks *ranks, const struct lvn_ranks_request *request)
+static enum lvn_status start_here(struct ranks *ranks, const struct request *request)
 {
     for (int i = 0; i < request->n; i++) {
         struct lvn_words env = {.arena = ranks->arena};
@@ -280,7 +399,7 @@ static enum lvn_status start_here(struct ranks *ranks, const struct lvn_ranks_re
     return LVN_OK;
 }
 
-static enum lvn_status start_on_host(struct ranks *ranks, const struct lvn_ranks_request *request, const char *ssh,
+static enum lvn_status start_on_host(struct ranks *ranks, const struct request *request, const char *ssh,
                                      const char *host)
 {
     struct lvn_words words = {.arena = ranks->arena};
@@ -290,10 +409,10 @@ static enum lvn_status start_on_host(struct ranks *ranks, const struct lvn_ranks
     lvn_words_add(&words, "%s ranks --part", program);
     LVN_TRY(lvn_words_status(&words));
     LVN_TRY(add_child(ranks, -1, 0, words.word, environ));
-    return lvn_ranks_request_send(ranks->child[ranks->n - 1].control, request);
+    return send_request(ranks->child[ranks->n - 1].control, request);
 }
 
-static enum lvn_status start_on_node(struct ranks *ranks, const struct lvn_ranks_request *request, int connection)
+static enum lvn_status start_on_node(struct ranks *ranks, const struct request *request, int connection)
 {
     struct lvn_words words = {.arena = ranks->arena};
     lvn_words_add(&words, "%s", request->command.word[0]);
@@ -302,7 +421,7 @@ static enum lvn_status start_on_node(struct ranks *ranks, const struct lvn_ranks
     LVN_TRY(lvn_words_status(&words));
     LVN_TRY(add_child(ranks, -1, connection, words.word, environ));
     close(connection); /* the relay keeps it open */
-    return lvn_ranks_request_send(ranks->child[ranks->n - 1].control, request);
+    return send_request(ranks->child[ranks->n - 1].control, request);
 }
 
 /* --- the command --- */
@@ -323,8 +442,7 @@ static int connection_of(const char *host)
 }
 
 /* Without --part: start the ranks of all hosts ("node1:2,node2:2"). */
-static enum lvn_status start_all(struct ranks *ranks, struct lvn_ranks_request *request, const char *hosts,
-                                 const char *ssh)
+static enum lvn_status start_all(struct ranks *ranks, struct request *request, const char *hosts, const char *ssh)
 {
     char *rest = NULL, *list = lvn_arena_strdup(ranks->arena, hosts);
     struct part *part;
@@ -363,10 +481,10 @@ static enum lvn_status start_all(struct ranks *ranks, struct lvn_ranks_request *
 
 /* With --part: start the ranks of this host according to the request on standard input; a command given here replaces
  * the request's. */
-static enum lvn_status start_part(struct ranks *ranks, struct lvn_ranks_request *request)
+static enum lvn_status start_part(struct ranks *ranks, struct request *request)
 {
     const bool own = request->command.n > 1;
-    LVN_TRY(lvn_ranks_request_read(ranks->arena, request));
+    LVN_TRY(read_request(ranks->arena, request));
     ranks->remote_controlled = true;
     ranks->kills_at_end = own;
     LVN_TRY(lvn_allow_files(request->n, PIPES * request->n));
@@ -388,7 +506,7 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
 {
     struct lvn_arena *arena = &c->settings.arena;
     struct ranks ranks = {.arena = arena};
-    struct lvn_ranks_request request = {.command = {.arena = arena}, .variables = {.arena = arena}};
+    struct request request = {.command = {.arena = arena}, .variables = {.arena = arena}};
     const char *hosts = c->flag[LVN_FLAG_ranks_hosts].t, *address = c->flag[LVN_FLAG_ranks_check_connection].t;
     const bool part = lvn_cli_on(c, LVN_FLAG_ranks_part);
     char self[4096];
@@ -403,7 +521,7 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
     self[n > 0 ? n : 0] = '\0';
     lvn_words_add(&request.command, "%s", self);
     for (int i = 0; i < c->n_rest; i++) lvn_words_add(&request.command, "%s", c->rest[i]);
-    if (!part) lvn_ranks_request_add_environment(&request);
+    if (!part) add_environment(&request);
     unsetenv("LEVIN_LAUNCH"); /* this process is not a rank, and must not report its exit code as one (main.c) */
     LVN_TRY(lvn_words_status(&request.command));
     LVN_TRY(lvn_words_status(&request.variables));
@@ -413,8 +531,8 @@ enum lvn_status lvn_command_ranks(struct lvn_cli *c)
     if (status) ranks.signals_sent = 1; /* KILL immediately */
     if (status) terminate(&ranks);
     LVN_TRY(status);
-    ranks.rendezvous = lvn_ranks_request_variable(&request, "LEVIN_RENDEZVOUS=");
-    ranks.token = lvn_ranks_request_variable(&request, "LEVIN_RENDEZVOUS_TOKEN=");
+    ranks.rendezvous = variable_of(&request, "LEVIN_RENDEZVOUS=");
+    ranks.token = variable_of(&request, "LEVIN_RENDEZVOUS_TOKEN=");
     LVN_TRY(watch(&ranks));
     c->code = ranks.code;
     return LVN_OK;

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cluster/rendezvous/wire.h"
 
 void lvn_frame_add(struct lvn_text *t, enum lvn_frame_kind kind, const void *data, int64_t n)
 {
@@ -30,12 +31,10 @@ static int64_t frame_bytes(const char *p, int64_t n)
 }
 
 struct relay {
-    int connection;
-    bool input_open;     /* standard input */
-    struct lvn_text out; /* from standard input, to the node */
-    int64_t sent;        /* bytes of `out` that are sent */
-    struct lvn_text in;  /* from the node; an incomplete frame */
-    int code;            /* from the last frame; -1: not received yet */
+    struct lvn_wire wire; /* to the node; its lines are not read */
+    bool input_open;      /* standard input */
+    struct lvn_text in;   /* from the node; an incomplete frame */
+    int code;             /* from the last frame; -1: not received yet */
 };
 
 static void read_input(struct relay *relay)
@@ -43,7 +42,7 @@ static void read_input(struct relay *relay)
     char text[1 << 16];
     ssize_t n = read(STDIN_FILENO, text, sizeof text);
     if (n < 0 && errno == EINTR) return;
-    if (n > 0) lvn_text_add_bytes(&relay->out, text, n);
+    if (n > 0) lvn_text_add_bytes(&relay->wire.out, text, n);
     if (n <= 0) relay->input_open = false;
 }
 
@@ -51,17 +50,9 @@ static void read_input(struct relay *relay)
  * node. */
 static bool send_output(struct relay *relay)
 {
-    while (relay->sent < relay->out.n) {
-        ssize_t n = send(relay->connection, relay->out.p + relay->sent, (size_t)(relay->out.n - relay->sent),
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno == EAGAIN;
-        relay->sent += n;
-    }
-    lvn_text_clear(&relay->out);
-    relay->sent = 0;
-    if (!relay->input_open) shutdown(relay->connection, SHUT_WR);
-    return true;
+    lvn_wire_flush(&relay->wire);
+    if (!relay->wire.out.n && !relay->input_open) shutdown(relay->wire.fd, SHUT_WR);
+    return !relay->wire.broken;
 }
 
 static bool handle_frame(struct relay *relay, const char *frame, int64_t bytes)
@@ -88,7 +79,7 @@ static bool handle_frame(struct relay *relay, const char *frame, int64_t bytes)
 static bool read_frames(struct relay *relay)
 {
     char text[1 << 16];
-    ssize_t n = recv(relay->connection, text, sizeof text, MSG_DONTWAIT);
+    ssize_t n = recv(relay->wire.fd, text, sizeof text, MSG_DONTWAIT);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
     if (n <= 0) return false;
     lvn_text_add_bytes(&relay->in, text, n);
@@ -106,23 +97,22 @@ static bool read_frames(struct relay *relay)
 
 int lvn_ranks_relay(int connection)
 {
-    struct relay relay = {.connection = connection, .input_open = true, .code = -1};
+    struct relay relay = {.wire = {.fd = connection}, .input_open = true, .code = -1};
     bool open = true;
     /* Slurm sends a signal to all processes of a step. The relay must carry those of ranks, and ends with its input. */
     static const int ignored[] = {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
     while (open && relay.code < 0) {
         struct pollfd p[2] = {
-            {.fd = relay.input_open && relay.out.n < LVN_FRAME_DATA ? STDIN_FILENO : -1, .events = POLLIN},
-            {.fd = connection, .events = (short)(POLLIN | (relay.out.n ? POLLOUT : 0))}};
+            {.fd = relay.input_open && relay.wire.out.n < LVN_FRAME_DATA ? STDIN_FILENO : -1, .events = POLLIN},
+            {.fd = connection, .events = (short)(POLLIN | (relay.wire.out.n ? POLLOUT : 0))}};
         if (poll(p, 2, -1) < 0 && errno != EINTR) break;
         if (p[0].fd >= 0 && p[0].revents) read_input(&relay);
         if (p[1].revents & POLLERR) open = false;
         open = open && send_output(&relay);
         if (p[1].revents & (POLLIN | POLLHUP)) open = read_frames(&relay) && open;
     }
-    close(connection);
+    lvn_wire_close(&relay.wire);
     lvn_text_release(&relay.in);
-    lvn_text_release(&relay.out);
     return relay.code < 0 ? LVN_EXIT_FAULT : relay.code; /* without a code the node is lost */
 }

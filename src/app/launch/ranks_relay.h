@@ -1,9 +1,9 @@
 /* ranks_relay.h - levin ranks --relay: between levin ranks on node 0 and the launcher of another node, over the
  * connection with which that launcher joined (nodes.h). ranks_launcher.c starts it instead of ssh.
  *
- * Standard input is forwarded unchanged: the request and then signals (ranks_request.h). The node responds in frames: a
- * kind, the length of the data as four bytes, most significant first, and the data. node_agent_attempt.c is the other
- * side. */
+ * Standard input is forwarded unchanged: the request and then signals (ranks_launcher.c). The node responds in frames:
+ * a kind, the length of the data as four bytes, most significant first, and the data. node_agent.c is the other side.
+ */
 #ifndef LVN_RANKS_RELAY_H
 #define LVN_RANKS_RELAY_H
 

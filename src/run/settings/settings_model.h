@@ -1,6 +1,6 @@
 /* settings_model.h - the settings of the model's family: keys that are rows of its own file (models/keys.h).
  *
- * lvn_settings_finish(), setup/setup.c, train/trainer_setup.c and cli/prepare_text.c call it. */
+ * lvn_settings_finish(), setup/setup.c, train/trainer_setup.c and cli/prepare.c call it. */
 #ifndef LVN_SETTINGS_MODEL_H
 #define LVN_SETTINGS_MODEL_H
 
