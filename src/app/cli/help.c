@@ -33,26 +33,32 @@ static void escaped(struct lvn_text *t, const char *s)
     for (; *s; s++) lvn_text_add_bytes(t, *s == '\n' ? "\\n" : s, *s == '\n' ? 2 : 1);
 }
 
+/* The values of an option: in sentences, and as a placeholder. */
+static const struct {
+    const char *words, *placeholder;
+} kinds[] = {
+    [LVN_KIND_INT] = {"whole number", "N"},
+    [LVN_KIND_REAL] = {"number", "X"},
+    [LVN_KIND_PAIR] = {"two numbers", "A,B"},
+    [LVN_KIND_BOOL] = {"true or false", "TEXT"},
+    [LVN_KIND_TEXT] = {"text", "TEXT"},
+    [LVN_KIND_PATH] = {"text", "TEXT"},
+    [LVN_KIND_LIST] = {"list of names", "A,B,..."},
+    [LVN_KIND_MAPS] = {"list of maps", "[{...},...]"},
+    [LVN_KIND_TIME] = {"time", "TIME"},
+    [LVN_KIND_AMOUNT] = {"count or fraction", "N|X.X"},
+    [LVN_KIND_TEXTS] = {"text, may be given again", "TEXT"},
+    [LVN_KIND_CHOICE] = {"", "WORD"},
+    [LVN_KIND_WORD] = {"", "WORD"},
+};
+
 static void values(struct lvn_text *t, const struct lvn_option *o)
 {
-    static const char *const words[] = {
-        [LVN_KIND_INT] = "whole number",
-        [LVN_KIND_REAL] = "number",
-        [LVN_KIND_PAIR] = "two numbers",
-        [LVN_KIND_BOOL] = "true or false",
-        [LVN_KIND_TEXT] = "text",
-        [LVN_KIND_PATH] = "text",
-        [LVN_KIND_LIST] = "list of names",
-        [LVN_KIND_MAPS] = "list of maps",
-        [LVN_KIND_TIME] = "time",
-        [LVN_KIND_AMOUNT] = "count or fraction",
-        [LVN_KIND_TEXTS] = "text, may be given again",
-    };
     if (o->choices) {
         for (int i = 0; o->choices[i]; i++) lvn_text_printf(t, "%s`%s`", i ? ", " : "", o->choices[i]);
         return;
     }
-    lvn_text_add(t, words[o->kind]);
+    lvn_text_add(t, kinds[o->kind].words);
     if (o->kind == LVN_KIND_TIME && o->min > 0) lvn_text_printf(t, " from %.10g s", o->min);
     if (o->kind > LVN_KIND_PAIR) return;
     if (o->max >= 1e9) {
@@ -330,41 +336,12 @@ static void row(struct lvn_text *t, const char *left, const char *right)
     wrapped(t, COLUMN, right);
 }
 
-/* The placeholder for a value: N, X, WORD, ... */
-static const char *value_word(const struct lvn_option *o)
-{
-    switch (o->kind) {
-    case LVN_KIND_INT:
-        return "N";
-    case LVN_KIND_REAL:
-        return "X";
-    case LVN_KIND_PAIR:
-        return "A,B";
-    case LVN_KIND_TIME:
-        return "TIME";
-    case LVN_KIND_AMOUNT:
-        return "N|X.X";
-    case LVN_KIND_LIST:
-        return "A,B,...";
-    case LVN_KIND_MAPS:
-        return "[{...},...]";
-    case LVN_KIND_CHOICE:
-    case LVN_KIND_WORD:
-        return "WORD";
-    case LVN_KIND_BOOL:
-    case LVN_KIND_TEXT:
-    case LVN_KIND_PATH:
-    case LVN_KIND_TEXTS:
-        break;
-    }
-    return "TEXT";
-}
-
 static void flag_row(struct lvn_text *t, const struct lvn_option *o)
 {
     char left[96], help[400];
     lvn_flag_text(o, left);
-    if (o->kind != LVN_KIND_BOOL) lvn_print_append(left, sizeof left, "%c%s", o->key[1] ? '=' : ' ', value_word(o));
+    if (o->kind != LVN_KIND_BOOL)
+        lvn_print_append(left, sizeof left, "%c%s", o->key[1] ? '=' : ' ', kinds[o->kind].placeholder);
     bool plain = !*o->default_text || !strcmp(o->default_text, "0") || !strcmp(o->default_text, "false") ||
                  !strcmp(o->default_text, "\n");
     snprintf(help, sizeof help, plain ? "%s" : "%s [%s]", o->help, o->default_text);

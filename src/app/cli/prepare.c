@@ -281,8 +281,7 @@ static enum lvn_status check_flags(const struct lvn_cli *c)
 }
 
 /* Options of both ways to prepare texts. */
-static struct lvn_text_options text_options(const struct lvn_cli *c, const struct lvn_tokenizer *t, const char *input,
-                                            const char *out)
+static struct lvn_text_options text_options(const struct lvn_cli *c, const struct lvn_tokenizer *t, const char *input)
 {
     return (struct lvn_text_options){.corpus = {.tokenizer = t,
                                                 .field = c->flag[LVN_FLAG_prepare_field].t,
@@ -290,7 +289,6 @@ static struct lvn_text_options text_options(const struct lvn_cli *c, const struc
                                                 .separator = c->flag[LVN_FLAG_prepare_separator].t,
                                                 .allow_special = lvn_cli_on(c, LVN_FLAG_prepare_allow_special)},
                                      .input = input,
-                                     .out = out,
                                      .val_fraction = c->flag[LVN_FLAG_prepare_val_fraction].r,
                                      .val_given = c->given[LVN_FLAG_prepare_val_fraction],
                                      .window = model_window(c),
@@ -306,7 +304,7 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
                         .began = lvn_seconds(),
                         .drawn = lvn_seconds()};
     struct lvn_text_counts counts = {0};
-    struct lvn_text_options o = text_options(c, t, input, NULL);
+    struct lvn_text_options o = text_options(c, t, input);
     LVN_TRY(read_shard_tokens(c, lvn_text_width(t), &o.shard_tokens));
     LVN_TRY(lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding));
     o.seed = (uint64_t)c->flag[LVN_FLAG_prepare_seed].i;
@@ -366,7 +364,7 @@ static enum lvn_status prepare_one(struct lvn_cli *c, const char *text, const ch
     const char *folder;
     LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
     enum lvn_status status = check_overwrite(c, out, t);
-    struct lvn_text_options o = text_options(c, t, NULL, NULL);
+    struct lvn_text_options o = text_options(c, t, NULL);
     if (status == LVN_OK) status = read_shard_tokens(c, lvn_text_width(t), &o.shard_tokens);
     if (status == LVN_OK) status = lvn_text_encoding_find(c->flag[LVN_FLAG_prepare_encoding].t, &o.corpus.encoding);
     if (status == LVN_OK) status = lvn_store_download(&c->settings.arena, text, LVN_WANT_ALL, &o.input);

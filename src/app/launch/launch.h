@@ -140,10 +140,9 @@ enum lvn_status lvn_launch_add_remote_shell(struct lvn_words *words, const char 
 int lvn_launch_map_ranks(struct lvn_launch *l, int ranks);
 /* The nodes of the Slurm job as hosts, in the job's order. */
 enum lvn_status lvn_launch_slurm_nodes(struct lvn_launch *l) LVN_CHECKED;
-/* The address of this machine that `host` can reach, as "a.b.c.d" (host NULL: that the first other host with ranks can
- * reach, or the loopback without such a host); and its network as "a.b.c.0/24", "" if it is not known. */
-enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host, char address[64],
-                                   char network[64]) LVN_CHECKED;
+/* The address of this machine that the first other host with ranks can reach, as "a.b.c.d" (the loopback without such a
+ * host); and its network as "a.b.c.0/24", "" if it is not known. */
+enum lvn_status lvn_launch_address(const struct lvn_launch *l, char address[64], char network[64]) LVN_CHECKED;
 
 /* launch_launcher.c: select the launcher, by --launcher or by what is installed. */
 enum lvn_status lvn_launch_pick_launcher(struct lvn_launch *l) LVN_CHECKED;

@@ -90,7 +90,7 @@ static enum lvn_status start_server(struct attempt *attempt)
     if (!needed || l->launcher.kind == LVN_LAUNCHER_DIRECT) return LVN_OK;
     attempt->peer = lvn_calloc((size_t)l->attempt.ranks, sizeof *attempt->peer);
     if (!attempt->peer) return LVN_MEMORY;
-    LVN_TRY(lvn_launch_address(l, NULL, address, network));
+    LVN_TRY(lvn_launch_address(l, address, network));
     struct lvn_server_options o = {.size = l->attempt.ranks,
                                    .listen =
                                        l->resources.in_slurm || (l->place.on && !l->place.loopback) ? NULL : address,

@@ -102,7 +102,7 @@ static enum lvn_status build_openmpi(struct lvn_launch *l)
     lvn_words_add(&l->attempt.line, "--tag-output");
     if (l->resources.n_hosts) LVN_TRY(add_hosts(l, "--host"));
     if (!on_one_machine(l)) {
-        LVN_TRY(lvn_launch_address(l, NULL, address, network));
+        LVN_TRY(lvn_launch_address(l, address, network));
         interface = network;
         if (l->c->given[LVN_FLAG_launch_ssh])
             add_mca(l, "--mca", l->launcher.major >= 5 ? "plm_ssh_agent" : "plm_rsh_agent", l->resources.ssh);
@@ -170,7 +170,7 @@ static enum lvn_status build_hydra(struct lvn_launch *l)
         lvn_words_add(&l->attempt.line, "%s", list);
     }
     char address[64], network[64];
-    LVN_TRY(lvn_launch_address(l, NULL, address, network));
+    LVN_TRY(lvn_launch_address(l, address, network));
     LVN_CHECK(!strchr(address, ':'), ARG,
               "%s requires IPv4 between hosts, but they are reachable only at %s: use --launcher=openmpi or "
               "--launcher=levin, which support IPv6",

@@ -233,8 +233,9 @@ static bool local_address(const struct addrinfo *to, char address[64], char netw
     return known;
 }
 
-enum lvn_status lvn_launch_address(const struct lvn_launch *l, const char *host, char address[64], char network[64])
+enum lvn_status lvn_launch_address(const struct lvn_launch *l, char address[64], char network[64])
 {
+    const char *host = NULL;
     snprintf(address, 64, "127.0.0.1");
     network[0] = '\0';
     for (int i = 0; i < l->resources.n_hosts && !host && !l->resources.in_slurm; i++) {

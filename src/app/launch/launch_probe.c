@@ -107,7 +107,7 @@ static enum lvn_status check_result(struct probe *probe)
               "%s:%d: '%s' does not run on the %s '%s' (%.*s); install the same version there, or share the folder",
               path, host->line, l->self, kind, host->name, (int)(end - last), last);
     if (probe->code == NO_CONNECTION) {
-        LVN_TRY(lvn_launch_address(l, NULL, address, network));
+        LVN_TRY(lvn_launch_address(l, address, network));
         LVN_FAIL(ARG,
                  "%s:%d: the %s '%s' cannot connect back to this one at %s: ranks connect in both directions and at "
                  "any port; check that no firewall separates the hosts",
@@ -127,7 +127,7 @@ static enum lvn_status open_listener(const struct lvn_launch *l, int *listener, 
     char address[64], network[64], port[16];
     struct sockaddr_storage bound = {0};
     socklen_t length = sizeof bound;
-    LVN_TRY(lvn_launch_address(l, NULL, address, network));
+    LVN_TRY(lvn_launch_address(l, address, network));
     LVN_TRY(lvn_listen(address, 0, listener));
     LVN_CHECK(!getsockname(*listener, (struct sockaddr *)&bound, &length) &&
                   !getnameinfo((struct sockaddr *)&bound, length, NULL, 0, port, sizeof port, NI_NUMERICSERV),

@@ -111,6 +111,13 @@ static enum lvn_status read_one(struct lvn_tokenizer *t, const char *name, const
 
 /* --- one token --- */
 
+static void swap(struct lvn_text *a, struct lvn_text *b)
+{
+    const struct lvn_text first = *a;
+    *a = *b;
+    *b = first;
+}
+
 static void replace(struct lvn_text *text, struct lvn_text *other, const char *from, const char *to)
 {
     const char *p = text->p ? text->p : "", *end = p + text->n, *found;
@@ -122,9 +129,7 @@ static void replace(struct lvn_text *text, struct lvn_text *other, const char *f
         lvn_text_add(other, to);
     }
     lvn_text_add_bytes(other, p, end - p);
-    struct lvn_text swap = *text;
-    *text = *other;
-    *other = swap;
+    swap(text, other);
 }
 
 static int hex_digit(char c)
@@ -153,9 +158,7 @@ static void strip(struct lvn_text *t, struct lvn_text *other, const struct decod
     if (from == 0 && to == t->n) return;
     lvn_text_clear(other);
     lvn_text_add_bytes(other, t->p + from, to - from);
-    struct lvn_text swap = *t;
-    *t = *other;
-    *other = swap;
+    swap(t, other);
 }
 
 static void decode_word(struct lvn_text *t, struct lvn_text *other, const struct decoder *s)
@@ -168,9 +171,7 @@ static void decode_word(struct lvn_text *t, struct lvn_text *other, const struct
     lvn_text_clear(other);
     if (!inner) lvn_text_add(other, " ");
     lvn_text_add_bytes(other, t->p + (inner ? n : 0), t->n - (int64_t)(inner ? n : 0));
-    struct lvn_text swap = *t;
-    *t = *other;
-    *other = swap;
+    swap(t, other);
     for (size_t i = 0; s->clean && i < sizeof cleaned / sizeof cleaned[0]; i++)
         replace(t, other, cleaned[i][0], cleaned[i][1]);
 }

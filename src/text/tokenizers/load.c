@@ -192,6 +192,28 @@ void lvn_load_add_file(struct lvn_tokenizer *t, const char *name, const char *te
     t->file[t->n_files++] = (struct lvn_tokenizer_file){.name = name, .text = text, .bytes = bytes};
 }
 
+enum lvn_status lvn_load_text(struct lvn_arena *a, const char *text, const char **out, int64_t *n)
+{
+    *out = lvn_arena_strdup(a, text);
+    *n = (int64_t)strlen(text);
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+enum lvn_status lvn_load_pattern(struct lvn_arena *a, const char *name, const json_t *object, const char **text,
+                                 int64_t *n, const char **expression)
+{
+    const json_t *pattern = json_object_get(object, "pattern");
+    const char *literal = NULL;
+    *expression = NULL;
+    LVN_CHECK(json_is_object(pattern), FORMAT, "'%s': %s expects a pattern, {\"String\": ..} or {\"Regex\": ..}", name,
+              lvn_json_type(object));
+    LVN_TRY(lvn_json_string(name, pattern, "String", false, &literal));
+    LVN_TRY(lvn_json_string(name, pattern, "Regex", !literal, expression));
+    if (literal && *literal) *expression = NULL;
+    if (literal && !*literal) *expression = literal; /* "" matches everywhere */
+    return *expression ? LVN_OK : lvn_load_text(a, literal, text, n);
+}
+
 /* --- tokens by their text --- */
 
 static uint64_t hash_of(const uint8_t *p, int64_t n)

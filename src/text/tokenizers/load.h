@@ -31,6 +31,12 @@ int32_t lvn_token_index_find(const struct lvn_tokenizer *t, const uint8_t *p, in
 /* Add a file to those of which copies of the tokenizer consist. `text` must outlive the tokenizer. */
 void lvn_load_add_file(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes);
 
+/* Copy a text into the arena. */
+enum lvn_status lvn_load_text(struct lvn_arena *a, const char *text, const char **out, int64_t *n) LVN_CHECKED;
+/* The `pattern` of a normalizer or pre-tokenizer, {"String": ..} or {"Regex": ..}: its text, or *expression, which is
+ * NULL for a text. */
+enum lvn_status lvn_load_pattern(struct lvn_arena *a, const char *name, const json_t *object, const char **text,
+                                 int64_t *n, const char **expression) LVN_CHECKED;
 /* Read the contents of a tokenizer.json, or of a vocabulary with its merges; the texts must outlive the tokenizer. */
 enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes) LVN_CHECKED;
 enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,

@@ -2,6 +2,8 @@
  * runs it. */
 #include "tokenizers/normalizer.h"
 
+#include "tokenizers/load.h"
+
 /* Input and output of one step. */
 struct work {
     const uint8_t *p;
@@ -12,11 +14,13 @@ struct work {
     bool begins;  /* the first character is that of the whole text */
 };
 
+struct buffer;
 struct lvn_normalizer_kind {
     const char *name;
     enum lvn_status (*read)(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name, const json_t *object);
     enum lvn_status (*run)(const struct lvn_normalizer_step *s, struct work *w);
     bool local; /* see lvn_normalizer_is_local() */
+    void (*each)(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code); /* of run_each() */
 };
 
 /* Output buffer: one call of lvn_text_add_bytes() for many characters. */
@@ -68,16 +72,15 @@ static enum lvn_status run_form(const struct lvn_normalizer_step *s, struct work
 
 /* --- character by character --- */
 
-/* Call `change` for each character, which writes its result. */
-static enum lvn_status each_char(const struct lvn_normalizer_step *s, struct work *w,
-                                 void (*change)(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code))
+/* Call the kind's `each` for each character, which writes its result. */
+static enum lvn_status run_each(const struct lvn_normalizer_step *s, struct work *w)
 {
     struct buffer r = {.out = w->out};
     int bytes;
     for (const uint8_t *p = w->p, *end = p + w->n; p < end; p += bytes) {
         int32_t code = lvn_utf8_decode(p, end - p, &bytes);
         if (code >= 0)
-            change(s, &r, (uint32_t)code);
+            s->kind->each(s, &r, (uint32_t)code);
         else
             put_byte(&r, *p);
         if (p == w->p && !r.n) w->begins = false;
@@ -96,20 +99,10 @@ static void put_lower(const struct lvn_normalizer_step *s, struct buffer *r, uin
     for (int i = 0; i < n; i++) put_char(r, low[i]);
 }
 
-static enum lvn_status run_lower(const struct lvn_normalizer_step *s, struct work *w)
-{
-    return each_char(s, w, put_lower);
-}
-
 static void put_base(const struct lvn_normalizer_step *s, struct buffer *r, uint32_t code)
 {
     (void)s;
     if (!lvn_char(code)->is_accent) put_char(r, code);
-}
-
-static enum lvn_status run_base(const struct lvn_normalizer_step *s, struct work *w)
-{
-    return each_char(s, w, put_base);
 }
 
 /* SentencePiece's rule: control characters are removed, white space of any kind becomes a space. */
@@ -120,11 +113,6 @@ static void put_nmt(const struct lvn_normalizer_step *s, struct buffer *r, uint3
     bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
                  c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
     put_char(r, space ? ' ' : c);
-}
-
-static enum lvn_status run_nmt(const struct lvn_normalizer_step *s, struct work *w)
-{
-    return each_char(s, w, put_nmt);
 }
 
 /* --- BERT --- */
@@ -235,19 +223,12 @@ static enum lvn_status run_strip(const struct lvn_normalizer_step *s, struct wor
     return LVN_OK;
 }
 
-static enum lvn_status copy_text(struct lvn_arena *a, const char *text, const char **out, int64_t *n)
-{
-    *out = lvn_arena_strdup(a, text);
-    *n = (int64_t)strlen(text);
-    return *out ? LVN_OK : LVN_MEMORY;
-}
-
 static enum lvn_status read_prepend(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
                                     const json_t *object)
 {
     const char *text = "";
     LVN_TRY(lvn_json_string(name, object, "prepend", true, &text));
-    return copy_text(a, text, &s->to, &s->n_to);
+    return lvn_load_text(a, text, &s->to, &s->n_to);
 }
 
 static enum lvn_status run_prepend(const struct lvn_normalizer_step *s, struct work *w)
@@ -261,16 +242,11 @@ static enum lvn_status run_prepend(const struct lvn_normalizer_step *s, struct w
 static enum lvn_status read_replace(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
                                     const json_t *object)
 {
-    const json_t *pattern = json_object_get(object, "pattern");
-    const char *text = NULL, *expression = NULL, *to = "";
+    const char *expression, *to = "";
     LVN_TRY(lvn_json_string(name, object, "content", true, &to));
-    LVN_TRY(copy_text(a, to, &s->to, &s->n_to));
-    LVN_CHECK(json_is_object(pattern), FORMAT, "'%s': Replace expects a pattern, {\"String\": ..} or {\"Regex\": ..}",
-              name);
-    LVN_TRY(lvn_json_string(name, pattern, "String", false, &text));
-    LVN_TRY(lvn_json_string(name, pattern, "Regex", !text, &expression));
-    if (text && *text) return copy_text(a, text, &s->from, &s->n_from);
-    return lvn_regex_new(&s->expression, a, name, text ? text : expression); /* "" matches everywhere */
+    LVN_TRY(lvn_load_text(a, to, &s->to, &s->n_to));
+    LVN_TRY(lvn_load_pattern(a, name, object, &s->from, &s->n_from, &expression));
+    return expression ? lvn_regex_new(&s->expression, a, name, expression) : LVN_OK;
 }
 
 static enum lvn_status run_replace(const struct lvn_normalizer_step *s, struct work *w)
@@ -393,18 +369,18 @@ static enum lvn_status run_precompiled(const struct lvn_normalizer_step *s, stru
 }
 
 static const struct lvn_normalizer_kind kinds[] = {
-    {"BertNormalizer", read_bert, run_bert, true},
-    {"NFC", read_form, run_form, true},
-    {"NFD", read_form, run_form, true},
-    {"NFKC", read_form, run_form, true},
-    {"NFKD", read_form, run_form, true},
-    {"Lowercase", NULL, run_lower, true},
-    {"StripAccents", NULL, run_base, true},
-    {"Nmt", NULL, run_nmt, true},
-    {"Strip", read_strip, run_strip, false},
-    {"Prepend", read_prepend, run_prepend, false},
-    {"Replace", read_replace, run_replace, false},
-    {"Precompiled", read_precompiled, run_precompiled, false},
+    {"BertNormalizer", read_bert, run_bert, true, NULL},
+    {"NFC", read_form, run_form, true, NULL},
+    {"NFD", read_form, run_form, true, NULL},
+    {"NFKC", read_form, run_form, true, NULL},
+    {"NFKD", read_form, run_form, true, NULL},
+    {"Lowercase", NULL, run_each, true, put_lower},
+    {"StripAccents", NULL, run_each, true, put_base},
+    {"Nmt", NULL, run_each, true, put_nmt},
+    {"Strip", read_strip, run_strip, false, NULL},
+    {"Prepend", read_prepend, run_prepend, false, NULL},
+    {"Replace", read_replace, run_replace, false, NULL},
+    {"Precompiled", read_precompiled, run_precompiled, false, NULL},
 };
 
 bool lvn_normalizer_is_local(const struct lvn_normalizer *steps)

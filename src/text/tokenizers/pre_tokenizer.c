@@ -2,16 +2,10 @@
  * step. A step finds matches, and one function applies each behavior to matches and the text between them. */
 #include "tokenizers/pre_tokenizer.h"
 
+#include "tokenizers/load.h"
 #include "tokenizers/unicode/unicode.h"
 
 /* --- reading --- */
-
-static enum lvn_status copy_text(struct lvn_arena *a, const char *text, const char **out, int64_t *n)
-{
-    *out = lvn_arena_strdup(a, text);
-    *n = (int64_t)strlen(text);
-    return *out ? LVN_OK : LVN_MEMORY;
-}
 
 static enum lvn_status read_bytes(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
                                   const json_t *object)
@@ -52,7 +46,7 @@ static enum lvn_status read_metaspace(struct lvn_pre_tokenizer_step *s, struct l
                                          .behavior = LVN_SPLIT_MERGED_WITH_NEXT,
                                          .prepend = (enum lvn_prepend_scheme)prepend,
                                          .replace_spaces = true};
-    LVN_TRY(copy_text(a, replacement, &s->replacement, &s->n_replacement));
+    LVN_TRY(lvn_load_text(a, replacement, &s->replacement, &s->n_replacement));
     s->literal = s->replacement;
     s->n_literal = s->n_replacement;
     return LVN_OK;
@@ -86,39 +80,14 @@ enum lvn_status lvn_pre_tokenizer_expression(struct lvn_pre_tokenizer_step *s, s
 static enum lvn_status read_split(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
                                   const json_t *object)
 {
-    const json_t *pattern = json_object_get(object, "pattern");
-    const char *text = NULL, *expression = NULL;
-    LVN_CHECK(json_is_object(pattern), FORMAT, "'%s': Split expects a pattern, {\"String\": ..} or {\"Regex\": ..}",
-              name);
-    LVN_TRY(lvn_json_string(name, pattern, "String", false, &text));
-    LVN_TRY(lvn_json_string(name, pattern, "Regex", !text, &expression));
+    const char *expression;
+    LVN_TRY(lvn_load_pattern(a, name, object, &s->literal, &s->n_literal, &expression));
     LVN_TRY(lvn_json_bool(name, object, "invert", false, &s->invert));
     LVN_TRY(read_behavior(s, name, object, true));
-    if (text && *text) {
-        s->kind = LVN_PRE_LITERAL;
-        return copy_text(a, text, &s->literal, &s->n_literal);
-    }
-    if (text) expression = text; /* "" matches everywhere */
-    if (s->behavior == (s->invert ? LVN_SPLIT_REMOVED : LVN_SPLIT_ISOLATED))
+    s->kind = expression ? LVN_PRE_EXPRESSION : LVN_PRE_LITERAL;
+    if (expression && s->behavior == (s->invert ? LVN_SPLIT_REMOVED : LVN_SPLIT_ISOLATED))
         return lvn_pre_tokenizer_expression(s, a, name, expression);
-    s->kind = LVN_PRE_EXPRESSION;
-    return lvn_regex_new(&s->expression, a, name, expression);
-}
-
-static enum lvn_status read_words(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
-                                  const json_t *object)
-{
-    (void)a, (void)name, (void)object;
-    *s = (struct lvn_pre_tokenizer_step){.kind = LVN_PRE_WORDS, .behavior = LVN_SPLIT_REMOVED, .invert = true};
-    return LVN_OK;
-}
-
-static enum lvn_status read_space(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
-                                  const json_t *object)
-{
-    (void)a, (void)name, (void)object;
-    *s = (struct lvn_pre_tokenizer_step){.kind = LVN_PRE_SPACE, .behavior = LVN_SPLIT_REMOVED};
-    return LVN_OK;
+    return expression ? lvn_regex_new(&s->expression, a, name, expression) : LVN_OK;
 }
 
 static enum lvn_status read_punctuation(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
@@ -140,17 +109,14 @@ static enum lvn_status read_digits(struct lvn_pre_tokenizer_step *s, struct lvn_
     return LVN_OK;
 }
 
-static enum lvn_status read_bert(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
-                                 const json_t *object)
-{
-    (void)a, (void)name, (void)object;
-    *s = lvn_pre_tokenizer_bert();
-    return LVN_OK;
-}
+#define OF_BERT                                                                                                        \
+    {                                                                                                                  \
+        .kind = LVN_PRE_BERT, .behavior = LVN_SPLIT_REMOVED, .invert = true                                            \
+    }
 
 struct lvn_pre_tokenizer_step lvn_pre_tokenizer_bert(void)
 {
-    return (struct lvn_pre_tokenizer_step){.kind = LVN_PRE_BERT, .behavior = LVN_SPLIT_REMOVED, .invert = true};
+    return (struct lvn_pre_tokenizer_step)OF_BERT;
 }
 
 struct lvn_pre_tokenizer_step lvn_pre_tokenizer_split(enum lvn_split_kind kind)
@@ -161,10 +127,18 @@ struct lvn_pre_tokenizer_step lvn_pre_tokenizer_split(enum lvn_split_kind kind)
 static const struct {
     const char *name;
     enum lvn_status (*read)(struct lvn_pre_tokenizer_step *s, struct lvn_arena *a, const char *name,
-                            const json_t *object);
-} kinds[] = {{"ByteLevel", read_bytes},  {"Metaspace", read_metaspace},   {"Split", read_split},
-             {"Whitespace", read_words}, {"WhitespaceSplit", read_space}, {"Punctuation", read_punctuation},
-             {"Digits", read_digits},    {"BertPreTokenizer", read_bert}};
+                            const json_t *object); /* NULL: the step is `ready` */
+    struct lvn_pre_tokenizer_step ready;
+} kinds[] = {
+    {"ByteLevel", read_bytes, {0}},
+    {"Metaspace", read_metaspace, {0}},
+    {"Split", read_split, {0}},
+    {"Whitespace", NULL, {.kind = LVN_PRE_WORDS, .behavior = LVN_SPLIT_REMOVED, .invert = true}},
+    {"WhitespaceSplit", NULL, {.kind = LVN_PRE_SPACE, .behavior = LVN_SPLIT_REMOVED}},
+    {"Punctuation", read_punctuation, {0}},
+    {"Digits", read_digits, {0}},
+    {"BertPreTokenizer", NULL, OF_BERT},
+};
 
 static enum lvn_status read_step(struct lvn_pre_tokenizer *out, struct lvn_arena *a, const char *name,
                                  const json_t *object)
@@ -176,8 +150,9 @@ static enum lvn_status read_step(struct lvn_pre_tokenizer *out, struct lvn_arena
                   "'%s': the pre-tokenizer '%.40s' after ByteLevel is not supported", name, type);
         LVN_CHECK(out->n < LVN_PRE_TOKENIZER_MAX, UNSUPPORTED, "'%s' has more than %d pre-tokenizers", name,
                   LVN_PRE_TOKENIZER_MAX);
-        out->step[out->n] = (struct lvn_pre_tokenizer_step){0};
-        return kinds[i].read(&out->step[out->n++], a, name, object);
+        struct lvn_pre_tokenizer_step *s = &out->step[out->n++];
+        *s = kinds[i].ready;
+        return kinds[i].read ? kinds[i].read(s, a, name, object) : LVN_OK;
     }
     LVN_FAIL(UNSUPPORTED,
              "'%s': the pre-tokenizer '%.40s' is not supported; supported are ByteLevel, Metaspace, Split, Whitespace, "

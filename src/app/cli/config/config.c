@@ -35,20 +35,21 @@ const char *const lvn_config_location_words[] = {"here", "hosts", "slurm", NULL}
 
 /* --- templates --- */
 
+// clang-format off
+#define ADAMW(lr, betas, decay) {"optimizer.kind", "adamw"}, {"optimizer.lr", lr}, {"optimizer.betas", betas}, \
+    {"optimizer.weight_decay", decay}, {"trainer.gradient_clip_val", "1.0"}
+#define SCHEDULE(kind, warmup) {"schedule.kind", kind}, {"schedule.warmup_steps", warmup}
+// clang-format on
+
 static const struct lvn_recipe_key finetune[] = {{"model.init", "gpt2"},
                                                  {"data.kind", "tokens"},
                                                  {"data.path", "data/openwebtext"},
-                                                 {"optimizer.kind", "adamw"},
-                                                 {"optimizer.lr", "3e-5"},
-                                                 {"optimizer.betas", "[0.9, 0.95]"},
-                                                 {"optimizer.weight_decay", "0.1"},
-                                                 {"schedule.kind", "cosine"},
-                                                 {"schedule.warmup_steps", "10"},
+                                                 ADAMW("3e-5", "[0.9, 0.95]", "0.1"),
+                                                 SCHEDULE("cosine", "10"),
                                                  {"schedule.min_lr", "3e-6"},
                                                  {"trainer.max_steps", "100"},
                                                  {"trainer.batch_size", "64"},
                                                  {"trainer.precision", "bf16-mixed"},
-                                                 {"trainer.gradient_clip_val", "1.0"},
                                                  {"trainer.val_check_interval", "5"},
                                                  {"trainer.limit_val_batches", "1"},
                                                  {"trainer.log_every_n_steps", "1"},
@@ -59,17 +60,12 @@ static const struct lvn_recipe_key scratch[] = {{"model.kind", "nanogpt"},
                                                 {"model.block_size", "1024"},
                                                 {"data.kind", "tokens"},
                                                 {"data.path", "data/openwebtext"},
-                                                {"optimizer.kind", "adamw"},
-                                                {"optimizer.lr", "6e-4"},
-                                                {"optimizer.betas", "[0.9, 0.95]"},
-                                                {"optimizer.weight_decay", "0.1"},
-                                                {"schedule.kind", "cosine"},
-                                                {"schedule.warmup_steps", "2000"},
+                                                ADAMW("6e-4", "[0.9, 0.95]", "0.1"),
+                                                SCHEDULE("cosine", "2000"),
                                                 {"schedule.min_lr", "6e-5"},
                                                 {"trainer.max_steps", "600000"},
                                                 {"trainer.batch_size", "480"},
                                                 {"trainer.precision", "bf16-mixed"},
-                                                {"trainer.gradient_clip_val", "1.0"},
                                                 {"trainer.val_check_interval", "1000"},
                                                 {"trainer.limit_val_batches", "5"},
                                                 {"checkpoint.every_n_steps", "1000"},
@@ -85,33 +81,18 @@ static const struct lvn_recipe_key chars[] = {
     {"data.url", "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
                  "tinyshakespeare/input.txt"},
     {"data.sha256", "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"},
-    {"optimizer.kind", "adamw"},
-    {"optimizer.lr", "1e-3"},
-    {"optimizer.betas", "[0.9, 0.99]"},
-    {"optimizer.weight_decay", "0.1"},
-    {"schedule.kind", "cosine"},
-    {"schedule.warmup_steps", "100"},
+    ADAMW("1e-3", "[0.9, 0.99]", "0.1"),
+    SCHEDULE("cosine", "100"),
     {"schedule.min_lr", "1e-4"},
     {"trainer.max_steps", "2000"},
     {"trainer.batch_size", "12"},
-    {"trainer.gradient_clip_val", "1.0"},
     {"trainer.val_check_interval", "250"},
     {NULL, NULL}};
 
-static const struct lvn_recipe_key classify[] = {{"model.init", "bert-base"},
-                                                 {"data.kind", "labelled"},
-                                                 {"data.path", "reviews.csv"},
-                                                 {"optimizer.kind", "adamw"},
-                                                 {"optimizer.lr", "3e-5"},
-                                                 {"optimizer.betas", "[0.9, 0.999]"},
-                                                 {"optimizer.weight_decay", "0.01"},
-                                                 {"schedule.kind", "linear"},
-                                                 {"schedule.warmup_steps", "0.1"},
-                                                 {"trainer.max_epochs", "3"},
-                                                 {"trainer.batch_size", "32"},
-                                                 {"trainer.precision", "bf16-mixed"},
-                                                 {"trainer.gradient_clip_val", "1.0"},
-                                                 {NULL, NULL}};
+static const struct lvn_recipe_key classify[] = {
+    {"model.init", "bert-base"},           {"data.kind", "labelled"},           {"data.path", "reviews.csv"},
+    ADAMW("3e-5", "[0.9, 0.999]", "0.01"), SCHEDULE("linear", "0.1"),           {"trainer.max_epochs", "3"},
+    {"trainer.batch_size", "32"},          {"trainer.precision", "bf16-mixed"}, {NULL, NULL}};
 
 static const struct lvn_recipe_key chat[] = {{"model.init", "HuggingFaceTB/SmolLM2-135M-Instruct"},
                                              {"lora.rank", "16"},
@@ -119,16 +100,11 @@ static const struct lvn_recipe_key chat[] = {{"model.init", "HuggingFaceTB/SmolL
                                              {"data.kind", "chat"},
                                              {"data.path", "conversations.jsonl"},
                                              {"data.max_length", "1024"},
-                                             {"optimizer.kind", "adamw"},
-                                             {"optimizer.lr", "2e-4"},
-                                             {"optimizer.betas", "[0.9, 0.999]"},
-                                             {"optimizer.weight_decay", "0"},
-                                             {"schedule.kind", "linear"},
-                                             {"schedule.warmup_steps", "0.03"},
+                                             ADAMW("2e-4", "[0.9, 0.999]", "0"),
+                                             SCHEDULE("linear", "0.03"),
                                              {"trainer.max_epochs", "3"},
                                              {"trainer.batch_size", "16"},
                                              {"trainer.precision", "bf16-mixed"},
-                                             {"trainer.gradient_clip_val", "1.0"},
                                              {NULL, NULL}};
 
 const struct lvn_recipe_template lvn_recipe_templates[LVN_RECIPE_COUNT] = {

@@ -8,57 +8,49 @@
 #include "cli/config/config.h"
 #include "formats/yaml.h"
 
-#define NO_OFFLOAD "is not supported: levin shards or recomputes what does not fit into the memory of a GPU"
-
-/* Keys without a counterpart, also those of fsdp_config and deepspeed_config. */
-static const struct {
-    const char *key;
-    const char *only; /* note it only with this value; NULL: with any that is not off */
-    const char *note; /* what takes its place */
-} unsupported[] = {
-    {"machine_rank", NULL, "not needed: one file serves all machines, and `levin launch` numbers the ranks"},
-    {"main_process_ip", NULL, "not needed: ranks meet at the machine where `levin launch` runs"},
-    {"main_process_port", NULL, "not needed: a free port is chosen"},
-    {"main_training_function", NULL, "not needed: there is no Python function to call"},
-    {"rdzv_backend", NULL, "not needed: `levin launch` opens the rendezvous"},
-    {"same_network", NULL, "not needed"},
-    {"debug", "true", "levin always checks at the start that ranks agree; --verbose says more"},
-    {"tpu_name", NULL, "TPUs are not supported"},
-    {"tpu_zone", NULL, "TPUs are not supported"},
-    {"tpu_env", NULL, "TPUs are not supported"},
-    {"tpu_use_cluster", "true", "TPUs are not supported"},
-    {"tpu_use_sudo", "true", "TPUs are not supported"},
-    {"downcast_bf16", "yes", "TPUs are not supported; trainer.precision: bf16-true keeps weights in bf16"},
-    {"enable_cpu_affinity", NULL, "`levin launch` keeps each rank on its own cores, unless --bind=false"},
-    {"ipex_config", NULL, "not needed: levin's own kernels use AVX-512 and AMX where the CPU has them"},
-    {"dynamo_config", NULL, "not needed: every program is planned before the first step"},
-    {"dynamo_backend", NULL, "not needed: every program is planned before the first step"},
-    {"megatron_lm_config", NULL, "tensor and pipeline parallelism are not supported"},
-    {"parallelism_config", NULL, "tensor and pipeline parallelism are not supported"},
-    {"fp8_config", NULL, "fp8 is not supported"},
-    {"aot_config", NULL, "not needed"},
-    {"commands", NULL, "commands of a cloud are not run"},
-    {"command_file", NULL, "commands of a cloud are not run"},
-    {"deepspeed_config_file", NULL, "is not read: set trainer.strategy and trainer.precision to its choices"},
-    {"offload_optimizer_device", NULL, NO_OFFLOAD},
-    {"offload_param_device", NULL, NO_OFFLOAD},
-    {"offload_optimizer_nvme_path", NULL, NO_OFFLOAD},
-    {"offload_param_nvme_path", NULL, NO_OFFLOAD},
-    {"fsdp_offload_params", NULL, NO_OFFLOAD},
-    {"zero3_init_flag", NULL, "not needed"},
-    {"zero3_save_16bit_model", NULL, "not needed"},
-    {"deepspeed_multinode_launcher", NULL, "not needed"},
-    {"fsdp_version", NULL, "not needed"},
-    {"fsdp_auto_wrap_policy", NULL, "not needed"},
-    {"fsdp_transformer_layer_cls_to_wrap", NULL, "not needed"},
-    {"fsdp_min_num_params", NULL, "not needed"},
-    {"fsdp_state_dict_type", NULL, "not needed"},
-    {"fsdp_backward_prefetch", NULL, "not needed"},
-    {"fsdp_forward_prefetch", NULL, "not needed"},
-    {"fsdp_use_orig_params", NULL, "not needed"},
-    {"fsdp_sync_module_states", NULL, "not needed"},
-    {"fsdp_cpu_ram_efficient_loading", NULL, "not needed"},
+/* Keys, also those of fsdp_config and deepspeed_config: those with a note have no counterpart, the others are read. */
+static const struct row {
+    const char *keys; /* separated by blanks */
+    const char *note; /* what takes their place; NULL: the functions of this file read them */
+} rows[] = {
+    {"compute_environment num_machines num_processes mpirun_config distributed_type mixed_precision gpu_ids use_cpu "
+     "fsdp_config fsdp_sharding_strategy fsdp_reshard_after_forward fsdp_activation_checkpointing deepspeed_config "
+     "zero_stage gradient_clipping gradient_accumulation_steps",
+     NULL},
+    {"machine_rank", "not needed: one file serves all machines, and `levin launch` numbers the ranks"},
+    {"main_process_ip", "not needed: ranks meet at the machine where `levin launch` runs"},
+    {"main_process_port", "not needed: a free port is chosen"},
+    {"main_training_function", "not needed: there is no Python function to call"},
+    {"rdzv_backend", "not needed: `levin launch` opens the rendezvous"},
+    {"debug", "levin always checks at the start that ranks agree; --verbose says more"},
+    {"tpu_name tpu_zone tpu_env tpu_use_cluster tpu_use_sudo", "TPUs are not supported"},
+    {"downcast_bf16", "TPUs are not supported; trainer.precision: bf16-true keeps weights in bf16"},
+    {"enable_cpu_affinity", "`levin launch` keeps each rank on its own cores, unless --bind=false"},
+    {"ipex_config", "not needed: levin's own kernels use AVX-512 and AMX where the CPU has them"},
+    {"dynamo_config dynamo_backend", "not needed: every program is planned before the first step"},
+    {"megatron_lm_config parallelism_config", "tensor and pipeline parallelism are not supported"},
+    {"fp8_config", "fp8 is not supported"},
+    {"commands command_file", "commands of a cloud are not run"},
+    {"deepspeed_config_file", "is not read: set trainer.strategy and trainer.precision to its choices"},
+    {"offload_optimizer_device offload_param_device offload_optimizer_nvme_path offload_param_nvme_path "
+     "fsdp_offload_params",
+     "is not supported: levin shards or recomputes what does not fit into the memory of a GPU"},
+    {"same_network aot_config zero3_init_flag zero3_save_16bit_model deepspeed_multinode_launcher fsdp_version "
+     "fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap fsdp_min_num_params fsdp_state_dict_type "
+     "fsdp_backward_prefetch fsdp_forward_prefetch fsdp_use_orig_params fsdp_sync_module_states "
+     "fsdp_cpu_ram_efficient_loading",
+     "not needed"},
 };
+
+/* The row of a key; NULL: it is not known. */
+static const struct row *find_row(const char *key)
+{
+    const size_t n = strlen(key);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (const char *p = rows[i].keys; n && (p = strstr(p, key)); p += n)
+            if ((p == rows[i].keys || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return &rows[i];
+    return NULL;
+}
 
 static bool is_off(const struct lvn_yaml *y)
 {
@@ -192,47 +184,13 @@ static enum lvn_status read_distributed(struct lvn_config *cf, const struct lvn_
         type);
 }
 
-/* Is the key read by the functions of this file? */
-static bool is_read(const char *key)
-{
-    static const char *const keys[] = {"compute_environment",
-                                       "num_machines",
-                                       "num_processes",
-                                       "mpirun_config",
-                                       "distributed_type",
-                                       "mixed_precision",
-                                       "gpu_ids",
-                                       "fsdp_config",
-                                       "deepspeed_config",
-                                       "use_cpu",
-                                       "tpu_use_cluster",
-                                       "tpu_use_sudo",
-                                       "downcast_bf16",
-                                       "debug",
-                                       "zero_stage",
-                                       "gradient_clipping",
-                                       "gradient_accumulation_steps",
-                                       "fsdp_sharding_strategy",
-                                       "fsdp_reshard_after_forward",
-                                       "fsdp_activation_checkpointing"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(keys[i], key)) return true;
-    return false;
-}
-
 /* Note the keys of the file, or of one of its maps, that are on and have no counterpart. */
 static enum lvn_status note_unsupported(struct lvn_config *cf, const struct lvn_yaml *map)
 {
     for (const struct lvn_yaml *y = map->child; y; y = y->next) {
-        bool known = is_read(y->key);
-        for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
-            const char *only = unsupported[i].only;
-            if (strcmp(unsupported[i].key, y->key) != 0) continue;
-            known = true;
-            bool is_on = only ? y->kind == LVN_YAML_SCALAR && !strcasecmp(y->text, only) : !is_off(y);
-            if (is_on) LVN_TRY(lvn_config_note(cf, y->key, "%s", unsupported[i].note));
-        }
-        if (!known && !is_off(y)) LVN_TRY(lvn_config_note(cf, y->key, "not known to levin; ignored"));
+        const struct row *row = find_row(y->key);
+        if (!is_off(y) && (!row || row->note))
+            LVN_TRY(lvn_config_note(cf, y->key, "%s", row ? row->note : "not known to levin; ignored"));
     }
     return LVN_OK;
 }
@@ -242,7 +200,9 @@ static enum lvn_status read_deepspeed(struct lvn_config *cf, const struct lvn_ya
     const struct lvn_yaml *clip = lvn_yaml_get(map, "gradient_clipping");
     for (const struct lvn_yaml *y = map->child; y; y = y->next) {
         if (y->kind != LVN_YAML_SCALAR) {
-            if (is_read(y->key)) LVN_TRY(lvn_config_note(cf, y->key, "expected one value, not a list or map; ignored"));
+            const struct row *row = find_row(y->key);
+            if (row && !row->note)
+                LVN_TRY(lvn_config_note(cf, y->key, "expected one value, not a list or map; ignored"));
         } else if (y == clip && !strcasecmp(y->text, "auto")) {
             LVN_TRY(lvn_config_note(cf, y->key, "'auto' is not supported; trainer.gradient_clip_val stays unchanged"));
         } else if (y == clip && !is_off(y)) {

@@ -58,7 +58,7 @@ static enum lvn_status choose(const char *question, const char *const *words, co
     }
 }
 
-static enum lvn_status ask_number(const char *question, int64_t min, int64_t *n)
+static enum lvn_status ask_number(const char *question, int64_t *n)
 {
     char line[ANSWER];
     fprintf(stderr, "\n%s\n", question);
@@ -69,11 +69,11 @@ static enum lvn_status ask_number(const char *question, int64_t min, int64_t *n)
         char *end;
         errno = 0;
         long long value = strtoll(line, &end, 10);
-        if (!*end && !errno && value >= min && value <= 1000000) {
+        if (!*end && !errno && value >= 1 && value <= 1000000) {
             *n = value;
             return LVN_OK;
         }
-        fprintf(stderr, "Please answer with a whole number from %" PRId64 ".\n", min);
+        fprintf(stderr, "Please answer with a whole number from 1.\n");
     }
 }
 
@@ -180,16 +180,15 @@ static enum lvn_status ask_location(struct lvn_config *cf)
     if (!cf->has_location) LVN_TRY(choose("Where should it run?", lvn_config_location_words, texts, &n));
     cf->location = (enum lvn_config_location)n;
     if (cf->location == LVN_CONFIG_HOSTS && !*cf->hosts && !cf->hostfile) LVN_TRY(ask_hosts(cf));
-    if (cf->location == LVN_CONFIG_SLURM && !cf->has_machines)
-        LVN_TRY(ask_number("On how many nodes?", 1, &cf->machines));
+    if (cf->location == LVN_CONFIG_SLURM && !cf->has_machines) LVN_TRY(ask_number("On how many nodes?", &cf->machines));
     if (cf->location != LVN_CONFIG_LOCAL && !cf->has_per_machine)
         LVN_TRY(
             ask_number("How many ranks (processes) on each of them?\n(One uses all cores; one for each socket or NUMA "
                        "node can be faster.)",
-                       1, &cf->per_machine));
+                       &cf->per_machine));
     if (cf->location == LVN_CONFIG_LOCAL || cf->c->given[LVN_FLAG_config_memory]) return LVN_OK;
     int64_t gib = cf->memory >> 30;
-    LVN_TRY(ask_number("How much free memory does each of them have, in GiB?", 1, &gib));
+    LVN_TRY(ask_number("How much free memory does each of them have, in GiB?", &gib));
     cf->memory = gib << 30;
     return LVN_OK;
 }
