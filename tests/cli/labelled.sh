@@ -134,6 +134,14 @@ for problem in regression multi_label_classification; do
     says '"problem_type": "single_label_classification"' kept/checkpoints/last/config.json
     rm -r other kept
 done
+# of a model with a head that levin does not have the rest is loaded
+sed 's/"BertForSequenceClassification"/"BertForTokenClassification"/' -i named/config.json
+code 2 "$LEVIN" predict named --text "a b c"
+says "named/config.json: BertForTokenClassification has a head that levin does not have: the model is loaded without it" err
+code 0 "$LEVIN" train --model.init=named --data.path=train.tsv --trainer.max_steps=1 --run_dir=kept
+says "the head of 'named' (BertModel) is replaced by a new one" err
+says BertForSequenceClassification kept/checkpoints/last/config.json
+rm -r kept
 # a decoder predicts classes from the last token
 code 0 "$LEVIN" train --model.kind=gpt2 --task.kind=classify "${bert[@]:1}" --data.path=train.tsv --trainer.max_steps=20 --run_dir=gpt2
 says GPT2ForSequenceClassification gpt2/checkpoints/last/config.json
@@ -299,6 +307,15 @@ says "task.kind=lm learns from 'labels', and data.kind=labelled has none: give -
 cp "$LEVIN_SOURCE/README.md" text.txt
 code 0 "$LEVIN" train "${bert[@]}" --data.path=text.txt --task.kind=mlm --trainer.max_steps=1 --run_dir=documents
 check grep -q 'kind: documents' documents/settings.yaml
+# without model_type the architecture names the family
+code 0 "$LEVIN" export documents untyped
+cp untyped/config.json typed.json
+sed -i '/"model_type"/d' untyped/config.json
+code 0 "$LEVIN" export untyped kept
+same_file typed.json kept/config.json
+sed -i 's/"BertForMaskedLM"/"Bert"/' untyped/config.json
+code 1 "$LEVIN" export untyped none
+says "'model_type' is missing: add the family of the model, one of nanogpt, gpt2, " err
 # a model of text has no classes
 code 0 "$LEVIN" train --trainer.fast_dev_run text.txt "${gpt[@]}"
 code 0 "$LEVIN" train text.txt "${gpt[@]}" --trainer.max_steps=1 --run_dir=chars

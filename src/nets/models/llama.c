@@ -144,9 +144,9 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
 #define N(field) LVN_KEY_INT_OF(struct llama, field)
 #define X(field) LVN_KEY_REAL_OF(struct llama, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct llama, field)
-/* Keys of all variants. kv_heads and head_dim are transformers' defaults for a config.json without these members; 0: as
- * many as heads, and hidden_size / heads. */
-#define SHARED_KEYS(class_name, kv_heads, head_dim)                                                                    \
+/* Keys of all variants. positions, kv_heads and head_dim are transformers' defaults for a config.json without these
+ * members; 0: as many as heads, and hidden_size / heads. */
+#define SHARED_KEYS(class_name, positions, kv_heads, head_dim)                                                         \
     {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
     {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},                  \
     {LVN_KEY_TOKEN, .json = "eos_token_id", .default_value = 2},                                                       \
@@ -156,12 +156,12 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {N(n_kv_head), .json = "num_key_value_heads", LVN_KEY_N_KV_HEAD, .absent = kv_heads},                              \
     {N(n_embd), .json = "hidden_size", .required = true, LVN_KEY_N_EMBD, .default_value = 192},                        \
     {N(n_inner), .json = "intermediate_size", LVN_KEY_INTERMEDIATE_SIZE},                                              \
-    {N(n_positions), .json = "max_position_embeddings", .required = true, LVN_KEY_BLOCK_SIZE},                         \
+    {N(n_positions), .json = "max_position_embeddings", LVN_KEY_BLOCK_SIZE, .absent = positions},                      \
     {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE},                                       \
     {IS(tied), .json = "tie_word_embeddings", .default_value = false, LVN_KEY_TIED},                                   \
     {X(dropout_attention), .json = "attention_dropout", LVN_KEY_DROPOUT, .default_value = 0},                          \
     {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = head_dim, .role = LVN_ROLE_HEAD_SIZE},                  \
-    {X(eps), .json = "rms_norm_eps", .required = true, .default_value = 1e-5, LVN_KEY_NORM_EPS},                       \
+    {X(eps), .json = "rms_norm_eps", .default_value = 1e-5, LVN_KEY_NORM_EPS, .absent = 1e-6},                         \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \
     {LVN_KEY_LIST_OF(struct llama, layers), .json = "layer_types", .words = lvn_layer_words, .read_only = true},       \
@@ -181,7 +181,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {N(new_window), .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX, .fixed = true}
 
 static const struct lvn_key llama_keys[] = {
-    SHARED_KEYS("LlamaForCausalLM", 0, 0),
+    SHARED_KEYS("LlamaForCausalLM", 2048, 0, 0),
     {N(window), .json = "sliding_window", .default_value = LVN_NO_WINDOW, .min = LVN_NO_WINDOW, .max = INT32_MAX,
      .null = true, .read_only = true},
     NO_NEW_WINDOW,
@@ -194,7 +194,7 @@ static const struct lvn_key llama_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key mistral_keys[] = {
-    SHARED_KEYS("MistralForCausalLM", 8, 0),
+    SHARED_KEYS("MistralForCausalLM", 131072, 8, 0),
     WINDOW,
     NO_NEW_WINDOW,
     {N(full_layers), .default_value = ALL_WINDOWS, .min = ALL_WINDOWS, .max = ALL_WINDOWS, .fixed = true},
@@ -206,7 +206,7 @@ static const struct lvn_key mistral_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key qwen2_keys[] = {
-    SHARED_KEYS("Qwen2ForCausalLM", 32, 0),
+    SHARED_KEYS("Qwen2ForCausalLM", 32768, 32, 0),
     QWEN_WINDOW,
     ALWAYS(bias_in, true),
     {IS(bias_out), .fixed = true, BIAS},
@@ -215,7 +215,7 @@ static const struct lvn_key qwen2_keys[] = {
     {.kind = LVN_KEY_END},
 };
 static const struct lvn_key qwen3_keys[] = {
-    SHARED_KEYS("Qwen3ForCausalLM", 32, 128),
+    SHARED_KEYS("Qwen3ForCausalLM", 32768, 32, 128),
     QWEN_WINDOW,
     {IS(bias_in), .json = "attention_bias", BIAS},
     {IS(bias_out), .json = "attention_bias", BIAS},

@@ -128,7 +128,7 @@ static const struct lvn_key keys[] = {
     {N(n_head), .json = "num_attention_heads", .required = true, LVN_KEY_N_HEAD, .default_value = 6},
     {N(n_embd), .json = "hidden_size", .required = true, LVN_KEY_N_EMBD, .default_value = 192},
     {N(n_inner), .json = "intermediate_size", LVN_KEY_INTERMEDIATE_SIZE},
-    {N(n_positions), .json = "max_position_embeddings", .required = true, LVN_KEY_BLOCK_SIZE},
+    {N(n_positions), .json = "max_position_embeddings", LVN_KEY_BLOCK_SIZE, .absent = 2048},
     {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE},
     {IS(bias), .json = "attention_bias", .default_value = true, LVN_KEY_BIAS},
     {IS(tied), .json = "tie_word_embeddings", .default_value = false, LVN_KEY_TIED},

@@ -1,6 +1,7 @@
 /* model_config.c - see model_config.h. */
 #include "model_io/model_config.h"
 
+#include "base/log.h"
 #include "base/text.h"
 
 static const char own_object[] = "levin";
@@ -235,14 +236,27 @@ static enum lvn_status read_kind(struct lvn_model_config *c, const struct lvn_mo
     return LVN_OK;
 }
 
-static enum lvn_status find_variant(const char *type, const char *name, const struct lvn_model **variant)
+static const char *first_architecture(const json_t *root)
+{
+    return json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
+}
+
+/* type NULL: the file has no model_type, as in the first files of BERT, and the model is the one with a head of this
+ * architecture. */
+static enum lvn_status find_variant(const char *type, const char *architecture, const char *name,
+                                    const struct lvn_model **variant)
 {
     char list[512] = "";
     *variant = NULL;
+    for (const struct lvn_model *const *m = lvn_models(); *m && !type && architecture; m++)
+        for (const struct lvn_head *h = (*m)->heads; h && h->architecture; h++)
+            if (strcmp(h->architecture, architecture) == 0) type = lvn_model_type(*m);
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
-        if (strcmp(lvn_model_type(*m), type) == 0 || ((*m)->whole && strcmp((*m)->whole, type) == 0)) *variant = *m;
+        if (type && (strcmp(lvn_model_type(*m), type) == 0 || ((*m)->whole && strcmp((*m)->whole, type) == 0)))
+            *variant = *m;
         lvn_print_append(list, sizeof list, "%s%s", !*list ? "" : m[1] ? ", " : " and ", lvn_model_type(*m));
     }
+    LVN_CHECK(type, FORMAT, "%s: 'model_type' is missing: add the family of the model, one of %s", name, list);
     LVN_CHECK(*variant, UNSUPPORTED, "%s: model_type is '%.40s'; this version loads %s", name, type, list);
     return LVN_OK;
 }
@@ -269,9 +283,10 @@ enum lvn_status lvn_config_read(struct lvn_model_config *c, const struct lvn_mod
                                 const json_t *root)
 {
     const char *type = NULL;
-    LVN_TRY(lvn_json_string(name, root, "model_type", true, &type));
-    LVN_TRY(find_variant(type, name, variant));
-    if (!(*variant)->whole || strcmp((*variant)->whole, type) != 0) return lvn_config_read_as(c, *variant, name, root);
+    LVN_TRY(lvn_json_string(name, root, "model_type", false, &type));
+    LVN_TRY(find_variant(type, first_architecture(root), name, variant));
+    if (!(*variant)->whole || !type || strcmp((*variant)->whole, type) != 0)
+        return lvn_config_read_as(c, *variant, name, root);
     json_t *text = NULL;
     LVN_TRY(text_part(*variant, name, root, &text));
     enum lvn_status status = lvn_config_read_as(c, *variant, name, text);
@@ -332,11 +347,12 @@ static enum lvn_status read_problem(struct lvn_model_config *c, const char *name
     return LVN_OK;
 }
 
-/* The head, and its number of classes. A decoder's default head may have any name. */
+/* The head, and its number of classes. A decoder's default head may have any name; of an encoder with another head the
+ * rest is loaded, as from a file without one. */
 static enum lvn_status read_head(struct lvn_model_config *c, const char *name, const json_t *root)
 {
-    const json_t *list = json_object_get(root, "architectures"), *names = json_object_get(root, "id2label");
-    const char *first = json_string_value(json_array_get(list, 0));
+    const json_t *names = json_object_get(root, "id2label");
+    const char *first = first_architecture(root);
     const struct lvn_head *h = c->model->heads;
     char known[256] = "";
     if (!h) return LVN_OK;
@@ -345,6 +361,11 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
             lvn_print_append(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
     if (!h->architecture && c->model->heads->label == LVN_LABEL_TOKEN && !strstr(first, "Classification"))
         h = c->model->heads;
+    if (!h->architecture && lvn_model_head(c->model, "")) {
+        h = lvn_model_head(c->model, "");
+        lvn_log_once(LVN_LOG_INFO, "%s: %.60s has a head that levin does not have: the model is loaded without it",
+                     name, first);
+    }
     LVN_CHECK(h->architecture, UNSUPPORTED, "%s: architectures is '%.60s'; this version has %s", name, first, known);
     c->head = *h->task ? lvn_model_head(c->model, h->task) : h;
     if (json_is_object(names) && json_object_size(names)) c->classes = (int64_t)json_object_size(names);

@@ -546,6 +546,31 @@ static void default_kv_heads(void **state)
     }
 }
 
+/* Without the key, positions are as many as in transformers. */
+static void default_positions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        int64_t positions;
+    } rows[] = {{"llama", 2048}, {"mistral", 131072}, {"qwen2", 32768}, {"qwen3", 32768}, {"gpt_neox", 2048}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct lvn_model_config c;
+        const struct lvn_model *variant;
+        char text[300];
+        json_t *root;
+        snprintf(
+            text, sizeof text,
+            "{\"model_type\": \"%s\", \"num_hidden_layers\": 2, \"num_attention_heads\": 32, \"hidden_size\": 256, "
+            "\"vocab_size\": 65}",
+            rows[i].type);
+        ASSERT_OK(lvn_json_parse("c.json", text, (int64_t)strlen(text), &root));
+        ASSERT_OK(lvn_config_read(&c, &variant, "c.json", root));
+        assert_int_equal(lvn_model_value(&c, LVN_ROLE_POSITIONS), rows[i].positions);
+        json_decref(root);
+    }
+}
+
 /* head_dim gives a head any size: also floor(hidden / heads) if the division has a remainder. */
 static void size_of_heads(void **state)
 {
@@ -728,6 +753,7 @@ int main(void)
         cmocka_unit_test(every_family_round_trip),
         cmocka_unit_test(dialects_of_config),
         cmocka_unit_test(default_kv_heads),
+        cmocka_unit_test(default_positions),
         cmocka_unit_test(other_dialects),
         cmocka_unit_test(windows_of_config),
         cmocka_unit_test(tables_are_sound),
