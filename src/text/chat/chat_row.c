@@ -38,7 +38,9 @@ static bool is_text(const json_t *content, const char *text)
     size_t i;
     json_array_foreach((json_t *)content, i, part) lvn_text_add(
         &joined, json_is_string(json_object_get(part, "text")) ? json_string_value(json_object_get(part, "text")) : "");
-    const char *other = json_is_string(content) ? json_string_value(content) : lvn_text_string(&joined);
+    const char *other = json_is_string(content)      ? json_string_value(content)
+                        : joined.failed || !joined.p ? ""
+                                                     : joined.p;
     size_t n = strlen(text += strspn(text, " \t\r\n")), n_other = strlen(other += strspn(other, " \t\r\n"));
     while (n && strchr(" \t\r\n", text[n - 1])) n--;
     while (n_other && strchr(" \t\r\n", other[n_other - 1])) n_other--;
