@@ -6,12 +6,15 @@ library=$(dirname "$LEVIN")/tests/double/failing_malloc.so
 # One thread: allocations come in the same order each time. A run would record the folder in which it was started. A sanitizer must be the first library, and would not be.
 export OMP_NUM_THREADS=1 LEVIN_DATA_FOLDER=/ ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 
-# What the commands read: text/, rows/ (a jsonl and a tsv file with a bad row each), run/ (a run of a character model).
+# What the commands read: text/, rows/ (a jsonl and a tsv file with a bad row each), run/ (a run of a character model), talks/
+# (conversations in columns of JSON).
 make_text
-mkdir text rows char
+mkdir text rows char talks
 head -c 6000 text.txt >text/text.txt
 cp text/text.txt char
 cp -r "$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert" rows/vocab
+cp "$LEVIN_SOURCE/tests/golden/tokenizers/tiny-llama3/tokenizer.json" "$LEVIN_SOURCE/tests/golden/parquet/json.parquet" talks
+echo "{% for m in messages %}{{ m.role }}{{ m.content }}{{ (m.tool_calls or []) | tojson }}{{ tools | tojson }}{% endfor %}" >talks/chat_template.jinja
 awk 'BEGIN {
     split("the a of to and in was it for on with as be at by I this had not are", word, " ")
     print "text\tlabel" >"rows/rows.tsv"
@@ -51,6 +54,7 @@ sweep 3 1 text prepare text.txt --out=out --shard-size=1000
 sweep 17 1 char export run out
 sweep 19 1 text tokenizer train --input=text.txt --vocab-size=270 --out=out --quiet
 sweep 19 1 text tokenizer train --kind=wordpiece --input=text.txt --vocab-size=140 --out=out --quiet
+sweep 29 1 --stdout talks tokenize --chat=json.parquet --tokenizer=. --json
 sweep 149 10 rows train "${bert[@]}" --data.path=rows.jsonl
 sweep 149 10 rows train "${bert[@]}" --data.path=rows.tsv
 sweep 149 10 char train "${char[@]}" --run_dir=new

@@ -321,7 +321,6 @@ static enum lvn_status read_list(const json_t *source, const char *name, json_t 
 static enum lvn_status read_tools(struct lvn_chat_row *row)
 {
     const json_t *functions = json_object_get(row->source, "functions"), *one;
-    const long begun = lvn_json_begin();
     size_t i;
     LVN_TRY(read_list(row->source, "tools", &row->tools));
     if (json_array_size(row->tools)) return LVN_OK;
@@ -331,7 +330,7 @@ static enum lvn_status read_tools(struct lvn_chat_row *row)
     row->tools = json_array();
     json_array_foreach((json_t *)functions, i, one)
         json_array_append_new(row->tools, json_pack("{s:s, s:O}", "type", "function", "function", (json_t *)one));
-    return lvn_json_check(begun);
+    return LVN_OK;
 }
 
 /* FORMAT for a row whose good answer is missing or bad, and for one about images or sounds: its text alone would teach
@@ -369,6 +368,7 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
 {
     static const char *const keys[] = {"messages", "conversations", "input_ids", "prompt", "instruction"};
     const json_t *value = NULL;
+    const long begun = lvn_json_begin();
     *row = (struct lvn_chat_row){.source = source, .form = LVN_CHAT_FORMS, .unwritten = c->unwritten};
     for (int i = 0; i < LVN_CHAT_FORMS && !value; i++) {
         value = json_object_get(source, keys[i]);
@@ -394,7 +394,8 @@ enum lvn_status lvn_chat_row_read(struct lvn_chat_row *row, struct lvn_arena *a,
     if (row->form == LVN_CHAT_PROMPT && !json_is_string(value)) /* answers of the prompt are not trained */
         for (size_t i = 0; i < json_array_size(value); i++) row->is_trained[before + i] = false;
     LVN_TRY(read_list(source, "documents", &row->documents));
-    return read_tools(row);
+    LVN_TRY(read_tools(row));
+    return lvn_json_check(begun); /* copies may lack members */
 }
 
 void lvn_chat_row_release(struct lvn_chat_row *row)
