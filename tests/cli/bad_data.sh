@@ -73,6 +73,12 @@ for name in array.json array.jsonl; do
     echo '[{"text": "a", "label": 0}]' >$name
     refuses 1 "'$name' is an array of JSON, and levin reads lines of JSON: \`jq -c '.[]' $name > array-lines.jsonl\`" --data.path=$name
 done
+refuses 1 "'array.json' is an array of JSON" --data.path=array.json --data.kind=labelled
+printf 'id\tdocument\tlabel\n1\tfine\t1\n' >table.txt
+refuses 1 "'table.txt' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file; its first line names columns: rename it to .tsv" \
+    --data.path=table.txt --data.kind=labelled
+refuses 1 "name the right one with data.text_column=COLUMN (and the second text of pairs with data.pair_column=COLUMN)" \
+    --data.path=grades.tsv --data.kind=labelled $bert
 cp quotes.csv quotes.csv.gz
 refuses 1 "'quotes.csv.gz' is a table that is compressed: unpack it first" --data.path=quotes.csv.gz
 labelled=(--data.kind=labelled --data.path=none.tsv)

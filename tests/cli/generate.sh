@@ -228,6 +228,7 @@ for kind in 'neox --model.rotary_pct=0.5' 'llama --model.n_kv_head=2 --model.tie
     code 2 "$LEVIN" generate large --prompt-ids=1,2,3 --max-new-tokens=47
     one_error
     says "a prompt of 3 tokens and 47 new ones do not fit into the model's 48 positions; at most 46 can follow it" err
+    check [ ! -s out ]
 done
 
 # --- prompts from a file ---

@@ -94,6 +94,16 @@ says "for model.kind=mnist-cnn" err
 code 2 "$LEVIN" train digits --model.kind=nanogpt --run_dir=no
 says "the model 'nanogpt' reads" err
 
+# a table whose name is that of a text
+for _ in $(seq 200); do printf '1\tgood film\t1\n'; done >table.txt
+code 0 "$LEVIN" train table.txt "${short[@]}"
+lacks "names columns" err
+sed -i '1s/^/id\tdocument\tlabel\n/' table.txt
+code 0 "$LEVIN" train table.txt "${short[@]}" --overwrite
+says "warning: the first line of 'table.txt' names columns, of which one is 'label', and the file is read as a text: to learn its labels, rename it to .tsv" err
+code 2 "$LEVIN" train my.txt table.txt
+says "several files are given as their folder, or with data.mix" err
+
 # files that cannot be trained on: the message says how to prepare them
 echo '[{"text": "one"}]' >lines.jsonl
 code 1 "$LEVIN" train lines.jsonl

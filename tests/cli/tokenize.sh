@@ -10,6 +10,13 @@ printf 'return 0;\n' | code 0 "$LEVIN" tokenize --tokenizer="$gpt2/merges.txt"
 printf 'return 0;\n' >text
 same_file text back
 
+# merges with the mark that some editors write
+mkdir marked
+cp "$gpt2/vocab.json" marked
+{ printf '\xef\xbb\xbf' && cat "$gpt2/merges.txt"; } >marked/merges.txt
+printf 'return 0;\n' | code 0 "$LEVIN" tokenize --tokenizer=marked
+check [ "$("$LEVIN" tokenize --tokenizer=marked --decode="$(ids)")" = "return 0;" ]
+
 # any bytes are decoded unchanged, for any length and any number of threads
 seed=$SRANDOM
 echo "seed $seed"

@@ -194,7 +194,9 @@ static const char *text_flag(const struct lvn_command *k)
     return find_flag(k, "prompt")  ? "; a text is given as --prompt=TEXT"
            : find_flag(k, "text")  ? "; a text is given as --text=TEXT"
            : find_flag(k, "input") ? "; texts are given as --input=FILE_OR_FOLDER"
-                                   : "";
+           : !strcmp(k->name, "train")
+               ? "; several files are given as their folder, or with data.mix (`levin help data.mix`)"
+               : "";
 }
 
 enum lvn_status lvn_cli_refuse(const struct lvn_cli *c, const enum lvn_flag_id *flags, int n, const char *why)

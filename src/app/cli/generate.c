@@ -381,7 +381,6 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, begin(&j, g, &prompts));
     if (status == LVN_OK && j.n) {
         if (!ranks->rank) begin_text(&j, 0);
-        if (!ranks->rank) flush(&j);
         status = lvn_generator_run(g, j.samples, j.n, &o);
     }
     if (status == LVN_OK && !ranks->rank) status = write_ready(&j);

@@ -302,8 +302,8 @@ enum lvn_status lvn_snapshot_load(const struct lvn_checkpoint *c, struct lvn_mod
 static enum lvn_status compare_value(const char *key, const char *then, const char *now, const char *path)
 {
     LVN_CHECK(strcmp(then, now) == 0, ARG,
-              "%s is %s here but was %s in the run that '%s' continues, which would change the model or the order "
-              "of the data; set it back, or start a new run",
+              "%s is %s here but was %s in the run that '%s' continues, which would change the model, its "
+              "optimizer or the order of the data; set it back, or start a new run",
               key, *now ? now : "\"\"", *then ? then : "\"\"", path);
     return LVN_OK;
 }

@@ -64,10 +64,7 @@ static enum lvn_status refuse_path(const char *path)
             "labels, name the two: --data.text_column=COLUMN --data.label_column=COLUMN. To learn texts alone: %s",
             path, columns, levin_error_text());
     LVN_TRY(status);
-    LVN_CHECK(!lines || compressed || !lvn_file_begins_array(path), FORMAT,
-              "'%s' is an array of JSON, and levin reads lines of JSON: `jq -c '.[]' %s > %.*s-lines.jsonl` makes "
-              "lines of it",
-              path, path, (int)lvn_path_stem(path), path);
+    if (lines && !compressed) LVN_TRY(lvn_file_refuse_array(path));
     LVN_FAIL(FORMAT,
              "'%s' is %s, on which levin cannot train directly%s: `levin prepare %s --tokenizer=TOKENIZER` makes token "
              "files of it, and prints the keys to train on them",
@@ -87,6 +84,12 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
         LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &path)); /* its rows determine the kind */
     for (int i = 0; kinds[i] && !*out; i++)
         if (kinds[i]->matches && kinds[i]->matches(path)) *out = kinds[i];
+    if (type == LVN_FILE_TYPE_TEXT && lvn_table_is_disguised(path))
+        lvn_log_once(
+            LVN_LOG_WARN,
+            "the first line of '%s' names columns, of which one is 'label', and the file is read as a text: to "
+            "learn its labels, rename it to .tsv",
+            path);
     if (*out || (!lvn_path_exists(path) && lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_UNKNOWN))
         return LVN_OK;
     LVN_CHECK(lvn_path_exists(path) || lvn_store_is_url(path), IO, "cannot open '%s': No such file or directory", path);

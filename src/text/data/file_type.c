@@ -86,6 +86,15 @@ enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n
     return LVN_OK;
 }
 
+enum lvn_status lvn_file_refuse_array(const char *path)
+{
+    LVN_CHECK(!lvn_file_begins_array(path), FORMAT,
+              "'%s' is an array of JSON, and levin reads lines of JSON: `jq -c '.[]' %s > %.*s-lines.jsonl` makes "
+              "lines of it",
+              path, path, (int)lvn_path_stem(path), path);
+    return LVN_OK;
+}
+
 bool lvn_file_begins_array(const char *path)
 {
     char text[256] = "";

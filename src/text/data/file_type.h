@@ -24,6 +24,8 @@ int64_t lvn_file_stem(const char *name);
 enum lvn_status lvn_file_refuse_name(const char *name) LVN_CHECKED;
 /* FORMAT if these n bytes are not UTF-8 or one is zero. offset: of the first in the file. */
 enum lvn_status lvn_file_refuse_bytes(const char *name, const void *p, int64_t n, int64_t offset) LVN_CHECKED;
+/* FORMAT, with a command that converts it, if lvn_file_begins_array(). */
+enum lvn_status lvn_file_refuse_array(const char *path) LVN_CHECKED;
 /* True if the first character of the file that is not white space is '['. False if it cannot be read. */
 bool lvn_file_begins_array(const char *path);
 

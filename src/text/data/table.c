@@ -31,6 +31,22 @@ bool lvn_table_is_named(const char *path)
     return !strcasecmp(e, ".tsv") || lvn_table_is_csv(path) || is_lines(path);
 }
 
+bool lvn_table_is_disguised(const char *path)
+{
+    char line[1024] = "";
+    FILE *f = fopen(path, "rb");
+    if (!f) return false;
+    if (!fgets(line, sizeof line, f)) *line = '\0';
+    fclose(f);
+    bool found = false;
+    for (char *cell = line, *end; *cell && !found; cell = end + (*end == '\t')) {
+        end = cell + strcspn(cell, "\t\r\n");
+        found = end - cell == 5 && !strncasecmp(cell, "label", 5) && strchr(line, '\t');
+        if (*end != '\t') break;
+    }
+    return found;
+}
+
 /* --- rows as cells --- */
 
 static const char *end_of_line(const struct lvn_table *t)
@@ -120,7 +136,7 @@ static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 static void begin(struct lvn_table *t, const char *path)
 {
     const char *e = extension(path);
-    *t = (struct lvn_table){.path = path, .line = 1, .column_option = "data.text_column, data.label_column"};
+    *t = (struct lvn_table){.path = path, .line = 1};
     t->format = !strcasecmp(e, ".tsv")                   ? LVN_TABLE_TSV
                 : lvn_table_is_csv(path)                 ? LVN_TABLE_CSV
                 : is_lines(path) || lvn_is_parquet(path) ? LVN_TABLE_JSONL
@@ -361,8 +377,10 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     if (!required) return LVN_OK;
     LVN_TRY(list_names(t, false, list, sizeof list));
     write_names(names, expected, sizeof expected);
-    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN", t->path, expected,
-             *list ? "; its columns are " : "", list, t->column_option);
+    static const char *const options[LVN_TABLE_COLUMNS] = {"data.text_column", "data.pair_column", "data.label_column"};
+    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN%s", t->path, expected,
+             *list ? "; its columns are " : "", list, t->column_option ? t->column_option : options[k],
+             k || t->column_option ? "" : " (and the second text of pairs with data.pair_column=COLUMN)");
 }
 
 /* --- rows --- */

@@ -481,7 +481,12 @@ enum lvn_status lvn_tpl_binary(struct lvn_tpl_run *r, enum lvn_tpl_operator op, 
     for (int i = 0; i < 2; i++) {
         const struct lvn_tpl_value *v = i ? y : x;
         if (v->kind == LVN_TPL_UNDEFINED)
-            LVN_TPL_FAIL(r, FORMAT, "'%s' is undefined, and '%s' does not apply to it", v->p, names[op - LVN_SIGN_ADD]);
+            LVN_TPL_FAIL(r, FORMAT, "'%s' is undefined, and '%s' does not apply to it%s", v->p,
+                         names[op - LVN_SIGN_ADD],
+                         lvn_ends_with(v->p, "_token")
+                             ? ": the tokenizer names no such token; its tokenizer_config.json can, as in "
+                               "{\"eos_token\": \"</s>\"}"
+                             : "");
     }
     if (is_number(x) && is_number(y)) return numbers(r, op, x, y, out);
     if (op == LVN_SIGN_ADD && x->kind == LVN_TPL_STRING && y->kind == LVN_TPL_STRING) return join_strings(r, x, y, out);

@@ -271,7 +271,7 @@ static enum lvn_status read_merges(struct lvn_tokenizer *t, const char *name, co
     struct lvn_merge_reader r = {.bpe = &t->bpe, .map = map, .name = name};
     const char *end = text + bytes;
     int64_t line = 1;
-    for (const char *p = text, *next; p < end; p = next, line++) {
+    for (const char *p = text + lvn_utf8_bom(text, bytes), *next; p < end; p = next, line++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         next = stop ? stop + 1 : end;
         if (!stop) stop = end;

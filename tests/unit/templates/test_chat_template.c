@@ -163,6 +163,8 @@ static void refusals(void **state)
         {"{% for m in messages %}{% if loop.index == 2 %}{{ m.a.b }}{% endif %}{% endfor %}",
          "'x.jinja', line 1, message 2: 'a' is undefined and has no attribute 'b'"},
         {"{% for m in messages %}{% endfor %}{{ nil + 1 }}", "'nil' is undefined, and '+' does not apply to it"},
+        {"{{ 'a' + eos_token }}",
+         "'+' does not apply to it: the tokenizer names no such token; its tokenizer_config.json"},
         {"{{ 9223372036854775 * 9223372036854775 }}", "an integer exceeds 64 bits"},
         {"{{ messages.append(1) }}", "'append' of a list is not supported"},
         {"{{ range(1000000) }}", "range() has more than 100000 elements"},

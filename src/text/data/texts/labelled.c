@@ -310,16 +310,24 @@ static void report(struct labelled *l, const char *name, int64_t n, bool few)
     l->truncated = l->special = l->doubled = l->dropped = l->encoded = l->unknown = 0;
 }
 
+/* FORMAT unless the name is that of a table. */
+static enum lvn_status check_name(const struct lvn_data_options *o, const char *path)
+{
+    if (o->unlabeled || o->masks || lvn_is_parquet(path) || lvn_table_is_named(path)) return LVN_OK;
+    if (lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_LINES) LVN_TRY(lvn_file_refuse_array(path));
+    LVN_FAIL(FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file%s", path,
+             path[lvn_file_uncompressed_name(path)] ? "; this one is compressed: unpack it first"
+             : lvn_table_is_disguised(path)         ? "; its first line names columns: rename it to .tsv"
+                                                    : "");
+}
+
 static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
                                  const char *path)
 {
     struct labelled *l = d->state;
-    struct lvn_table t, labels = {0};
-    enum lvn_status status = lvn_table_open(&t, path);
-    if (status == LVN_OK && t.format == LVN_TABLE_LINES && !o->unlabeled && !o->masks)
-        status = lvn_fail(
-            LVN_FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file%s",
-            path, path[lvn_file_uncompressed_name(path)] ? "; this one is compressed: unpack it first" : "");
+    struct lvn_table t = {0}, labels = {0};
+    enum lvn_status status = check_name(o, path);
+    if (status == LVN_OK) status = lvn_table_open(&t, path);
     if (status == LVN_OK) status = choose_columns(o, &t);
     if (status == LVN_OK && has_classes(o))
         status = lvn_class_labels_of_features(&l->classes, path, t.parquet ? lvn_parquet_features(t.parquet) : NULL,
@@ -450,6 +458,7 @@ static enum lvn_status open_labelled(struct lvn_dataset *d, const struct lvn_dat
     l->mode = o->allow_special ? LVN_ENCODE_SPECIAL : LVN_ENCODE_ORDINARY;
     l->max_length = d->fields.field[0].dim[0];
     LVN_TRY(lvn_replace_new(&l->replace, o->replace));
+    if (!o->texts) LVN_TRY(check_name(o, o->path)); /* before a tokenizer is trained on it */
     LVN_TRY(open_tokenizer(d, o));
     if (o->classes) LVN_TRY(lvn_class_labels_of_model(&l->classes, o->classes, o->class_names));
     if (o->texts) {
