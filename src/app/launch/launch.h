@@ -195,20 +195,6 @@ void lvn_launch_close_connections(struct lvn_launch *l);
 /* The launch ends with this code: notify all nodes, waiting for those that took part in the last attempt. */
 void lvn_launch_nodes_end(struct lvn_launch *l, int code);
 
-/* launch_survivors.c, after an attempt: `peer` has attempt.ranks entries, the server's last table.
- *
- * True if the rank ran on this machine. */
-bool lvn_launch_rank_is_here(const struct lvn_peer *peer);
-/* Append ranks of this machine that still exist, as ": rank 1 on node1 (pid 17) still runs, ...". */
-void lvn_launch_list_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t);
-/* Kill them if their environment contains the attempt's rendezvous token: another process may have the pid by now. */
-void lvn_launch_end_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token);
-/* Index of the host on which the rank ran; -1: not known. */
-int lvn_launch_host_of(const struct lvn_launch *l, const struct lvn_peer *peer);
-/* Index of the host whose ranks were lost first or did not join; without such ranks the host of fault_rank. -1: several
- * hosts, or not known. */
-int lvn_launch_host_at_fault(const struct lvn_launch *l, const struct lvn_peer *peer, int fault_rank);
-
 /* launch_run_state.c: true if this launch has begun its run. Reads the run's folder and, with `store`, its store. */
 bool lvn_launch_run_begun(const struct lvn_launch *l, bool store);
 struct lvn_run_saved {

@@ -25,6 +25,7 @@
 #include "base/files.h"
 #include "cli/stop.h"
 #include "cluster/identity/launcher_env.h"
+#include "cluster/rendezvous/local_ranks.h"
 #include "cluster/rendezvous/server.h"
 #include "launch/launch.h"
 
@@ -53,6 +54,106 @@ struct attempt {
     double finished_at;
     double kill_at;
 };
+
+/* --- after an attempt: which ranks still exist on this machine, and which host was at fault ---
+ *
+ * On other hosts the launcher's daemons terminate ranks. `peer` has attempt.ranks entries, the server's last table. */
+
+static const double KILL_SECONDS = 3; /* maximum time to kill survivors */
+
+/* True if the rank ran on this machine. */
+static bool rank_is_here(const struct lvn_peer *peer)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return !strcmp(peer->host, host);
+}
+
+static bool is_alive(const struct lvn_peer *peer)
+{
+    return rank_is_here(peer) && (lvn_process_stopped((int)peer->pid) || lvn_process_runs((int)peer->pid));
+}
+
+/* Append ranks of this machine that still exist, as ": rank 1 on node1 (pid 17) still runs, ...". */
+static void list_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, struct lvn_text *t)
+{
+    for (int i = 0; i < l->attempt.ranks; i++) {
+        if (!is_alive(&peer[i])) continue;
+        lvn_text_printf(t, "%srank %d on %s (pid %lld) %s", t->n ? ", " : ": ", i, peer[i].host, (long long)peer[i].pid,
+                        lvn_process_stopped((int)peer[i].pid) ? "is stopped" : "still runs");
+    }
+}
+
+/* True if the process is a rank of this attempt, and not another one that has the same pid now. */
+static bool has_token(int64_t pid, const char *token)
+{
+    char path[64];
+    char *text = NULL;
+    size_t capacity = 0;
+    ssize_t n;
+    bool found = false;
+    const char name[] = "LEVIN_RENDEZVOUS_TOKEN=";
+    snprintf(path, sizeof path, "/proc/%lld/environ", (long long)pid);
+    FILE *f = fopen(path, "re");
+    while (f && !found && (n = getdelim(&text, &capacity, '\0', f)) > 0)
+        found = !strncmp(text, name, sizeof name - 1) && !strcmp(text + sizeof name - 1, token);
+    if (f) fclose(f);
+    free(text);
+    return found;
+}
+
+/* Kill them if their environment contains the attempt's rendezvous token: another process may have the pid by now. */
+static void end_survivors(const struct lvn_launch *l, const struct lvn_peer *peer, const char *token)
+{
+    const struct timespec tick = {.tv_nsec = 20000000};
+    bool alive = true;
+    for (double begin = lvn_seconds(); alive && lvn_seconds() - begin < KILL_SECONDS; nanosleep(&tick, NULL)) {
+        alive = false;
+        for (int i = 0; i < l->attempt.ranks; i++) {
+            if (!is_alive(&peer[i]) || !has_token(peer[i].pid, token)) continue;
+            kill((pid_t)peer[i].pid, SIGKILL);
+            alive = true;
+        }
+    }
+}
+
+/* Determined by the order of the hosts file; on nodes of Slurm by the host name that the rank reported. */
+static int host_of(const struct lvn_launch *l, const struct lvn_peer *peer)
+{
+    int before = 0;
+    for (int i = 0; i < l->resources.n_hosts; i++) {
+        size_t n = strcspn(l->resources.hosts[i].name, ".");
+        before += l->resources.hosts[i].ranks;
+        if (!l->resources.in_slurm && peer->rank < before) return i;
+        if (l->resources.in_slurm && n == strcspn(peer->host, ".") &&
+            !strncmp(l->resources.hosts[i].name, peer->host, n))
+            return i;
+    }
+    return -1;
+}
+
+/* Index of the host whose ranks were lost first or did not join; without such ranks the host of fault_rank. -1: several
+ * hosts, or not known. */
+static int host_at_fault(const struct lvn_launch *l, const struct lvn_peer *peer, int fault_rank)
+{
+    enum lvn_peer_state bad = LVN_PEER_ABSENT;
+    int64_t first = INT64_MAX;
+    int host = -1;
+    for (int i = 0; i < l->attempt.ranks; i++) {
+        if (peer[i].state != LVN_PEER_LOST) continue;
+        bad = LVN_PEER_LOST;
+        if (peer[i].poll_index < first) first = peer[i].poll_index;
+    }
+    for (int i = 0; i < l->attempt.ranks; i++) {
+        if (peer[i].state != bad || (bad == LVN_PEER_LOST && peer[i].poll_index > first)) continue;
+        int of_rank = host_of(l, &peer[i]);
+        if (of_rank < 0 || (host >= 0 && of_rank != host)) return -1;
+        host = of_rank;
+    }
+    return host < 0 && fault_rank >= 0 ? host_of(l, &peer[fault_rank]) : host;
+}
+
+/* --- the attempt --- */
 
 /* Execute the launcher in the child process. The parent has threads (the server's), so the code between fork and exec
  * must not use locks or allocate. Does not return: if exec fails, errno is sent through the pipe `failed`, which a
@@ -209,7 +310,7 @@ static void check_launcher_ends(struct attempt *attempt)
     if (attempt->exited || attempt->forced || attempt->kill_at > 0 || now - attempt->finished_at < limit) return;
     struct lvn_text survivors = {0}, t = {0};
     lvn_server_table(attempt->server, attempt->peer);
-    lvn_launch_list_survivors(attempt->l, attempt->peer, &survivors);
+    list_survivors(attempt->l, attempt->peer, &survivors);
     lvn_text_printf(&t, "error: %s was terminated: it was still running %.3g s after all ranks had finished%s",
                     attempt->l->launcher.title, limit, survivors.p ? survivors.p : "");
     print_line(attempt, t.p ? t.p : "error: the launcher does not exit");
@@ -373,17 +474,17 @@ static void conclude(struct attempt *attempt, struct lvn_launch_result *result)
     if (l->history.run_begun || !l->request.training || *l->c->flag[LVN_FLAG_launch_log_dir].t)
         lvn_launch_logs_open(l->history.logs, attempt->peer);
     if (result->code != LVN_EXIT_FAULT) return;
-    if (attempt->server) lvn_launch_end_survivors(attempt->l, attempt->peer, lvn_server_token(attempt->server));
+    if (attempt->server) end_survivors(attempt->l, attempt->peer, lvn_server_token(attempt->server));
     if (!attempt->fault) return;
     if (l->resources.in_slurm && !l->resources.n_hosts && lvn_launch_slurm_nodes(l)) lvn_error_clear();
     int rank, link[2];
     lvn_server_fault(attempt->server, &rank);
     if (lvn_server_fault_link(attempt->server, link)) {
-        for (int i = 0; i < 2; i++) result->link[i] = lvn_launch_host_of(l, &attempt->peer[link[i]]);
+        for (int i = 0; i < 2; i++) result->link[i] = host_of(l, &attempt->peer[link[i]]);
     } else {
-        result->host = lvn_launch_host_at_fault(l, attempt->peer, rank);
+        result->host = host_at_fault(l, attempt->peer, rank);
     }
-    if (attempt->peer[0].state == LVN_PEER_LOST && !lvn_launch_rank_is_here(&attempt->peer[0]))
+    if (attempt->peer[0].state == LVN_PEER_LOST && !rank_is_here(&attempt->peer[0]))
         result->restart_not_before = attempt->fault_at + l->request.rank_timeout;
 }
 

@@ -1,6 +1,5 @@
 /* node_agent.c - levin launch on a node other than node 0: it joins node 0's launcher (nodes.h), starts ranks when node
- * 0 requests it, joins again after each attempt, and exits with node 0's exit code. launch.c
- * calls it.
+ * 0 requests it, joins again after each attempt, and exits with node 0's exit code. launch.c calls it.
  *
  * It waits for node 0 for trainer.start_timeout, at the start and whenever node 0 is gone without having sent the end.
  * Names are resolved again each time, because node 0 may restart with another address. Node 0 does not restart after it

@@ -1,5 +1,5 @@
-/* nodes.c - see nodes.h: connections, the thread that serves them, messages of other
- * nodes, and the functions that launch_nodes.c calls. */
+/* nodes.c - see nodes.h: connections, the thread that serves them, messages of other nodes, and the
+ * functions that launch_nodes.c calls. */
 #include "launch/nodes.h"
 
 #include <netdb.h>

@@ -39,16 +39,4 @@ enum lvn_status lvn_doctor_train(struct lvn_doctor *r, struct lvn_ranks *ranks) 
 /* The same for threads of a process that no launcher started. */
 enum lvn_status lvn_doctor_train_alone(struct lvn_doctor *r, const struct lvn_identity *identity) LVN_CHECKED;
 
-/* doctor_network.c: the link between two ranks. */
-struct lvn_doctor_link {
-    int a;          /* rank */
-    int b;          /* rank */
-    double seconds; /* latency: half a round trip */
-    double rate;    /* bytes/s */
-};
-/* All ranks call it, and all get the results. *links (the caller frees it): of some pairs. clock[i]: seconds that rank
- * i's clock is ahead of rank 0's; on rank 0 alone. *reduce_s: seconds of one all-reduce of *reduce_bytes bytes. */
-enum lvn_status lvn_doctor_links(struct lvn_comm *comm, struct lvn_doctor_link **links, int *n_links, double *clock,
-                                 double *reduce_s, int64_t *reduce_bytes) LVN_CHECKED;
-
 #endif
