@@ -189,6 +189,31 @@ says "4 of 9 conversations are left out" err
 code 0 "$LEVIN" train some.jsonl "${some[@]}" --data.pack --data.overlong=split
 says "split into parts" err
 
+# roles that may be misspelled, and empty answers
+{
+    head -5 rows.jsonl
+    echo '{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}, {"role": "Assistant", "content": "x"}]}'
+    echo '{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": ""}]}'
+} >roles.jsonl
+for again in 1 2; do # the second time from the cache
+    code 0 "$LEVIN" train roles.jsonl "${some[@]}"
+    says "warning: 'roles.jsonl': 1 conversation has messages with other roles, as 'Assistant': only messages with the role assistant are answers" err
+    says "warning: 'roles.jsonl': 1 answer is empty, so the model learns to answer nothing: leave such rows out" err
+done
+sed 's/"assistant"/"bot"/g' rows.jsonl >bots.jsonl
+code 1 "$LEVIN" train bots.jsonl "${some[@]}"
+says "it has no answer that is trained (answers have the role assistant, and some message 'bot')" err
+code 0 "$LEVIN" train rows.jsonl "${some[@]}"
+silent_about "messages with other roles" err
+silent_about "so the model learns to answer nothing" err
+# Dolly's names of columns; others are renamed
+for i in 1 2 3 4 5 6; do echo "{\"instruction\": \"do $i\", \"context\": \"\", \"response\": \"word $i\", \"category\": \"x\"}"; done >dolly.jsonl
+code 0 "$LEVIN" train dolly.jsonl "${some[@]}"
+says "'dolly.jsonl': 6 conversations" err
+sed 's/"instruction"/"question"/; s/"response"/"answer"/' dolly.jsonl >asked.jsonl
+code 1 "$LEVIN" train asked.jsonl --model.init=base --run_dir=asked
+says "to train on answers, make conversations of them: jq -c '{prompt: .question, completion: .answer}'" err
+
 refused() { # CODE SENTENCE FILE [keys]
     local wanted=$1 sentence=$2
     shift 2

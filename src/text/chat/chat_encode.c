@@ -483,6 +483,8 @@ static enum lvn_status encode_row(struct lvn_chat_encoder *e, struct lvn_arena *
     out->n = 1;
     if (row->form != LVN_CHAT_IDS) LVN_TRY(make_drafts(e, a, row, &drafts, &out->n));
     out->loses_tools = row->loses_tools;
+    out->n_empty = row->n_empty;
+    out->other_role = row->other_role;
     out->p = lvn_arena_alloc(a, (size_t)out->n * sizeof *out->p);
     if (!out->p) return LVN_MEMORY;
     if (!drafts) return copy_ids(e, a, row->source, out->p);

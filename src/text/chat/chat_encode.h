@@ -29,7 +29,9 @@ struct lvn_chat_sample {
 struct lvn_chat_samples {
     struct lvn_chat_sample *p;
     int64_t n;
-    bool loses_tools; /* the template does not write the tools, tool calls or some messages of the row */
+    bool loses_tools;       /* the template does not write the tools, tool calls or some messages of the row */
+    int64_t n_empty;        /* lvn_chat_row.n_empty */
+    const char *other_role; /* lvn_chat_row.other_role */
 };
 
 /* The state of one thread. */

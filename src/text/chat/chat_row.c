@@ -76,15 +76,42 @@ bool lvn_chat_row_lacks(const struct lvn_chat_row *row, const char *role)
     return false;
 }
 
+/* ShareGPT's tool call is the text of an object, or of a list of objects, with name and arguments. */
+static enum lvn_status set_calls(json_t *message, const json_t *text, size_t number)
+{
+    json_t *calls, *list = json_array(), *one;
+    json_error_t error;
+    size_t i;
+    const char *p = json_is_string(text) ? json_string_value(text) : "";
+    const long begun = lvn_json_begin();
+    enum lvn_status status = lvn_json_load(p, (int64_t)strlen(p), 0, &calls, &error);
+    if (json_is_object(calls)) calls = json_pack("[o]", calls);
+    bool good = json_array_size(calls) > 0;
+    json_array_foreach(calls, i, one)
+    {
+        good = good && json_is_string(json_object_get(one, "name"));
+        json_array_append_new(list, json_pack("{s:s, s:O}", "type", "function", "function", one));
+    }
+    json_decref(calls);
+    json_object_set_new(message, "tool_calls", list);
+    if (status == LVN_OK) status = lvn_json_check(begun);
+    LVN_CHECK(status != LVN_OK || good, FORMAT,
+              "message %zu is from 'function_call', but its value is not the text of a JSON object, or of a list of "
+              "objects, with name and arguments",
+              number);
+    return status;
+}
+
 /* Rename the members `from` and `value` of a ShareGPT message to `role` and `content`. Some rows have ShareGPT's names
  * of senders, or others that the template does not write, in `role`. */
 static enum lvn_status rename_sender(const struct lvn_chat_row *row, json_t *message, size_t number)
 {
-    static const char *const names[][2] = {{"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
-                                           {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
-                                           {"bing", "assistant"},      {"bard", "assistant"},  {"system", "system"},
-                                           {"developer", "system"},    {"tool", "tool"},       {"function", "tool"},
-                                           {"observation", "tool"},    {"ipython", "tool"}};
+    static const char *const names[][2] = {
+        {"human", "user"},          {"user", "user"},       {"gpt", "assistant"},
+        {"assistant", "assistant"}, {"model", "assistant"}, {"chatgpt", "assistant"},
+        {"bing", "assistant"},      {"bard", "assistant"},  {"system", "system"},
+        {"developer", "system"},    {"tool", "tool"},       {"function", "tool"},
+        {"observation", "tool"},    {"ipython", "tool"},    {"function_call", "assistant"}};
     const char *from = json_string_value(json_object_get(message, "from")), *role = NULL;
     json_t *value = json_object_get(message, "value");
     const char *own = json_string_value(json_object_get(message, "role"));
@@ -96,7 +123,10 @@ static enum lvn_status rename_sender(const struct lvn_chat_row *row, json_t *mes
         if (strcmp(names[k][0], from) == 0) role = names[k][1];
     LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", number, from);
     int failed = json_object_set_new(message, "role", json_string(role));
-    if (value && !json_object_get(message, "content")) failed = failed || json_object_set(message, "content", value);
+    if (!strcmp(from, "function_call"))
+        LVN_TRY(set_calls(message, value, number));
+    else if (value && !json_object_get(message, "content"))
+        failed = failed || json_object_set(message, "content", value);
     if (failed) return lvn_fail(LVN_MEMORY, "not enough memory for a conversation");
     json_object_del(message, "from");
     json_object_del(message, "value");
@@ -164,7 +194,10 @@ static enum lvn_status read_instruction(struct lvn_chat_row *row)
     const json_t *instruction, *input, *output;
     LVN_TRY(member_text(row->source, "instruction", true, &instruction));
     LVN_TRY(member_text(row->source, "input", false, &input));
-    LVN_TRY(member_text(row->source, "output", true, &output));
+    LVN_TRY(member_text(row->source, "output", false, &output));
+    if (!input) LVN_TRY(member_text(row->source, "context", false, &input)); /* as Dolly */
+    if (!output) LVN_TRY(member_text(row->source, "response", false, &output));
+    LVN_CHECK(output, FORMAT, "the row has no 'output'");
     LVN_TRY(add_history(row));
     if (!input || !json_string_length(input)) {
         LVN_TRY(add_message(row, "user", instruction));
@@ -274,6 +307,14 @@ bool lvn_chat_has_calls(const json_t *message)
            json_is_string(json_object_get(json_object_get(message, "function_call"), "name"));
 }
 
+/* Is it a role of common templates? Another one may be that of answers, misspelled. */
+static bool knows_role(const char *role)
+{
+    bool known = !strcmp(role, "assistant") || !strcmp(role, "user");
+    for (int i = 0; i < LVN_CHAT_ROLES; i++) known |= !strcmp(role, lvn_chat_roles[i]);
+    return known;
+}
+
 static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena *a, const struct lvn_chat *c)
 {
     size_t i, n = json_array_size(row->messages);
@@ -287,6 +328,7 @@ static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena
         const char *role = json_string_value(json_object_get(message, "role"));
         LVN_CHECK(role, FORMAT, "message %zu has no role", i + 1);
         bool answer = strcmp(role, "assistant") == 0;
+        if (!knows_role(role) && !row->other_role && !(row->other_role = lvn_arena_strdup(a, role))) return LVN_MEMORY;
         LVN_TRY(take_training(message, i + 1, answer, &row->is_trained[i]));
         LVN_TRY(rename_members(message));
         const json_t *content = json_object_get(message, "content");
@@ -298,6 +340,8 @@ static enum lvn_status check_messages(struct lvn_chat_row *row, struct lvn_arena
         LVN_TRY(check_parts(message, i + 1, c->joins_parts));
         if (c->parses_arguments) LVN_TRY(parse_arguments(message));
         row->n_answers += answer;
+        row->n_empty += row->is_trained[i] && is_text(content, "") && !lvn_chat_has_calls(message) &&
+                        !json_object_get(message, "reasoning_content");
     }
     return LVN_OK;
 }

@@ -46,14 +46,16 @@ extern const char *const lvn_chat_roles[LVN_CHAT_ROLES];
 struct lvn_chat;
 struct lvn_chat_row {
     enum lvn_chat_form form;
-    json_t *messages;      /* owned; NULL for LVN_CHAT_IDS */
-    json_t *tools;         /* owned, or NULL */
-    json_t *documents;     /* owned, or NULL */
-    const json_t *source;  /* the row, borrowed */
-    bool *is_trained;      /* [number of messages] answers that are not excluded, in the arena */
-    int64_t n;             /* messages */
-    int64_t n_answers;     /* messages of the assistant */
-    const bool *unwritten; /* lvn_chat.unwritten */
+    json_t *messages;       /* owned; NULL for LVN_CHAT_IDS */
+    json_t *tools;          /* owned, or NULL */
+    json_t *documents;      /* owned, or NULL */
+    const json_t *source;   /* the row, borrowed */
+    bool *is_trained;       /* [number of messages] answers that are not excluded, in the arena */
+    int64_t n;              /* messages */
+    int64_t n_answers;      /* messages of the assistant */
+    int64_t n_empty;        /* of these, trained ones without text, reasoning and tool calls */
+    const char *other_role; /* the first role that is none of common templates; NULL: none */
+    const bool *unwritten;  /* lvn_chat.unwritten */
     bool loses_tools; /* set by chat_encode.c: the template does not write its tools, tool calls or some messages */
 };
 

@@ -503,6 +503,25 @@ static void tools_that_are_lost(void **state)
         assert_string_equal(trained(t, cases[i].template, "answers", row), cases[i].text);
         assert_int_equal(loses_tools, cases[i].loses);
     }
+    /* ShareGPT's tool calls, as in the files of LLaMA-Factory */
+    static const char *const values[][2] = {
+        {"{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": 1}",
+         "<|im_start|>{\"name\": \"f\", \"arguments\": 1}<|im_end|>|<|im_start|>d<|im_end|>"},
+        {"[{\\\"name\\\": \\\"f\\\"}, {\\\"name\\\": \\\"g\\\"}]",
+         "<|im_start|>{\"name\": \"f\"}{\"name\": \"g\"}<|im_end|>|<|im_start|>d<|im_end|>"},
+        {"f(1)",
+         "error: message 2 is from 'function_call', but its value is not the text of a JSON object, or of a list "
+         "of objects, with name and arguments"},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char row[700];
+        snprintf(row, sizeof row,
+                 "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"function_call\", "
+                 "\"value\": \"%s\"}, {\"from\": \"observation\", \"value\": \"2\"}, {\"from\": \"gpt\", "
+                 "\"value\": \"d\"}]}",
+                 values[i][0]);
+        assert_string_equal(trained(t, NULL, "answers", row), values[i][1]);
+    }
     lvn_tokenizer_close(t);
 }
 

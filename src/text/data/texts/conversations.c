@@ -35,7 +35,7 @@ enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100, LOSES = 1 << 30 };
 
 /* The head of a record. */
 struct record {
-    enum { SAMPLE, NAME, BAD, OTHER_FILES } kind;
+    enum { SAMPLE, NAME, BAD, OTHER_FILES, OTHER_ROLE, EMPTY } kind; /* the last two precede the samples of a row */
     uint32_t row;    /* SAMPLE: number of samples of the same row that follow; instead of 0 it is LOSES if the template
                         does not write the tools, tool calls or some messages of the row */
     int64_t line, n; /* OTHER_FILES: their number, 0; SAMPLE: tokens, each two int32_t: id, label; else bytes of the
@@ -58,6 +58,9 @@ struct part {
     int64_t found, bad, cut, dropped, unlabeled, tokens, unknown, labels; /* rows; bad rows; samples: ... */
     struct lvn_text lost; /* the first rows that are left out, and why */
     int64_t n_lost;
+    char role[64];         /* the first one that is neither that of answers nor another known one */
+    int64_t other_roles;   /* rows with such a role */
+    int64_t empty;         /* answers without text */
     int64_t without_tools; /* rows of which the template does not write tools, tool calls or some messages */
     int64_t other_files;   /* of the folder or archive, which are not read */
 };
@@ -100,6 +103,9 @@ static void add_record(struct lvn_text *out, struct record head, const void *byt
 
 static enum lvn_status write_row(struct lvn_text *out, int64_t line, const struct lvn_chat_samples *samples)
 {
+    const char *role = samples->other_role;
+    if (role) add_record(out, (struct record){OTHER_ROLE, 0, line, (int64_t)strlen(role)}, role, (int64_t)strlen(role));
+    if (samples->n_empty) add_record(out, (struct record){EMPTY, 0, samples->n_empty, 0}, NULL, 0);
     for (int64_t i = 0; i < samples->n; i++) {
         const struct lvn_chat_sample *s = &samples->p[i];
         const int64_t number = samples->n - 1 - i;
@@ -296,6 +302,10 @@ static enum lvn_status find_samples(struct chat_data *c, struct part *p)
             snprintf(file, sizeof file, "%.*s", (int)head.n, text);
         } else if (head.kind == OTHER_FILES) {
             p->other_files = head.line;
+        } else if (head.kind == EMPTY) {
+            p->empty += head.line;
+        } else if (head.kind == OTHER_ROLE) {
+            if (!p->other_roles++) snprintf(p->role, sizeof p->role, "%.*s", (int)head.n, text);
         } else if (head.kind == BAD) {
             p->found++;
             p->bad++;
@@ -324,8 +334,9 @@ static enum lvn_status report(const struct chat_data *c, const struct lvn_data_o
                 "'%s': %" PRId64 " file%s not read: conversations are in .jsonl, .json and .parquet files", path,
                 p->other_files, p->other_files == 1 ? " is" : "s are");
     LVN_CHECK(p->found, FORMAT, "'%s' has no conversations", path);
-    LVN_CHECK(p->n_rows, FORMAT, "none of the %" PRId64 " conversations of '%s' can be used; the first: %.*s", p->found,
-              path, first, p->lost.p);
+    LVN_CHECK(p->n_rows, FORMAT, "none of the %" PRId64 " conversations of '%s' can be used; the first: %.*s%s%s%s",
+              p->found, path, first, p->lost.p, *p->role ? " (answers have the role assistant, and some message '" : "",
+              p->role, *p->role ? "')" : "");
     LVN_CHECK(2 * lost <= p->found || o->skip_bad_rows, FORMAT,
               "%" PRId64 " of the %" PRId64
               " conversations of '%s' would be left out, more than half; the first: %.*s; "
@@ -339,6 +350,14 @@ static enum lvn_status report(const struct chat_data *c, const struct lvn_data_o
                 "'%s': %s of them are longer than %" PRId64
                 " tokens and were truncated (data.overlong; data.max_length, else the model's context length)",
                 path, lvn_count_text(p->cut, some), c->limit);
+    if (p->other_roles)
+        lvn_log(LVN_LOG_WARN,
+                "'%s': %s conversation%s messages with other roles, as '%s': only messages with the role assistant are "
+                "answers, which are trained",
+                path, lvn_count_text(p->other_roles, some), p->other_roles == 1 ? " has" : "s have", p->role);
+    if (p->empty)
+        lvn_log(LVN_LOG_WARN, "'%s': %s answer%s empty, so the model learns to answer nothing: leave such rows out",
+                path, lvn_count_text(p->empty, some), p->empty == 1 ? " is" : "s are");
     if (p->without_tools)
         lvn_log(LVN_LOG_WARN,
                 "'%s': the template '%s' does not write the tools, tool calls or some messages of %s conversation%s, "
@@ -638,10 +657,10 @@ static enum lvn_status look_row(struct look *l, const char *path)
 /* Are there members of a conversation in the beginning of the file? A row may be longer than it. */
 static bool has_conversation(const char *p)
 {
-    static const char *const pairs[][2] = {{"\"messages\"", "\"role\""},      {"\"messages\"", "\"value\""},
-                                           {"\"conversations\"", "\"from\""}, {"\"conversations\"", "\"role\""},
-                                           {"\"prompt\"", "\"completion\""},  {"\"instruction\"", "\"output\""},
-                                           {"\"input_ids\"", "\"labels\""}};
+    static const char *const pairs[][2] = {{"\"messages\"", "\"role\""},        {"\"messages\"", "\"value\""},
+                                           {"\"conversations\"", "\"from\""},   {"\"conversations\"", "\"role\""},
+                                           {"\"prompt\"", "\"completion\""},    {"\"instruction\"", "\"output\""},
+                                           {"\"instruction\"", "\"response\""}, {"\"input_ids\"", "\"labels\""}};
     p += strspn(p, " \t\r\n[");
     if (*p != '{') return false;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)

@@ -266,6 +266,8 @@ static enum lvn_status add_document(struct work *w, const char *p, int64_t n, bo
 /* "the field is missing", the first time in a batch with the fields that the line has. */
 static const char *missing_field(struct work *w, const json_t *root, char *list, size_t capacity)
 {
+    static const char *const pairs[][2] = {
+        {"question", "answer"}, {"query", "response"}, {"prompt", "response"}, {"instruction", "answer"}};
     void *at = json_object_iter((json_t *)root);
     if (json_object_get(root, "chosen") && json_object_get(root, "rejected"))
         return "chosen and rejected are preferences, and levin trains on answers alone: rename chosen to completion";
@@ -278,6 +280,12 @@ static const char *missing_field(struct work *w, const json_t *root, char *list,
         lvn_print_append(list, capacity, "%s %s", comma, fits ? name : "...");
         if (!fits) break;
     }
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (json_object_get(root, pairs[i][0]) && json_object_get(root, pairs[i][1]))
+            lvn_print_append(
+                list, capacity,
+                "; to train on answers, make conversations of them: jq -c '{prompt: .%s, completion: .%s}'",
+                pairs[i][0], pairs[i][1]);
     for (char *c = list; *c; c++)
         if ((unsigned char)*c < ' ') *c = ' '; /* a warning is one line */
     return list;
@@ -303,7 +311,7 @@ static enum lvn_status bad_line(struct work *w, const struct lvn_chunk *p, int64
 static enum lvn_status one_line(struct work *w, const struct lvn_chunk *p, int64_t number, const char *line, int64_t n)
 {
     json_error_t error;
-    char list[240];
+    char list[400];
     const json_t *text = NULL;
     if (lvn_json_line_is_blank(line, n)) return LVN_OK;
     json_t *root;
