@@ -39,7 +39,7 @@ try() { # LAUNCHER FAULT MOMENT
     nobody_left
     [ "$moment" = end ] || [ -n "$hit" ] || { cat out err && fail "exit $got before a rank was hit"; }
     case $launcher:$fault:$moment in
-    *:end) [ -n "$hit" ] || check [ $got = 0 ] ;;
+    *:end) [ -n "$hit" ] || [ $got = 0 ] || { cat out err && fail "exit $got, although no rank was hit"; } ;;
     *:kill:start) check [ $got != 0 ] ;;
     openmpi:kill:* | mpich:kill:* | intel:kill:*) check [ $got != 0 ] ;; # the launcher may kill the ranks that would report
     *:start) named_at_start "$fault" && check [ $got != 0 ] ;;

@@ -1,6 +1,6 @@
 # levin launch on clusters: batch systems that name hosts, scripts that wrap an mpirun, hosts with IPv6 only, hosts that
 # cannot connect back, hosts without the MPI.
-HOSTS=2 RANK_TIMEOUT=5
+HOSTS=2
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 mpis_here
 keys=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1)

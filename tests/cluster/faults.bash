@@ -65,7 +65,7 @@ one_fault() {
     [ "$moment" != end ] || steps=30
     rm -rf "$run"
     arguments "$run" "${keys[@]}" --trainer.max_steps=$steps --checkpoint.every_n_steps=3 --trainer.val_check_interval=0 \
-        --trainer.rank_timeout=4
+        --trainer.rank_timeout=6
     "$@" "${all[@]}" >out 2>err &
     pid=$!
     wait_moment "$moment"

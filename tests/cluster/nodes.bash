@@ -1,5 +1,5 @@
 # nodes.bash - a launch of two nodes, each with its own levin launch and two ranks, on hosts.bash's hosts: node 0 on h1,
-# found by the name `first`, node 1 on h2. Sourced in the first line of a test, after HOSTS and RANK_TIMEOUT are set.
+# found by the name `first`, node 1 on h2. Sourced in the first line of a test, after HOSTS is set.
 #
 #   both [OPTIONS] -- COMMAND...   node 1 in the background, with its output in out.1, and node 0 in front; codes in code.I
 #   node HOST I [OPTIONS] -- ...   the launcher of node I, on host HOST

@@ -1,6 +1,6 @@
 # Two nodes with a levin launch each: a rank, a node's launcher, node 0's launcher are killed, a node is cut off and comes back
 # with another address, a node is asked to stop, and nodes that come back after the end have nothing to do. Each job ends with the bits of an undisturbed run, and each node with its code.
-HOSTS=3 RANK_TIMEOUT=3
+HOSTS=3
 . "$LEVIN_SOURCE/tests/cluster/nodes.bash"
 first_is 1
 begin() { # begin RUN: of $steps steps, until it has its first checkpoint; all nodes continue in the background

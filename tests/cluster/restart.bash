@@ -20,7 +20,7 @@ if [ "$HOSTS" -gt 1 ]; then
 fi
 cut_off() { unplug 2; }
 exact=(--trainer.deterministic=true --trainer.micro_batch_size=1 --trainer.threads=1 --trainer.val_check_interval=0
-    --trainer.rank_timeout="${RANK_TIMEOUT:-5}" --trainer.log_every_n_steps=10)
+    --trainer.rank_timeout=5 --trainer.log_every_n_steps=10)
 steps=0
 undisturbed() { # STEPS
     [ "$steps" != "$1" ] || return 0

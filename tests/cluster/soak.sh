@@ -5,7 +5,7 @@
 # at fault is named; no process is left; and the result has the bits of an undisturbed run.
 # SOAK_FAULTS is their number (100), SOAK_SEED repeats a sequence, SOAK_ONLY="launcher what how" one of them.
 # Prints a line for every fault, and at the end how many went as expected.
-HOSTS=4 RANK_TIMEOUT=4 HOSTS_LIMIT=14000
+HOSTS=4 HOSTS_LIMIT=14000
 . "$LEVIN_SOURCE/tests/cluster/slurm.bash"
 . "$LEVIN_SOURCE/tests/cluster/restart.bash"
 launchers=(levin)

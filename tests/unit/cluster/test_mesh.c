@@ -257,7 +257,7 @@ static void test_nobody_answers(void **state)
 static void test_standstill(void **state)
 {
     (void)state;
-    const struct plan p = {.size = 5, .stopped = 2, .seconds = 3}; /* the others must have met by then */
+    const struct plan p = {.size = 5, .stopped = 2, .seconds = 6}; /* the others must have met by then */
     int good;
     start(&p);
     finish(&p, &good);
