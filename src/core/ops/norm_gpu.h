@@ -132,15 +132,16 @@ static inline void norm_restore(struct lvn_gpu *g, const struct lvn_norm *n)
     lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
 }
 
-/* The gradients of gamma and beta. constants: those before norm_define(). */
-static inline void norm_vectors(struct lvn_gpu *g, const struct lvn_norm *n, const char *constants, int64_t R,
-                                int64_t C)
+/* The gradients of gamma and beta. constants: those before norm_define(); width: that of the kernels. */
+static inline void norm_vectors(struct lvn_gpu *g, const struct lvn_norm *n, const char *constants, int width,
+                                int64_t R, int64_t C)
 {
     const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
     const bool has_gamma = g->call->din[gamma].desc, has_beta = n->has_beta && g->call->din[gamma + 1].desc;
     if (!has_gamma && !has_beta) return;
     const int64_t gammas = has_gamma ? column_scratch(g, R, C) : 0, betas = has_beta ? column_scratch(g, R, C) : 0;
-    LVN_LAUNCH(g, "norm_vectors", (C + 31) / 32, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
+    const int64_t columns = COLUMNS * width;
+    LVN_LAUNCH(g, "norm_vectors", (C + columns - 1) / columns, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
                NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
                NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
                LVN_LONG(column_rows(R)), LVN_LONG(R));
@@ -179,7 +180,7 @@ static inline void norm_backward(struct lvn_gpu *g, const struct lvn_norm *n)
     const int64_t rows = norm_define(g, C, g->call->in[gamma].desc, args);
     if (c->din[0].desc || (n->residual && c->din[1].desc))
         lvn_gpu_launch(g, "norm_backward", (R + rows - 1) / rows, 1, 1, args);
-    norm_vectors(g, n, constants, R, C);
+    norm_vectors(g, n, constants, lvn_gpu_width(g, C, args), R, C);
     g->constants = constants;
 }
 

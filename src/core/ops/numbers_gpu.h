@@ -112,14 +112,18 @@ LVN_FUNCTION struct lvn_numbers lvn_sums(struct lvn_numbers a, struct lvn_number
     return a;
 }
 
-/* The partial sums of columns: sum, of the item's columns of a group's 32 * LVN_WIDTH, is added to those of the items
- * with the same columns, and stored for these rows (LVN_GROUP_Y) of parts (rows, N). shared: LVN_WIDTH * LVN_ITEMS. */
-LVN_FUNCTION void put_column_sums(LVN_LOCAL float *shared, struct lvn_numbers sum, LVN_GLOBAL char *parts, lvn_long N)
+/* The partial sums of columns: each item has those of LVN_WIDTH of a group's 32 * LVN_WIDTH columns, in shared
+ * (LVN_WIDTH * LVN_ITEMS) after share_column_sums() and a barrier. Add those of the items with the same columns, and
+ * store them for these rows (LVN_GROUP_Y) of parts (rows, N), unless these are absent. */
+LVN_FUNCTION void share_column_sums(LVN_LOCAL float *shared, struct lvn_numbers sum)
+{
+    LVN_EACH(k) shared[k * LVN_ITEMS + LVN_ITEM] = sum.v[k];
+}
+
+LVN_FUNCTION void put_column_sums(LVN_LOCAL const float *shared, LVN_GLOBAL char *parts, lvn_long N)
 {
     const lvn_long first = LVN_GROUP_X * 32 * LVN_WIDTH;
-    LVN_EACH(k) shared[k * LVN_ITEMS + LVN_ITEM] = sum.v[k];
-    LVN_BARRIER();
-    if (LVN_ITEM < 32 * LVN_WIDTH && first + LVN_ITEM < N) {
+    if (parts != 0 && LVN_ITEM < 32 * LVN_WIDTH && first + LVN_ITEM < N) {
         lvn_wide all = 0;
         for (int i = 0; i < LVN_ITEMS / 32; i++)
             all += shared[LVN_ITEM % LVN_WIDTH * LVN_ITEMS + LVN_ITEM / LVN_WIDTH + 32 * i];

@@ -121,6 +121,18 @@ static void the_bias_of_a_gelu_is_summed_where_its_gradient_is_made(void **state
     assert_int_equal(number_of(&g, "column_parts"), 1);
 }
 
+/* The gradients of a norm's gain and bias are read eight values at a time. */
+static void the_vectors_of_a_norm_are_summed_by_wide_loads(void **state)
+{
+    static const struct op_case norm = {LVN_OP_layernorm, .attr.layernorm.eps = 1e-5,
+                                        .in = {REAL(32768, 768), REAL(768), REAL(768)}};
+    (void)state;
+    const struct lvn_gpu g = launches_of(&norm, LVN_BACKWARD);
+    assert_int_equal(number_of(&g, "norm_vectors"), 1);
+    for (int k = 0; k < g.n_launches; k++)
+        if (!strcmp(g.launches[k].kernel, "norm_vectors")) assert_int_equal(g.launches[k].grid[0], 768 / 32 / 8);
+}
+
 /* Rows are divided among at most the 65,535 groups that CUDA has in the second dimension of a grid. */
 static void sums_over_many_rows_fit_a_grid(void **state)
 {
@@ -149,6 +161,7 @@ int main(void)
         cmocka_unit_test(sums_of_a_norm_are_added_by_many_groups),
         cmocka_unit_test(an_update_sums_its_own_changes),
         cmocka_unit_test(the_bias_of_a_gelu_is_summed_where_its_gradient_is_made),
+        cmocka_unit_test(the_vectors_of_a_norm_are_summed_by_wide_loads),
         cmocka_unit_test(sums_over_many_rows_fit_a_grid),
     };
     lvn_arena_init(&arena);
