@@ -350,9 +350,41 @@ for config in key-*.json; do
     *) code 0 "$LEVIN" generate key --prompt-ids=1 --max-new-tokens=1 ;;
     esac
 done
-# the format of older versions
+# the format of older versions, torch.save() of the same tensors, one of them transposed
 cp -r peft-square old
-mv old/adapter_model.safetensors old/adapter_model.bin
-code 1 "$LEVIN" generate old --prompt-ids=1
-one_error
-says "adapter_model.bin' is in the format of torch.save(), which older versions of PEFT wrote" err
+python3 - <<'P'
+import collections, json, pickle, struct, sys, types, zipfile
+raw = open("old/adapter_model.safetensors", "rb").read()
+start = 8 + struct.unpack("<Q", raw[:8])[0]
+header = json.loads(raw[8:start])
+torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
+sys.modules.update({"torch": torch, "torch._utils": utils})
+def rebuild(*arguments): pass
+rebuild.__module__, rebuild.__qualname__, utils._rebuild_tensor_v2 = "torch._utils", "_rebuild_tensor_v2", rebuild
+torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
+class Storage:
+    def __init__(self, key, n): self.key, self.n = key, n
+class Tensor:
+    def __init__(self, *arguments): self.arguments = arguments
+    def __reduce__(self): return rebuild, self.arguments
+class Pickler(pickle._Pickler):
+    def persistent_id(self, o): return ("storage", torch.FloatStorage, o.key, "cpu", o.n) if isinstance(o, Storage) else None
+with zipfile.ZipFile("old/adapter_model.bin", "w") as z:
+    tensors = {}
+    for i, (name, d) in enumerate((k, v) for k, v in header.items() if k != "__metadata__"):
+        begin, end = d["data_offsets"]
+        (rows, columns), n = d["shape"], (end - begin) // 4
+        values = struct.unpack(f"<{n}f", raw[start + begin:start + end])
+        if i == 0: values = [values[r * columns + c] for c in range(columns) for r in range(rows)]
+        z.writestr(f"old/data/{i}", struct.pack(f"<{n}f", *values))
+        tensors[name] = Tensor(Storage(str(i), n), 0, (rows, columns), (columns, 1) if i else (1, rows), False, collections.OrderedDict())
+    with z.open("old/data.pkl", "w") as f: Pickler(f, 2).dump(tensors)
+P
+code 0 "$LEVIN" generate peft-square --prompt-ids=1,2 --max-new-tokens=8 --temperature=0 --json
+cp out new
+code 0 "$LEVIN" generate old --prompt-ids=1,2 --max-new-tokens=8 --temperature=0 --json
+rm old/adapter_model.safetensors
+cp out both
+code 0 "$LEVIN" generate old --prompt-ids=1,2 --max-new-tokens=8 --temperature=0 --json
+same_file new both
+same_file new out

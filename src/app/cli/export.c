@@ -333,7 +333,7 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
     LVN_TRY_WHILE(lvn_dir_make(folder), "making the folder for the adapters");
     LVN_TRY(copy_adapters(&a, p, folder));
     LVN_TRY(lvn_upload_staging_send(folder, out));
-    for (int i = 0; i < p->adapters.file.n; i++) count += lvn_desc_count(&p->adapters.file.tensor[i].desc);
+    for (int i = 0; i < p->adapters.weights.n; i++) count += lvn_desc_count(&p->adapters.weights.tensor[i].desc);
     lvn_cli_print(c, "%s: %s parameters as %s; their base model, '%s', is not part of it\n", out,
                   lvn_count_text(count, text), peft, p->adapters.base ? p->adapters.base : p->base->path);
     lvn_cli_add(c, "path", lvn_json_text(out, INT64_MAX));
@@ -427,7 +427,7 @@ static enum lvn_status export_gguf_adapter(struct lvn_cli *c, const struct lvn_p
     if (!name) return LVN_MEMORY;
     LVN_TRY(lvn_gguf_adapter_write(part, p, name, type));
     LVN_TRY(lvn_file_rename(part, path));
-    for (int i = 0; i < p->adapters.file.n; i++) count += lvn_desc_count(&p->adapters.file.tensor[i].desc);
+    for (int i = 0; i < p->adapters.weights.n; i++) count += lvn_desc_count(&p->adapters.weights.tensor[i].desc);
     lvn_cli_print(
         c,
         "%s: adapters of %s parameters as gguf, %s; llama.cpp adds them to their base model, '%s', written as "

@@ -96,7 +96,7 @@ static bool is_wanted(enum lvn_store_want want, const char *name, bool safetenso
     if (strchr(name, '/')) return false;
     if (lvn_ends_with(name, ".safetensors") || lvn_ends_with(name, ".safetensors.index.json"))
         return !model || strncmp(name, "model", 5) == 0 || strncmp(name, "adapter_model", 13) == 0;
-    return !safetensors && strncmp(name, "pytorch_model", 13) == 0 &&
+    return !safetensors && (strncmp(name, "pytorch_model", 13) == 0 || strncmp(name, "adapter_model", 13) == 0) &&
            (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".bin.index.json"));
 }
 

@@ -216,13 +216,8 @@ static enum lvn_status open_all(struct lvn_adapter_files *f, const char *dir)
     LVN_TRY(read_base(f));
     const char *old = lvn_path_join(&f->arena, dir, "adapter_model.bin");
     if (!old) return LVN_MEMORY;
-    LVN_CHECK(lvn_path_is_file(weights) || !lvn_path_is_file(old), UNSUPPORTED,
-              "'%s' is in the format of torch.save(), which older versions of PEFT wrote, and levin reads %s alone: "
-              "convert it with Python, import torch; from safetensors.torch import save_file; "
-              "save_file({k: v.clone() for k, v in torch.load('adapter_model.bin', weights_only=True).items()}, '%s')",
-              old, LVN_ADAPTERS_WEIGHTS, LVN_ADAPTERS_WEIGHTS);
-    LVN_TRY(lvn_safetensors_open(&f->file, weights));
-    f->open = true;
+    f->path = lvn_path_is_file(weights) || !lvn_path_is_file(old) ? weights : old;
+    LVN_TRY(lvn_weights_open(&f->weights, f->path));
     return LVN_OK;
 }
 
@@ -237,7 +232,7 @@ enum lvn_status lvn_adapter_files_open(struct lvn_adapter_files *f, const char *
 
 void lvn_adapter_files_close(struct lvn_adapter_files *f)
 {
-    if (f->open) lvn_safetensors_close(&f->file);
+    lvn_weights_close(&f->weights);
     lvn_arena_release(&f->arena);
     *f = (struct lvn_adapter_files){0};
 }
@@ -261,8 +256,8 @@ enum lvn_status lvn_adapter_files_targets(struct lvn_arena *a, const char *dir, 
     LVN_LOCAL_TEXT(list);
     LVN_TRY(lvn_adapter_files_open(&f, dir));
     enum lvn_status status = LVN_OK;
-    for (int i = 0; i < f.file.n && status == LVN_OK; i++) {
-        const char *name = f.file.tensor[i].name;
+    for (int i = 0; i < f.weights.n && status == LVN_OK; i++) {
+        const char *name = f.weights.tensor[i].name;
         if (!lvn_ends_with(name, tail)) continue;
         if (strncmp(name, peft_prefix, sizeof peft_prefix - 1) == 0) name += sizeof peft_prefix - 1;
         name = within_layer(name);
@@ -306,18 +301,18 @@ enum lvn_status lvn_adapter_layout(const struct lvn_model *variant, const struct
     return LVN_OK;
 }
 
-const struct lvn_safetensor *lvn_adapter_find(const struct lvn_adapter_files *f, const struct lvn_model *variant,
-                                              const struct lvn_layout *l)
+const struct lvn_weight *lvn_adapter_find(const struct lvn_adapter_files *f, const struct lvn_model *variant,
+                                          const struct lvn_layout *l)
 {
-    const struct lvn_safetensor *t = lvn_safetensors_find(&f->file, l->name);
+    const struct lvn_weight *t = lvn_weights_find(&f->weights, l->name);
     const char *bare = l->name + sizeof peft_prefix - 1, *prefix = variant->prefix ? variant->prefix : "";
     char name[LVN_FILE_NAME];
     if (t || !*prefix || strncmp(bare, prefix, strlen(prefix)) != 0) return t;
     snprintf(name, sizeof name, "%s%s", peft_prefix, bare + strlen(prefix));
-    return lvn_safetensors_find(&f->file, name);
+    return lvn_weights_find(&f->weights, name);
 }
 
-enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to, float *scratch)
+enum lvn_status lvn_adapter_read(const struct lvn_weight *t, const struct lvn_layout *l, float *to, float *scratch)
 {
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
     const int64_t count = lvn_desc_count(&l->desc);
@@ -325,7 +320,7 @@ enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lv
                   (t->desc.dtype == LVN_F32 || t->desc.dtype == LVN_F16 || t->desc.dtype == LVN_BF16),
               FORMAT, "'%s': '%s' has shape %s and type %s, expected %s of a floating-point type", t->file, t->name,
               lvn_shape_text(&t->desc, have), lvn_dtype_name(t->desc.dtype), lvn_shape_text(&l->desc, want));
-    lvn_tensor_to_f32(t->desc.dtype, t->data, scratch, count);
+    lvn_weight_read(t, 0, count, scratch);
     for (int64_t i = 0; i < count; i++)
         LVN_CHECK(isfinite(scratch[i]), NONFINITE, "'%s': '%s' holds a number that is not finite, at %lld", t->file,
                   t->name, (long long)i);

@@ -1,5 +1,5 @@
 /* adapter_files.h - reads a folder of low-rank adapters in PEFT's format: adapter_config.json,
- * adapter_model.safetensors.
+ * adapter_model.safetensors, or, of older versions, adapter_model.bin.
  *
  * In these files A is (rank, in) and B (out, rank); names are "base_model.model." and the name in the base model's
  * files. Other trained modules (a classification head) are stored whole. adapter_config.json names the base model: a
@@ -12,7 +12,7 @@
 #define LVN_ADAPTER_FILES_H
 
 #include "formats/json.h"
-#include "formats/safetensors.h"
+#include "formats/weights.h"
 #include "models/weight_files.h"
 
 #define LVN_ADAPTERS_CONFIG "adapter_config.json"
@@ -27,9 +27,9 @@ struct lvn_adapter_files {
     const char *base; /* the base model, from adapter_config.json; NULL: not named */
     const char *sum;  /* checksum of the base's weights, from base.json; NULL: not known */
     struct lvn_lora lora;
-    bool keeps_ties; /* ensure_weight_tying: a head that is tied to the embedding is trained with it */
-    struct lvn_safetensors file;
-    bool open; /* `file` is open */
+    bool keeps_ties;  /* ensure_weight_tying: a head that is tied to the embedding is trained with it */
+    const char *path; /* of its weights */
+    struct lvn_weights weights;
 };
 
 /* The folder with the adapters of a model folder: itself, or its folder `adapter` (a checkpoint). NULL: it has none; a
@@ -59,11 +59,11 @@ enum lvn_status lvn_adapter_layout(const struct lvn_model *variant, const struct
                                    const struct lvn_param *p, int64_t rank, char which,
                                    struct lvn_layout *l) LVN_CHECKED;
 /* The tensor with the name of that layout, with or without the family's prefix. NULL: there is none. */
-const struct lvn_safetensor *lvn_adapter_find(const struct lvn_adapter_files *f, const struct lvn_model *variant,
-                                              const struct lvn_layout *l);
+const struct lvn_weight *lvn_adapter_find(const struct lvn_adapter_files *f, const struct lvn_model *variant,
+                                          const struct lvn_layout *l);
 /* Its values in the order in memory, as floats; `scratch` is as large as `to`. FORMAT if shape or type differ from the
  * layout, NONFINITE if a value is not finite. */
-enum lvn_status lvn_adapter_read(const struct lvn_safetensor *t, const struct lvn_layout *l, float *to,
+enum lvn_status lvn_adapter_read(const struct lvn_weight *t, const struct lvn_layout *l, float *to,
                                  float *scratch) LVN_CHECKED;
 
 #endif

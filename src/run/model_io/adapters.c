@@ -189,7 +189,7 @@ static enum lvn_status check_tokens(const struct lvn_adapter_files *f, const str
     LVN_CHECK(same, ARG,
               "'%s' has trained rows of other tokens (trainable_token_indices in its %s) than lora.trainable_tokens "
               "names; leave that out",
-              f->file.path, LVN_ADAPTERS_CONFIG);
+              f->path, LVN_ADAPTERS_CONFIG);
     return LVN_OK;
 }
 
@@ -201,7 +201,7 @@ static void sort_rows(const struct lvn_lora *file, const struct lvn_lora *memory
         memcpy(sorted + i * C, rows + token_at(file, memory->tokens[i]) * C, sizeof *rows * (size_t)C);
 }
 
-static enum lvn_status read_values(const struct lvn_adapter_files *f, const struct lvn_safetensor *t,
+static enum lvn_status read_values(const struct lvn_adapter_files *f, const struct lvn_weight *t,
                                    const struct lvn_layout *l, const struct lvn_model_state *n,
                                    const struct lvn_param *p, bool rows)
 {
@@ -222,9 +222,9 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
 {
     struct lvn_layout l;
     LVN_TRY(layout_of(n, weight, which, &l));
-    const struct lvn_safetensor *t = lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l);
+    const struct lvn_weight *t = lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l);
     if (!t && !which) return LVN_OK; /* it is as the model has it */
-    LVN_CHECK(t, FORMAT, "'%s' has no '%s'%s", f->file.path, l.name,
+    LVN_CHECK(t, FORMAT, "'%s' has no '%s'%s", f->path, l.name,
               which == 'R' ? "" : "; lora.targets must name the linear layers that it has adapters for");
     *seen += 1;
     return read_values(f, t, &l, n, to, which == 'R');
@@ -242,9 +242,9 @@ static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct 
         if (pair.b) LVN_TRY(read_one(f, n, w, 'B', pair.b, &seen));
         if (pair.rows) LVN_TRY(read_one(f, n, w, 'R', pair.rows, &seen));
     }
-    LVN_CHECK(seen == f->file.n, FORMAT,
-              "'%s' holds %d tensors, and the adapters that lora.targets names are %d; name those that it has",
-              f->file.path, f->file.n, seen);
+    LVN_CHECK(seen == f->weights.n, FORMAT,
+              "'%s' holds %d tensors, and the adapters that lora.targets names are %d; name those that it has", f->path,
+              f->weights.n, seen);
     return LVN_OK;
 }
 

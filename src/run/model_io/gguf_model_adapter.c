@@ -30,7 +30,7 @@ static enum lvn_status add_half(struct writer *x, const struct lvn_param *q, cha
     const int64_t rows = which == 'A' ? in : rank, columns = which == 'A' ? rank : out;
     struct lvn_layout l;
     LVN_TRY(lvn_adapter_layout(x->p->variant, &x->p->config, q, rank, which, &l));
-    const struct lvn_safetensor *t = lvn_adapter_find(files, x->p->variant, &l);
+    const struct lvn_weight *t = lvn_adapter_find(files, x->p->variant, &l);
     float *memory = lvn_arena_alloc(&x->arena, sizeof *memory * (size_t)(rows * columns)),
           *scratch = lvn_arena_alloc(&x->arena, sizeof *scratch * (size_t)(rows * columns));
     const char *full = lvn_arena_printf(&x->arena, "%s.lora_%c", name, which == 'A' ? 'a' : 'b');
@@ -77,17 +77,17 @@ static enum lvn_status write_file(struct writer *x, const char *path, const char
     x->names = lvn_gguf_variant(&x->arena, x->p->config.model);
     if (!x->names) return LVN_MEMORY;
     LVN_TRY(add_all(x));
-    for (int i = 0; i < files->file.n; i++) {
-        const char *tensor = files->file.tensor[i].name;
+    for (int i = 0; i < files->weights.n; i++) {
+        const char *tensor = files->weights.tensor[i].name;
         LVN_CHECK(strstr(tensor, ".lora_"), UNSUPPORTED,
                   "'%s' has '%.120s', but GGUF files of adapters have only pairs of low-rank matrices: write the "
                   "merged model, without --adapter",
-                  files->file.path, tensor);
+                  files->path, tensor);
     }
-    LVN_CHECK(x->tensors == files->file.n, UNSUPPORTED,
+    LVN_CHECK(x->tensors == files->weights.n, UNSUPPORTED,
               "'%s' has %d tensors, of which %d are adapters of linear layers, and GGUF files of adapters have no "
               "others: write the merged model, without --adapter",
-              files->file.path, files->file.n, x->tensors);
+              files->path, files->weights.n, x->tensors);
     struct lvn_gguf_writer w = {0};
     lvn_gguf_put_string(&w, "general.architecture", architecture, (int64_t)strlen(architecture));
     lvn_gguf_put_string(&w, "general.type", "adapter", 7);

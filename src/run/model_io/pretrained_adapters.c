@@ -63,11 +63,11 @@ static enum lvn_status open_base(struct lvn_pretrained *p, const char *given, in
 }
 
 /* The output layer of a head is the last of its parameters: "classifier" of "bert.pooler, classifier". */
-static const struct lvn_safetensor *output_of(const struct lvn_pretrained *p, const struct lvn_head *h)
+static const struct lvn_weight *output_of(const struct lvn_pretrained *p, const struct lvn_head *h)
 {
     const char *comma = h->params ? strrchr(h->params, ',') : NULL, *last = comma ? comma + 2 : h->params;
-    for (int i = 0; last && i < p->adapters.file.n; i++) {
-        const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
+    for (int i = 0; last && i < p->adapters.weights.n; i++) {
+        const struct lvn_weight *t = &p->adapters.weights.tensor[i];
         if (t->desc.rank == 2 && !strstr(t->name, ".lora_") && lvn_names_match(last, t->name)) return t;
     }
     return NULL;
@@ -77,7 +77,7 @@ static const struct lvn_safetensor *output_of(const struct lvn_pretrained *p, co
 static enum lvn_status find_head(struct lvn_pretrained *p)
 {
     const struct lvn_head *h = lvn_model_head_of(p->config.model, LVN_LABEL_CLASS);
-    const struct lvn_safetensor *t = h ? output_of(p, h) : NULL;
+    const struct lvn_weight *t = h ? output_of(p, h) : NULL;
     if (!t || (p->config.head == h && p->config.classes == t->desc.dim[0])) return LVN_OK;
     if (t->desc.dim[0] == 1) h = lvn_model_head_of(p->config.model, LVN_LABEL_NUMBER);
     lvn_model_set_head(&p->config, h, t->desc.dim[0]);
@@ -99,8 +99,8 @@ static void untie(struct lvn_pretrained *p)
         if (strncmp(embeddings[i], prefix, strlen(prefix)) == 0) name = embeddings[i];
     if (tie->kind != LVN_KEY_BOOL || !name || !h || h->label != LVN_LABEL_TOKEN || !lvn_key_get(tie, &p->config))
         return;
-    for (int i = 0; i < p->adapters.file.n; i++) {
-        const char *tensor = p->adapters.file.tensor[i].name;
+    for (int i = 0; i < p->adapters.weights.n; i++) {
+        const char *tensor = p->adapters.weights.tensor[i].name;
         if (strstr(tensor, ".lora_")) continue;
         embedding |= lvn_ends_with(tensor, name + strlen(prefix));
         head |= lvn_names_match(h->params, tensor);
@@ -163,7 +163,7 @@ enum lvn_status lvn_pretrained_open_adapters(struct lvn_pretrained *p, const cha
 /* The adapters' tensors of one parameter; NULL: none. */
 struct found {
     struct lvn_layout layout[4];
-    const struct lvn_safetensor *whole, *a, *b, *rows;
+    const struct lvn_weight *whole, *a, *b, *rows;
 };
 
 static enum lvn_status find(const struct lvn_pretrained *p, const struct lvn_param *q, struct found *f)
@@ -179,12 +179,12 @@ static enum lvn_status find(const struct lvn_pretrained *p, const struct lvn_par
     f->b = lvn_adapter_find(files, p->variant, &f->layout[2]);
     LVN_TRY(lvn_adapter_layout(p->variant, &p->config, q, files->lora.n_tokens, 'R', &f->layout[3]));
     f->rows = q->kind == LVN_EMBEDDING ? lvn_adapter_find(files, p->variant, &f->layout[3]) : NULL;
-    LVN_CHECK(!f->a == !f->b, FORMAT, "'%s' has '%s' without its other half, '%s'", files->file.path,
+    LVN_CHECK(!f->a == !f->b, FORMAT, "'%s' has '%s' without its other half, '%s'", files->path,
               f->layout[f->a ? 1 : 2].name, f->layout[f->a ? 2 : 1].name);
     return LVN_OK;
 }
 
-static enum lvn_status check_shape(const struct lvn_safetensor *t, const struct lvn_layout *l)
+static enum lvn_status check_shape(const struct lvn_weight *t, const struct lvn_layout *l)
 {
     char have[LVN_SHAPE_TEXT], want[LVN_SHAPE_TEXT];
     LVN_CHECK(!t || lvn_desc_same_shape(&t->desc, &l->desc), FORMAT,
@@ -197,13 +197,13 @@ static enum lvn_status check_shape(const struct lvn_safetensor *t, const struct 
 static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_params *params)
 {
     const struct lvn_head *classify = lvn_model_head_of(p->config.model, LVN_LABEL_CLASS);
-    for (int i = 0; i < p->adapters.file.n; i++) {
-        const char *name = p->adapters.file.tensor[i].name;
+    for (int i = 0; i < p->adapters.weights.n; i++) {
+        const char *name = p->adapters.weights.tensor[i].name;
         bool known = p->fresh_head && classify && lvn_names_match(classify->params, name);
         for (int k = 0; k < params->n && !known; k++) {
             struct found f;
             if (find(p, params->list[k], &f) != LVN_OK) continue;
-            const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
+            const struct lvn_weight *t = &p->adapters.weights.tensor[i];
             known = t == f.whole || t == f.a || t == f.b || t == f.rows;
         }
         if (!known) return name;
@@ -228,12 +228,13 @@ enum lvn_status lvn_pretrained_check_adapters(const struct lvn_pretrained *p, co
         LVN_CHECK(there, FORMAT, "neither the adapters in '%s' nor their base model '%s' have '%s'", p->adapters.dir,
                   p->base->path, q->name);
     }
-    const char *stray = seen == p->adapters.file.n ? NULL : find_stray(p, params);
+    const char *stray = seen == p->adapters.weights.n ? NULL : find_stray(p, params);
     LVN_CHECK(
         !stray, FORMAT,
         "'%s' holds '%s', and the base model '%s' has no linear layer for it: these adapters were made for another "
-        "model, or for parts that levin does not adapt",
-        p->adapters.file.path, stray, p->base->path);
+        "model, or for parts that levin does not adapt, as an embedding or a head that is tied to it: merge them with "
+        "PEFT first",
+        p->adapters.path, stray, p->base->path);
     return LVN_OK;
 }
 
@@ -266,8 +267,8 @@ static enum lvn_status put_rows(const struct lvn_pretrained *p, const struct lvn
     const int64_t n = lvn_desc_count(&f->layout[3].desc);
     for (int i = 0; i < p->adapters.lora.n_tokens; i++)
         LVN_CHECK(p->adapters.lora.tokens[i] < q->desc.dim[0], ARG,
-                  "'%s' has a trained row of the token %d, and a vocabulary of %lld tokens has none",
-                  p->adapters.file.path, p->adapters.lora.tokens[i], (long long)q->desc.dim[0]);
+                  "'%s' has a trained row of the token %d, and a vocabulary of %lld tokens has none", p->adapters.path,
+                  p->adapters.lora.tokens[i], (long long)q->desc.dim[0]);
     float *rows = lvn_malloc(sizeof *rows * (size_t)(2 * n));
     enum lvn_status status = rows ? lvn_adapter_read(f->rows, &f->layout[3], rows, rows + n) : LVN_MEMORY;
     if (status == LVN_OK) lvn_lora_put_rows(&p->adapters.lora, f->layout[3].desc.dim[1], rows, to);
@@ -363,11 +364,7 @@ enum lvn_status lvn_pretrained_checksum(const struct lvn_pretrained *p, uint64_t
         if (p->adapters.lora.rslora) lvn_checksum_add(&c, "rslora", 6);
         const int32_t *tokens = p->adapters.lora.tokens;
         if (tokens) lvn_checksum_add(&c, tokens, (int64_t)sizeof *tokens * p->adapters.lora.n_tokens);
-        for (int i = 0; i < p->adapters.file.n; i++) {
-            const struct lvn_safetensor *t = &p->adapters.file.tensor[i];
-            add_tensor(&c, t->name, &t->desc);
-            lvn_checksum_add(&c, t->data, t->bytes);
-        }
+        for (int i = 0; i < p->adapters.weights.n; i++) add_weight(&c, &p->adapters.weights.tensor[i]);
     }
     *sum = lvn_checksum_value(&c);
     return LVN_OK;
