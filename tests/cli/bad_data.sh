@@ -47,7 +47,7 @@ refuses 1 "cannot open 'novals/train.bin'" "${tokens[@]}" --data.path="$(mkdir n
 refuses 2 "data.max_length must be between 0 and 16777216, got -1" --data.kind=labelled --data.max_length=-1
 refuses 2 "data.max_length (3) is a key of data.kind=labelled" --data.kind=chars --data.max_length=3
 printf 'review\tgrade\nfine\t1\n' >grades.tsv
-refuses 1 "and its columns are review, grade. To learn labels, name the two: --data.text_column=COLUMN --data.label_column=COLUMN" --data.path=grades.tsv
+refuses 1 "and its columns are review, grade. To learn labels, name the two: --data.text_column=COLUMN --data.label_column=COLUMN, and --data.pair_column=COLUMN for a second text. To learn answers (columns such as instruction and output), train on the lines of JSON" --data.path=grades.tsv
 bert=--data.tokenizer=$LEVIN_SOURCE/tests/golden/tokenizers/tiny-bert
 refuses 1 "'grades.tsv' has no column 'reviews'; its columns are review, grade" --data.path=grades.tsv --data.text_column=reviews $bert
 refuses 1 "name the right one with data.text_column=COLUMN" --data.path=grades.tsv --data.text_column=reviews # no tokenizer is given

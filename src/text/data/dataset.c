@@ -61,7 +61,10 @@ static enum lvn_status refuse_path(const char *path)
         LVN_FAIL(
             FORMAT,
             "'%s' needs one column of texts ('text') and one of labels ('label'), and its columns are %s. To learn "
-            "labels, name the two: --data.text_column=COLUMN --data.label_column=COLUMN. To learn texts alone: %s",
+            "labels, name the two: --data.text_column=COLUMN --data.label_column=COLUMN, and --data.pair_column=COLUMN "
+            "for a second text. To learn answers (columns such as instruction and output), train on the lines of JSON "
+            "of "
+            "the following command. To learn texts alone: %s",
             path, columns, levin_error_text());
     LVN_TRY(status);
     if (lines && !compressed) LVN_TRY(lvn_file_refuse_array(path));
