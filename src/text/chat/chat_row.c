@@ -385,7 +385,9 @@ static enum lvn_status check_purpose(const struct lvn_chat_row *row)
     const json_t *last = json_array_get(row->messages, json_array_size(row->messages) - 1);
     const char *role = json_string_value(json_object_get(last, "role"));
     const bool has_answer = role ? !strcmp(role, "assistant")
-                                 : json_object_get(row->source, "completion") || json_object_get(row->source, "output"),
+                                 : json_object_get(row->source, "completion") ||
+                                       json_object_get(row->source, "output") ||
+                                       json_object_get(row->source, "response"),
                has_rejected = json_object_get(row->source, "rejected"),
                has_chosen = json_object_get(row->source, "chosen");
     LVN_CHECK(has_answer || (!has_rejected && !has_chosen), FORMAT,

@@ -446,6 +446,7 @@ static void foreign_rows(void **state)
         {"{\"instruction\": \"a\", \"output\": \"b\", \"label\": false}", IS_FALSE},
         {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}", IS_PREFERENCE("rejected")},
         {"{\"instruction\": \"a\", \"chosen\": \"b\"}", IS_PREFERENCE("chosen")},
+        {"{\"instruction\": \"a\", \"response\": \"b\", \"rejected\": \"c\"}", "b<|im_end|>\n"},
         {"{\"chosen\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"rejected\": []}", IS_PREFERENCE("rejected")},
         {"{\"conversations\": [{\"from\": \"gpt\", \"value\": \"b\"}, {\"from\": \"human\", \"value\": \"a\"}], "
          "\"chosen\": {\"from\": \"gpt\", \"value\": \"b\"}, \"rejected\": {\"from\": \"gpt\", \"value\": \"c\"}}",
