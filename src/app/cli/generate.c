@@ -329,6 +329,7 @@ static enum lvn_status begin(struct job *j, const struct lvn_generator *g, const
                                             .max = fit ? capacity : max_new_tokens,
                                             .on_token = c->ranks->rank ? NULL : on_token,
                                             .context = s};
+        LVN_TRY(lvn_sampling_check(g->setup.config.model, g->setup.block_size, &j->samples[k])); /* before any output */
     }
     return LVN_OK;
 }
@@ -381,6 +382,7 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
     if (status == LVN_OK) status = lvn_ranks_agree(ranks, begin(&j, g, &prompts));
     if (status == LVN_OK && j.n) {
         if (!ranks->rank) begin_text(&j, 0);
+        if (!ranks->rank) flush(&j);
         status = lvn_generator_run(g, j.samples, j.n, &o);
     }
     if (status == LVN_OK && !ranks->rank) status = write_ready(&j);
