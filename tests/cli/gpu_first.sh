@@ -22,7 +22,7 @@ code 1 first --only twice,doctor --out late --scale 0.001
 says "FAIL  twice: did not end within its limit" out
 says "0 passed, 2 failed, 0 skipped" out
 code 1 first --only everything
-says "is no check; they are: smi doctor" out
+says "names no check; the checks are: smi doctor" out
 
 # all steps in one command: a failed step does not end it, a table is printed at the end, and variants apply
 mkdir bin # a sanitizer that finds an error in one of the tools
@@ -48,4 +48,4 @@ says "groups1: src/core/ops/attention_tiles_gpu.h" out
 code 0 "$LEVIN_SOURCE/bench/gpu" --pack packed
 says "there: bench/gpu --first" out
 code 1 env -i PATH="$PATH" HOME="$PWD" packed/bench/gpu --first --only doctor --out bare
-says "FAIL  doctor: levin sees no device of CUDA" out
+says "FAIL  doctor: CUDA has no GPU here" out
