@@ -828,7 +828,7 @@ static enum lvn_status find_path(struct levin_settings *s, enum place place, con
 }
 
 /* Find all paths. Those of data have a second value; others are replaced, if they are those of a run. */
-static enum lvn_status find_paths(struct levin_settings *s)
+static enum lvn_status find_paths(struct levin_settings *s, unsigned parts)
 {
     static const char file[] = "FILE:";
     struct lvn_values *v = &s->values;
@@ -846,7 +846,8 @@ static enum lvn_status find_paths(struct levin_settings *s)
                  {LVN_OPT_lora_base, MODEL, &v->lora.base, NULL}};
     const char *there;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (!table[i].found && s->origin[table[i].id].source != LVN_SOURCE_RUN) continue;
+        const bool reads = table[i].found ? parts & LVN_USES_DATA : s->origin[table[i].id].source == LVN_SOURCE_RUN;
+        if (!reads) continue;
         LVN_TRY(find_path(s, table[i].place, *table[i].path, &there));
         if (table[i].found)
             *table[i].found = there;
@@ -865,7 +866,7 @@ enum lvn_status lvn_settings_finish(struct levin_settings *s, unsigned parts)
 {
     char word[LVN_VALUE_TEXT];
     LVN_TRY(finish_run(s));
-    LVN_TRY(find_paths(s));
+    LVN_TRY(find_paths(s, parts));
     LVN_CHECK(
         (parts & LVN_USES_SPLIT) || s->values.data.split == LVN_DATA_SPLIT_AUTO, ARG,
         "data.split (%s) chooses the part that `levin evaluate` scores, and this command scores none: leave it out",
