@@ -147,7 +147,7 @@ one_error
 says "/nowhere/libnccl.so.2" err
 LEVIN_DOUBLE_NCCL=30001 code 1 ranks 2 --run_dir=no --trainer.nccl_library="$doubles/libnccl.so.2"
 one_error
-says "is NCCL 3; levin supports NCCL 2" err
+says "has the version number 30001; levin supports NCCL 2 from 2.13 on" err
 LEVIN_DOUBLE_FAIL=ncclCommInitRank:1 code 76 ranks 2 --run_dir=no1
 one_error
 says "joining the other ranks on device" err
