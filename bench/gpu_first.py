@@ -148,7 +148,7 @@ def compare_with_cpu(precision, within, *keys, **variables):
         found = apart(theirs, own)
         if not found <= within:
             raise Exception(f"losses differ from the CPU's by {found:.1e}, expected at most {within:.0e}")
-        return f"losses within {found:.1e} of the processor's"
+        return f"losses within {found:.1e} of the CPU's"
     return check
 
 
@@ -205,8 +205,8 @@ def counters(c):
 HEADS_64 = ("--model.n_embd=128", "--model.block_size=256")
 HEADS_128 = ("--model.n_embd=256", "--model.block_size=256")
 MIXED, TRUE = "--trainer.precision=bf16-mixed", ("--trainer.precision=bf16-true", "--optimizer.state=bf16")
-CONCURRENT, ALONE = False, True  # does it measure time, so that nothing else may run?
-# name, seconds, whether it runs alone, what is done
+CONCURRENT, ALONE = False, True  # ALONE: the check measures time, so nothing else may run
+# name, time limit in seconds, CONCURRENT or ALONE, function
 CHECKS = [
     ("smi", 20, CONCURRENT, smi),
     ("doctor", 60, CONCURRENT, doctor),

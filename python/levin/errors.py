@@ -22,8 +22,8 @@ class InputError(Error, ValueError):
 
 
 class FaultError(Error, RuntimeError):
-    """A failure that is not a wrong input: a file, memory, a non-finite number, a lost rank (exit codes 1 and 76; a fault in the
-    sense of `levin launch` is only 76)."""
+    """A failure other than a wrong input: a file that cannot be read, too little memory, a non-finite number, a lost rank (exit
+    codes 1 and 76). `levin launch` calls only 76 a fault."""
 
 
 class StoppedError(Error):

@@ -496,7 +496,8 @@ class Run(_library.NotCopied):
 
     def validate(self) -> dict[str, float]:
         """Loss and metrics of the validation data: {"val_loss": ..., "val_accuracy": ...}. It calls no callback and saves no
-        checkpoint. Within a callback: the run validates after the next step, with both, and the result is empty."""
+        checkpoint. Within a callback it only requests a validation after the next step, which calls callbacks and may save a
+        checkpoint; the result is then empty."""
         if self._within_callback():
             self._requests |= _REQUESTS["validate"]
             return {}

@@ -14,7 +14,7 @@ enum lvn_input {
     LVN_INPUT_STREAM,  /* also named pipes */
 };
 enum lvn_status lvn_input_open(const char *path, enum lvn_input accepts, int *fd) LVN_CHECKED;
-/* FORMAT if these n bytes, a whole file, are a pointer of Git LFS, which a clone has in place of a file. */
+/* FORMAT if these n bytes, a whole file, are a Git LFS pointer. A clone without Git LFS has it in place of the file. */
 enum lvn_status lvn_input_refuse_pointer(const char *name, const char *p, int64_t n) LVN_CHECKED;
 
 #endif

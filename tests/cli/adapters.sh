@@ -388,3 +388,5 @@ cp out both
 code 0 "$LEVIN" generate old --prompt-ids=1,2 --max-new-tokens=8 --temperature=0 --json
 same_file new both
 same_file new out
+code 0 "$LEVIN" export old again --format=peft
+same_file {old,again}/adapter_model.bin

@@ -106,6 +106,7 @@ for data in rows.jsonl "$PWD/rows.jsonl"; do
     (cd away && code 0 "$LEVIN" train ../filed --resume --trainer.max_steps=4 && silent_about "warning:" err)
     (cd away && code 0 "$LEVIN" evaluate ../filed)
 done
+(cd away && code 0 "$LEVIN" train ../filed/settings.yaml --run_dir=no '--data.mix=[{path: ../rows.jsonl, weight: 1}]' --show-batch)
 # the template of the model that is tuned
 cp -rL run/checkpoints/last base
 rm -r base/state

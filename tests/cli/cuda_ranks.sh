@@ -82,7 +82,7 @@ same_weights mixed-zero2 mixed-fsdp
 LEVIN_DOUBLE_MEMORY=4000000 code 0 ranks 2 --run_dir=chosen # bytes of a device
 says "trainer.strategy auto chose zero1, because with ddp a rank needs 4.0 MiB, but 3.6 MiB are free" err
 close_to one chosen 1e-5
-# the same where only NCCL leaves too little, which takes its memory after the first plan, at the first use of each collective
+# the same if memory is short only because NCCL allocates some after the first plan, at the first use of each collective
 LEVIN_DOUBLE_MEMORY=5000000 LEVIN_DOUBLE_NCCL_MEMORY=1000000 code 0 ranks 2 --run_dir=rest
 says "trainer.strategy auto chose zero1" err
 same_weights chosen rest

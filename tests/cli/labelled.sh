@@ -134,7 +134,7 @@ for problem in regression multi_label_classification; do
     says '"problem_type": "single_label_classification"' kept/checkpoints/last/config.json
     rm -r other kept
 done
-# of a model with a head that levin does not have the rest is loaded
+# a model with a head that levin does not have is loaded without it
 sed 's/"BertForSequenceClassification"/"BertForTokenClassification"/' -i named/config.json
 code 2 "$LEVIN" predict named --text "a b c"
 says "named/config.json: BertForTokenClassification has a head that levin does not have: the model is loaded without it" err

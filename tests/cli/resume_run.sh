@@ -35,7 +35,7 @@ says "warning: settings differ from the run so far: optimizer.lr: 0.003 -> 0.01;
 check [ "$(wc -l <err)" = 1 ]
 code 0 "$LEVIN" train tiny.yaml --run_dir=moved --resume --model.dropout=0.1 --trainer.max_steps=20
 silent_about "settings differ from the run so far" err # from now on it is the run's setting
-# what follows from a key of the command line is none that the run has lost
+# for a value that follows from a key of the command line there is no hint how to continue with the old one
 cp -r moved parts
 code 0 "$LEVIN" train parts --resume --trainer.accumulate_grad_batches=2 --trainer.max_steps=21
 says "trainer.micro_batch_size: 0 -> 2" err

@@ -58,8 +58,8 @@ struct comm {
     int rank, size;
     long done;
     atomic_int aborted, wrong, graphs; /* graphs: captured with it */
-    bool connected[KINDS][64];         /* for counts of so many bits */
-    bool taken[KINDS];                 /* memory */
+    bool connected[KINDS][64];         /* for counts with this number of bits */
+    bool taken[KINDS];                 /* its memory is allocated */
     struct work *works;
 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "chat/chat.h"
 #include "engine/parameters.h"
 #include "setup/setup.h"
 
@@ -380,7 +381,7 @@ int levin_run_validate(struct levin_run *r)
  * of memory. */
 static const char *find_path(struct lvn_arena *a, const struct levin_run *r, const char *path)
 {
-    if (!path || !*path || *path == '/' || lvn_store_is_url(path)) return path;
+    if (!path || !*path || *path == '/' || lvn_store_is_url(path) || lvn_chat_template_is_builtin(path)) return path;
     const char *there = lvn_path_join(a, r->folder, path), *run = lvn_arena_printf(a, "%s/runs/%s", r->folder, path);
     if (!there || !run) return NULL;
     return lvn_path_exists(there) ? there : lvn_path_exists(run) ? run : path;

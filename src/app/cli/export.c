@@ -304,7 +304,7 @@ static const char peft[] = "peft";
 
 static enum lvn_status copy_adapters(struct lvn_arena *a, const struct lvn_pretrained *p, const char *out)
 {
-    static const char *const names[] = {LVN_ADAPTERS_CONFIG, LVN_ADAPTERS_WEIGHTS, LVN_ADAPTERS_BASE};
+    const char *const names[] = {LVN_ADAPTERS_CONFIG, lvn_path_name(p->adapters.path), LVN_ADAPTERS_BASE};
     for (int i = 0; i < 3; i++) {
         const char *from = lvn_path_join(a, p->adapters.dir, names[i]), *to = lvn_path_join(a, out, names[i]);
         if (!from || !to) return LVN_MEMORY;

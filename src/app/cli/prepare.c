@@ -1,7 +1,8 @@
-/* prepare.c - levin prepare: writes texts as token files, with a tokenizer, or each character a token: options,
- * download, progress line, summary. data/prepare does the work.
+/* prepare.c - levin prepare: encodes texts into token files, with a tokenizer or with one token per character. This
+ * file has options, download, progress line and summary; data/prepare does the work.
  *
- * With a tokenizer a signal of stop.h saves the state and exits with 75; the same command continues. */
+ * With a tokenizer, a signal of stop.h makes the command save its state and exit with 75; the same command continues.
+ */
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -119,7 +119,8 @@ struct lvn_op {
     unsigned in_place;
     /* Mask of the operands that fast kernels also accept in bf16, together with their gradients. */
     uint32_t low_precision_ok;
-    /* Mask of the inputs that only GPUs accept in bf16, where they would round them (lvn_instr.rounds): biases. */
+    /* Mask of the inputs (biases) that GPUs also accept in bf16, if their kernel rounds them to bf16 before it reads
+     * them (lvn_instr.rounds). CPUs do not accept them in bf16. */
     uint32_t rounded_ok;
     /* Mask of the inputs that fast kernels also accept in packed blocks (packed/packed.h), without a gradient. */
     uint32_t packed_ok;

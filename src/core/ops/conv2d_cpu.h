@@ -168,11 +168,11 @@ LVN_INLINE void conv_forward(const struct lvn_conv2d *c, const struct lvn_call *
 
 /* --- the gradient of x --- */
 
-/* Rows and columns of dy padded with zeros, KH - 1 above and KW - 1 on the left; those below and on the right are the
- * following ones. */
+/* A plane of dy with a border of zeros: KH - 1 rows above and below, KW - 1 columns on the left and on the right. */
 struct conv_padded {
-    int64_t up, left, width;
-    int64_t size; /* of one plane, in floats */
+    int64_t up, left; /* rows above, columns on the left */
+    int64_t width;    /* of a padded row */
+    int64_t size;     /* of one padded plane, in floats */
 };
 
 LVN_INLINE struct conv_padded conv_padded_make(const struct lvn_conv2d *c)

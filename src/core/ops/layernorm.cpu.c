@@ -124,7 +124,8 @@ static void backward_sum_only(const struct norm_backward *o, bool bf16, int thre
     }
 }
 
-/* The rows of an operation after a residual connection. The combination of models in training is compiled apart. */
+/* Backward of a norm after a residual connection. The combination of options that training uses is compiled separately
+ * (`common`). */
 static void backward_residual(const struct lvn_call *call, const struct norm_backward *o, int thread, int n_threads)
 {
     struct norm_kind kind = {.ds = o->ds, .da = o->da, .db = o->db, .dropout = o->dropout->on, .vectors = o->sums};

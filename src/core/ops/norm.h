@@ -1,11 +1,12 @@
-/* norm.h - what distinguishes layernorm, rmsnorm, residual_layernorm and residual_rmsnorm, for their kernels: the plain
- * ones (norm_plain.h), those of CPUs (norm_cpu.h) and those of devices (norm_gpu.h).
+/* norm.h - how layernorm, rmsnorm, residual_layernorm and residual_rmsnorm differ, for the kernels that they share:
+ * plain kernels (norm_plain.h), CPU kernels (norm_cpu.h) and device kernels (norm_gpu.h).
  *
  *     x = in[0], or after a residual connection s = in[0] + dropout(in[1]), which is then out[0]
  *     y = (x - mean) * rstd * (gamma + offset) + beta,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
  *
- * The next inputs are gamma (C), where absent y = (x - mean) * rstd + beta, and beta (C) or absent; the next outputs
- * y (...,C), and the saved mean, which RMS normalization replaces by 0, and rstd (rows). */
+ * The next inputs are gamma (C) and beta (C); both may be absent. Without gamma, y = (x - mean) * rstd + beta. The next
+ * output is y (...,C). The saved outputs are mean (rows), which RMS normalization does not have (it uses 0), and rstd
+ * (rows). */
 #ifndef LVN_NORM_H
 #define LVN_NORM_H
 

@@ -132,7 +132,8 @@ static inline void norm_restore(struct lvn_gpu *g, const struct lvn_norm *n)
     lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
 }
 
-/* The gradients of gamma and beta. constants: those before norm_define(); width: that of the kernels. */
+/* Launch the kernels for the gradients of gamma and beta. constants: g->constants before norm_define(). width: vector
+ * width of the kernels. */
 static inline void norm_vectors(struct lvn_gpu *g, const struct lvn_norm *n, const char *constants, int width,
                                 int64_t R, int64_t C)
 {

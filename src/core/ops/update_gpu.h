@@ -57,7 +57,7 @@ static inline struct lvn_gpu_arg update_begin(struct lvn_gpu *g)
     return (struct lvn_gpu_arg)LVN_SCRATCH(lvn_gpu_scratch(g, groups * (int64_t)sizeof(uint32_t)), parts);
 }
 
-/* After them: add the changes. */
+/* After an optimizer's launches: add the groups' changes to the running sum. */
 static inline void update_end(struct lvn_gpu *g, const struct lvn_gpu_arg *parts)
 {
     if (g->call->attr->update.summed)

@@ -51,8 +51,8 @@ const char *lvn_checkpoint_hidden(const struct lvn_checkpoint_writer *writer, st
  * unchanged: warn and continue. (A failure to update only the links is reported too, although step-N exists.) */
 enum lvn_status lvn_checkpoint_commit(struct lvn_checkpoint_writer *writer, double val_loss,
                                       const struct lvn_checkpoint_score *score) LVN_CHECKED;
-/* Replace val_loss and score of step-N, and update `best`: a single file of the checkpoint changes, which is atomic in
- * a store, too. */
+/* Replace val_loss and score in the manifest of step-N, and update `best`. No other file of the checkpoint changes, so
+ * the replacement is atomic even in a store. */
 enum lvn_status lvn_checkpoint_rescore(const char *dir, int64_t step, double val_loss,
                                        const struct lvn_checkpoint_score *score) LVN_CHECKED;
 /* Free the writer, and remove the files of a checkpoint that was not committed. NULL: nothing. */

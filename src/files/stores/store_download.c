@@ -79,8 +79,8 @@ static bool is_run_file(const char *name)
     return is_one_of(run ? run + 1 : name, files);
 }
 
-/* Weights in torch.save() format are needed only if there are no safetensors, and other safetensors than the model's
- * only without these: Mistral's folders have all weights twice. */
+/* Weights in torch.save() format are needed only if there are no safetensors. If there is a model.safetensors,
+ * safetensors with other names are not needed: Mistral's folders contain all weights twice. */
 static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors, bool model)
 {
     if (want == LVN_WANT_ALL) return true;
@@ -276,7 +276,15 @@ enum lvn_status lvn_store_download_companions(struct lvn_arena *a, const char *p
     static const char *const others[] = {"config.json", NULL}; /* its model_type is read, too */
     const char *const *const lists[] = {lvn_store_tokenizer_files, lvn_store_tokenizer_companions, others},
                              *dir = lvn_path_dir(a, path);
-    if (strncmp(path, "http", 4) == 0 && strchr(path, '?')) return LVN_OK; /* the query may be for this file alone */
+    const char *query = strncmp(path, "http", 4) == 0 ? strchr(path, '?') : NULL;
+    if (query && strcmp(query, "?download=true") != 0) { /* the query may be for this file alone, and secret */
+        lvn_log_once(
+            LVN_LOG_WARN,
+            "'%.*s': the address has a query, so tokenizer_config.json and other files beside it are not read; "
+            "give the address without a query, or that of the folder",
+            (int)(query - path), path);
+        return LVN_OK;
+    }
     for (int i = 0; i < 3; i++)
         for (const char *const *name = lists[i]; *name; name++) {
             const char *url = dir ? lvn_store_join(a, dir, *name) : NULL;

@@ -145,7 +145,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
 #define X(field) LVN_KEY_REAL_OF(struct llama, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct llama, field)
 /* Keys of all variants. positions, kv_heads and head_dim are transformers' defaults for a config.json without these
- * members; 0: as many as heads, and hidden_size / heads. */
+ * members. kv_heads 0: the number of attention heads. head_dim 0: hidden_size / num_attention_heads. */
 #define SHARED_KEYS(class_name, positions, kv_heads, head_dim)                                                         \
     {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
     {N(bos), .json = "bos_token_id", .default_value = -1, .min = -1, .max = INT32_MAX, .null = true},                  \

@@ -1,6 +1,6 @@
-/* model_folder.h - is there a model in a folder, by the names of its files?
+/* model_folder.h - does a folder contain a model? The names of its files decide; no file is opened.
  *
- * Settings ask it of paths that a run has recorded, model_find.h of the names that users give. Nothing is opened. */
+ * Called by the settings, for paths that a run has recorded, and by model_find.h, for names that users give. */
 #ifndef LVN_MODEL_FOLDER_H
 #define LVN_MODEL_FOLDER_H
 

@@ -302,8 +302,8 @@ static enum lvn_status expect(struct nccl_comm *gpu_comm, struct lvn_request *re
 }
 
 /* Check collectives of all kinds and sizes, whose results are known. NCCL allocates most of its memory when an
- * algorithm is first used (2.22 and later), and chooses one by kind and size. A run must find this memory taken when it
- * plans for the rest. `first`: equal parts of `count` zeros in memory. */
+ * algorithm is first used (2.22 and later), and chooses one by kind and size. This memory must be allocated before a
+ * run plans with the memory that is free. `first`: equal parts of `count` zeros in memory. */
 static enum lvn_status self_test(struct nccl_comm *gpu_comm, struct lvn_memory *memory, int64_t count,
                                  const int64_t *first)
 {
@@ -369,7 +369,8 @@ static enum lvn_status prepare(struct nccl_comm *gpu_comm, struct joining **out,
     return lvn_memory_new(&j->memory, gpu_comm->device, j->count * (int64_t)sizeof(float));
 }
 
-/* True: all ranks are ready, and j->count is the smallest one. False, with a status: this or another one is not. */
+/* True: all ranks are ready, and j->count is the smallest count of all. False: this rank or another one is not ready,
+ * and *status is the error. */
 static bool all_ready(const struct nccl_comm *gpu_comm, struct joining *j, enum lvn_status *status)
 {
     int32_t count = *status == LVN_OK ? j->count : 0;

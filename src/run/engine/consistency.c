@@ -66,12 +66,21 @@ uint64_t lvn_consistency_program(void)
     return hash;
 }
 
+/* A path of a run without the folder in which this host found it (data.folder): other hosts may lack it. */
+static const char *as_recorded(const struct lvn_values *v, int id, const char *text)
+{
+    const size_t n = strlen(v->data.folder);
+    if (!n || (id != LVN_OPT_sample_prompt && id != LVN_OPT_lora_init && id != LVN_OPT_lora_base)) return text;
+    if (id == LVN_OPT_sample_prompt && strncmp(text, "FILE:", 5) == 0) text += 5;
+    return strncmp(text, v->data.folder, n) == 0 && text[n] == '/' ? text + n + 1 : text;
+}
+
 /* The text of property `id`, in `text` or in other memory; its length is not limited. */
 static const char *property(int id, const struct lvn_values *v, const char **name, char text[LVN_VALUE_TEXT])
 {
     const struct lvn_option *o = id < VERSION ? lvn_option_by_id((enum lvn_option_id)id) : NULL;
     *name = o ? o->key : "";
-    if (id < VERSION) return !o || o->per_rank ? "" : lvn_value_text(v, o->id, text);
+    if (id < VERSION) return !o || o->per_rank ? "" : as_recorded(v, id, lvn_value_text(v, o->id, text));
     if (id == VERSION) return LVN_VERSION;
     const uint64_t program = lvn_consistency_program();
     if (!program) return UNREADABLE;

@@ -243,8 +243,8 @@ static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct 
         if (pair.rows) LVN_TRY(read_one(f, n, w, 'R', pair.rows, &seen));
     }
     LVN_CHECK(seen == f->weights.n, FORMAT,
-              "'%s' holds %d tensors, and the adapters that lora.targets names are %d; name those that it has", f->path,
-              f->weights.n, seen);
+              "'%s' has %d tensors, but lora.targets uses only %d of them; set lora.targets to all layers of the file",
+              f->path, f->weights.n, seen);
     return LVN_OK;
 }
 

@@ -65,7 +65,8 @@ static enum lvn_status layers_of(const struct reader *r, const struct lvn_gguf_v
 static bool is_required(const struct lvn_model *m, const char *json)
 {
     for (const struct lvn_key *k = m->keys; k->kind; k++)
-        if (k->json && strcmp(k->json, json) == 0) return k->required;
+        if (k->json && strcmp(k->json, json) == 0) /* defaults of config.json do not apply to GGUF */
+            return k->required || k->role == LVN_ROLE_POSITIONS || strcmp(json, "rms_norm_eps") == 0;
     return false;
 }
 

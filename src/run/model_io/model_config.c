@@ -135,7 +135,8 @@ static enum lvn_status read_key(struct lvn_model_config *c, const char *name, co
     if (!object || json_is_null(object) || (but && strcmp(but, part) == 0)) return LVN_OK;
     LVN_CHECK(json_is_object(object), FORMAT, "%s: '%s' must be an object", name, part);
     const json_t *json = json_object_get(object, key);
-    double value = !json && k->absent != 0.0 ? k->absent : lvn_key_get(k, c);
+    const bool none = !json || (json_is_null(json) && (k->role == LVN_ROLE_POSITIONS || k->kind == LVN_KEY_REAL));
+    double value = none && k->absent != 0.0 ? k->absent : lvn_key_get(k, c);
     if (json_is_null(json) && k->null_value != 0.0) value = k->null_value;
     bool yes = value != 0.0, there = json && !json_is_null(json);
     switch (k->kind) {
@@ -347,8 +348,8 @@ static enum lvn_status read_problem(struct lvn_model_config *c, const char *name
     return LVN_OK;
 }
 
-/* The head, and its number of classes. A decoder's default head may have any name; of an encoder with another head the
- * rest is loaded, as from a file without one. */
+/* The head, and its number of classes. A decoder's default head may have any name. An encoder with an unknown head is
+ * loaded without it, like a file that has no head. */
 static enum lvn_status read_head(struct lvn_model_config *c, const char *name, const json_t *root)
 {
     const json_t *names = json_object_get(root, "id2label");

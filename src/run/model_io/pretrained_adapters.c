@@ -267,7 +267,7 @@ static enum lvn_status put_rows(const struct lvn_pretrained *p, const struct lvn
     const int64_t n = lvn_desc_count(&f->layout[3].desc);
     for (int i = 0; i < p->adapters.lora.n_tokens; i++)
         LVN_CHECK(p->adapters.lora.tokens[i] < q->desc.dim[0], ARG,
-                  "'%s' has a trained row of the token %d, and a vocabulary of %lld tokens has none", p->adapters.path,
+                  "'%s' has a trained row for the token %d, but the vocabulary has only %lld tokens", p->adapters.path,
                   p->adapters.lora.tokens[i], (long long)q->desc.dim[0]);
     float *rows = lvn_malloc(sizeof *rows * (size_t)(2 * n));
     enum lvn_status status = rows ? lvn_adapter_read(f->rows, &f->layout[3], rows, rows + n) : LVN_MEMORY;

@@ -78,17 +78,18 @@ struct lvn_data_options lvn_data_options_of(const struct lvn_values *v)
 #define LVN_ROWS_AS_VALUES v
 #include "data/datasets_each.h"
     };
-    if (v->found.path) o.path = v->found.path;
-    if (v->found.val_path) o.val_path = v->found.val_path;
-    if (v->found.test_path) o.test_path = v->found.test_path;
-    if (v->found.tokenizer) o.tokenizer = v->found.tokenizer;
-    if (v->found.chat_template) o.chat_template = v->found.chat_template;
+    /* a later choice may have dropped the key since its path was found */
+    if (v->found.path && *v->data.path) o.path = v->found.path;
+    if (v->found.val_path && *v->data.val_path) o.val_path = v->found.val_path;
+    if (v->found.test_path && *v->data.test_path) o.test_path = v->found.test_path;
+    if (v->found.tokenizer && *v->data.tokenizer) o.tokenizer = v->found.tokenizer;
+    if (v->found.chat_template && *v->data.chat_template) o.chat_template = v->found.chat_template;
     return o;
 }
 
 const char *lvn_data_path_of(const struct lvn_values *v)
 {
-    return v->found.path ? v->found.path : v->data.path;
+    return v->found.path && *v->data.path ? v->found.path : v->data.path;
 }
 
 enum lvn_sampling lvn_sampling_of(enum lvn_data_sampling word)

@@ -320,8 +320,8 @@ static enum lvn_status check_needs(const struct levin_settings *s)
                                                    s->origin[owner].source >= s->origin[key].source);
         const char *is = lvn_settings_value(s, owner, two);
         const char *value = lvn_settings_value(s, key, one);
-        /* --lora.alpha=16, the default, means adapters; --lora.dropout=0 may mean none; files that levin wrote have
-         * all keys */
+        /* A user who gives --lora.alpha=16, even though it is the default, expects adapters; --lora.dropout=0 may mean
+         * none. Files that levin wrote have all keys, so only values that differ from the default count. */
         const bool neutral = !*value || !strcmp(value, "0") || !strcmp(value, "false") || !strcmp(value, "auto"),
                    meant =
                        s->origin[key].source < LVN_SOURCE_ENVIRONMENT || neutral ? lvn_settings_differs(s, key) : true;
@@ -815,7 +815,7 @@ static enum lvn_status find_in_folder(struct lvn_arena *a, const char *folder, e
     return LVN_OK;
 }
 
-/* A relative path that is not in the current folder, but in data.folder, where the run was started; else NULL. */
+/* *found: the path within data.folder, where the run was started, if a relative path exists only there; else NULL. */
 static enum lvn_status find_path(struct levin_settings *s, enum place place, const char *path, const char **found)
 {
     *found = NULL;
@@ -827,7 +827,8 @@ static enum lvn_status find_path(struct levin_settings *s, enum place place, con
     return LVN_OK;
 }
 
-/* Find all paths. Those of data have a second value; others are replaced, if they are those of a run. */
+/* Find all paths. Paths of data that were found are stored in v->found; other paths are replaced if a run recorded
+ * them. */
 static enum lvn_status find_paths(struct levin_settings *s, unsigned parts)
 {
     static const char file[] = "FILE:";

@@ -31,8 +31,9 @@ struct lvn_due_state {
     bool in_store;    /* a saved step is not saved again: that would replace it file by file */
     bool last;        /* the last step of the run */
 };
-/* What to do next. NOTHING: the rest of `due`, if any, is left to the resumed run. In a store that is a due validation
- * and everything after it; but the last step is validated, as no step would follow in the resumed run. */
+/* What to do next. NOTHING: the rest of `due`, if any, is left to the resumed run. An interrupted run in a store leaves
+ * a due validation and everything after it. Only the last step is always validated: the resumed run would make no
+ * further step. */
 enum lvn_due lvn_due_next(const struct lvn_due_state *state);
 
 #endif

@@ -71,7 +71,7 @@ void lvn_saver_set_target(struct lvn_saver *s, const struct lvn_saver_target *ta
 /* Wait for the thread, if any; drop shards, which only all ranks together can commit. */
 void lvn_saver_release(struct lvn_saver *s);
 /* All ranks: begin to save, after the previous save has ended; does nothing if this step is saved already, with the
- * values of its validation. In a store a saved step gets only these values. */
+ * values of its validation. If they are missing in a step that is saved in a store, only they are written. */
 enum lvn_status lvn_saver_begin(struct lvn_saver *s, const struct lvn_snapshot *snapshot) LVN_CHECKED;
 /* Before weights or state change: wait until they have been read. */
 void lvn_saver_wait_read(struct lvn_saver *s);

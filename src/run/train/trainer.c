@@ -163,7 +163,7 @@ static enum lvn_status explain_nonfinite(struct lvn_trainer *trainer, double los
                  : saved              ? "are saved"
                                       : "could not be saved");
     }
-    /* The inputs hold the next batch already. Data of a program may be readable only once. */
+    /* The inputs already contain the next batch, so load this one again. A program's data may be readable only once. */
     double unread = lvn_trainer_load_batch(trainer, trainer->running.step, &labels) != LVN_OK;
     lvn_error_clear();
     LVN_TRY(lvn_ranks_sum(trainer->ranks, &unread, 1));
@@ -534,7 +534,7 @@ static enum lvn_status start(struct lvn_trainer *trainer)
     /* The loss of pretrained weights is the one that training must improve; initial weights need no such measurement.
      */
     if (is_new && o->validation.on && o->setup.has_pretrained) LVN_TRY(lvn_trainer_validate(trainer));
-    /* What the checkpoint's run has left; then its checkpoint is completed. */
+    /* Do what was still due when the checkpoint was saved; then save this step again, with its results. */
     if (!o->validation.on) trainer->running.due &= ~(unsigned)LVN_DUE_VALIDATION;
     if (trainer->running.due) {
         trainer->running.due |= LVN_DUE_SAVE;

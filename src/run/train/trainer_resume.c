@@ -302,6 +302,8 @@ enum lvn_status lvn_trainer_open_run(struct lvn_trainer *trainer)
     LVN_TRY(lvn_ranks_agree(trainer->ranks, lvn_dataset_mark_shards(o->setup.data, o->snapshot.skipped)));
     trainer->running.step = trainer->running.saver.step = o->snapshot.step;
     trainer->context.event.best_val_loss = o->snapshot.best_val_loss;
+    if (isfinite(o->snapshot.val_loss) && !(o->snapshot.val_loss >= o->snapshot.best_val_loss))
+        trainer->context.event.best_val_loss = o->snapshot.val_loss; /* of a validation after state.json was written */
     trainer->context.event.start_val_loss = o->snapshot.start_val_loss;
     trainer->context.resumed_step = o->snapshot.step;
     trainer->running.saver.snapshot = o->snapshot;

@@ -226,8 +226,7 @@ static enum lvn_status find_prompt(struct lvn_chat *c)
 
 #define USER "{\"role\": \"user\", \"content\": \"x\"}"
 
-/* Render a message of a role, where templates allow it: a message of the system first, results of tools after others.
- */
+/* Render a message of a role at a place that templates accept: system messages first, tool results after a message. */
 static enum lvn_status try_role(struct lvn_chat *c, struct lvn_arena *a, int i, const char *role,
                                 struct lvn_rendered *r)
 {
@@ -241,7 +240,8 @@ static enum lvn_status try_role(struct lvn_chat *c, struct lvn_arena *a, int i, 
     return try_text(c, a, messages, NULL, false, r);
 }
 
-/* Set c->unwritten. The role human must be one that the template knows: some write any role. */
+/* Set c->unwritten. Some templates write any role, so human counts as written only if the template treats it
+ * differently from an unknown role. */
 static enum lvn_status try_roles(struct lvn_chat *c)
 {
     static const char unknown[] = "zzzzz"; /* as long as human */

@@ -205,8 +205,8 @@ static enum lvn_status try_without(const struct variables *v, struct lvn_arena *
     return LVN_OK;
 }
 
-/* Is the text of a message of the system or of a tool missing in the text of its conversation? Only for roles that the
- * template did not write in another conversation: it may change a text. */
+/* Does the rendered text lack a message? Only roles that the template did not write in a test conversation are checked
+ * (lvn_chat.unwritten), because a template may change the text of a message. */
 static bool loses_message(const struct lvn_chat_row *row, const struct lvn_rendered *text)
 {
     for (int64_t i = 0; i < row->n; i++) {

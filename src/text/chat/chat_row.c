@@ -57,8 +57,8 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     if (role && strcmp(role, "system") == 0) {
         if (!is_text(json_object_get(first, "content"), json_string_value(one)))
             lvn_log_once(LVN_LOG_WARN,
-                         "the '%s' of a row has another text than its message of the system, which is used, as in "
-                         "other such rows",
+                         "the '%s' of a row differs from its system message; levin uses the latter, here and in other "
+                         "such rows",
                          name);
         return LVN_OK;
     }
@@ -195,8 +195,10 @@ static enum lvn_status read_instruction(struct lvn_chat_row *row)
     LVN_TRY(member_text(row->source, "instruction", true, &instruction));
     LVN_TRY(member_text(row->source, "input", false, &input));
     LVN_TRY(member_text(row->source, "output", false, &output));
-    if (!input) LVN_TRY(member_text(row->source, "context", false, &input)); /* as Dolly */
-    if (!output) LVN_TRY(member_text(row->source, "response", false, &output));
+    if (!output) { /* as Dolly */
+        if (!input) LVN_TRY(member_text(row->source, "context", false, &input));
+        LVN_TRY(member_text(row->source, "response", false, &output));
+    }
     LVN_CHECK(output, FORMAT, "the row has no 'output'");
     LVN_TRY(add_history(row));
     if (!input || !json_string_length(input)) {
@@ -307,7 +309,7 @@ bool lvn_chat_has_calls(const json_t *message)
            json_is_string(json_object_get(json_object_get(message, "function_call"), "name"));
 }
 
-/* Is it a role of common templates? Another one may be that of answers, misspelled. */
+/* Do common templates have this role? An unknown one may be a misspelled `assistant`. */
 static bool knows_role(const char *role)
 {
     bool known = !strcmp(role, "assistant") || !strcmp(role, "user");
@@ -377,6 +379,12 @@ static enum lvn_status read_tools(struct lvn_chat_row *row)
     return LVN_OK;
 }
 
+static bool has_member(const struct lvn_chat_row *row, const char *name)
+{
+    const json_t *value = json_object_get(row->source, name);
+    return value && !json_is_null(value);
+}
+
 /* FORMAT for a row whose good answer is missing or bad, and for one about images or sounds: its text alone would teach
  * something else. */
 static enum lvn_status check_purpose(const struct lvn_chat_row *row)
@@ -384,12 +392,10 @@ static enum lvn_status check_purpose(const struct lvn_chat_row *row)
     static const char *const media[] = {"images", "image", "videos", "audios"};
     const json_t *last = json_array_get(row->messages, json_array_size(row->messages) - 1);
     const char *role = json_string_value(json_object_get(last, "role"));
-    const bool has_answer = role ? !strcmp(role, "assistant")
-                                 : json_object_get(row->source, "completion") ||
-                                       json_object_get(row->source, "output") ||
-                                       json_object_get(row->source, "response"),
-               has_rejected = json_object_get(row->source, "rejected"),
-               has_chosen = json_object_get(row->source, "chosen");
+    const bool has_answer =
+                   role ? !strcmp(role, "assistant")
+                        : has_member(row, "completion") || has_member(row, "output") || has_member(row, "response"),
+               has_rejected = has_member(row, "rejected"), has_chosen = has_member(row, "chosen");
     LVN_CHECK(has_answer || (!has_rejected && !has_chosen), FORMAT,
               "the row has '%s', a preference, and levin trains on answers alone: rename the good answer to "
               "'completion', beside a 'prompt', or to 'messages'",

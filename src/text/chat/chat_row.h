@@ -30,8 +30,8 @@ enum lvn_chat_form {
     LVN_CHAT_FORMS
 };
 
-/* Roles that a template may not write. All but the last two are of OpenAI's, Llama's and ShareGPT's data, and become
- * user, system or tool there. */
+/* Roles that some templates do not write. All but the last two come from OpenAI's, Llama's and ShareGPT's data; where
+ * the template does not write them, they become user, system or tool. */
 enum {
     LVN_CHAT_ROLE_HUMAN,
     LVN_CHAT_ROLE_FUNCTION,
@@ -54,7 +54,7 @@ struct lvn_chat_row {
     int64_t n;              /* messages */
     int64_t n_answers;      /* messages of the assistant */
     int64_t n_empty;        /* of these, trained ones without text, reasoning and tool calls */
-    const char *other_role; /* the first role that is none of common templates; NULL: none */
+    const char *other_role; /* the first role that common templates do not have; NULL: none */
     const bool *unwritten;  /* lvn_chat.unwritten */
     bool loses_tools; /* set by chat_encode.c: the template does not write its tools, tool calls or some messages */
 };

@@ -83,12 +83,13 @@ static enum lvn_status read_label(struct lvn_class_labels *c, const char *p, int
     if (*kind == WORD && lvn_class_labels_number(p, n, number)) {
         if (*number != floor(*number)) *kind = FRACTION;
         if (*kind == WORD && fabs(*number) <= exact && !is_code(p, n)) *kind = WHOLE;
-        c->codes |= is_code(p, n);
+        c->codes |= *kind == WORD && is_code(p, n);
     }
     if (*kind == WHOLE)
         lvn_text_printf(&c->key, "%" PRId64, (int64_t)*number);
     else
         lvn_unicode_normalize(LVN_NFC, (const uint8_t *)p, n, &c->key);
+    lvn_text_add_bytes(&c->key, "", 0); /* an empty key is "", not NULL */
     return lvn_text_status(&c->key);
 }
 
@@ -155,19 +156,25 @@ static enum lvn_status find_name(struct lvn_class_labels *c, const char *name, i
     return LVN_OK;
 }
 
-/* Are these the names of at least two classes? */
-static enum lvn_status check_names(const json_t *names, bool *good)
+/* Are these the names of at least two classes, different ones for all labels of rows? */
+static enum lvn_status check_names(struct lvn_class_labels *c, const json_t *names, bool *good)
 {
     struct lvn_index seen = {0};
     const size_t n = json_array_size(names);
+    const bool codes = c->codes; /* of labels, not of names */
     enum lvn_status status = LVN_OK;
     *good = n > 1 && n <= LVN_CLASSES_MAX;
     for (size_t k = 0; k < n && *good && status == LVN_OK; k++) {
-        const char *name = json_string_value(json_array_get(names, k));
-        *good = name && *name && !has_control(name, (int64_t)strlen(name)) && !lvn_index_find(&seen, name);
-        if (*good && !lvn_index_add(&seen, name, 0)) status = LVN_MEMORY;
+        const char *name = json_string_value(json_array_get(names, k)), *key = NULL;
+        enum kind kind = EMPTY;
+        double number;
+        if (name) status = read_label(c, name, (int64_t)strlen(name), &kind, &number);
+        if (status == LVN_OK && !(key = lvn_arena_strdup(&c->arena, c->key.p ? c->key.p : ""))) status = LVN_MEMORY;
+        *good = status == LVN_OK && name && kind != EMPTY && kind != CONTROL && !lvn_index_find(&seen, key);
+        if (*good && !lvn_index_add(&seen, key, 0)) status = LVN_MEMORY;
     }
     lvn_index_release(&seen);
+    c->codes = codes;
     return status;
 }
 
@@ -219,7 +226,7 @@ enum lvn_status lvn_class_labels_of_features(struct lvn_class_labels *c, const c
     if (status != LVN_OK) return status == LVN_FORMAT ? LVN_OK : status;
     const json_t *all = json_object_get(json_object_get(root, "info"), "features"),
                  *names = json_object_get(json_object_get(all, column), "names");
-    status = check_names(names, &good);
+    status = check_names(c, names, &good);
     if (status == LVN_OK && good) status = use_names(c, path, names);
     json_decref(root);
     return status;
@@ -419,6 +426,9 @@ enum lvn_status lvn_class_labels_find(struct lvn_class_labels *c, const char *p,
     enum kind kind;
     double number = -1.0;
     LVN_TRY(read_label(c, p, n, &kind, &number));
+    if (kind == WORD && !c->names && is_code(c->key.p, c->key.n) &&
+        lvn_class_labels_number(c->key.p, c->key.n, &number) && number == floor(number))
+        kind = WHOLE; /* the classes have no names, so 03 is no other one than 3 */
     *found = kind == WHOLE && number >= 0.0 && number < (double)c->n_numbers ? c->of_number[(int64_t)number] : -1;
     if (*found >= 0) return LVN_OK;
     const int *named = c->names && kind != EMPTY ? lvn_index_find(&c->index, c->key.p) : NULL;

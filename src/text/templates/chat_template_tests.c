@@ -62,7 +62,7 @@ static LVN_TPL_FUNCTION(compares)
     *out = lvn_tpl_bool(mode & (sign < 0 ? LESS : sign > 0 ? GREATER : EQUAL));
     return LVN_OK;
 }
-static LVN_TPL_FUNCTION(has_remainder) /* of the division by its argument, or by 2 */
+static LVN_TPL_FUNCTION(has_remainder) /* mode: the remainder of the division by the argument, or by 2 */
 {
     if (a[0] && a[0]->kind != LVN_TPL_INT) LVN_TPL_FAIL(r, FORMAT, "'is divisibleby' needs an integer");
     struct lvn_tpl_value divisor = lvn_tpl_int(a[0] ? a[0]->i : 2), remainder = lvn_tpl_int(mode), found;

@@ -39,8 +39,8 @@ enum lvn_status lvn_encode_marked(struct lvn_encoder *e, const void *text, int64
 /* Those of all texts since the last call. */
 struct lvn_encoder_notes lvn_encoder_take_notes(struct lvn_encoder *e);
 void lvn_encoder_notes_add(struct lvn_encoder_notes *sum, struct lvn_encoder_notes more);
-/* Log how many tokens of the texts `name` are unknown; warn if they are many. few: a prompt or the like, of which only
- * one warning is logged. */
+/* Log how many tokens of the texts `name` are unknown; warn if they are many. few: the text is short, such as a prompt;
+ * then nothing is logged but the warning, and that only once. */
 void lvn_encoder_notes_report(const struct lvn_tokenizer *t, const char *name, int64_t unknown, int64_t ids, bool few);
 
 /* Do the parts of a text that is cut at lvn_split_safe() have the same ids as the whole? */

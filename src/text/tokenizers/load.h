@@ -41,8 +41,8 @@ enum lvn_status lvn_load_pattern(struct lvn_arena *a, const char *name, const js
 enum lvn_status lvn_load_json(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes) LVN_CHECKED;
 enum lvn_status lvn_load_merges(struct lvn_tokenizer *t, const char *vocab_name, const char *vocab, int64_t vocab_bytes,
                                 const char *merges_name, const char *merges, int64_t merges_bytes) LVN_CHECKED;
-/* FORMAT if a token of a vocabulary with merges results from none, other than single bytes, added tokens and names in
- * brackets: merges are missing. */
+/* FORMAT if no merge makes a token of a vocabulary with merges, because merges are missing. Single bytes, added tokens
+ * and names in brackets need no merge. */
 enum lvn_status lvn_load_check_merges(const struct lvn_tokenizer *t) LVN_CHECKED;
 /* Read vocab.txt: one token per line, whose number is the id. config: tokenizer_config.json, NULL: none. */
 enum lvn_status lvn_load_wordpiece(struct lvn_tokenizer *t, const char *name, const char *text, int64_t bytes,

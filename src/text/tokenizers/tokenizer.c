@@ -159,13 +159,16 @@ static bool has_file(const struct lvn_tokenizer *t, const char *name)
     return false;
 }
 
-/* Does it decide ids or the text of prompts, and is it what its name says? Such files are read through links out of the
- * folder, as tokenizer.json is; a link to anything else would be copied into checkpoints. text NULL: its name alone. */
+/* Does the file determine ids or the text of prompts, and does its content match its name? Only such files are read
+ * through links out of the folder, like tokenizer.json: a link may name any file, and checkpoints get copies. text
+ * NULL: only the name is checked. */
 static bool is_followed(const char *name, const char *text)
 {
     static const struct {
         const char *name, *has;
     } files[] = {{"tokenizer_config.json", "\"tokenizer_class\""},
+                 {"tokenizer_config.json", "\"model_max_length\""},
+                 {"tokenizer_config.json", "\"do_lower_case\""},
                  {"special_tokens_map.json", "\"eos_token\""},
                  {"special_tokens_map.json", "\"unk_token\""},
                  {"added_tokens.json", ""},

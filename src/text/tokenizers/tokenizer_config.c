@@ -621,8 +621,8 @@ static enum lvn_status set_llama(struct config *c, const char *dir)
 
 static const char *const qwen[] = {"Qwen2Tokenizer", NULL};
 
-/* transformers' Qwen2Tokenizer, which models of Qwen 2 to 3 also have without tokenizer_class, differs from
- * GPT2Tokenizer in these. */
+/* transformers' Qwen2Tokenizer, also the class of Qwen 2 to 3 models without tokenizer_class, differs from
+ * GPT2Tokenizer in its normalizer and in the split into pieces. */
 static enum lvn_status set_qwen(struct config *c, const char *dir)
 {
     struct lvn_normalizer *n = &c->t->normalizer;

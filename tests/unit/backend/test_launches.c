@@ -97,7 +97,8 @@ static void an_update_sums_its_own_changes(void **state)
         {LVN_OP_adamw, .attr.adamw = {{.lr_scale = 1, .summed = 7}, .beta1 = 0.9, .beta2 = 0.99}, .count = 7000000},
         {LVN_OP_sgd, .attr.sgd = {{.lr_scale = 1, .summed = 3}, .momentum = 0.9}, .count = 7000000},
         {LVN_OP_lion, .attr.lion = {{.lr_scale = 1, .summed = 3}, .beta1 = 0.9, .beta2 = 0.99}, .count = 7000000},
-        {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1, .summed = 2}}, .count = 7000000},
+        {LVN_OP_muon_direction, .attr.muon_direction = {{.lr_scale = 1, .summed = 2}, .momentum = 0.9},
+         .count = 7000000},
         {LVN_OP_muon_step, .attr.muon_step = {{.lr_scale = 1, .summed = 1}, .ratio = 1}, .count = 7000000},
     };
     (void)state;

@@ -453,6 +453,10 @@ static void foreign_rows(void **state)
          IS_PREFERENCE("rejected")},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"chosen\": [], \"rejected\": []}",
          "b<|im_end|>\n"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}, {\"role\": \"user\", \"content\": \"a\"}], "
+         "\"chosen\": null, \"rejected\": null}",
+         "b<|im_end|>\n|"},
+        {"{\"instruction\": \"a\", \"output\": \"b\", \"context\": [\"c\"]}", "b<|im_end|>\n"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}], \"images\": [\"1.jpg\"]}",
          HAS_MEDIA("images")},
         {"{\"conversations\": [{\"from\": \"gpt\", \"value\": \"b\"}], \"image\": \"1.jpg\"}", HAS_MEDIA("image")},

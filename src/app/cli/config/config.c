@@ -384,8 +384,7 @@ static void fit_length(struct lvn_config *cf, struct levin_settings *s, const st
         cf->s->values.data.max_length = s->values.data.max_length = positions;
 }
 
-/* Compute parameters, memory, micro-batch and time of a rank, and the size of the data, if they exist.
- */
+/* Compute parameters, memory, micro-batch and step time of a rank and, if the data exist, their size. */
 static enum lvn_status plan_recipe(struct lvn_config *cf)
 {
     struct levin_settings s;

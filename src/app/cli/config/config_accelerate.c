@@ -8,10 +8,10 @@
 #include "cli/config/config.h"
 #include "formats/yaml.h"
 
-/* Keys, also those of fsdp_config and deepspeed_config: those with a note have no counterpart, the others are read. */
+/* All known keys, also those within fsdp_config and deepspeed_config. Keys with a note have no counterpart in levin. */
 static const struct row {
-    const char *keys; /* separated by blanks */
-    const char *note; /* what takes their place; NULL: the functions of this file read them */
+    const char *keys; /* separated by spaces */
+    const char *note; /* what levin does instead; NULL: the functions of this file read them */
 } rows[] = {
     {"compute_environment num_machines num_processes mpirun_config distributed_type mixed_precision gpu_ids use_cpu "
      "fsdp_config fsdp_sharding_strategy fsdp_reshard_after_forward fsdp_activation_checkpointing deepspeed_config "
@@ -30,7 +30,7 @@ static const struct row {
     {"dynamo_config dynamo_backend", "not needed: every program is planned before the first step"},
     {"megatron_lm_config parallelism_config", "tensor and pipeline parallelism are not supported"},
     {"fp8_config", "fp8 is not supported"},
-    {"commands command_file", "commands of a cloud are not run"},
+    {"commands command_file", "levin runs no commands on cloud machines"},
     {"deepspeed_config_file", "is not read: set trainer.strategy and trainer.precision to its choices"},
     {"offload_optimizer_device offload_param_device offload_optimizer_nvme_path offload_param_nvme_path "
      "fsdp_offload_params",

@@ -39,7 +39,7 @@ static const char *version(void)
 
 enum { MAX_ARCHITECTURES = 64 };
 
-/* The number of architectures that it compiles for; 0: not known. */
+/* List the architectures that NVRTC compiles for, and return their number; 0: not known. */
 static int list_architectures(int list[MAX_ARCHITECTURES])
 {
     int n = 0;
@@ -47,7 +47,8 @@ static int list_architectures(int list[MAX_ARCHITECTURES])
     return known ? n : 0;
 }
 
-/* With the driver and with all devices: version 13 does not compile for those below 7.5, which its driver supports. */
+/* Does this NVRTC work with the driver and with all devices? Version 13 does not compile for compute capabilities below
+ * 7.5, although drivers that support version 13 still run such devices. */
 static bool fits(void)
 {
     int major = 0, minor = 0, list[MAX_ARCHITECTURES];

@@ -82,7 +82,7 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
         node->is_map |= (id == 6 && (x == MAP || x == MAP_KEY_VALUE)) || (id == 10 && x == LOGICAL_MAP);
     }
     if (node->repetition > LVN_PARQUET_REPEATED || !node->name || *children < 0) t->bad = true;
-    if (nulls) node->type = LVN_PARQUET_BYTE_ARRAY, node->is_text = true; /* no values, so also none that are no text */
+    if (nulls) node->type = LVN_PARQUET_BYTE_ARRAY, node->is_text = true; /* all values are null: read as text */
     if (*children) node->type = LVN_PARQUET_GROUP;
 }
 

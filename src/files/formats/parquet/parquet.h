@@ -38,9 +38,9 @@ typedef enum lvn_status lvn_parquet_text(void *context, int64_t row, const void 
 enum lvn_status lvn_parquet_read(struct lvn_parquet *p, int64_t group, int column, lvn_parquet_text *each,
                                  void *context) LVN_CHECKED;
 /* Read the rows of a group as lines of JSON: an object with a member for each column that contains texts, numbers or
- * booleans. Lists are arrays, structs objects; maps, dates, times and decimals are left out. lists: numbers and
- * booleans in lists are read, too, members of structs that are null are left out, and columns of JSON become the values
- * of their texts; if false, FORMAT for a file without a column of texts. */
+ * booleans. Lists become arrays, structs become objects; maps, dates, times and decimals are left out. If `lists` is
+ * true, numbers and booleans in lists are read too, null members of structs are left out, and texts of JSON columns are
+ * inserted as JSON. If it is false, FORMAT for a file without a column of texts. */
 enum lvn_status lvn_parquet_read_lines(struct lvn_parquet *p, int64_t group, bool lists,
                                        enum lvn_status (*each)(void *context, const char *line, int64_t bytes),
                                        void *context) LVN_CHECKED;

@@ -1,5 +1,5 @@
-/* charts.js - the curves: which scalars share a chart, and each chart over uPlot. If levin was built without uPlot, the
- * page shows the drawing of each run's loss instead (run.curve). */
+/* charts.js - the curves: selects the scalars that share a chart, and draws each chart with uPlot. If levin was built
+ * without uPlot, the page shows the drawing of each run's loss instead (run.curve). */
 const titles = plain({
   loss: "Loss", lr: "Learning rate", grad_norm: "Gradient norm", tokens_per_s: "Throughput", memory_bytes: "Memory",
   f1: "F1", mse: "Mean squared error", loss_scale: "Loss scale", restart_seconds: "Seconds of the last restart",

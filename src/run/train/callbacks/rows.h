@@ -19,7 +19,8 @@ struct lvn_rows {
 
 /* Open `name` in the run's folder with `header` as its first line ("": none), which replaces the file's. A resumed run
  * removes rows of later steps, which it will write again, and an incomplete row; a new run starts with an empty file. A
- * row's first number is its step. A validation that it makes again at its first step is not written again. */
+ * row's first number is its step. If a resumed run repeats the validation of the step at which it resumes, the row is
+ * not written a second time. */
 enum lvn_status lvn_rows_open(struct lvn_rows *r, const struct lvn_callback_context *context, const char *name,
                               const char *header) LVN_CHECKED;
 /* Replace the header of an open file; its rows stay. A failure is reported. */

@@ -1,6 +1,7 @@
-/* mix.c - see mix.h. The rule is that of R. Tijdeman, The chairman assignment problem (1980): of the sources whose lag
- * behind their share is at least 1/(2n-2) of a row, the one is drawn whose lag would reach 1 - 1/(2n-2) of a row
- * first. Drawing the source with the largest lag instead would not keep the error below one row. */
+/* mix.c - see mix.h. The rule is that of R. Tijdeman, The chairman assignment problem (1980), for n sources. Candidates
+ * are the sources whose lag behind their share is at least 1/(2n-2) of a row. The one whose lag would be the first to
+ * reach 1 - 1/(2n-2) of a row is drawn. Drawing the source with the largest lag instead would not keep the error below
+ * one row. */
 #include "data/sources/mix.h"
 
 #include "base/files.h"

@@ -191,6 +191,13 @@ static enum lvn_status parquet_line(void *context, const char *line, int64_t byt
     return lvn_chat_rows_data(context, line, bytes);
 }
 
+/* Does the path of a column have this part, which ends in a dot? */
+static bool has_part(const char *column, const char *part)
+{
+    const char *at = strstr(column, part);
+    return at && (at == column || at[-1] == '.');
+}
+
 /* Refuse a file whose tools, tool calls or variables of the template have columns that are not read; warn of such
  * columns elsewhere in messages. */
 static enum lvn_status check_columns(const struct lvn_parquet *p, const char *path)
@@ -202,7 +209,7 @@ static enum lvn_status check_columns(const struct lvn_parquet *p, const char *pa
     for (int next = 0; (column = lvn_parquet_unread(p, &next));) {
         for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
             LVN_CHECK(
-                !strstr(column, refused[i]), FORMAT,
+                !has_part(column, refused[i]), FORMAT,
                 "'%s': the column '%.200s' %s, so the model would learn without it: cast it to text, or write the "
                 "rows as lines of JSON",
                 path, column, types);

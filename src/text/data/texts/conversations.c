@@ -58,7 +58,7 @@ struct part {
     int64_t found, bad, cut, dropped, unlabeled, tokens, unknown, labels; /* rows; bad rows; samples: ... */
     struct lvn_text lost; /* the first rows that are left out, and why */
     int64_t n_lost;
-    char role[64];         /* the first one that is neither that of answers nor another known one */
+    char role[64];         /* the first unknown role; "": none */
     int64_t other_roles;   /* rows with such a role */
     int64_t empty;         /* answers without text */
     int64_t without_tools; /* rows of which the template does not write tools, tool calls or some messages */

@@ -41,7 +41,8 @@ static const struct pair {
 };
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
-/* Runs of code points: n, how many code points, which part counts up, the first code point, its n parts; and so on. */
+/* Runs of code points. A run is: n with the number of code points and the part that counts up, in one word; the first
+ * code point; its n parts. */
 static const uint32_t compatible[] = {
 #define K(n, ...) S(n, 1, n, __VA_ARGS__)
 #define S(n, count, varying, ...) (n) | (count) << 8 | (varying) << 16, __VA_ARGS__,
