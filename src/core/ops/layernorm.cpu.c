@@ -8,7 +8,6 @@
 /* The operands of a call. */
 struct operands {
     int64_t R, C;
-    int y, gamma;   /* numbers of this output and this input; beta is the next input */
     const float *x; /* (R,C) */
     struct norm_weights w;
     const float *beta;  /* (C); NULL: none */
@@ -17,18 +16,17 @@ struct operands {
 
 static struct operands operands(const struct lvn_call *call, struct lvn_norm norm)
 {
-    const int y = norm.residual, gamma = y + 1;
     const struct lvn_arg *x = norm.residual ? &call->out[0] : &call->in[0];
-    struct operands o = {.R = lvn_desc_rows(x->desc),
-                         .C = x->desc->dim[x->desc->rank - 1],
-                         .y = y,
-                         .gamma = gamma,
-                         .x = x->p,
-                         .w = {call->in[gamma].p, 1, (float)norm.offset},
-                         .rstd = call->out[y + 1 + norm.has_mean].p};
+    struct operands o = {
+        .R = lvn_desc_rows(x->desc),
+        .C = x->desc->dim[x->desc->rank - 1],
+        .x = x->p,
+        .w = {call->in[norm.gamma].p, 1, (float)norm.offset},
+        .beta = norm.has_beta ? call->in[norm.beta].p : NULL,
+        .mean = norm.has_mean ? call->out[norm.mean].p : NULL,
+        .rstd = call->out[norm.rstd].p,
+    };
     if (!o.w.gamma) o.w = (struct norm_weights){norm_ones, 0, 0};
-    if (norm.has_beta) o.beta = call->in[gamma + 1].p;
-    if (norm.has_mean) o.mean = call->out[y + 1].p;
     return o;
 }
 
@@ -74,11 +72,12 @@ static void add_row(const struct dropout *d, const float *a, const struct lvn_ar
         add_row_as(d, a, b->p, false, s, row, C);
 }
 
-LVN_INLINE void norm_rows(const struct lvn_call *call, const struct operands *o, double eps, int k, int64_t r)
+LVN_INLINE void norm_rows(const struct lvn_call *call, const struct operands *o, const struct lvn_norm *norm, int k,
+                          int64_t r)
 {
     if (o->mean) norm_means(k, o->x + r * o->C, o->C, o->mean + r);
-    norm_scales(k, o->x + r * o->C, o->C, eps, o->mean ? o->mean + r : NULL, o->rstd + r);
-    norm_results(k, r, o->x, o->mean, o->rstd, &o->w, o->beta, o->C, &call->out[o->y]);
+    norm_scales(k, o->x + r * o->C, o->C, norm->eps, o->mean ? o->mean + r : NULL, o->rstd + r);
+    norm_results(k, r, o->x, o->mean, o->rstd, &o->w, o->beta, o->C, &call->out[norm->y]);
 }
 
 void LVN_ISA_NAME(lvn_norm_forward)(const struct lvn_call *call, struct lvn_norm norm, int thread, int n_threads)
@@ -93,9 +92,9 @@ void LVN_ISA_NAME(lvn_norm_forward)(const struct lvn_call *call, struct lvn_norm
         for (int j = 0; norm.residual && j < k; j++)
             add_row(&d, call->in[0].p, &call->in[1], call->out[0].p, r + j, o.C);
         if (k == ROWS) {
-            norm_rows(call, &o, norm.eps, ROWS, r);
+            norm_rows(call, &o, &norm, ROWS, r);
         } else {
-            for (int64_t i = r; i < end; i++) norm_rows(call, &o, norm.eps, 1, i);
+            for (int64_t i = r; i < end; i++) norm_rows(call, &o, &norm, 1, i);
         }
     }
 }
@@ -105,7 +104,7 @@ void LVN_ISA_NAME(lvn_norm_restore)(const struct lvn_call *call, struct lvn_norm
     const struct operands o = operands(call, norm);
     int64_t r, end;
     lvn_thread_range(o.R, ROWS, thread, n_threads, &r, &end);
-    for (; r < end; r++) norm_results(1, r, o.x, o.mean, o.rstd, &o.w, o.beta, o.C, &call->out[o.y]);
+    for (; r < end; r++) norm_results(1, r, o.x, o.mean, o.rstd, &o.w, o.beta, o.C, &call->out[norm.y]);
 }
 
 /* Without a gradient of y, the result is the gradient of s. */
@@ -155,9 +154,8 @@ static void backward_residual(const struct lvn_call *call, const struct norm_bac
 void LVN_ISA_NAME(lvn_norm_backward)(const struct lvn_call *call, struct lvn_norm norm, int thread, int n_threads)
 {
     const struct operands p = operands(call, norm);
-    const struct lvn_arg *dy = &call->dout[p.y];
-    const int beta = p.gamma + 1;
-    float *dgamma = call->din[p.gamma].p, *dbeta = norm.has_beta ? call->din[beta].p : NULL;
+    const struct lvn_arg *dy = &call->dout[norm.y];
+    float *dgamma = call->din[norm.gamma].p, *dbeta = norm.has_beta ? call->din[norm.beta].p : NULL;
     struct dropout dropout = {0};
     struct norm_backward o = {
         .x = p.x,
@@ -179,8 +177,8 @@ void LVN_ISA_NAME(lvn_norm_backward)(const struct lvn_call *call, struct lvn_nor
         norm_backward_plain(&o, dy->desc->dtype == LVN_BF16, thread, n_threads);
     }
     if (dgamma || dbeta)
-        norm_backward_vectors(o.sums, o.R, o.C, dgamma, call->add[p.gamma], dbeta, norm.has_beta && call->add[beta],
-                              thread, n_threads);
+        norm_backward_vectors(o.sums, o.R, o.C, dgamma, call->add[norm.gamma], dbeta,
+                              norm.has_beta && call->add[norm.beta], thread, n_threads);
 }
 
 int64_t LVN_ISA_NAME(lvn_norm_scratch)(const struct lvn_call *call, struct lvn_norm norm)

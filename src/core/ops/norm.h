@@ -17,29 +17,32 @@ struct lvn_norm {
     bool has_mean; /* layer normalization */
     bool has_beta; /* beta may be an input */
     double eps;
-    double offset; /* added to gamma */
-    double p;      /* of dropout */
+    double offset;     /* added to gamma */
+    double p;          /* of dropout */
+    int gamma, beta;   /* numbers of these inputs */
+    int y, mean, rstd; /* numbers of these outputs */
 };
 
 static inline struct lvn_norm lvn_norm_of(enum lvn_op_id id, const union lvn_attr *a)
 {
+    struct lvn_norm n = {.residual = id == LVN_OP_residual_layernorm || id == LVN_OP_residual_rmsnorm};
+    n.has_mean = n.has_beta = id == LVN_OP_layernorm || id == LVN_OP_residual_layernorm;
     switch (id) {
     case LVN_OP_layernorm:
-        return (struct lvn_norm){.has_mean = true, .has_beta = true, .eps = a->layernorm.eps};
+        n.eps = a->layernorm.eps;
+        break;
     case LVN_OP_rmsnorm:
-        return (struct lvn_norm){.eps = a->rmsnorm.eps, .offset = a->rmsnorm.offset};
+        n.eps = a->rmsnorm.eps, n.offset = a->rmsnorm.offset;
+        break;
     case LVN_OP_residual_layernorm:
-        return (struct lvn_norm){.residual = true,
-                                 .has_mean = true,
-                                 .has_beta = true,
-                                 .eps = a->residual_layernorm.eps,
-                                 .p = a->residual_layernorm.p};
+        n.eps = a->residual_layernorm.eps, n.p = a->residual_layernorm.p;
+        break;
     default: /* residual_rmsnorm */
-        return (struct lvn_norm){.residual = true,
-                                 .eps = a->residual_rmsnorm.eps,
-                                 .offset = a->residual_rmsnorm.offset,
-                                 .p = a->residual_rmsnorm.p};
+        n.eps = a->residual_rmsnorm.eps, n.offset = a->residual_rmsnorm.offset, n.p = a->residual_rmsnorm.p;
     }
+    n.y = n.residual, n.gamma = n.y + 1, n.beta = n.gamma + 1;
+    n.mean = n.y + 1, n.rstd = n.mean + n.has_mean;
+    return n;
 }
 
 #endif

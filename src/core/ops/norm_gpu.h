@@ -59,14 +59,14 @@ static inline struct lvn_gpu_arg norm_x(const struct lvn_norm *n)
     return n->residual ? (struct lvn_gpu_arg)LVN_OUT(0, x) : (struct lvn_gpu_arg)LVN_IN(0, x);
 }
 
-/* gamma, input k. Without gamma the kernels use zeros and the offset 1 (NO_GAMMA). */
-static inline struct lvn_gpu_arg norm_gamma(const struct lvn_gpu *g, int k)
+/* Without gamma the kernels use zeros and the offset 1 (NO_GAMMA). */
+static inline struct lvn_gpu_arg norm_gamma(const struct lvn_gpu *g, const struct lvn_norm *n)
 {
-    return norm_arg(g->call->in[k].desc, (struct lvn_gpu_arg)LVN_IN(k, gamma));
+    return norm_arg(g->call->in[n->gamma].desc, (struct lvn_gpu_arg)LVN_IN(n->gamma, gamma));
 }
-static inline double norm_offset(const struct lvn_gpu *g, int k, const struct lvn_norm *n)
+static inline double norm_offset(const struct lvn_gpu *g, const struct lvn_norm *n)
 {
-    return g->call->in[k].desc ? n->offset : 1;
+    return g->call->in[n->gamma].desc ? n->offset : 1;
 }
 
 /* Number of items per row of C values: a warp, or the number that holds the row in registers. */
@@ -94,41 +94,39 @@ static inline int64_t norm_define(struct lvn_gpu *g, int64_t C, bool gamma, cons
 static inline void norm_forward(struct lvn_gpu *g, const struct lvn_norm *n)
 {
     const struct lvn_desc *x = g->call->in[0].desc;
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
     const int64_t R = lvn_desc_rows(x), C = x->dim[x->rank - 1];
     const struct lvn_gpu_arg args[] = {LVN_IN(0, x),
                                        NORM_IF(n->residual, LVN_IN(1, b)),
                                        NORM_IF(n->residual, LVN_OUT(0, s)),
-                                       norm_gamma(g, gamma),
-                                       NORM_IF(n->has_beta, LVN_IN(gamma + 1, beta)),
-                                       LVN_OUT(y, y),
-                                       NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
-                                       LVN_OUT(rstd, rstd),
+                                       norm_gamma(g, n),
+                                       NORM_IF(n->has_beta, LVN_IN(n->beta, beta)),
+                                       LVN_OUT(n->y, y),
+                                       NORM_IF(n->has_mean, LVN_OUT(n->mean, mean)),
+                                       LVN_OUT(n->rstd, rstd),
                                        LVN_STEP,
                                        LVN_LONG(R),
                                        LVN_FLOAT(n->eps),
-                                       LVN_FLOAT(norm_offset(g, gamma, n)),
+                                       LVN_FLOAT(norm_offset(g, n)),
                                        LVN_DROPOUT(g, n->p, x),
                                        {.kind = LVN_GPU_END}};
-    const int64_t rows = norm_define(g, C, g->call->in[gamma].desc, args);
+    const int64_t rows = norm_define(g, C, g->call->in[n->gamma].desc, args);
     lvn_gpu_launch(g, "norm_forward", (R + rows - 1) / rows, 1, 1, args);
 }
 
 static inline void norm_restore(struct lvn_gpu *g, const struct lvn_norm *n)
 {
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
-    const struct lvn_desc *d = g->call->out[y].desc;
+    const struct lvn_desc *d = g->call->out[n->y].desc;
     const int64_t C = d->dim[d->rank - 1], count = lvn_desc_count(d);
     const struct lvn_gpu_arg args[] = {norm_x(n),
-                                       norm_gamma(g, gamma),
-                                       NORM_IF(n->has_beta, LVN_IN(gamma + 1, beta)),
-                                       LVN_OUT(y, y),
-                                       NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
-                                       LVN_OUT(rstd, rstd),
+                                       norm_gamma(g, n),
+                                       NORM_IF(n->has_beta, LVN_IN(n->beta, beta)),
+                                       LVN_OUT(n->y, y),
+                                       NORM_IF(n->has_mean, LVN_OUT(n->mean, mean)),
+                                       LVN_OUT(n->rstd, rstd),
                                        LVN_LONG(count),
-                                       LVN_FLOAT(norm_offset(g, gamma, n)),
+                                       LVN_FLOAT(norm_offset(g, n)),
                                        {.kind = LVN_GPU_END}};
-    (void)norm_define(g, C, g->call->in[gamma].desc, args);
+    (void)norm_define(g, C, g->call->in[n->gamma].desc, args);
     lvn_gpu_launch(g, "norm_restore", lvn_gpu_groups(count / lvn_gpu_width(g, C, args)), 1, 1, args);
 }
 
@@ -137,48 +135,46 @@ static inline void norm_restore(struct lvn_gpu *g, const struct lvn_norm *n)
 static inline void norm_vectors(struct lvn_gpu *g, const struct lvn_norm *n, const char *constants, int width,
                                 int64_t R, int64_t C)
 {
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
-    const bool has_gamma = g->call->din[gamma].desc, has_beta = n->has_beta && g->call->din[gamma + 1].desc;
+    const bool has_gamma = g->call->din[n->gamma].desc, has_beta = n->has_beta && g->call->din[n->beta].desc;
     if (!has_gamma && !has_beta) return;
     const int64_t gammas = has_gamma ? column_scratch(g, R, C) : 0, betas = has_beta ? column_scratch(g, R, C) : 0;
     const int64_t columns = COLUMNS * width;
-    LVN_LAUNCH(g, "norm_vectors", (C + columns - 1) / columns, column_parts(R), 1, norm_x(n), LVN_DOUT(y, dy),
-               NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)), LVN_OUT(rstd, rstd),
+    LVN_LAUNCH(g, "norm_vectors", (C + columns - 1) / columns, column_parts(R), 1, norm_x(n), LVN_DOUT(n->y, dy),
+               NORM_IF(n->has_mean, LVN_OUT(n->mean, mean)), LVN_OUT(n->rstd, rstd),
                NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
                LVN_LONG(column_rows(R)), LVN_LONG(R));
     g->constants = constants;
     if (has_gamma)
-        column_parts_launch(g, gammas, (struct lvn_gpu_arg)LVN_DIN(gamma, sums), (struct lvn_gpu_arg)LVN_ADDS(gamma), R,
-                            C);
+        column_parts_launch(g, gammas, (struct lvn_gpu_arg)LVN_DIN(n->gamma, sums),
+                            (struct lvn_gpu_arg)LVN_ADDS(n->gamma), R, C);
     if (has_beta)
-        column_parts_launch(g, betas, (struct lvn_gpu_arg)LVN_DIN(gamma + 1, sums),
-                            (struct lvn_gpu_arg)LVN_ADDS(gamma + 1), R, C);
+        column_parts_launch(g, betas, (struct lvn_gpu_arg)LVN_DIN(n->beta, sums), (struct lvn_gpu_arg)LVN_ADDS(n->beta),
+                            R, C);
 }
 
 static inline void norm_backward(struct lvn_gpu *g, const struct lvn_norm *n)
 {
     const struct lvn_call *c = g->call;
-    const int gamma = 1 + n->residual, y = n->residual, rstd = y + 1 + n->has_mean;
     const struct lvn_gpu_arg x = norm_x(n);
     const struct lvn_desc *d = lvn_gpu_desc(c, &x);
     const int64_t R = lvn_desc_rows(d), C = d->dim[d->rank - 1];
     const struct lvn_gpu_arg args[] = {x,
-                                       norm_gamma(g, gamma),
-                                       NORM_IF(n->has_mean, LVN_OUT(y + 1, mean)),
-                                       LVN_OUT(rstd, rstd),
+                                       norm_gamma(g, n),
+                                       NORM_IF(n->has_mean, LVN_OUT(n->mean, mean)),
+                                       LVN_OUT(n->rstd, rstd),
                                        NORM_IF(n->residual, LVN_DOUT(0, ds)),
-                                       LVN_DOUT(y, dy),
+                                       LVN_DOUT(n->y, dy),
                                        LVN_DIN(0, da),
                                        NORM_IF(n->residual, LVN_DIN(1, db)),
                                        LVN_STEP,
                                        LVN_LONG(R),
-                                       LVN_FLOAT(norm_offset(g, gamma, n)),
+                                       LVN_FLOAT(norm_offset(g, n)),
                                        LVN_ADDS(0),
                                        n->residual ? (struct lvn_gpu_arg)LVN_ADDS(1) : (struct lvn_gpu_arg)LVN_INT(0),
                                        LVN_DROPOUT(g, n->p, d),
                                        {.kind = LVN_GPU_END}};
     const char *constants = g->constants;
-    const int64_t rows = norm_define(g, C, g->call->in[gamma].desc, args);
+    const int64_t rows = norm_define(g, C, g->call->in[n->gamma].desc, args);
     if (c->din[0].desc || (n->residual && c->din[1].desc))
         lvn_gpu_launch(g, "norm_backward", (R + rows - 1) / rows, 1, 1, args);
     norm_vectors(g, n, constants, lvn_gpu_width(g, C, args), R, C);

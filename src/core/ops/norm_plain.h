@@ -16,26 +16,21 @@
 
 static inline enum lvn_status lvn_norm_shape(struct lvn_shapes *s, struct lvn_norm n)
 {
-    const int gamma = n.residual ? 2 : 1;
     LVN_TRY(n.residual ? lvn_shape_pair(s) : lvn_shape_reals(s, "input", 0, 1));
     LVN_TRY(lvn_shape_dropout(s, n.p));
     const int64_t C = s->in[0].dim[s->in[0].rank - 1];
-    if (s->has[gamma]) LVN_TRY(lvn_shape_vector(s, "gamma", gamma, C));
-    if (n.has_beta && s->has[gamma + 1]) LVN_TRY(lvn_shape_vector(s, "beta", gamma + 1, C));
+    if (s->has[n.gamma]) LVN_TRY(lvn_shape_vector(s, "gamma", n.gamma, C));
+    if (n.has_beta && s->has[n.beta]) LVN_TRY(lvn_shape_vector(s, "beta", n.beta, C));
     LVN_CHECK(n.eps > 0, ARG, "%s: eps is %g; it must be above 0", s->op, n.eps);
     LVN_CHECK(isfinite(n.offset), ARG, "%s: offset is %g; it must be finite", s->op, n.offset);
-    struct lvn_desc *out = s->out;
-    if (n.residual) *out++ = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    *out++ = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
-    if (n.has_mean) *out++ = LVN_DESC(s->real, lvn_desc_rows(&s->in[0]));
-    *out = LVN_DESC(s->real, lvn_desc_rows(&s->in[0]));
+    s->out[0] = s->out[n.y] = lvn_desc_make(s->real, s->in[0].rank, s->in[0].dim);
+    s->out[n.mean] = s->out[n.rstd] = LVN_DESC(s->real, lvn_desc_rows(&s->in[0]));
     return LVN_OK;
 }
 
 /* The operands of a call. */
 struct lvn_norm_call {
     int64_t R, C;
-    int y, gamma;            /* numbers of this output and this input */
     const real *x;           /* (R,C) */
     const real *weight;      /* gamma (C); NULL: 1 */
     const real *beta;        /* (C); NULL: 0 */
@@ -46,21 +41,18 @@ struct lvn_norm_call {
 
 static inline struct lvn_norm_call lvn_norm_call(const struct lvn_call *call, struct lvn_norm n)
 {
-    const int y = n.residual, gamma = y + 1;
     const struct lvn_arg *x = n.residual ? &call->out[0] : &call->in[0];
-    struct lvn_norm_call o = {.R = lvn_desc_rows(x->desc),
-                              .C = x->desc->dim[x->desc->rank - 1],
-                              .y = y,
-                              .gamma = gamma,
-                              .x = x->p,
-                              .weight = call->in[gamma].p,
-                              .dy = call->dout[y].p,
-                              .drop.scale = 1};
-    if (n.has_beta) o.beta = call->in[gamma + 1].p;
-    if (n.has_mean) o.mean = call->out[y + 1].p;
-    o.rstd = call->out[y + 1 + n.has_mean].p;
-    if (n.residual) o.drop = lvn_dropout_make(call, x->desc, n.p);
-    return o;
+    return (struct lvn_norm_call){
+        .R = lvn_desc_rows(x->desc),
+        .C = x->desc->dim[x->desc->rank - 1],
+        .x = x->p,
+        .weight = call->in[n.gamma].p,
+        .beta = n.has_beta ? call->in[n.beta].p : NULL,
+        .mean = n.has_mean ? call->out[n.mean].p : NULL,
+        .rstd = call->out[n.rstd].p,
+        .dy = call->dout[n.y].p,
+        .drop = n.residual ? lvn_dropout_make(call, x->desc, n.p) : (struct lvn_dropout){.scale = 1},
+    };
 }
 
 static inline double lvn_norm_weight(const struct lvn_norm_call *o, struct lvn_norm n, int64_t c)
@@ -71,7 +63,7 @@ static inline double lvn_norm_weight(const struct lvn_norm_call *o, struct lvn_n
 static inline void lvn_norm_restore(const struct lvn_call *call, struct lvn_norm n)
 {
     const struct lvn_norm_call o = lvn_norm_call(call, n);
-    real *y = call->out[o.y].p;
+    real *y = call->out[n.y].p;
     for (int64_t r = 0, i = 0; r < o.R; r++)
         for (int64_t c = 0; c < o.C; c++, i++)
             y[i] = (o.x[i] - (o.mean ? o.mean[r] : 0)) * o.rstd[r] * (real)lvn_norm_weight(&o, n, c) +
@@ -100,15 +92,15 @@ static inline void lvn_norm_forward(const struct lvn_call *call, struct lvn_norm
 /* dgamma (C) and dbeta (C), sums over the rows in order. */
 static inline void lvn_norm_vectors(const struct lvn_call *call, const struct lvn_norm_call *o, struct lvn_norm n)
 {
-    real *dgamma = call->din[o->gamma].p, *dbeta = n.has_beta ? call->din[o->gamma + 1].p : NULL;
+    real *dgamma = call->din[n.gamma].p, *dbeta = n.has_beta ? call->din[n.beta].p : NULL;
     for (int64_t c = 0; (dgamma || dbeta) && c < o->C; c++) {
         double g = 0, b = 0;
         for (int64_t r = 0, i = c; o->dy && r < o->R; r++, i += o->C) {
             g += o->dy[i] * (((double)o->x[i] - (o->mean ? o->mean[r] : 0)) * o->rstd[r]);
             b += o->dy[i];
         }
-        if (dgamma) lvn_put(&dgamma[c], call->add[o->gamma], g);
-        if (dbeta) lvn_put(&dbeta[c], call->add[o->gamma + 1], b);
+        if (dgamma) lvn_put(&dgamma[c], call->add[n.gamma], g);
+        if (dbeta) lvn_put(&dbeta[c], call->add[n.beta], b);
     }
 }
 

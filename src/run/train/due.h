@@ -21,7 +21,7 @@ struct lvn_due_intervals {
     int64_t last_step; /* always validated */
     bool validates;    /* false: without validation */
 };
-/* What is due after a step that nothing interrupts: a set of enum lvn_due. */
+/* The set of actions (enum lvn_due) that are due after a step without interruption. */
 unsigned lvn_due_after(const struct lvn_due_intervals *every, int64_t step);
 
 struct lvn_due_state {
@@ -31,8 +31,8 @@ struct lvn_due_state {
     bool in_store;    /* a saved step is not saved again: that would replace it file by file */
     bool last;        /* the last step of the run */
 };
-/* What to do next. NOTHING: the rest of `due`, if any, is left to the resumed run. An interrupted run in a store leaves
- * a due validation and everything after it. Only the last step is always validated: the resumed run would make no
+/* The next action. NOTHING: the rest of `due`, if any, is left to the resumed run. An interrupted run in a store leaves
+ * a due validation and all later actions to it. Only the last step is always validated: the resumed run would make no
  * further step. */
 enum lvn_due lvn_due_next(const struct lvn_due_state *state);
 

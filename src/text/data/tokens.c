@@ -753,7 +753,7 @@ static enum lvn_status find_documents(struct documents *d, int64_t end)
     free(buffer);
     LVN_TRY(status);
     LVN_CHECK(d->n > 1, FORMAT,
-              "data.pack: the end token %lld never occurs in '%s', so the documents in it cannot be told apart: give "
+              "data.pack: the end token %lld never occurs in '%s', so the ends of its documents are not known: give "
               "the id of the token that ends a document as data.end_token, or prepare the text again with `levin "
               "prepare`, which writes one after each document",
               (long long)end, split->path);

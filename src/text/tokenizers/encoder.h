@@ -17,7 +17,7 @@ enum lvn_status lvn_ids_reserve(struct lvn_ids *ids, int64_t more) LVN_CHECKED;
 /* Added tokens that an encoder recognizes in text. ORDINARY ignores special ones (for training data). */
 enum lvn_encoding { LVN_ENCODE_ORDINARY, LVN_ENCODE_SPECIAL };
 
-/* What encoders count in texts. */
+/* Counts of tokens in the texts that were encoded. */
 struct lvn_encoder_notes {
     int64_t special;    /* special tokens whose text LVN_ENCODE_ORDINARY encoded as ordinary text */
     int64_t special_id; /* of the first one; undefined without any */

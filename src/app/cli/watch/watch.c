@@ -31,7 +31,7 @@ enum { LINE = 1200 }; /* bytes of a text of status.json */
 /* For a run in a store: seconds between two reads, and the delay of its status that is normal. */
 static const double STORE_SECONDS = 10, STORE_LATE = 45;
 
-/* What was read of a run. */
+/* The run that is watched: its files, and what was last read from them. */
 struct watch {
     struct lvn_cli *c;
     char run[1024];
