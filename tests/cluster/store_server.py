@@ -22,7 +22,7 @@ An S3 at /s3/BUCKET/KEY that checks nothing but which access key signs: "old" is
 GET /control/conditions/501 it answers 501 to conditional requests, which it ignores otherwise, with /control/down/1 it
 answers 503 to everything, with /control/refuse/N it forbids PUTs below step-N, with /control/keep/1 DELETEs, with
 /control/locked/1 it requires the MD5 of what is written, as buckets with Object Lock, with
-/control/truncated/1 lists say that they go on, without a token, with /control/repeat/1 with the same token forever, and with
+/control/truncated/1 lists say that they go on, without a token, with /control/repeat/N they repeat N pages forever, and with
 /control/stall/N it answers N requests with a RequestTimeout, with /control/join/N it fails to join parts N times, with
 /control/lost/N it joins them N times without an answer. The bucket "moved" is said to be on another host, and "rude" answers
 with control characters.
@@ -243,7 +243,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             bucket, prefix = rest.rstrip("/"), query.get("prefix", [""])[0]
             rows = "".join(f"<Contents><Key>{k[len(bucket) + 1:]}</Key><Size>{len(v)}</Size></Contents>"
                            for k, v in sorted(objects.items()) if k.startswith(f"{bucket}/{prefix}"))
-            next_page = "<NextContinuationToken>n</NextContinuationToken>" if state["repeat"] else ""
+            after = (int(query.get("continuation-token", ["0"])[0]) + 1) % (state["repeat"] or 1)
+            next_page = f"<NextContinuationToken>{after}</NextContinuationToken>" if state["repeat"] else ""
             return self.answer(200, f"<ListBucketResult>{rows}{next_page}<IsTruncated>{'true' if state['truncated'] else 'false'}"
                              f"</IsTruncated></ListBucketResult>".encode())
         if key not in objects:
@@ -320,11 +321,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "/revision/" in rest:
                 return self.answer(200, json.dumps({"sha": commit, "siblings": rows[:1000]}).encode())
             first = int(query.get("cursor", ["0"])[0])
+            after = (first + 500) % (500 * (state["repeat"] or 1000))
             page = [{"type": "file", "path": r["rfilename"], "oid": r["blobId"], "size": r["size"],
                      **({"lfs": {"oid": r["lfs"]["sha256"]}} if "lfs" in r else {})} for r in rows[first:first + 500]]
             page.append({"type": "directory", "path": "a", "oid": commit, "size": 0})
-            link = f'<https://huggingface.co/{rest}?recursive=true&cursor={first + 500}>; rel="next"'
-            return self.answer(200, json.dumps(page).encode(), **({"Link": link} if len(rows) > first + 500 else {}))
+            link = f'<https://huggingface.co/{rest}?recursive=true&cursor={after}>; rel="next"'
+            return self.answer(200, json.dumps(page).encode(), **({"Link": link} if len(rows) > first + 500 or state["repeat"] else {}))
         name = rest.split("/resolve/")[1].split("/", 1)[1]
         if name not in sums:
             return self.answer(404, X_Error_Code="EntryNotFound", X_Error_Message="Entry not found")

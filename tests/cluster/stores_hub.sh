@@ -179,6 +179,13 @@ for i in $(seq 1100); do echo "text $i" >web/hub/org/many/a/$i.txt; done
 random_file web/hub/org/many/z.txt 2000
 code 0 "$LEVIN" ls --json --recursive hf://datasets/org/many
 json 'len(d["entries"]) == 1101'
+for pages in 1 2 3; do
+    ask control/repeat/$pages >/dev/null
+    code 1 "$LEVIN" ls hf://datasets/org/many
+    one_error
+    says "the hub sends no usable address of the next page, or pages that it has sent before" err
+done
+ask control/repeat/off >/dev/null
 code 0 cp_ hf://datasets/org/many/z.txt got4
 same_file got4 web/hub/org/many/z.txt
 # recipes/speedrun.sh with such a dataset; run again it changes nothing

@@ -55,10 +55,12 @@ ask control/truncated/off >/dev/null
 ask control/stall/2 >/dev/null
 code 0 cp_ small s3://b/stalled
 back small stalled
-ask control/repeat/1 >/dev/null
-code 1 "$LEVIN" ls s3://b/texts
-one_error
-says "the server sends the same page again" err
+for pages in 1 2 5; do
+    ask control/repeat/$pages >/dev/null
+    code 1 "$LEVIN" ls s3://b/texts
+    one_error
+    says "the server sends the same page again" err
+done
 ask control/repeat/off >/dev/null
 # joining the parts is repeated, also if the response is lost, after which the server has no such upload
 for fault in join lost; do

@@ -382,6 +382,7 @@ enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn
     struct lvn_text query = {0}, token = {0}, before = {0};
     struct lvn_http_response response = {0};
     enum lvn_status status = prefix ? LVN_OK : LVN_MEMORY;
+    int64_t page = 1;
     do {
         lvn_text_clear(&query);
         if (token.n) lvn_text_printf(&query, "%s=", pages->token);
@@ -391,8 +392,10 @@ enum lvn_status lvn_store_request_list(struct lvn_location *location, struct lvn
         if (status == LVN_OK) status = lvn_text_status(&query);
         struct lvn_store_request request = {.method = "GET", .key = pages->key, .query = query.p, .action = "list"};
         if (status == LVN_OK) status = lvn_store_request(location, http, &request, &response);
-        lvn_text_release(&before);
-        before = token;
+        const bool kept = !(page & (page - 1)); /* of pages 1, 2, 4, ...: so pages that repeat in any order are found */
+        page++;
+        lvn_text_release(kept ? &before : &token);
+        if (kept) before = token;
         token = (struct lvn_text){0};
         if (status == LVN_OK) status = pages->add(location, &response, prefix, a, out, &token);
         if (status == LVN_OK && token.n && before.n && strcmp(token.p, before.p) == 0)

@@ -226,7 +226,8 @@ static enum lvn_status query(struct lvn_location *location, struct lvn_http *htt
 }
 
 /* Read the list of the commit's files page by page. The header Link of a page has the query of the next one, and may
- * name the hub's host instead of that of HF_ENDPOINT. */
+ * name the hub's host instead of that of HF_ENDPOINT. The query of pages 1, 2, 4, 8, ... is compared with all later
+ * ones, so that pages that repeat in any order are found. */
 static enum lvn_status read_pages(struct lvn_location *location, struct lvn_http *http, struct lvn_hf_files *out)
 {
     const struct lvn_hf *hf = location->private_data;
@@ -235,11 +236,11 @@ static enum lvn_status read_pages(struct lvn_location *location, struct lvn_http
     char before[2048] = "", next[2048] = "recursive=true", link[4096];
     enum lvn_status status = key ? LVN_OK : LVN_MEMORY;
     out->n = 0;
-    while (status == LVN_OK && *next) {
+    for (int64_t page = 1; status == LVN_OK && *next; page++) {
         struct lvn_store_request request = {.method = "GET", .key = key, .query = next, .action = "read"};
         status = query(location, http, &request, &response, add_page, out);
         if (status != LVN_OK) break;
-        snprintf(before, sizeof before, "%s", next);
+        if (!(page & (page - 1))) snprintf(before, sizeof before, "%s", next);
         *next = '\0';
         const char *more = lvn_http_header(&response, "Link", link, sizeof link) && strstr(link, "rel=\"next\"")
                                ? strchr(link, '?')
@@ -247,7 +248,10 @@ static enum lvn_status read_pages(struct lvn_location *location, struct lvn_http
         if (more &&
             (!lvn_fit(next, sizeof next, "%.*s", (int)strcspn(more + 1, ">"), more + 1) || !strcmp(before, next)))
             status =
-                lvn_fail(LVN_IO, "cannot list '%s': the hub sends no usable address of the next page", location->url);
+                lvn_fail(LVN_IO,
+                         "cannot list '%s': the hub sends no usable address of the next page, or pages that it has "
+                         "sent before",
+                         location->url);
     }
     lvn_http_response_release(&response);
     return status;
