@@ -110,6 +110,10 @@ refuses 2 "'a' is read as data.kind=tokens, and 'texts-a' as documents" "[{path:
 refuses 2 "data.mix names the sources, and data.path is 'a'" "[{path: a, weight: 1}]" --data.path=a
 refuses 2 "data.stream" "[{path: a, weight: 1}]" --data.stream=true
 refuses 2 "needs one tokenizer for all sources" "[{path: texts-a, weight: 1}, {path: texts-b, weight: 1}]"
+# a file is a text of documents, beside a folder of texts
+cat texts-a/* >a.txt
+refuses 2 "needs one tokenizer for all sources" "[{path: a.txt, weight: 1}, {path: texts-b, weight: 1}]"
+refuses 2 "needs one tokenizer for all sources" "[{path: texts-b, weight: 1}, {path: a.txt, weight: 1}]"
 cp -r a other
 sed -i 's/"xxh64": *"[0-9a-f]*"/"xxh64": "0123456789abcdef"/' other/train.bin.json other/val.bin.json
 sed -i 's/"vocab_size": *[0-9]*/"vocab_size": 999/' other/train.bin.json other/val.bin.json

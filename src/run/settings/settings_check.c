@@ -138,6 +138,12 @@ static enum lvn_status guess_kind(const struct levin_settings *s, const char *pa
     return LVN_OK;
 }
 
+/* Can the files of `kind` also be read as `other`, with a tokenizer? */
+static bool is_tokenized(const struct lvn_dataset_kind *kind, const struct lvn_dataset_kind *other)
+{
+    return kind->tokenized_kind && !strcmp(kind->tokenized_kind, other->name);
+}
+
 /* Derive data.kind from the sources of data.mix. */
 static enum lvn_status find_kind_of_mix(struct levin_settings *s)
 {
@@ -150,8 +156,8 @@ static enum lvn_status find_kind_of_mix(struct levin_settings *s)
         const char *path = lvn_mix_path(&a, m, k, s->values.data.folder);
         status = path ? guess_kind(s, path, &kind) : LVN_MEMORY;
         if (status != LVN_OK || !kind) continue;
-        if (!first) first = kind;
-        if (kind != first)
+        if (!first || is_tokenized(first, kind)) first = kind;
+        if (kind != first && !is_tokenized(kind, first))
             status = lvn_fail(LVN_ARG,
                               "data.mix: '%s' is read as data.kind=%s, and '%s' as %s: use sources of one kind, or set "
                               "data.kind to one that all of them have",
