@@ -207,7 +207,7 @@ static enum lvn_status encode_row(struct prompts *p, struct lvn_chat_encoder *e,
     json_error_t error;
     json_t *row;
     int32_t *ids;
-    LVN_TRY(lvn_json_load(line, n, JSON_REJECT_DUPLICATES | LVN_JSON_NAN, &row, &error));
+    LVN_TRY(lvn_json_load(line, n, JSON_REJECT_DUPLICATES | LVN_JSON_ROW, &row, &error));
     const char *fault = lvn_json_line_fault(line, n, row, &error);
     enum lvn_status status = fault ? lvn_fail(LVN_FORMAT, "%s", fault) : LVN_OK;
     if (status == LVN_OK) status = lvn_chat_prompt(e, &a, row, &ids, &p->length[p->n]);

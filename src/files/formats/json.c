@@ -150,15 +150,15 @@ static int64_t not_finite(const char *text, int64_t bytes)
 }
 
 /* Copy a JSON text. jansson refuses integers beyond 64 bits and reals beyond DBL_MAX: such integers become reals ("e0"
- * is appended), such reals the largest one. nan: numbers that are not finite become null. */
-static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes, bool nan)
+ * is appended), such reals the largest one. row: such integers become strings, numbers that are not finite null. */
+static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes, bool row)
 {
     bool string = false;
     int64_t copied = 0;
     for (int64_t i = 0; i < bytes && !t->failed; i++) {
         if (text[i] == '"') string = !string;
         if (string && text[i] == '\\') i++;
-        const int64_t word = nan && !string ? not_finite(text + i, bytes - i) : 0;
+        const int64_t word = row && !string ? not_finite(text + i, bytes - i) : 0;
         if (word) {
             lvn_text_add_bytes(t, text + copied, i - copied);
             lvn_text_add(t, "null");
@@ -179,7 +179,14 @@ static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes, boo
             lvn_text_printf(t, "%.17g", real < 0 ? -DBL_MAX : DBL_MAX);
         } else if (!strpbrk(number, ".eE")) {
             (void)strtoll(number, NULL, 10);
-            if (errno == ERANGE) lvn_text_add(t, "e0");
+            if (errno == ERANGE && row) {
+                LVN_LOCAL_TEXT(digits);
+                lvn_text_add(&digits, number);
+                t->n = before;
+                lvn_text_printf(t, "\"%s\"", lvn_text_string(&digits));
+            } else if (errno == ERANGE) {
+                lvn_text_add(t, "e0");
+            }
         }
     }
     lvn_text_add_bytes(t, text + copied, bytes - copied);
@@ -190,7 +197,7 @@ static enum lvn_status load(const char *text, int64_t bytes, size_t flags, json_
     long begun = lvn_json_begin();
     *out = NULL;
     LVN_TRY(begin_reading(longest_token(text, bytes)));
-    *out = json_loadb(text, (size_t)bytes, flags & ~(size_t)LVN_JSON_NAN, error);
+    *out = json_loadb(text, (size_t)bytes, flags & ~(size_t)LVN_JSON_ROW, error);
     const bool whole = failures == begun;
     if (!whole) {
         json_decref(*out);
@@ -208,11 +215,11 @@ enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, jso
 {
     LVN_LOCAL_TEXT(t);
     LVN_TRY(load(text, bytes, flags, out, error));
-    const bool nan = flags & LVN_JSON_NAN;
+    const bool row = flags & LVN_JSON_ROW;
     if (*out || (!strstr(error->text, "too big") && !strstr(error->text, "overflow") &&
-                 !(nan && strstr(error->text, "invalid token"))))
+                 !(row && strstr(error->text, "invalid token"))))
         return LVN_OK;
-    add_rounded(&t, text, bytes, nan);
+    add_rounded(&t, text, bytes, row);
     LVN_TRY(lvn_text_status(&t));
     return load(t.p, t.n, flags, out, error);
 }

@@ -20,9 +20,10 @@ long lvn_json_begin(void);
 enum lvn_status lvn_json_check(long begun) LVN_CHECKED;
 
 /* json_loadb() with that check. *out NULL and LVN_OK: the text is invalid; *error has the reason. An integer beyond 64
- * bits is a real, as in other readers; a real beyond DBL_MAX is DBL_MAX. With the flag LVN_JSON_NAN, for rows of data,
- * the words NaN, Infinity and -Infinity, which Python writes, are null. */
-enum { LVN_JSON_NAN = 1 << 20 };
+ * bits is a real, as in other readers; a real beyond DBL_MAX is DBL_MAX. With the flag LVN_JSON_ROW, for rows of data,
+ * such an integer is a string with all its digits, and the words NaN, Infinity and -Infinity, which Python writes, are
+ * null. */
+enum { LVN_JSON_ROW = 1 << 20 };
 enum lvn_status lvn_json_load(const char *text, int64_t bytes, size_t flags, json_t **out,
                               json_error_t *error) LVN_CHECKED;
 /* `name` is the text's name in messages. */

@@ -282,7 +282,7 @@ static enum lvn_status build_word(struct lvn_json_scan *scan, json_t **out)
         return LVN_OK;
     }
     scan->at = word_end(begin, scan->end);
-    return lvn_json_load(begin, scan->at - begin, JSON_DECODE_ANY, out, &error);
+    return lvn_json_load(begin, scan->at - begin, JSON_DECODE_ANY | LVN_JSON_ROW, out, &error);
 }
 
 /* Fail for everything that jansson may refuse; *out may be part of a value then. */
@@ -324,5 +324,5 @@ enum lvn_status lvn_json_scan_load(const char *text, int64_t bytes, json_t **out
         json_decref(value);
     }
     lvn_error_clear();
-    return lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES | LVN_JSON_NAN, out, error); /* with its message */
+    return lvn_json_load(text, bytes, JSON_REJECT_DUPLICATES | LVN_JSON_ROW, out, error); /* with its message */
 }

@@ -37,7 +37,7 @@ enum lvn_status lvn_json_scan_real(struct lvn_json_scan *scan, double *value, bo
 /* Skip a value. Only its brackets and strings are checked. *entries (or NULL): number of entries if it is a list or an
  * object. */
 enum lvn_status lvn_json_scan_skip(struct lvn_json_scan *scan, int64_t *entries) LVN_CHECKED;
-/* Like lvn_json_load() with JSON_REJECT_DUPLICATES and LVN_JSON_NAN, but several times faster for long strings. */
+/* Like lvn_json_load() with JSON_REJECT_DUPLICATES and LVN_JSON_ROW, but several times faster for long strings. */
 enum lvn_status lvn_json_scan_load(const char *text, int64_t bytes, json_t **out, json_error_t *error) LVN_CHECKED;
 /* Check that nothing follows the value that was read. */
 enum lvn_status lvn_json_scan_end(struct lvn_json_scan *scan) LVN_CHECKED;

@@ -42,7 +42,7 @@ static enum lvn_status read_lines(struct lvn_rows *rows, const char *path, const
         json_error_t error;
         json_t *row;
         if (!lvn_json_line_is_blank(p, n)) {
-            LVN_TRY(lvn_json_load(p, n, LVN_JSON_NAN, &row, &error));
+            LVN_TRY(lvn_json_load(p, n, LVN_JSON_ROW, &row, &error));
             const char *fault = lvn_json_line_fault(p, n, row, &error);
             if (fault) json_decref(row);
             LVN_CHECK(!fault, ARG, "%s:%lld: %s; a line is a JSON object, an item of the task", path,

@@ -55,10 +55,13 @@ bool lvn_class_labels_number(const char *p, int64_t n, double *out)
     return !*end && isfinite(*out);
 }
 
-/* Is the number a code, such as 007? Codes are words: 7 is another one. */
+/* Is the number a code, such as 007 or 1e3? Codes are words: 7 and 1000 are others. Programs write 1e+03 for 1000. */
 static bool is_code(const char *p, int64_t n)
 {
-    return n > 1 && *p == '0' && p[1] >= '0' && p[1] <= '9';
+    int64_t digits = 0;
+    while (digits < n && p[digits] >= '0' && p[digits] <= '9') digits++;
+    return digits && ((*p == '0' && digits > 1) ||
+                      (digits + 1 < n && (p[digits] | 0x20) == 'e' && p[digits + 1] >= '0' && p[digits + 1] <= '9'));
 }
 
 enum kind { WORD, WHOLE, FRACTION, EMPTY, CONTROL };
@@ -402,6 +405,11 @@ static void explain(const struct lvn_class_labels *c, enum kind kind, double num
                  "the label is %s; the classes are the whole numbers %s, and there may be %d; to learn numbers, set "
                  "task.kind=regress",
                  label, list, LVN_CLASSES_MAX);
+    else if (kind == WHOLE && number == -1.0)
+        snprintf(why, capacity,
+                 "the label is -1, with which data sets mark rows without a label, as in their test data; the classes "
+                 "are %s",
+                 list);
     else if (c->source)
         snprintf(why, capacity, "the label is '%s'; the classes, from '%s', are %s", label, c->source, list);
     else

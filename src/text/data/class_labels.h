@@ -6,11 +6,11 @@
  *   numbers that a file names  the names are the classes, in their order (lvn_class_labels_of_features())
  *   whole numbers from 0       each number up to the largest is a class; the classes have no names
  *   other whole numbers        each different number is a class, in their order; its name is the number
- *   words, codes such as 007   each different word is a class, sorted by the bytes of UTF-8
+ *   words, codes (007, 1e3)     each different word is a class, sorted by the bytes of UTF-8
  *
  * Spaces around a label do not count, composed and decomposed characters are equal (NFC), and a whole number may be
- * written as 1, 1.0 or 1e0. If a file has words, but at least half of its labels are whole numbers, the words are wrong
- * labels. */
+ * written as 1, 1.0 or 1e+00. If a file has words, but at least half of its labels are whole numbers, the words are
+ * wrong labels. */
 #ifndef LVN_CLASS_LABELS_H
 #define LVN_CLASS_LABELS_H
 
@@ -37,7 +37,7 @@ struct lvn_class_labels {
     const char **names;     /* [n] names of the classes; NULL: they are counted from 0 */
     bool names_are_numbers; /* at least one is: then a number is a name, and never the index of a class */
     bool numbered;          /* lvn_class_labels_find() found a class by its index, although classes have names */
-    bool codes;             /* some label is a number with a leading zero: then all numbers are words */
+    bool codes;             /* some label is a code, as 007: then all numbers are words */
     bool counted;           /* `source` has numbers, which count the classes */
     int *of_number; /* [n_numbers] the class of each number in the current file; NULL: it does not name its numbers */
     int64_t n_numbers;

@@ -269,7 +269,7 @@ static enum lvn_status first_object(const struct lvn_table *t, json_t **first, c
         json_t *root = NULL;
         end = memchr(p, '\n', (size_t)(all - p));
         if (!end) end = all;
-        LVN_TRY(lvn_json_load(p, end - p, LVN_JSON_NAN, &root, &error));
+        LVN_TRY(lvn_json_load(p, end - p, LVN_JSON_ROW, &root, &error));
         if (json_is_object(root)) {
             *first = root;
             return LVN_OK;
@@ -430,7 +430,7 @@ static enum lvn_status members_of(struct lvn_table *t, struct lvn_table_row *row
     json_error_t error;
     json_decref(t->object);
     t->object = NULL;
-    LVN_TRY(lvn_json_load(t->cells.p, t->cells.n, JSON_REJECT_DUPLICATES | LVN_JSON_NAN, &t->object, &error));
+    LVN_TRY(lvn_json_load(t->cells.p, t->cells.n, JSON_REJECT_DUPLICATES | LVN_JSON_ROW, &t->object, &error));
     const char *fault = lvn_json_line_fault(t->cells.p, t->cells.n, t->object, &error);
     if (fault) {
         BAD(row, "%s:%lld: %s%.200s", t->path, (long long)row->line, fault == error.text ? "no JSON object: " : "",

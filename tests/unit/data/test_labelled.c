@@ -318,7 +318,7 @@ static void classes(void **state)
     } cases[] = {
         {"w.csv", "text,label\na,pos\nb,neg\nd,pos\n", "neg pos (2): 1 0 1"},
         {"t.tsv", "text\tlabel\na\tTrue\nb\tFalse\n", "False True (2): 1 0"},
-        {"f.csv", "text,label\na,1.0\nb,0.0\nd,1e0\n", "(2): 1 0 1"},
+        {"f.csv", "text,label\na,1.0\nb,0.0\nd,1e+00\n", "(2): 1 0 1"},
         {"s.csv", "text,label\na,\" pos\"\nb,neg \nd,pos\n", "neg pos (2): 1 0 1"},
         {"k.tsv", "text\tlabel\na\t\xea\xb8\x8d\xec\xa0\x95\nb\t\xeb\xb6\x80\xec\xa0\x95\nd\tZ\n",
          "Z \xea\xb8\x8d\xec\xa0\x95 \xeb\xb6\x80\xec\xa0\x95 (3): 1 2 0"},
@@ -380,6 +380,23 @@ static void classes(void **state)
     refused = classes_of("a.csv", "text,label\na,0\nb,1\n", "text\tlabel\na\t0\nb\t2\n", (struct lvn_data_options){0});
     assert_non_null(strstr(refused, "val.tsv:3: the label is '2'; the classes, from '"));
     assert_non_null(strstr(refused, "', are 0 to 1; correct it"));
+}
+
+/* Codes are no numbers, larger numbers keep their digits, and -1 is no class. */
+static void codes(void **state)
+{
+    const struct lvn_data_options none = {0};
+    (void)state;
+    assert_string_equal(classes_of("e.csv", "text,label\na,1e3\nb,1e4\nd,1000\n", NULL, none),
+                        "1000 1e3 1e4 (3): 1 2 0");
+    assert_string_equal(classes_of("id.jsonl",
+                                   "{\"text\": \"a\", \"label\": 18446744073709551615}\n"
+                                   "{\"text\": \"b\", \"label\": 18446744073709551614}\n",
+                                   NULL, none),
+                        "18446744073709551614 18446744073709551615 (2): 1 0");
+    const char *refused = classes_of("a.csv", "text,label\na,0\nb,1\n", "text\tlabel\na\t-1\n", none);
+    assert_non_null(strstr(refused, "val.tsv:2: the label is -1, with which data sets mark rows without a label, as in "
+                                    "their test data; the classes are 0 to 1; correct it"));
 }
 
 /* A column of texts, or of numbers to learn, is no column of classes. */
@@ -562,6 +579,7 @@ int main(void)
         cmocka_unit_test(truncated_pairs),
         cmocka_unit_test(bad_rows),
         cmocka_unit_test(classes),
+        cmocka_unit_test(codes),
         cmocka_unit_test(no_classes),
         cmocka_unit_test(parts),
         cmocka_unit_test(masks),

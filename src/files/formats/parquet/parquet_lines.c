@@ -138,8 +138,8 @@ static void add_number(struct lvn_text *t, const struct lvn_parquet_node *column
         return;
     case LVN_PARQUET_INT64:
         memcpy(&x.i64, p, sizeof x.i64);
-        if (column->is_unsigned && x.i64 < 0) /* readers of JSON have no larger whole numbers */
-            add_real(t, (double)x.u64);
+        if (column->is_unsigned)
+            lvn_text_printf(t, "%" PRIu64, x.u64);
         else
             lvn_text_printf(t, "%" PRId64, x.i64);
         return;

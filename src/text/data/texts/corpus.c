@@ -315,7 +315,7 @@ static enum lvn_status one_line(struct work *w, const struct lvn_chunk *p, int64
     const json_t *text = NULL;
     if (lvn_json_line_is_blank(line, n)) return LVN_OK;
     json_t *root;
-    LVN_TRY(lvn_json_load(line, n, JSON_ALLOW_NUL | LVN_JSON_NAN, &root, &error));
+    LVN_TRY(lvn_json_load(line, n, JSON_ALLOW_NUL | LVN_JSON_ROW, &root, &error));
     const char *reason = lvn_json_line_fault(line, n, root, &error);
     if (!reason) reason = text_member(w, root, &text, list, sizeof list);
     enum lvn_status status =
