@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "base/random.h"
 #include "base/redact.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following, also while the sink runs */
@@ -27,8 +28,7 @@ static void log_line(enum lvn_log_level level, const char *format, va_list args,
     char text[2048], redacted[2048];
     if (!log_sink || level > log_level) return;
     vsnprintf(text, sizeof text, format, args);
-    uint64_t hash = 0xcbf29ce484222325ULL; /* FNV-1a */
-    for (const char *p = text; *p && once; p++) hash = (hash ^ (uint8_t)*p) * 0x100000001b3ULL;
+    const uint64_t hash = once ? lvn_name_hash(text) : 0;
     for (int i = 0; i < 64 && once; i++)
         if (lines[i] == hash) return;
     if (once) lines[next++ % 64] = hash;

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "comm/comm_kind.h"
 #include "comm/engine.h"
 #include "comm/mpi_find.h"
@@ -242,10 +243,8 @@ static bool one_host(struct mpi *mpi)
 {
     char name[256] = "";
     gethostname(name, sizeof name - 1);
-    uint64_t h = 1469598103934665603U;
-    for (const char *p = name; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211U;
-    h >>= 2; /* so that it can be negated as a signed number */
-    int64_t both[2] = {(int64_t)h, -(int64_t)h};
+    const int64_t h = (int64_t)(lvn_name_hash(name) >> 2); /* so that it can be negated as a signed number */
+    int64_t both[2] = {h, -h};
     return all_reduce_polled(mpi, both, 2, LVN_I64, LVN_MIN, 0) && both[0] == -both[1];
 }
 
