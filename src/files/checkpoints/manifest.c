@@ -229,14 +229,7 @@ static enum lvn_status sum_part(int fd, const char *path, int64_t n, char *buffe
 {
     struct lvn_checksum checksum;
     lvn_checksum_init(&checksum);
-    while (n > 0) {
-        ssize_t got = read(fd, buffer, n < PART_BYTES ? (size_t)n : PART_BYTES);
-        if (got < 0 && errno == EINTR) continue;
-        LVN_CHECK(got >= 0, IO, "cannot read '%s': %s", path, strerror(errno));
-        LVN_CHECK(got > 0, FORMAT, "'%s' was truncated while it was read", path);
-        lvn_checksum_add(&checksum, buffer, got);
-        n -= got;
-    }
+    LVN_TRY(lvn_checksum_add_file(&checksum, fd, path, n, buffer, PART_BYTES));
     *sum = lvn_checksum_value(&checksum);
     return LVN_OK;
 }

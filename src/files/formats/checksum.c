@@ -2,6 +2,8 @@
  * the final mix. */
 #include "formats/checksum.h"
 
+#include <unistd.h>
+
 #include "base/work.h"
 
 static const uint64_t P1 = 0x9E3779B185EBCA87u, P2 = 0xC2B2AE3D27D4EB4Fu, P3 = 0x165667B19E3779F9u,
@@ -91,6 +93,20 @@ uint64_t lvn_checksum_value(const struct lvn_checksum *checksum)
     h = (h ^ h >> 33) * P2;
     h = (h ^ h >> 29) * P3;
     return h ^ h >> 32;
+}
+
+enum lvn_status lvn_checksum_add_file(struct lvn_checksum *checksum, int fd, const char *path, int64_t n, void *buffer,
+                                      int64_t capacity)
+{
+    while (n > 0) {
+        const ssize_t got = read(fd, buffer, (size_t)(n < capacity ? n : capacity));
+        if (got < 0 && errno == EINTR) continue;
+        LVN_CHECK(got >= 0, IO, "cannot read '%s': %s", path, strerror(errno));
+        LVN_CHECK(got > 0, FORMAT, "'%s' was truncated", path);
+        lvn_checksum_add(checksum, buffer, got);
+        n -= got;
+    }
+    return LVN_OK;
 }
 
 uint64_t lvn_checksum(const void *data, int64_t bytes)

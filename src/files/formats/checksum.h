@@ -5,7 +5,7 @@
 #ifndef LVN_CHECKSUM_H
 #define LVN_CHECKSUM_H
 
-#include <stdint.h>
+#include "base/status.h"
 
 struct lvn_checksum {
     uint64_t lane[4];
@@ -21,6 +21,9 @@ void lvn_checksum_add_text(struct lvn_checksum *checksum, const char *text);
 /* The checksum of the bytes so far; more may be added afterwards. */
 uint64_t lvn_checksum_value(const struct lvn_checksum *checksum);
 uint64_t lvn_checksum(const void *data, int64_t bytes);
+/* Read the next n bytes of a file, through a buffer, and add them. */
+enum lvn_status lvn_checksum_add_file(struct lvn_checksum *checksum, int fd, const char *path, int64_t n, void *buffer,
+                                      int64_t capacity) LVN_CHECKED;
 /* 16 lower-case hexadecimal digits and a NUL; returns text. */
 char *lvn_checksum_text(uint64_t value, char text[LVN_CHECKSUM_TEXT]);
 

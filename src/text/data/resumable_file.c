@@ -20,19 +20,10 @@ static enum lvn_status failed(const struct lvn_resumable_file *f)
 /* Read the first `bytes` bytes for their checksum. */
 static enum lvn_status read_prefix(struct lvn_resumable_file *f, int64_t bytes)
 {
-    f->bytes = 0;
+    f->bytes = bytes;
     lvn_checksum_init(&f->sum);
     if (lseek(f->fd, 0, SEEK_SET) != 0) return failed(f);
-    while (f->bytes < bytes) {
-        int64_t want = bytes - f->bytes < BUFFER ? bytes - f->bytes : BUFFER;
-        ssize_t got = read(f->fd, f->buffer, (size_t)want);
-        if (got < 0 && errno == EINTR) continue;
-        LVN_CHECK(got >= 0, IO, "cannot read '%s': %s", f->path, strerror(errno));
-        LVN_CHECK(got > 0, FORMAT, "'%s' is shorter than it was", f->path);
-        lvn_checksum_add(&f->sum, f->buffer, got);
-        f->bytes += got;
-    }
-    return LVN_OK;
+    return lvn_checksum_add_file(&f->sum, f->fd, f->path, bytes, f->buffer, BUFFER);
 }
 
 static enum lvn_status cut(struct lvn_resumable_file *f)
@@ -68,13 +59,8 @@ enum lvn_status lvn_resumable_file_open(struct lvn_resumable_file *f, const char
 
 static enum lvn_status flush(struct lvn_resumable_file *f)
 {
-    for (char *p = f->buffer; f->used > 0;) {
-        ssize_t done = lvn_system.write(f->fd, p, (size_t)f->used);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return failed(f);
-        p += done;
-        f->used -= done;
-    }
+    if (!lvn_fd_write(f->fd, f->buffer, f->used)) return failed(f);
+    f->used = 0;
     return LVN_OK;
 }
 
