@@ -254,6 +254,13 @@ int64_t lvn_bytes_of_text(const char *text)
     return *end || !(x < 0x1p62) || strpbrk(text, "xXpP") ? -1 : (int64_t)x;
 }
 
+char *lvn_shortest_text(double x, int digits, char text[LVN_NUMBER_TEXT])
+{
+    do snprintf(text, LVN_NUMBER_TEXT, "%.*g", digits, x);
+    while (digits++ < DBL_DECIMAL_DIG && strtod(text, NULL) != x);
+    return text;
+}
+
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
 {
     char digits[24];
@@ -267,11 +274,29 @@ char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
     return text;
 }
 
+static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+                  base64_of_urls[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+int64_t lvn_base64_bytes(const char *text, void *bytes, int64_t capacity)
+{
+    int64_t n = 0;
+    uint32_t bits = 0;
+    for (int n_bits = 0; *text && *text != '='; text++) {
+        const char *at = strchr(base64, *text);
+        if (!at) return -1;
+        bits = bits << 6 | (uint32_t)(at - base64);
+        n_bits += 6;
+        if (n_bits < 8) continue;
+        if (n == capacity) return -1;
+        n_bits -= 8;
+        ((unsigned char *)bytes)[n++] = (unsigned char)(bits >> n_bits);
+    }
+    return n;
+}
+
 void lvn_text_add_base64(struct lvn_text *t, const void *data, size_t n, bool url)
 {
-    static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-                      of_urls[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    const char *digits = url ? of_urls : standard;
+    const char *digits = url ? base64_of_urls : base64;
     const unsigned char *p = data;
     for (size_t i = 0; i < n; i += 3) {
         const uint32_t x =
@@ -298,12 +323,22 @@ static int digit_of(char c)
                                   : -1;
 }
 
+int64_t lvn_hex_number(const char *text, int n)
+{
+    int64_t value = 0;
+    for (int i = 0; i < n && value >= 0; i++) {
+        const int digit = digit_of(text[i]);
+        value = digit < 0 ? -1 : value * 16 + digit;
+    }
+    return value;
+}
+
 bool lvn_hex_bytes(const char *text, size_t n, void *bytes)
 {
     for (size_t i = 0; i < n; i++) {
-        const int high = digit_of(text[2 * i]), low = high < 0 ? -1 : digit_of(text[2 * i + 1]);
-        if (low < 0) return false;
-        ((unsigned char *)bytes)[i] = (unsigned char)(high << 4 | low);
+        const int64_t byte = lvn_hex_number(text + 2 * i, 2);
+        if (byte < 0) return false;
+        ((unsigned char *)bytes)[i] = (unsigned char)byte;
     }
     return true;
 }

@@ -75,6 +75,8 @@ const char *lvn_nearest(const char *word, const char *const *words, int n);
 enum { LVN_NUMBER_TEXT = 40 };
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
 char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
+/* The number with at least `digits` digits, and as many more as it takes to read back; returns text. */
+char *lvn_shortest_text(double x, int digits, char text[LVN_NUMBER_TEXT]);
 /* The bytes of "5GB", "1.5 GiB" or "4096": powers of 1,000 or, with an i, of 1,024; -1: not such a text. */
 int64_t lvn_bytes_of_text(const char *text);
 /* The plural ending of a counted noun: "1 rank", "2 ranks". */
@@ -84,6 +86,10 @@ static inline const char *lvn_plural(int64_t n)
 }
 /* Add n bytes in base 64; `url`: the alphabet of URLs, without padding. */
 void lvn_text_add_base64(struct lvn_text *t, const void *data, size_t n, bool url);
+/* Decode base 64 up to a NUL or "="; returns the number of bytes, -1: it is malformed, or longer than the capacity. */
+int64_t lvn_base64_bytes(const char *text, void *bytes, int64_t capacity);
+/* The value of n hexadecimal digits, at most 8, of which none beyond a NUL is read; -1: there are others. */
+int64_t lvn_hex_number(const char *text, int n);
 /* Hexadecimal, two digits per byte, and the NUL: 2 n + 1 characters. */
 void lvn_hex_text(const void *bytes, size_t n, char *text);
 /* Read n bytes from 2 n hexadecimal digits. False: there are others, and `bytes` is undefined. */

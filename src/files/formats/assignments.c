@@ -23,16 +23,12 @@ static bool is_end(const char *p)
 /* The number as written in recipes: the shortest text that reads back. */
 static enum lvn_status spell(struct lvn_arena *a, double x, bool whole, struct lvn_assigned *v)
 {
-    char text[40];
+    char text[LVN_NUMBER_TEXT];
     if (!isfinite(x)) return LVN_OK;
-    if (whole && fabs(x) < 1e15) {
+    if (whole && fabs(x) < 1e15)
         snprintf(text, sizeof text, "%.0f", x);
-    } else {
-        for (int digits = 1; digits <= 17; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, x);
-            if (strtod(text, NULL) == x) break;
-        }
-    }
+    else
+        lvn_shortest_text(x, 1, text);
     v->kind = LVN_ASSIGNED_NUMBER;
     v->number = x;
     v->text = lvn_arena_strdup(a, text);

@@ -271,12 +271,8 @@ static void add_string(struct lvn_text *t, const char *s, size_t n)
 
 static void add_real(struct lvn_text *t, double value)
 {
-    char text[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    for (char *p = text; *p; p++)
+    char text[LVN_NUMBER_TEXT];
+    for (char *p = lvn_shortest_text(value, 15, text); *p; p++)
         if (*p == ',') *p = '.'; /* the decimal comma of some locales */
     lvn_text_add(t, text);
     if (!strpbrk(text, ".en")) lvn_text_add(t, ".0"); /* reads back as a real */

@@ -60,18 +60,7 @@ static const char *string_end(const char *p, const char *end)
 
 static int32_t hex(const char *p, const char *end)
 {
-    int32_t value = 0;
-    if (end - p < 4) return -1;
-    for (int i = 0; i < 4; i++) {
-        char low = (char)(p[i] | 0x20);
-        if (p[i] >= '0' && p[i] <= '9')
-            value = value * 16 + p[i] - '0';
-        else if (low >= 'a' && low <= 'f')
-            value = value * 16 + low - 'a' + 10;
-        else
-            return -1;
-    }
-    return value;
+    return end - p < 4 ? -1 : (int32_t)lvn_hex_number(p, 4);
 }
 
 /* Decode \uXXXX (p is after the u), or a surrogate pair of two; -1: invalid. */

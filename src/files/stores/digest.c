@@ -115,16 +115,11 @@ const char *lvn_digest_name(const char *like)
 
 bool lvn_digest_decode(const char *prefix, const char *base64, char text[LVN_DIGEST_TEXT])
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const int bytes = kind_of(prefix) == LVN_DIGEST_CRC64NVME ? 8 : 4, n_digits = (bytes * 8 + 5) / 6;
-    uint64_t x = 0;
-    for (int i = 0; i < n_digits; i++) {
-        const char *digit = base64[i] ? strchr(digits, base64[i]) : NULL;
-        if (!digit) return false;
-        const uint64_t six = (uint64_t)(digit - digits);
-        x = i + 1 < n_digits ? x << 6 | six : x << (bytes * 8 - 6 * i) | six >> (6 * n_digits - bytes * 8);
-    }
-    snprintf(text, LVN_DIGEST_TEXT, "%s%0*" PRIx64, prefix, 2 * bytes, x);
+    const int bytes = kind_of(prefix) == LVN_DIGEST_CRC64NVME ? 8 : 4;
+    unsigned char crc[8];
+    if (lvn_base64_bytes(base64, crc, bytes) != bytes) return false;
+    snprintf(text, LVN_DIGEST_TEXT, "%s", prefix);
+    lvn_hex_text(crc, (size_t)bytes, text + strlen(prefix));
     return true;
 }
 

@@ -9,11 +9,6 @@
 
 enum { PIECE_BYTES = 1 << 20, MAX_DEPTH = 64 };
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* Decode "file:///a%20b" and "file://localhost/a"; any other location is a path already. */
 static enum lvn_status open_location(struct lvn_location *location)
 {
@@ -28,11 +23,10 @@ static enum lvn_status open_location(struct lvn_location *location)
     if (!to) return LVN_MEMORY;
     location->key = to;
     for (; *from; from++) {
-        bool coded = *from == '%' && hex(from[1]) >= 0 && hex(from[2]) >= 0;
-        LVN_CHECK(!coded || strncmp(from, "%00", 3) != 0, ARG, "'%s': a path cannot contain a NUL byte (%%00)",
-                  location->url);
-        *to++ = coded ? (char)(hex(from[1]) * 16 + hex(from[2])) : *from;
-        if (coded) from += 2;
+        const int64_t byte = *from == '%' ? lvn_hex_number(from + 1, 2) : -1;
+        LVN_CHECK(byte != 0, ARG, "'%s': a path cannot contain a NUL byte (%%00)", location->url);
+        *to++ = byte > 0 ? (char)byte : *from;
+        if (byte > 0) from += 2;
     }
     *to = '\0';
     return LVN_OK;

@@ -2,8 +2,6 @@
  *
  * The row says what is parsed: an integer, a number, two numbers, a boolean, one of some words, a text, a time, or an
  * amount. What is written parses to the same value. Numbers are in the format of the C locale. */
-#include <float.h>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "formats/yaml.h"
@@ -360,23 +358,20 @@ enum lvn_status lvn_option_parse(const struct lvn_option *o, const char *text, v
 }
 
 /* 30, 0.001, 1e-30: the shortest text that parses to the same value; exponents only for very small or large values. */
-static void write_real(double x, bool point, char *text, size_t capacity)
+static void write_real(double x, bool point, char text[LVN_NUMBER_TEXT])
 {
-    bool whole = fabs(x) < 1e7 && x == floor(x);
-    for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
-        snprintf(text, capacity, "%.*g", digits, x);
-        if (strtod(text, NULL) == x) break;
-    }
-    if (whole) snprintf(text, capacity, "%.0f", x);
+    const bool whole = fabs(x) < 1e7 && x == floor(x);
+    lvn_shortest_text(x, 1, text);
+    if (whole) snprintf(text, LVN_NUMBER_TEXT, "%.0f", x);
     size_t n = strlen(text);
-    if (point && !strpbrk(text, ".e") && n + 3 <= capacity) memcpy(text + n, ".0", 3);
+    if (point && !strpbrk(text, ".e")) memcpy(text + n, ".0", 3);
 }
 
 const char *lvn_option_text(const struct lvn_option *o, const void *field, char text[LVN_VALUE_TEXT])
 {
     const double *real = field;
     const struct lvn_amount *amount = field;
-    char first[40], second[40];
+    char first[LVN_NUMBER_TEXT], second[LVN_NUMBER_TEXT];
     switch (o->kind) {
     case LVN_KIND_INT:
         if (!strcmp(o->default_text, "auto") && *(const int64_t *)field == o->automatic) return "auto";
@@ -385,11 +380,11 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
         break;
     case LVN_KIND_REAL:
     case LVN_KIND_TIME:
-        write_real(*real, false, text, LVN_VALUE_TEXT);
+        write_real(*real, false, text);
         break;
     case LVN_KIND_PAIR:
-        write_real(real[0], false, first, sizeof first);
-        write_real(real[1], false, second, sizeof second);
+        write_real(real[0], false, first);
+        write_real(real[1], false, second);
         snprintf(text, LVN_VALUE_TEXT, "[%s, %s]", first, second);
         break;
     case LVN_KIND_BOOL:
@@ -404,7 +399,7 @@ const char *lvn_option_text(const struct lvn_option *o, const void *field, char 
         return *(const char *const *)field;
     case LVN_KIND_AMOUNT:
         if (amount->fraction > 0) {
-            write_real(amount->fraction, true, text, LVN_VALUE_TEXT);
+            write_real(amount->fraction, true, text);
         } else {
             snprintf(text, LVN_VALUE_TEXT, "%" PRId64, amount->count);
         }

@@ -207,11 +207,9 @@ static void skip_space(struct literal *x)
 
 static bool hex(struct literal *x, int digits, struct lvn_text *to)
 {
-    char text[9] = "", *end, out[4];
-    if (x->end - x->p < digits) return false;
-    memcpy(text, x->p, (size_t)digits);
-    const long code = strtol(text, &end, 16);
-    if (*end || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
+    char out[4];
+    const int64_t code = x->end - x->p < digits ? -1 : lvn_hex_number(x->p, digits);
+    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
     lvn_text_add_bytes(to, out, lvn_utf8_encode((int32_t)code, out));
     x->p += digits;
     return true;

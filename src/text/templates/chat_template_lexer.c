@@ -54,22 +54,6 @@ static void after_tag(struct lexer *x, char sign, bool trims)
 
 /* --- within a tag --- */
 
-static int hex_digits(const char *p, const char *end, int n, int32_t *code)
-{
-    *code = 0;
-    for (int i = 0; i < n; i++) {
-        if (p + i >= end) return 0;
-        char c = p[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0) return 0;
-        *code = *code * 16 + digit;
-    }
-    return n;
-}
-
 /* Write the character of an escape sequence at p, after the backslash; returns the bytes read, 0: it is none. */
 static int unescape(const char *p, const char *end, char **to)
 {
@@ -83,8 +67,9 @@ static int unescape(const char *p, const char *end, char **to)
         }
     if (*p == '\n') return 1;
     if (digits) {
-        if (!hex_digits(p + 1, end, digits, &code) || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
-        *to += lvn_utf8_encode(code, *to);
+        const int64_t number = end - p > digits ? lvn_hex_number(p + 1, digits) : -1;
+        if (number < 0 || number > 0x10ffff || (number >= 0xd800 && number < 0xe000)) return 0;
+        *to += lvn_utf8_encode((int32_t)number, *to);
         return digits + 1;
     }
     if (*p < '0' || *p > '7') return 0;

@@ -132,20 +132,12 @@ static void replace(struct lvn_text *text, struct lvn_text *other, const char *f
     swap(text, other);
 }
 
-static int hex_digit(char c)
-{
-    static const char all[] = "0123456789ABCDEF";
-    const char *at = c ? memchr(all, c >= 'a' ? c & ~32 : c, 16) : NULL;
-    return at ? (int)(at - all) : -1;
-}
-
 /* <0x0A> */
 static void decode_byte(struct lvn_text *t)
 {
     if (t->n != 6 || memcmp(t->p, "<0x", 3) != 0 || t->p[5] != '>') return;
-    int high = hex_digit(t->p[3]), low = hex_digit(t->p[4]);
-    if (high < 0 || low < 0) return;
-    char byte = (char)(high * 16 + low);
+    char byte;
+    if (!lvn_hex_bytes(t->p + 3, 1, &byte)) return;
     lvn_text_clear(t);
     lvn_text_add_bytes(t, &byte, 1);
 }

@@ -278,25 +278,6 @@ static enum lvn_status run_replace(const struct lvn_normalizer_step *s, struct w
  * the reference, a grapheme cluster of less than 6 bytes is looked up as a whole, otherwise each character; the
  * shortest prefix of a cluster in the trie determines the replacement, and the rest of the cluster is dropped. */
 
-/* Decode base64; returns the number of bytes, -1 if it is malformed. */
-static int64_t from_base64(const char *text, unsigned char *out)
-{
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    int64_t n = 0;
-    uint32_t bits = 0;
-    int n_bits = 0;
-    for (; *text && *text != '='; text++) {
-        const char *at = strchr(alphabet, *text);
-        if (!at) return -1;
-        bits = bits << 6 | (uint32_t)(at - alphabet);
-        n_bits += 6;
-        if (n_bits < 8) continue;
-        n_bits -= 8;
-        out[n++] = (unsigned char)(bits >> n_bits);
-    }
-    return n;
-}
-
 static enum lvn_status read_precompiled(struct lvn_normalizer_step *s, struct lvn_arena *a, const char *name,
                                         const json_t *object)
 {
@@ -306,7 +287,7 @@ static enum lvn_status read_precompiled(struct lvn_normalizer_step *s, struct lv
     if (!text || !*text) return LVN_OK;
     unsigned char *map = lvn_arena_alloc(a, strlen(text) + 1);
     if (!map) return LVN_MEMORY;
-    int64_t n = from_base64(text, map);
+    int64_t n = lvn_base64_bytes(text, map, (int64_t)strlen(text));
     bool good = n >= 8;
     if (good) memcpy(&bytes, map, 4);
     good = good && bytes >= 4 && bytes % 4 == 0 && bytes <= n - 4;

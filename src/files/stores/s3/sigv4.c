@@ -35,11 +35,6 @@ static enum lvn_status collect(const struct lvn_sigv4 *sigv4, const char *date, 
     return LVN_OK;
 }
 
-static void add_hex(struct lvn_text *t, const unsigned char *bytes, int n)
-{
-    for (int i = 0; i < n; i++) lvn_text_printf(t, "%02x", bytes[i]);
-}
-
 static void sign(const struct lvn_sigv4 *sigv4, const char *date, const char *scope, const struct lvn_text *canonical,
                  struct lvn_text *out)
 {
@@ -55,7 +50,8 @@ static void sign(const struct lvn_sigv4 *sigv4, const char *date, const char *sc
     lvn_text_clear(&text);
     lvn_text_printf(&text, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, hash);
     if (text.p) lvn_sha256_hmac(key, sizeof key, text.p, (size_t)text.n, key);
-    add_hex(out, key, sizeof key);
+    lvn_hex_text(key, sizeof key, hash);
+    lvn_text_add(out, hash);
     out->failed |= text.failed;
 }
 

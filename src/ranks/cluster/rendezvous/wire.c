@@ -12,11 +12,6 @@ static const struct {
 };
 enum { MESSAGES = sizeof messages / sizeof *messages };
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Decode in place; false: not valid. "%" alone is the empty text. */
 static bool decode(char *word)
 {
@@ -30,9 +25,9 @@ static bool decode(char *word)
             *out++ = *p;
             continue;
         }
-        int high = hex(p[1]), low = high < 0 ? -1 : hex(p[2]);
-        if (low < 0 || high * 16 + low == 0) return false;
-        *out++ = (char)(high * 16 + low);
+        const int64_t byte = lvn_hex_number(p + 1, 2);
+        if (byte <= 0) return false;
+        *out++ = (char)byte;
         p += 2;
     }
     *out = '\0';

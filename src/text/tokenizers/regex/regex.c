@@ -109,25 +109,17 @@ static enum lvn_status end_set(struct parser *r, const struct class_items *g, bo
     return LVN_OK;
 }
 
-/* The value of `digits` hexadecimal digits. Returns `digits`, or 0 if there are fewer. */
-static int hex_of(const char *p, int digits, uint32_t *code)
-{
-    *code = 0;
-    for (int i = 0; i < digits; i++) {
-        const char *all = "0123456789abcdef",
-                   *at = p[i] ? strchr(all, p[i] >= 'A' && p[i] <= 'F' ? p[i] | 32 : p[i]) : NULL;
-        if (!at) return 0;
-        *code = *code * 16 + (uint32_t)(at - all);
-    }
-    return digits;
-}
-
 /* The bytes of a character written as \x41, \u0041 or \x{1F600}; 0: it is none. */
 static int number_of(const char *at, uint32_t *code)
 {
-    const int braced = at[1] == 'x' && at[2] == '{' ? (int)strcspn(at + 3, "}") : 0;
-    if (!braced) return at[1] == 'x' && hex_of(at + 2, 2, code) ? 4 : at[1] == 'u' && hex_of(at + 2, 4, code) ? 6 : 0;
-    return braced <= 6 && hex_of(at + 3, braced, code) && *code < 0x110000 ? braced + 4 : 0;
+    const int braced = at[1] == 'x' && at[2] == '{' ? (int)strcspn(at + 3, "}") : 0, digits = braced         ? braced
+                                                                                              : at[1] == 'x' ? 2
+                                                                                              : at[1] == 'u' ? 4
+                                                                                                             : 0;
+    const int64_t number = digits >= 1 && digits <= 6 ? lvn_hex_number(at + (braced ? 3 : 2), digits) : -1;
+    if (number < 0 || number >= 0x110000) return 0;
+    *code = (uint32_t)number;
+    return digits + (braced ? 4 : 2);
 }
 
 /* Parse an escape, inside or outside of a class. *single: it is one character. */
