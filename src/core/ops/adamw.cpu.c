@@ -9,23 +9,15 @@
 
 /* struct lvn_adamw_constants in fp32. */
 struct constants {
-    float scale;
-    float clip;
-    float l2;
-    float keep;
-    float one_minus_beta1;
-    float beta2;
-    float one_minus_beta2;
-    float root;
-    float eps;
-    float step_size;
+#define CONSTANT(name) float name;
+    LVN_ADAMW_CONSTANTS(CONSTANT)
 };
 
 LVN_INLINE void update(const void *constants, vf g, vf *p, vf moment[LVN_MAX_MOMENTS])
 {
     const struct constants *k = constants;
     vf m = moment[0], v = moment[1];
-    g = update_gradient(g, k->scale, k->clip);
+    g = update_gradient(g, k->scale, k->clip_value);
     if (k->l2 != 0) g = vfma(vset(k->l2), *p, g);
     m = vnormal(vfma(vset(k->one_minus_beta1), g - m, m));
     v = vnormal(vfma(k->one_minus_beta2 * g, g, k->beta2 * v));
@@ -37,18 +29,8 @@ LVN_INLINE void update(const void *constants, vf g, vf *p, vf moment[LVN_MAX_MOM
 static void forward(const struct lvn_call *call, int thread, int n_threads)
 {
     const struct lvn_adamw_constants d = lvn_adamw_constants_make(call);
-    const struct constants k = {
-        .scale = (float)d.scale,
-        .clip = (float)d.clip_value,
-        .l2 = (float)d.l2,
-        .keep = (float)d.keep,
-        .one_minus_beta1 = (float)d.one_minus_beta1,
-        .beta2 = (float)d.beta2,
-        .one_minus_beta2 = (float)d.one_minus_beta2,
-        .root = (float)d.root,
-        .eps = (float)d.eps,
-        .step_size = (float)d.step_size,
-    };
+#define ROUNDED(name) .name = (float)d.name,
+    const struct constants k = {LVN_ADAMW_CONSTANTS(ROUNDED)};
     update_all(update, &k, 2, true, call, thread, n_threads);
 }
 

@@ -16,17 +16,22 @@ static inline double lvn_power(double x, int64_t n)
     return y;
 }
 
+/* Each F(name):
+ *   scale            factor of the gradient: the norm's clip factor
+ *   clip_value       the scaled gradient is clipped to [-clip_value, clip_value]; 0: off
+ *   l2               coupled weight decay: l2 * parameter is added to the gradient; 0: off
+ *   keep             decoupled weight decay: factor of the parameter, 1 - lr * weight_decay; 1: off
+ *   one_minus_beta1  1 - beta1
+ *   one_minus_beta2  1 - beta2
+ *   root             1 / sqrt(1 - beta2^t)
+ *   step_size        lr / (1 - beta1^t) */
+#define LVN_ADAMW_CONSTANTS(F)                                                                                         \
+    F(scale) F(clip_value) F(l2) F(keep) F(one_minus_beta1) F(beta2) F(one_minus_beta2) F(root) F(eps) F(step_size)
+
 struct lvn_adamw_constants {
-    double scale;           /* factor of the gradient: the norm's clip factor */
-    double clip_value;      /* the scaled gradient is clipped to [-clip_value, clip_value]; 0: off */
-    double l2;              /* coupled weight decay: l2 * parameter is added to the gradient; 0: off */
-    double keep;            /* decoupled weight decay: factor of the parameter, 1 - lr * weight_decay; 1: off */
-    double one_minus_beta1; /* 1 - beta1 */
-    double beta2;
-    double one_minus_beta2; /* 1 - beta2 */
-    double root;            /* 1 / sqrt(1 - beta2^t) */
-    double eps;
-    double step_size; /* lr / (1 - beta1^t) */
+#define LVN_ADAMW_CONSTANT(name) double name;
+    LVN_ADAMW_CONSTANTS(LVN_ADAMW_CONSTANT)
+#undef LVN_ADAMW_CONSTANT
 };
 
 static inline struct lvn_adamw_constants lvn_adamw_constants_make(const struct lvn_call *call)
