@@ -154,6 +154,11 @@ enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate rate, double
     return d->backend->rate ? d->backend->rate(d, rate, per_s) : LVN_OK;
 }
 
+enum lvn_status lvn_device_wait(struct lvn_device *d)
+{
+    return d->backend->wait ? d->backend->wait(d) : LVN_OK;
+}
+
 enum lvn_status lvn_memory_new(struct lvn_memory **out, struct lvn_device *d, int64_t bytes)
 {
     *out = NULL;
@@ -185,7 +190,7 @@ enum lvn_status lvn_memory_read(const struct lvn_memory *from, int64_t offset, v
     const struct lvn_backend *b = from->device->backend;
     if (bytes <= 0) return LVN_OK;
     LVN_TRY(b->read(from, offset, to, bytes));
-    return b->wait(from->device);
+    return lvn_device_wait(from->device);
 }
 
 enum lvn_status lvn_memory_read_snapshot(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
@@ -215,7 +220,7 @@ enum lvn_status lvn_window_close(struct lvn_window *w, bool write_back)
     enum lvn_status status = LVN_OK;
     if (w->p && !w->memory->host) {
         if (write_back) status = lvn_memory_write(w->memory, w->offset, w->p, w->bytes);
-        if (write_back && status == LVN_OK) status = w->memory->device->backend->wait(w->memory->device);
+        if (write_back && status == LVN_OK) status = lvn_device_wait(w->memory->device);
         free(w->p);
     }
     *w = (struct lvn_window){0};

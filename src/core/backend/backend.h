@@ -140,6 +140,7 @@ struct lvn_backend {
     bool packed;                 /* linear layers accept weights in packed blocks */
     bool rounds_decoding;        /* in mixed precision, multiplications of decoding may round its fp32 activations */
     bool hides;                  /* attention supports hidden ranges of keys (graph.h) */
+    bool host_memory;            /* the host reads and writes its memory in place */
     bool computes;               /* false: for planning only; it has no memory, and a run only reports its launches */
     int64_t micro_batch_tokens;  /* a larger micro-batch needs more memory and is not faster; 0: not known */
     struct lvn_library *library; /* library that provides its devices; NULL: none */
@@ -174,7 +175,7 @@ struct lvn_backend {
     void (*unbind)(struct lvn_bound *b);
     /* COMM: a collective failed and recorded the error; nothing was updated. */
     enum lvn_status (*run)(struct lvn_bound *b, const struct lvn_execution *r);
-    /* Wait until all calls so far have been executed; returns their first error. */
+    /* Wait until all calls so far have been executed; returns their first error. NULL: calls are synchronous. */
     enum lvn_status (*wait)(struct lvn_device *d);
 
     enum lvn_status (*rate)(struct lvn_device *d, enum lvn_rate rate, double *per_s); /* NULL: not measured */
@@ -201,6 +202,8 @@ static inline const char *lvn_device_text(const struct lvn_device *d)
     return *d->note ? d->note : d->backend->name;
 }
 
+/* See wait() of the backend. */
+enum lvn_status lvn_device_wait(struct lvn_device *d) LVN_CHECKED;
 /* *per_s is 0 if the backend does not measure this rate. */
 enum lvn_status lvn_device_rate(struct lvn_device *d, enum lvn_rate rate, double *per_s) LVN_CHECKED;
 

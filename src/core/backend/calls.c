@@ -1,7 +1,9 @@
 /* calls.c - see calls.h. */
 #include "backend/calls.h"
 
+#include "base/arena.h"
 #include "base/work.h"
+#include "host/pages.h"
 
 /* A pointer or flag that changes with the micro-batch. */
 struct lvn_varying {
@@ -11,6 +13,55 @@ struct lvn_varying {
     int64_t stride;      /* bytes to the next micro-batch or gradient buffer */
     bool by_grad_buffer; /* it changes with the gradient buffer of the micro-batch */
 };
+
+/* --- host memory --- */
+
+struct host_memory {
+    struct lvn_memory base;
+    char *address;
+};
+
+static char *address_of(const struct lvn_memory *m)
+{
+    return ((const struct host_memory *)m)->address;
+}
+
+void lvn_host_close(struct lvn_device *d)
+{
+    free(d);
+}
+
+enum lvn_status lvn_host_alloc(struct lvn_memory **out, struct lvn_device *d, int64_t bytes)
+{
+    struct host_memory *m = lvn_calloc(1, sizeof *m);
+    *out = NULL;
+    if (!m) return LVN_MEMORY;
+    m->address = lvn_pages_alloc(bytes);
+    m->base = (struct lvn_memory){.device = d, .bytes = bytes, .host = d->backend->host_memory ? m->address : NULL};
+    if (m->address)
+        *out = &m->base;
+    else
+        free(m);
+    return *out ? LVN_OK : LVN_MEMORY;
+}
+
+void lvn_host_free(struct lvn_memory *m)
+{
+    lvn_pages_free(address_of(m), m->bytes);
+    free(m);
+}
+
+enum lvn_status lvn_host_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
+{
+    memcpy(address_of(to) + offset, from, (size_t)bytes);
+    return LVN_OK;
+}
+
+enum lvn_status lvn_host_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
+{
+    memcpy(to, address_of(from) + offset, (size_t)bytes);
+    return LVN_OK;
+}
 
 /* --- binding --- */
 
@@ -25,7 +76,7 @@ static char *resolve(const struct lvn_calls *c, const struct lvn_operand *o)
     int64_t offset = v->buffer == LVN_BUFFER_INPUT   ? 0
                      : v->buffer == LVN_BUFFER_CACHE ? b->cache_batch * v->bytes
                                                      : v->offset;
-    return c->address(m) + offset + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
+    return address_of(m) + offset + o->desc.offset * lvn_dtype_bytes(o->desc.dtype);
 }
 
 static void add_varying(struct lvn_calls *c, struct lvn_varying m)
@@ -56,7 +107,7 @@ static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
     lvn_instr_describe(i, call);
     call->step = c->binding.step;
     if (c->binding.buffer[LVN_BUFFER_RESULT])
-        call->result = (struct lvn_result *)c->address(c->binding.buffer[LVN_BUFFER_RESULT]);
+        call->result = (struct lvn_result *)address_of(c->binding.buffer[LVN_BUFFER_RESULT]);
     if (i->scratch.value >= 0) call->scratch = resolve(c, &i->scratch);
     for (int k = 0; k < LVN_MAX_IN; k++) {
         resolve_arg(c, i, &i->in[k], &call->in[k]);
@@ -70,12 +121,10 @@ static void resolve_call(struct lvn_calls *c, const struct lvn_instr *i)
     }
 }
 
-enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p, const struct lvn_binding *b,
-                               char *(*address)(const struct lvn_memory *m))
+enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p, const struct lvn_binding *b)
 {
     enum { PER_INSTR = 3 * LVN_MAX_IN + 2 * LVN_MAX_OUT };
-    *c = (struct lvn_calls){
-        .program = p, .binding = *b, .step = b->step, .rows = b->micro_batch_rows, .address = address};
+    *c = (struct lvn_calls){.program = p, .binding = *b, .step = b->step, .rows = b->micro_batch_rows};
     c->call = lvn_calloc((size_t)p->n_instrs + 1, sizeof *c->call);
     c->varying = lvn_calloc((size_t)p->n_instrs * PER_INSTR + 1, sizeof *c->varying);
     if (!c->call || !c->varying) return LVN_MEMORY;

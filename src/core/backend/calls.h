@@ -18,13 +18,19 @@ struct lvn_calls {
     int64_t micro_batch;         /* the micro-batch for which the calls are set */
     struct lvn_varying *varying; /* [n_varying] pointers and flags that change with the micro-batch */
     int n_varying;
-    char *(*address)(const struct lvn_memory *m);
     struct lvn_binding binding;
 };
 
-/* address: returns the address of a backend's memory. Call lvn_calls_release() even after a failure. */
-enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p, const struct lvn_binding *b,
-                               char *(*address)(const struct lvn_memory *m)) LVN_CHECKED;
+/* Members of a backend whose memory is host memory. The rest of levin sees its address if `host_memory` is set. */
+void lvn_host_close(struct lvn_device *d);
+enum lvn_status lvn_host_alloc(struct lvn_memory **out, struct lvn_device *d, int64_t bytes) LVN_CHECKED;
+void lvn_host_free(struct lvn_memory *m);
+enum lvn_status lvn_host_write(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes) LVN_CHECKED;
+enum lvn_status lvn_host_read(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes) LVN_CHECKED;
+
+/* Call lvn_calls_release() even after a failure. */
+enum lvn_status lvn_calls_init(struct lvn_calls *c, const struct lvn_program *p,
+                               const struct lvn_binding *b) LVN_CHECKED;
 void lvn_calls_release(struct lvn_calls *c);
 
 /* Start a run: save the fields of `step` that micro-batches change. */

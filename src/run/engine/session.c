@@ -198,7 +198,7 @@ enum lvn_status lvn_session_run_as(struct lvn_session *session, const struct lvn
 {
     const struct lvn_device *d = session->model_state->device;
     LVN_TRY(d->backend->run(session->bound, execution));
-    LVN_TRY(d->backend->wait(session->model_state->device));
+    LVN_TRY(lvn_device_wait(session->model_state->device));
     return collect(session, execution->n_micro_batches);
 }
 
@@ -213,8 +213,7 @@ void lvn_session_launch(struct lvn_session *session, int64_t n_micro_batches)
 
 double lvn_session_finish(struct lvn_session *session, int64_t n_micro_batches)
 {
-    if (session->status == LVN_OK)
-        session->status = session->model_state->device->backend->wait(session->model_state->device);
+    if (session->status == LVN_OK) session->status = lvn_device_wait(session->model_state->device);
     if (session->status == LVN_OK) session->status = collect(session, n_micro_batches);
     return session->options.task ? lvn_tree_sum(session->micro_losses, n_micro_batches) : 0.0;
 }

@@ -1,11 +1,11 @@
 /* cpu.c - the backend `cpu`: this machine's CPUs, with kernels for the best supported instruction set (host/isa.h). Its
  * memory is host memory, so nothing is copied. See run.c for running programs and run_rate.c for measuring rates. */
 
+#include "backend/calls.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/run.h"
 #include "base/arena.h"
-#include "host/pages.h"
 
 struct device {
     struct lvn_device base;
@@ -27,40 +27,6 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     return LVN_OK;
 }
 
-static void close_device(struct lvn_device *d)
-{
-    free(d);
-}
-
-static enum lvn_status alloc_memory(struct lvn_memory **out, struct lvn_device *d, int64_t bytes)
-{
-    struct lvn_memory *m = *out = lvn_calloc(1, sizeof *m);
-    if (!m) return LVN_MEMORY;
-    *m = (struct lvn_memory){.device = d, .bytes = bytes, .host = lvn_pages_alloc(bytes)};
-    if (m->host) return LVN_OK;
-    free(m);
-    *out = NULL;
-    return LVN_MEMORY;
-}
-
-static void free_memory(struct lvn_memory *m)
-{
-    lvn_pages_free(m->host, m->bytes);
-    free(m);
-}
-
-static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
-{
-    memcpy((char *)to->host + offset, from, (size_t)bytes);
-    return LVN_OK;
-}
-
-static enum lvn_status read_memory(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
-{
-    memcpy(to, (const char *)from->host + offset, (size_t)bytes);
-    return LVN_OK;
-}
-
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
 {
     const struct lvn_cpu_op *op = &((const struct device *)d)->ops[i->id];
@@ -74,12 +40,6 @@ static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, i
     return LVN_OK;
 }
 
-static enum lvn_status wait(struct lvn_device *d)
-{
-    (void)d; /* run() and the other calls are synchronous */
-    return LVN_OK;
-}
-
 const struct lvn_backend lvn_backend_cpu = {.name = "cpu",
                                             .description = "this processor",
                                             .packed = true,
@@ -88,14 +48,14 @@ const struct lvn_backend lvn_backend_cpu = {.name = "cpu",
                                             .computes = true,
                                             .micro_batch_tokens = 16384,
                                             .open = open_device,
-                                            .close = close_device,
-                                            .alloc = alloc_memory,
-                                            .free = free_memory,
-                                            .write = write_memory,
-                                            .read = read_memory,
+                                            .close = lvn_host_close,
+                                            .host_memory = true,
+                                            .alloc = lvn_host_alloc,
+                                            .free = lvn_host_free,
+                                            .write = lvn_host_write,
+                                            .read = lvn_host_read,
                                             .choose = choose,
                                             .bind = lvn_cpu_bind,
                                             .unbind = lvn_cpu_unbind,
                                             .run = lvn_cpu_run,
-                                            .wait = wait,
                                             .rate = lvn_cpu_rate};

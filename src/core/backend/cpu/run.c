@@ -124,17 +124,12 @@ static void run_all(void *argument, int thread, int n_threads)
     }
 }
 
-static char *address(const struct lvn_memory *m)
-{
-    return m->host;
-}
-
 enum lvn_status lvn_cpu_bind(struct lvn_bound **out, const struct lvn_program *p, const struct lvn_binding *b)
 {
     struct bound *x = lvn_calloc(1, sizeof *x);
     *out = NULL;
     if (!x) return LVN_MEMORY;
-    enum lvn_status status = lvn_calls_init(&x->calls, p, b, address);
+    enum lvn_status status = lvn_calls_init(&x->calls, p, b);
     if (status != LVN_OK) {
         lvn_cpu_unbind(&x->base);
         return status;

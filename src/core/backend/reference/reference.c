@@ -8,12 +8,6 @@
 
 #include "backend/calls.h"
 #include "base/arena.h"
-#include "host/pages.h"
-
-struct memory {
-    struct lvn_memory base;
-    char *bytes;
-};
 
 struct bound {
     struct lvn_bound base;
@@ -29,52 +23,6 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     *d = (struct lvn_device){.backend = &lvn_backend_reference, .real = o->real, .threads = 1};
     return LVN_OK;
 }
-
-static void close_device(struct lvn_device *d)
-{
-    free(d);
-}
-
-/* --- memory --- */
-
-static char *address(const struct lvn_memory *m)
-{
-    return ((const struct memory *)m)->bytes;
-}
-
-static enum lvn_status alloc_memory(struct lvn_memory **out, struct lvn_device *d, int64_t bytes)
-{
-    struct memory *m = lvn_calloc(1, sizeof *m);
-    *out = NULL;
-    if (!m) return LVN_MEMORY;
-    m->base = (struct lvn_memory){.device = d, .bytes = bytes};
-    m->bytes = lvn_pages_alloc(bytes);
-    if (m->bytes)
-        *out = &m->base;
-    else
-        free(m);
-    return *out ? LVN_OK : LVN_MEMORY;
-}
-
-static void free_memory(struct lvn_memory *m)
-{
-    lvn_pages_free(address(m), m->bytes);
-    free(m);
-}
-
-static enum lvn_status write_memory(struct lvn_memory *to, int64_t offset, const void *from, int64_t bytes)
-{
-    memcpy(address(to) + offset, from, (size_t)bytes);
-    return LVN_OK;
-}
-
-static enum lvn_status read_memory(const struct lvn_memory *from, int64_t offset, void *to, int64_t bytes)
-{
-    memcpy(to, address(from) + offset, (size_t)bytes);
-    return LVN_OK;
-}
-
-/* --- programs --- */
 
 static void find_bf16(struct lvn_operand *o, bool written, void *argument)
 {
@@ -112,7 +60,7 @@ static enum lvn_status bind(struct lvn_bound **out, const struct lvn_program *p,
     *out = NULL;
     if (!x) return LVN_MEMORY;
     x->base.device = p->device;
-    enum lvn_status status = lvn_calls_init(&x->calls, p, b, address);
+    enum lvn_status status = lvn_calls_init(&x->calls, p, b);
     if (status == LVN_OK)
         *out = &x->base;
     else
@@ -155,25 +103,18 @@ static enum lvn_status run(struct lvn_bound *b, const struct lvn_execution *exec
     return status;
 }
 
-static enum lvn_status wait(struct lvn_device *d)
-{
-    (void)d; /* run() and the other calls are synchronous */
-    return LVN_OK;
-}
-
 const struct lvn_backend lvn_backend_reference = {
     .name = "reference",
     .description = "the plain kernels on one thread: slow; other backends are compared with it",
     .hides = true,
     .computes = true,
     .open = open_device,
-    .close = close_device,
-    .alloc = alloc_memory,
-    .free = free_memory,
-    .write = write_memory,
-    .read = read_memory,
+    .close = lvn_host_close,
+    .alloc = lvn_host_alloc,
+    .free = lvn_host_free,
+    .write = lvn_host_write,
+    .read = lvn_host_read,
     .choose = choose,
     .bind = bind,
     .unbind = unbind,
-    .run = run,
-    .wait = wait};
+    .run = run};

@@ -4,7 +4,7 @@
  * `levin plan` and tests use it to plan a program, and to list its launches, for a device that this machine does not
  * have. Kernels need the scratch of the plain ones. */
 
-#include "backend/backend.h"
+#include "backend/calls.h"
 #include "base/arena.h"
 
 struct bound {
@@ -20,11 +20,6 @@ static enum lvn_status open_device(struct lvn_device **out, const struct lvn_dev
     if (!d) return LVN_MEMORY;
     *d = (struct lvn_device){.backend = &lvn_backend_trace, .real = o->real, .threads = 1};
     return LVN_OK;
-}
-
-static void close_device(struct lvn_device *d)
-{
-    free(d);
 }
 
 static enum lvn_status choose(const struct lvn_device *d, struct lvn_instr *i, int64_t *scratch)
@@ -68,7 +63,7 @@ const struct lvn_backend lvn_backend_trace = {
     .fp16 = true,
     .packed = true,
     .open = open_device,
-    .close = close_device,
+    .close = lvn_host_close,
     .choose = choose,
     .bind = bind,
     .unbind = unbind,
