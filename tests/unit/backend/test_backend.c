@@ -301,7 +301,7 @@ static void train_with_snapshots(struct fixture *f, struct snapshot_reads *b)
         must(backend->run(f->runner->bound, &how));
         feed(f, b->step + 1);
     }
-    must(backend->wait(f->network->device));
+    must(lvn_device_wait(f->network->device));
 }
 
 /* The same synchronously. */
@@ -313,7 +313,7 @@ static void train_without_snapshots(struct fixture *f, const struct snapshot_rea
     fill(f, values);
     for (int s = 0; s < STEPS; s++) {
         feed(f, s);
-        must(f->network->device->backend->wait(f->network->device));
+        must(lvn_device_wait(f->network->device));
         must(lvn_memory_read(f->network->memory[LVN_BUFFER_PARAM], 0, values, bytes));
         if (memcmp(values, (char *)got->kept + s * bytes, (size_t)bytes) != 0)
             fail_msg("%s: what was read beside step %d is not what it began with", name, s);
