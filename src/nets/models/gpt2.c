@@ -32,31 +32,18 @@ struct gpt2 {
 };
 _Static_assert(sizeof(struct gpt2) <= LVN_FIELDS_BYTES, "a configuration is a plain value");
 
-/* c->bias applies to all linear layers and layer norms. */
-static struct levin_tensor *linear(struct levin_graph *g, const struct gpt2 *c, const char *weight, const char *bias,
-                                   struct levin_tensor *x, int64_t N, double std)
-{
-    return lvn_projection(g, weight, c->bias ? bias : NULL, x, N, std);
-}
-
-static struct levin_tensor *layernorm(struct levin_graph *g, const struct gpt2 *c, const char *weight, const char *bias,
-                                      struct levin_tensor *x)
-{
-    return lvn_norm(g, weight, c->bias ? bias : NULL, x, c->eps);
-}
-
 /* x (B,T,C) -> (B,T,C) */
 static struct levin_tensor *attention(struct levin_graph *g, const struct gpt2 *c, struct levin_tensor *x)
 {
     int64_t C = c->n_embd, H = c->n_head, S = C / H;
-    struct levin_tensor *qkv = linear(g, c, "attn.c_attn.weight", "attn.c_attn.bias", x, 3 * C, LVN_WEIGHT_STD);
+    struct levin_tensor *qkv = LVN_LINEAR(g, "attn.c_attn", c->bias, x, 3 * C, LVN_WEIGHT_STD);
     struct levin_tensor *q = levin_heads(g, qkv, 0, H, S); /* (B,T,H,S) */
     struct levin_tensor *k = levin_kv_cache(g, "attn.k", levin_heads(g, qkv, C, H, S), 0);
     struct levin_tensor *v = levin_kv_cache(g, "attn.v", levin_heads(g, qkv, 2 * C, H, S), 0);
     const struct levin_attention_options how = {
         .size = sizeof how, .causal = true, .scale = 1.0 / sqrt((double)S), .dropout = c->dropout_attention};
     struct levin_tensor *y = levin_attention(g, q, k, v, &how);
-    y = linear(g, c, "attn.c_proj.weight", "attn.c_proj.bias", y, C, lvn_residual_std(c->n_layer));
+    y = LVN_LINEAR(g, "attn.c_proj", c->bias, y, C, lvn_residual_std(c->n_layer));
     return levin_dropout(g, y, c->dropout_residual);
 }
 
@@ -64,9 +51,9 @@ static struct levin_tensor *attention(struct levin_graph *g, const struct gpt2 *
 static struct levin_tensor *mlp(struct levin_graph *g, const struct gpt2 *c, struct levin_tensor *x)
 {
     int64_t C = c->n_embd;
-    struct levin_tensor *h = linear(g, c, "mlp.c_fc.weight", "mlp.c_fc.bias", x, 4 * C, LVN_WEIGHT_STD);
+    struct levin_tensor *h = LVN_LINEAR(g, "mlp.c_fc", c->bias, x, 4 * C, LVN_WEIGHT_STD);
     h = lvn_gelu_by(g, c->activation, h);
-    h = linear(g, c, "mlp.c_proj.weight", "mlp.c_proj.bias", h, C, lvn_residual_std(c->n_layer));
+    h = LVN_LINEAR(g, "mlp.c_proj", c->bias, h, C, lvn_residual_std(c->n_layer));
     return levin_dropout(g, h, c->dropout_residual);
 }
 
@@ -83,12 +70,12 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
     for (int64_t l = 0; l < c->n_layer; l++) {
         levin_scope(g, "transformer.h.%lld", (long long)l);
         levin_block(g);
-        x = levin_add(g, x, attention(g, c, layernorm(g, c, "ln_1.weight", "ln_1.bias", x)));
-        x = levin_add(g, x, mlp(g, c, layernorm(g, c, "ln_2.weight", "ln_2.bias", x)));
+        x = levin_add(g, x, attention(g, c, LVN_NORM(g, "ln_1", c->bias, x, c->eps)));
+        x = levin_add(g, x, mlp(g, c, LVN_NORM(g, "ln_2", c->bias, x, c->eps)));
     }
     levin_block_end(g);
     levin_scope(g, "transformer");
-    x = layernorm(g, c, "ln_f.weight", "ln_f.bias", x);
+    x = LVN_NORM(g, "ln_f", c->bias, x, c->eps);
     return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "lm_head", V);
 }
 

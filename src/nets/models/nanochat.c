@@ -265,10 +265,7 @@ static enum lvn_status check(const void *fields)
               "), and no head_dim in a config.json says how many channels a head has",
               c->n_embd, c->n_head);
     LVN_TRY(lvn_check_size(c->n_layer, c->n_embd, 2.0 * (double)c->vocab_size));
-    LVN_CHECK(c->n_head % c->n_kv_head == 0, ARG,
-              "model.n_head (%" PRId64 ") is not a multiple of model.n_kv_head (%" PRId64
-              "), but each KV head must be shared by the same number of query heads; choose a divisor of the first",
-              c->n_head, c->n_kv_head);
+    LVN_TRY(lvn_check_grouped_heads(c->n_embd, c->n_head, c->n_kv_head, head_size(c)));
     LVN_CHECK(!is_new(c) || c->n_embd >= SMEAR_GATE_CHANNELS, ARG,
               "model.n_embd is %" PRId64 "; a gate of nanochat reads the first %d channels: use at least that many",
               c->n_embd, SMEAR_GATE_CHANNELS);

@@ -35,39 +35,28 @@ static int64_t rotary_dims(const struct neox *c)
     return (int64_t)((double)(c->n_embd / c->n_head) * c->rotary_share);
 }
 
-static struct levin_tensor *norm(struct levin_graph *g, const struct neox *c, const char *weight, const char *bias,
-                                 struct levin_tensor *x)
-{
-    return lvn_norm(g, weight, bias, x, c->eps);
-}
-
 /* x (B,T,C), angles (T,dims) -> (B,T,C) */
 static struct levin_tensor *attention(struct levin_graph *g, const struct neox *c, struct levin_tensor *x,
                                       struct levin_tensor *angles)
 {
     int64_t C = c->n_embd, H = c->n_head, S = C / H;
-    struct levin_tensor *qkv =
-        lvn_projection(g, "attention.query_key_value.weight", c->bias ? "attention.query_key_value.bias" : NULL, x,
-                       3 * C, LVN_WEIGHT_STD);
+    struct levin_tensor *qkv = LVN_LINEAR(g, "attention.query_key_value", c->bias, x, 3 * C, LVN_WEIGHT_STD);
     struct levin_tensor *q = levin_rotary(g, levin_heads(g, qkv, 0, H, S), angles); /* (B,T,H,S) */
     struct levin_tensor *k = levin_kv_cache(g, "attention.k", levin_rotary(g, levin_heads(g, qkv, C, H, S), angles), 0);
     struct levin_tensor *v = levin_kv_cache(g, "attention.v", levin_heads(g, qkv, 2 * C, H, S), 0);
     const struct levin_attention_options how = {
         .size = sizeof how, .causal = true, .scale = 1.0 / sqrt((double)S), .dropout = c->dropout_attention};
     struct levin_tensor *y = levin_attention(g, q, k, v, &how);
-    y = lvn_projection(g, "attention.dense.weight", c->bias ? "attention.dense.bias" : NULL, y, C,
-                       lvn_residual_std(c->n_layer));
+    y = LVN_LINEAR(g, "attention.dense", c->bias, y, C, lvn_residual_std(c->n_layer));
     return levin_dropout(g, y, c->dropout);
 }
 
 /* x (B,T,C) -> (B,T,C) */
 static struct levin_tensor *mlp(struct levin_graph *g, const struct neox *c, struct levin_tensor *x)
 {
-    struct levin_tensor *h =
-        lvn_projection(g, "mlp.dense_h_to_4h.weight", "mlp.dense_h_to_4h.bias", x, c->n_inner, LVN_WEIGHT_STD);
+    struct levin_tensor *h = LVN_LINEAR(g, "mlp.dense_h_to_4h", true, x, c->n_inner, LVN_WEIGHT_STD);
     h = lvn_gelu_by(g, c->activation, h);
-    h = lvn_projection(g, "mlp.dense_4h_to_h.weight", "mlp.dense_4h_to_h.bias", h, c->n_embd,
-                       lvn_residual_std(c->n_layer));
+    h = LVN_LINEAR(g, "mlp.dense_4h_to_h", true, h, c->n_embd, lvn_residual_std(c->n_layer));
     return levin_dropout(g, h, c->dropout);
 }
 
@@ -84,16 +73,14 @@ static struct levin_tensor *build(struct levin_graph *g, const struct lvn_model_
     for (int64_t l = 0; l < c->n_layer; l++) {
         levin_scope(g, "gpt_neox.layers.%lld", (long long)l);
         levin_block(g);
-        struct levin_tensor *y =
-            attention(g, c, norm(g, c, "input_layernorm.weight", "input_layernorm.bias", x), angles);
+        struct levin_tensor *y = attention(g, c, LVN_NORM(g, "input_layernorm", true, x, c->eps), angles);
         struct levin_tensor *h = c->parallel ? x : levin_add(g, x, y);
-        struct levin_tensor *z =
-            mlp(g, c, norm(g, c, "post_attention_layernorm.weight", "post_attention_layernorm.bias", h));
+        struct levin_tensor *z = mlp(g, c, LVN_NORM(g, "post_attention_layernorm", true, h, c->eps));
         x = c->parallel ? levin_add(g, levin_add(g, x, y), z) : levin_add(g, h, z);
     }
     levin_block_end(g);
     levin_scope(g, "gpt_neox");
-    x = norm(g, c, "final_layer_norm.weight", "final_layer_norm.bias", x);
+    x = LVN_NORM(g, "final_layer_norm", true, x, c->eps);
     return lvn_decoder_head(g, config, inputs, x, c->tied ? wte : NULL, "embed_out", V);
 }
 

@@ -98,12 +98,9 @@ struct levin_tensor *lvn_self_attention(struct levin_graph *g, const struct lvn_
 {
     const int64_t H = a->n_head, K = a->n_kv_head, S = a->head_size;
     const bool bias = a->bias_in;
-    struct levin_tensor *q =
-        lvn_projection(g, "self_attn.q_proj.weight", bias ? "self_attn.q_proj.bias" : NULL, x, H * S, LVN_WEIGHT_STD);
-    struct levin_tensor *k =
-        lvn_projection(g, "self_attn.k_proj.weight", bias ? "self_attn.k_proj.bias" : NULL, x, K * S, LVN_WEIGHT_STD);
-    struct levin_tensor *v =
-        lvn_projection(g, "self_attn.v_proj.weight", bias ? "self_attn.v_proj.bias" : NULL, x, K * S, LVN_WEIGHT_STD);
+    struct levin_tensor *q = LVN_LINEAR(g, "self_attn.q_proj", bias, x, H * S, LVN_WEIGHT_STD);
+    struct levin_tensor *k = LVN_LINEAR(g, "self_attn.k_proj", bias, x, K * S, LVN_WEIGHT_STD);
+    struct levin_tensor *v = LVN_LINEAR(g, "self_attn.v_proj", bias, x, K * S, LVN_WEIGHT_STD);
     q = heads_of(g, a, q, H, "self_attn.q_norm.weight", angles); /* (B,T,H,S) */
     k = levin_kv_cache(g, "self_attn.k", heads_of(g, a, k, K, "self_attn.k_norm.weight", angles), a->window);
     v = levin_kv_cache(g, "self_attn.v", levin_heads(g, v, 0, K, S), a->window);
@@ -114,19 +111,15 @@ struct levin_tensor *lvn_self_attention(struct levin_graph *g, const struct lvn_
                                                 .window = a->window,
                                                 .dropout = a->dropout};
     struct levin_tensor *y = levin_attention(g, q, k, v, &how);
-    return lvn_projection(g, "self_attn.o_proj.weight", a->bias_out ? "self_attn.o_proj.bias" : NULL, y, a->n_embd,
-                          lvn_residual_std(a->n_layer));
+    return LVN_LINEAR(g, "self_attn.o_proj", a->bias_out, y, a->n_embd, lvn_residual_std(a->n_layer));
 }
 
 struct levin_tensor *lvn_gated_mlp(struct levin_graph *g, struct levin_tensor *x, int64_t N, bool bias, double std,
                                    struct levin_tensor *(*act)(struct levin_graph *g, struct levin_tensor *x))
 {
-    struct levin_tensor *gate =
-        lvn_projection(g, "mlp.gate_proj.weight", bias ? "mlp.gate_proj.bias" : NULL, x, N, LVN_WEIGHT_STD);
-    struct levin_tensor *up =
-        lvn_projection(g, "mlp.up_proj.weight", bias ? "mlp.up_proj.bias" : NULL, x, N, LVN_WEIGHT_STD);
-    return lvn_projection(g, "mlp.down_proj.weight", bias ? "mlp.down_proj.bias" : NULL, levin_mul(g, act(g, gate), up),
-                          channels(x), std);
+    struct levin_tensor *gate = LVN_LINEAR(g, "mlp.gate_proj", bias, x, N, LVN_WEIGHT_STD);
+    struct levin_tensor *up = LVN_LINEAR(g, "mlp.up_proj", bias, x, N, LVN_WEIGHT_STD);
+    return LVN_LINEAR(g, "mlp.down_proj", bias, levin_mul(g, act(g, gate), up), channels(x), std);
 }
 
 enum lvn_status lvn_check_heads(int64_t n_embd, int64_t n_head)
