@@ -7,7 +7,7 @@ python3 - "$LEVIN_SOURCE" <<'P'
 import os, re, stat, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 LEVIN, SOURCE = os.environ["LEVIN"], sys.argv[1]
-OWN = re.compile(r"^(LEVIN_(?!SOURCE)|OMPI_|PMI|PMIX_|SLURM_|MV2_|JSM_|MPI_|RANK$|WORLD_SIZE$|LOCAL_|JOB_|MASTER_)")
+OWN = re.compile(r"^(LEVIN_(?!SOURCE)|OMPI_|PMI|PMIX_|SLURM_|MV2_|JSM_|FLUX_|MPI_|RANK$|WORLD_SIZE$|LOCAL_|JOB_|MASTER_)")
 CLEAN = {k: v for k, v in os.environ.items() if not OWN.match(k) or k == "LEVIN"}
 wrong, tried = [], 0
 
@@ -89,7 +89,8 @@ for args in (["ls", "none"], ["cp", "folder", "there"], ["cp", "", "there"], ["l
 
 # --- variables of a launcher that does not exist ---
 FAMILIES = (("LEVIN_RANK", "LEVIN_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
-            ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"))
+            ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+            ("FLUX_TASK_RANK", "FLUX_JOB_SIZE"))
 for command in ["train", "--data.path=text.txt"], ["bench"], ["evaluate", "none"]:
     for rank, size in FAMILIES:
         for env in ({rank: "5"}, {rank: "1"}, {rank: "x", size: "2"}, {rank: "2", size: "2"}, {rank: "-1", size: "2"}):

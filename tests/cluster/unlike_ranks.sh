@@ -65,7 +65,7 @@ one="a run of one rank" here="ranks on this machine alone"
 launch=("$LEVIN" launch --launcher=levin -n 2 --)
 alone "$one: NODE_RANK is 1 of NNODES 2, but nothing connects them, so each" NODE_RANK=1 NNODES=2 MASTER_ADDR=127.0.0.1 "$LEVIN"
 alone "$here: NODE_RANK is 1 of NNODES 2, but nothing connects them, so each" NODE_RANK=1 NNODES=2 MASTER_ADDR=127.0.0.1 "${launch[@]}"
-for names in "PET_NODE_RANK PET_NNODES" "SKYPILOT_NODE_RANK SKYPILOT_NUM_NODES" "FLUX_TASK_RANK FLUX_JOB_SIZE" \
+for names in "PET_NODE_RANK PET_NNODES" "SKYPILOT_NODE_RANK SKYPILOT_NUM_NODES" \
     "AWS_BATCH_JOB_NODE_INDEX AWS_BATCH_JOB_NUM_NODES"; do
     read -r index number <<<"$names"
     alone "$one: $index is 1 of $number 2, but nothing connects them, so each" $index=1 $number=2 "$LEVIN"

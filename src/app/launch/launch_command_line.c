@@ -334,6 +334,8 @@ static bool is_stale(const struct lvn_launch *l, const char *variable)
                                            "MV2_COMM_",
                                            "TORCHELASTIC_",
                                            "JSM_NAMESPACE_",
+                                           "FLUX_TASK_",
+                                           "FLUX_JOB_SIZE=",
                                            "RANK=",
                                            "WORLD_SIZE=",
                                            "LOCAL_RANK=",

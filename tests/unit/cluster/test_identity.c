@@ -47,6 +47,9 @@ struct scene {
 #define BATCH \
     "SLURM_JOB_ID", "2", "SLURM_PROCID", "0", "SLURM_NTASKS", "4", "SLURM_NNODES", "2", "SLURM_TASK_PID", "100"
 #define TORCHRUN(rank, size) "TORCHELASTIC_RUN_ID", "x", "RANK", rank, "WORLD_SIZE", size, "LOCAL_RANK", "0"
+#define FLUX(rank, size) \
+    "FLUX_TASK_RANK", rank, "FLUX_JOB_SIZE", size, "FLUX_TASK_LOCAL_ID", "1", "FLUX_JOB_NNODES", "2", \
+        "PMI_RANK", rank, "PMI_SIZE", size, "PMI_FD", "9"
 #define LOCAL "local", 0, 1, 0, 1, 0, 1, ""
 
 static const struct scene scenes[] = {
@@ -106,12 +109,16 @@ static const struct scene scenes[] = {
     {"written by hand, as of mpirun", {"bash"}, true, {"OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_SIZE", "4"},
      LOCAL,
      NULL, "no variable contains"},
-    {"mpirun that ended, in a container", {"bash"}, true, {OMPI("3", "4"), "PMIX_SERVER_TMPDIR", "/gone"}, LOCAL,
-     NULL,
-     "does not exist"},
+    {"mpirun, in a container without its folder", {"bash", "orted"}, false, {OMPI("3", "4"), "PMIX_SERVER_TMPDIR",
+     "/gone"}, "openmpi", 3, 4, 1, 2, -1, -1, "OMPI_COMM_WORLD_RANK", NULL, NULL},
+    {"mpirun of one rank, in a container", {"bash"}, true, {OMPI("0", "1"), "PMIX_SERVER_TMPDIR", "/gone"}, "openmpi",
+     0, 1, 1, 2, -1, -1, "OMPI_COMM_WORLD_RANK", NULL, NULL},
     {"old variables of hydra", {"bash"}, false, {"PMI_RANK", "3", "PMI_SIZE", "4"}, LOCAL, NULL, "PMI_FD"},
     {"old variables of srun", {"bash", "login"}, false, {STEP("3", "4", "7777")}, LOCAL, NULL, "slurmstepd"},
-    {"old RANK", {"bash"}, false, {"RANK", "3"}, LOCAL, NULL, NULL},
+    {"old RANK", {"bash"}, false, {"RANK", "3"}, LOCAL, NULL, "RANK is 3, but WORLD_SIZE is not set"},
+    {"a RANK that is no rank", {"bash"}, false, {"RANK", "low"}, LOCAL, NULL, "RANK is low, but WORLD_SIZE is not set"},
+    {"a node without a number", {"bash"}, false, {"NNODES", "2"}, LOCAL, NULL, "NNODES is 2, but NODE_RANK is not set"},
+    {"one node", {"bash"}, false, {"NNODES", "1"}, LOCAL, NULL, NULL},
     {"old RANK and WORLD_SIZE", {"bash"}, false, {"RANK", "3", "WORLD_SIZE", "4"}, LOCAL, NULL, "MASTER_ADDR"},
     {"levin launch", {"levin", "bash"}, false, {"LEVIN_RANK", "1", "LEVIN_SIZE", "2", "LEVIN_LOCAL_RANK", "1",
      "LEVIN_LOCAL_SIZE", "2", "LEVIN_NODE", "0", "LEVIN_NODES", "1", "SLURM_NTASKS", "4"}, "levin", 1, 2, 1, 2, 0, 1,
@@ -145,13 +152,24 @@ static const struct scene scenes[] = {
      "levin", 3, 4, 1, 2, -1, -1, "LEVIN_RANK", NULL, "JOB_COMPLETION_INDEX"},
     {"pods with WORLD_SIZE", {"sh"}, true, {"JOB_COMPLETION_INDEX", "1", "WORLD_SIZE", "2", "MASTER_ADDR", "x"},
      "kubernetes", 1, 2, -1, -1, 1, 2, "JOB_COMPLETION_INDEX", NULL, NULL},
-    {"old WORLD_SIZE", {"bash"}, false, {"WORLD_SIZE", "4"}, LOCAL, NULL, NULL},
+    {"old WORLD_SIZE", {"bash"}, false, {"WORLD_SIZE", "4"}, LOCAL, NULL, "WORLD_SIZE is 4, but RANK is not set"},
+    {"PALS without PMI", {"palsd"}, false, {PALS_ONLY}, LOCAL, NULL, "PALS_RANKID is 5, but PMI_SIZE is not set"},
+    {"flux", {"flux-shell", "flux-broker-1"}, false, {FLUX("1", "4")}, "flux", 1, 4, 1, -1, -1, 2, "FLUX_TASK_RANK",
+     NULL, NULL},
+    {"flux, in a container", {"sh"}, true, {FLUX("1", "4")}, "flux", 1, 4, 1, -1, -1, 2, "FLUX_TASK_RANK", NULL, NULL},
+    {"flux with the plugin cray-pals", {"flux-shell"}, false, {FLUX("5", "8"), PALS_ONLY}, "flux", 5, 8, 1, -1, -1, 2,
+     "FLUX_TASK_RANK", NULL, NULL},
+    {"hydra in a task of flux", {"hydra_pmi_proxy", "flux-shell"}, false, {HYDRA("1", "2"), FLUX("0", "1")}, "hydra", 1,
+     2, 0, 2, -1, -1, "PMI_RANK", NULL, "FLUX_TASK_RANK and FLUX_JOB_SIZE ignored: another launcher"},
+    {"old variables of flux", {"bash"}, false, {FLUX("1", "4")}, LOCAL, NULL, "flux-shell is not an ancestor"},
     {"torchrun", {"python3"}, false, {TORCHRUN("1", "2")}, "torchrun", 1, 2, 0, -1, -1, -1, "RANK", NULL, NULL},
     {"torchrun under srun", {"python3", "slurmstepd"}, false, {STEP("0", "1", "101"), TORCHRUN("1", "2")}, "torchrun",
      1, 2, 0, -1, -1, -1, "RANK", NULL, "SLURM_PROCID and SLURM_STEP_NUM_TASKS ignored"},
     {"kubeflow", {"sh"}, true, {"RANK", "1", "WORLD_SIZE", "2", "MASTER_ADDR", "x", "MASTER_PORT", "1"}, "kubeflow", 1,
      2, -1, -1, -1, -1, "RANK", NULL, NULL},
     /* refused */
+    {"mpirun that ended, in a container", {"bash"}, true, {OMPI("3", "4"), "PMIX_SERVER_TMPDIR", "/gone"},
+     .says = "this container has no folder '/gone' (PMIX_SERVER_TMPDIR)"},
     {"no size", {"mpirun"}, false, {"OMPI_COMM_WORLD_RANK", "1", "PMIX_NAMESPACE", "1"},
      .says = "OMPI_COMM_WORLD_RANK is set, but OMPI_COMM_WORLD_SIZE is not"},
     {"no rank", {"slurmstepd"}, false, {"SLURM_STEP_ID", "0", "SLURM_NTASKS", "4", "SLURM_TASK_PID", "99"},
@@ -221,15 +239,16 @@ static void all_scenes(void **state)
                               id.size == w->size && id.local_rank == w->local_rank && id.local_size == w->local_size &&
                               id.node == w->node && id.nodes == w->nodes && !strcmp(id.rank_from, w->rank_from) &&
                               id.evidence[0] && (id.launched || strncmp(id.evidence, "started by", 10) != 0) &&
-                              (w->ignored ? strstr(id.ignored, w->ignored) != NULL : id.ignored[0] == '\0');
+                              (w->ignored ? strstr(id.ignored, w->ignored) || strstr(id.unconnected, w->ignored)
+                                          : !*id.ignored && !*id.unconnected);
         if (good) continue;
         wrong++;
         if (status) {
             print_message("%s: %s\n", w->title, levin_error_text());
         } else {
-            print_message("%s: %s %d of %d, local %d of %d, node %d of %d, from '%s', ignored '%s'\n", w->title,
+            print_message("%s: %s %d of %d, local %d of %d, node %d of %d, from '%s', ignored '%s' '%s'\n", w->title,
                           id.launcher, id.rank, id.size, id.local_rank, id.local_size, id.node, id.nodes, id.rank_from,
-                          id.ignored);
+                          id.ignored, id.unconnected);
         }
     }
     assert_int_equal(wrong, 0);

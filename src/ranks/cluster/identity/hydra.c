@@ -2,7 +2,8 @@
  * hydra_pmi_proxy, hydra_bstrap_proxy).
  *
  * A rank has a connection to the proxy (PMI_FD) or the proxy's address (PMI_PORT). srun --mpi=pmi2 sets the same
- * variables and also the job of Slurm; those belong to slurm.c. Those of PALS, without a proxy, belong to pals.c. */
+ * variables and also the job of Slurm; those belong to slurm.c, and those of a task of Flux to flux.c. Those of PALS,
+ * without a proxy, belong to pals.c. */
 
 #include "cluster/identity/launcher_env.h"
 
@@ -16,6 +17,7 @@ static enum lvn_evidence evidence(const struct lvn_environment *environment, cha
     const bool proxy = open || lvn_variable(environment, "PMI_PORT");
     if (!proxy && lvn_variable(environment, "PALS_RANKID")) return LVN_ABSENT;
     bool ancestors = lvn_launcher_env_depth(&lvn_launcher_env_hydra, environment) > 0;
+    if (!ancestors && lvn_variable(environment, "FLUX_TASK_RANK")) return LVN_ABSENT;
     if (!proxy) {
         snprintf(reason, 160, "no connection to an mpiexec (PMI_FD)");
         return LVN_DEAD;

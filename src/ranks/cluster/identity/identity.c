@@ -116,22 +116,32 @@ static void add_ignored(struct lvn_identity *out, const struct lvn_launcher_env 
                      rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
 }
 
-/* Some platforms set the index of this machine or task in variables that do not identify a rank of levin. */
+/* Some platforms set the index of this machine or task in variables that do not identify a rank of levin; or one of
+ * two variables of a launcher is set, which may be stale or have another meaning. */
 static void find_unconnected(struct lvn_identity *out, const struct lvn_environment *environment)
 {
-    static const char *const names[][2] = {{"NODE_RANK", "NNODES"},
+    static const char *const names[][2] = {{"RANK", "WORLD_SIZE"},
+                                           {"PALS_RANKID", "PMI_SIZE"},
+                                           {"NODE_RANK", "NNODES"},
                                            {"PET_NODE_RANK", "PET_NNODES"},
                                            {"SKYPILOT_NODE_RANK", "SKYPILOT_NUM_NODES"},
-                                           {"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"},
-                                           {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"}};
+                                           {"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES"}};
+    enum { OF_LAUNCHERS = 2 }; /* the first rows, which are read elsewhere if both are set */
     for (size_t i = 0; i < sizeof names / sizeof *names && !*out->unconnected; i++) {
         int index, n;
         const char *of_index = lvn_variable(environment, names[i][0]), *of_n = lvn_variable(environment, names[i][1]);
-        if (!of_index || !of_n || !lvn_whole_number(of_index, 0, &index) || !lvn_whole_number(of_n, 2, &n)) continue;
-        snprintf(out->unconnected, sizeof out->unconnected,
-                 "%s is %d of %s %d, but nothing connects them, so each runs by itself: start `levin launch --nodes %d "
-                 "--node-rank %d --nproc-per-node=RANKS -- COMMAND`, with MASTER_ADDR set",
-                 names[i][0], index, names[i][1], n, n, index);
+        const bool several = of_n && lvn_whole_number(of_n, 2, &n);
+        if (of_index ? !of_n : several)
+            snprintf(out->unconnected, sizeof out->unconnected,
+                     "%s is %.40s, but %s is not set, so this process runs by itself: set both for the ranks of one "
+                     "run, or unset %s",
+                     names[i][!of_index], of_index ? of_index : of_n, names[i][of_index != NULL], names[i][!of_index]);
+        else if (i >= OF_LAUNCHERS && several && lvn_whole_number(of_index, 0, &index))
+            snprintf(
+                out->unconnected, sizeof out->unconnected,
+                "%s is %d of %s %d, but nothing connects them, so each runs by itself: start `levin launch --nodes "
+                "%d --node-rank %d --nproc-per-node=RANKS -- COMMAND`, with MASTER_ADDR set",
+                names[i][0], index, names[i][1], n, n, index);
     }
 }
 

@@ -22,7 +22,7 @@ struct lvn_identity {
     const char *size_from;      /* the variable of the number of ranks */
     char evidence[160];         /* why this launcher was chosen: "started by slurmstepd (pid 812)" */
     char ignored[400];          /* message about ignored variables and the reasons; "": none */
-    char unconnected[256];      /* without a launcher: this is one of several machines or tasks; "": none says so */
+    char unconnected[256];      /* without a launcher: variables say that this is one of several; "": none does */
     char host[256];
     char endpoint[300];      /* HOST:PORT of the rendezvous, from the launcher's variables; "": not known */
     const char *no_endpoint; /* why it is not known, though the launcher usually sets it; NULL: nothing to say */
