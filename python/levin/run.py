@@ -105,7 +105,7 @@ class Summary(dict):
 class Run(_library.NotCopied):
     """A training run: `levin train` in Python, with identical results.
 
-    recipe: path of a YAML recipe, or a dict of its parts; with `resume`, also a run's folder or its name below runs/.
+    recipe: path of a YAML recipe, or a dict of its parts; with `resume`, also a run's folder or its name in runs/.
     resume: continue the run from its newest checkpoint; overwrite: replace the run in the folder.
     data: a path, as data.path; or samples instead of the settings' data: a sequence of dicts of arrays,
     {"train": ..., "val": ..., "test": ...} of these, or an iterable, which needs `fields` ({name: levin.Field(shape, dtype, below)}) and trainer.max_steps; or
@@ -175,7 +175,7 @@ class Run(_library.NotCopied):
         self._requests = 0
         self._lock = threading.Lock()  # protects _owner
         self._owner: tuple[int, str] | None = None  # the thread in a call, and the call
-        self._process = 0  # that opened the run
+        self._process = 0  # id of the process that opened the run; 0: not opened yet
         self._display: Any = None
         self._on_event = _library.ON_EVENT(self._handle)  # must live as long as the run is open
 
@@ -183,7 +183,8 @@ class Run(_library.NotCopied):
 
     @contextlib.contextmanager
     def _calling(self, call: str, asks: bool = False, holds: bool = True) -> Iterator[None]:
-        """Context of a call of the library: refuses a second one; delays signals until it has returned."""
+        """Context of a call of the library, which refuses a second call. holds: signals are delayed until the call has returned;
+        asks: a signal ends the call early (levin_on_interrupt())."""
         interrupts = Interrupts(asks, self._noticed, lambda: self._in_callback) if holds else contextlib.nullcontext()
         me = threading.get_ident()
         with interrupts:
@@ -358,7 +359,7 @@ class Run(_library.NotCopied):
     def _raise_data(self, status: int, ends: bool = True) -> None:
         """A call failed: raise the exception of the data if that was the cause."""
         failure = _library.error(status)
-        if ends:  # closed by the next run
+        if ends:  # no step follows; open() of the next run closes this one
             self._over = self._ended = self._reported = True
             self._unfinished = str(failure)
         if self._data and self._data.exception:

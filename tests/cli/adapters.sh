@@ -133,7 +133,7 @@ says "lora.targets must name the linear layers that it has adapters for" err
 rm -rf never
 code 2 train never --lora.init=plain
 one_error
-says "lora.init is 'plain', and there is no adapter_config.json in it" err
+says "lora.init is 'plain', which contains no adapter_config.json" err
 check [ ! -e never ]
 tiny=("${keep[@]}")
 

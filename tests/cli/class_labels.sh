@@ -113,7 +113,7 @@ refused "rows.csv:3: the label is empty" a,neg a, a,pos
 refused "rows.csv:3: the label is 'x'; the classes, from 'rows.csv', are 0 to 1" a,0 a,x a,1 a,1
 refused "rows.csv': all rows have the label 'pos'" a,pos a,pos
 mapfile -t different < <(seq -f 'a,text %g' 30)
-refused "rows.csv': each of the 30 rows has another label, as 'text 1': name the column of the class with data.label_column" "${different[@]}"
+refused "rows.csv': each of the 30 rows has a different label, such as 'text 1': name the column of the class with data.label_column" "${different[@]}"
 printf 'text,label\na,neg\nb,pos\nc,Neg\n' >rows.csv
 code 0 "$LEVIN" train rows.csv "${short[@]}" --trainer.batch_size=1 --data.val_path=words-val.csv --run_dir=case
 says "'rows.csv': the labels 'Neg' and 'neg' differ only in case, and are two classes" err

@@ -265,7 +265,7 @@ causal='\x16\x00\x00\x00\x00\x00\x00\x00llama.attention.causal\x0a\x00\x00\x00' 
 changed '\x1a\x00\x00\x00\x00\x00\x00\x00llama.rope.dimension_count\x04\x00\x00\x00\x10' "$causal\x00\x00\x00\x00\x00"
 refused bad.gguf "'llama.attention.causal' is 0, and levin supports only 1"
 changed 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00model' 'general.type\x08\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00mmxxx'
-refused bad.gguf "holds no whole model, but: mmxxx (general.type)"
+refused bad.gguf "has general.type 'mmxxx'; expected 'model'"
 changed 'gpt-2' 'gpt-9'
 code 1 "$LEVIN" tokenize --tokenizer=bad.gguf <text.txt
 says "its tokenizer splits text by the rules 'gpt-9' (tokenizer.ggml.pre), which levin does not have; it has gpt-2" err

@@ -51,7 +51,7 @@ exec 3>&-
 [ "$got" = 143 ] || fail "exit $got"
 says "error: levin was killed by signal 15 (Terminated)" err
 
-# --- from outside, as a kubelet sends it; below levin launch too; no orphan remains a zombie ---
+# --- from outside, as a kubelet sends it; under levin launch too; no orphan remains a zombie ---
 begin outside
 for _ in 1 2 3; do "${inside[@]}" sh -c 'sleep infinity &'; done
 [ "$(pgrep -c -P "$(first)")" = 4 ] || fail "orphans are not children of process 1"

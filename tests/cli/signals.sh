@@ -99,6 +99,6 @@ soon catches USR1
 kill -TERM "$launch"
 pid=$launch
 ended
-[ "$got" = 75 ] || { cat out err && fail "below levin launch: exit $got"; }
+[ "$got" = 75 ] || { cat out err && fail "under levin launch: exit $got"; }
 says "stopped on request before the first step" err
 silent_about "error:" err

@@ -55,7 +55,7 @@ check [ "$(size cut n_positions)" = 8 ]
 near "$(loss "$golden/gpt2" --model.block_size=8)" "$(loss cut)" 0
 code 2 "$LEVIN" export "$golden/gpt2" more --block-size=$((positions + 1))
 one_error
-says "the table can only be cut" err
+says "positions; choose at most that many" err
 check [ ! -e more ]
 # what follows from the number of positions stays: the original positions of scaled rotary embeddings, and short windows
 of() { # of MODEL FAMILY: its loss on windows of 8 tokens of the family's

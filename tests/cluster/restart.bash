@@ -36,7 +36,7 @@ rank() { # the process of rank $1
     done
     return 1
 }
-kill_rank() { # "": the process below levin launch
+kill_rank() { # "": the process under levin launch
     local p
     if [ -n "$1" ]; then p=$(rank "$1"); else p=$(pgrep -x -n levin); fi && kill -KILL "$p"
 }

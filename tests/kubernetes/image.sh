@@ -91,7 +91,7 @@ arguments ranks --trainer.batch_size=8
 code 0 contained levin launch -n 2 -- "${all[@]}"
 check [ -s data/ranks/checkpoints/last/model.safetensors ]
 
-# --- SIGTERM to process 1, as when a pod is drained: a checkpoint is saved, exit code 75; also below levin launch, as in the chart ---
+# --- SIGTERM to process 1, as when a pod is drained: a checkpoint is saved, exit code 75; also under levin launch, as in the chart ---
 endless=(--trainer.max_steps=1000000000 --checkpoint.every_n_steps=1000000 --trainer.val_check_interval=0)
 for how in alone launched; do
     arguments $how "${endless[@]}"

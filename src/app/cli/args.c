@@ -48,7 +48,7 @@ static const struct lvn_flag *find_flag(const struct lvn_command *command, const
     return NULL;
 }
 
-/* max-new-tokens, as commands.def has it: max_new_tokens. */
+/* Replace dashes by underscores, as commands.def names flags: max-new-tokens becomes max_new_tokens. */
 static void table_word(const char *arg, size_t n, char *word, size_t capacity)
 {
     size_t i = 0;
@@ -77,7 +77,7 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
     char nearest[LVN_FLAG_TEXT], text[LVN_SYNONYM_TEXT];
     int n = 0;
     const struct lvn_synonym *synonym = lvn_synonym_find(word, has_flag, command);
-    const bool names_output = synonym && !strcmp(synonym->target, "run_dir"); /* of a training, if it is one */
+    const bool names_output = synonym && !strcmp(synonym->target, "run_dir"); /* only train writes into run_dir */
     LVN_CHECK(!names_output || !strstr(command->operands, " OUT"), ARG,
               "unknown option '%.60s'; levin %s expects it as an operand: levin %s %s", arg, command->name,
               command->name, command->operands);
@@ -188,7 +188,7 @@ static enum lvn_status check_operand(const char *operand)
     return LVN_OK;
 }
 
-/* The flag of the command that means a text which was given without it; "": none. */
+/* Advice after a superfluous operand: the flag with which the command accepts a text or more files; "": none. */
 static const char *text_flag(const struct lvn_command *k)
 {
     return find_flag(k, "prompt")  ? "; a text is given as --prompt=TEXT"

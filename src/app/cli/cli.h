@@ -15,7 +15,7 @@
 #include "settings/settings.h"
 
 enum { LVN_EXIT_DONE, LVN_EXIT_FAILED, LVN_EXIT_USAGE, LVN_EXIT_STOPPED = 75, LVN_EXIT_FAULT = 76 };
-/* Below levin launch (LEVIN_LAUNCH is set) the last line of a process on stderr is LVN_EXIT_MARK, its exit code, and
+/* Under levin launch (LEVIN_LAUNCH is set) the last line of a process on stderr is LVN_EXIT_MARK, its exit code, and
  * LVN_EXIT_EXPLAINED if it has printed why it failed. */
 enum { LVN_EXIT_MARK = 0x1e };
 #define LVN_EXIT_EXPLAINED "said"

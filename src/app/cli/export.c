@@ -97,7 +97,7 @@ static enum lvn_status resize(const struct lvn_cli *c, struct lvn_pretrained *p)
     int64_t block = c->flag[LVN_FLAG_export_block_size].i, vocab = c->flag[LVN_FLAG_export_vocab_size].i;
     int64_t positions = lvn_model_value(&p->config, LVN_ROLE_POSITIONS);
     LVN_CHECK(block <= positions, ARG,
-              "--block-size is %lld, but the model in '%s' has %lld positions: the table can only be cut",
+              "--block-size is %lld, but the model in '%s' has %lld positions; choose at most that many",
               (long long)block, p->path, (long long)positions);
     if (block) LVN_TRY_WHILE(lvn_model_shorten(&p->config, block), "exporting '%s' with --block-size", p->path);
     if (!vocab) return LVN_OK;
@@ -245,7 +245,7 @@ static enum lvn_status write_files_of(struct lvn_cli *c, struct lvn_arena *a, co
     return lvn_upload_staging_send(folder, out);
 }
 
-/* A tensor at a time: the model is never in memory. */
+/* Write one tensor at a time, so the whole model is never in memory. */
 static enum lvn_status write_model(struct lvn_cli *c, const struct lvn_pretrained *p, struct lvn_model_state *n,
                                    const struct lvn_model *variant)
 {
@@ -400,7 +400,7 @@ static enum lvn_status export_gguf(struct lvn_cli *c, struct lvn_pretrained *p, 
         lvn_cli_print(c, "%s: %s parameters as gguf, %s\n", out, lvn_count_text(total, count), type->name);
     if (status == LVN_OK && !codec.tokenizer)
         lvn_cli_print(c, "the file has no tokenizer, because %s; llama.cpp accepts only token ids with it\n",
-                      codec.vocabulary ? "llama.cpp supports none of single characters" : "the model has none");
+                      codec.vocabulary ? "llama.cpp supports no tokenizer of single characters" : "the model has none");
     lvn_cli_add(c, "path", lvn_json_text(out, INT64_MAX));
     lvn_cli_add(c, "parameters", json_integer(total));
     free(weights.scratch);
@@ -418,7 +418,7 @@ static enum lvn_status export_gguf_adapter(struct lvn_cli *c, const struct lvn_p
     int64_t count = 0;
     LVN_CHECK(p->base, ARG,
               "'%s' has no adapters to write with --adapter; give a run with lora.rank and without "
-              "lora.merge_checkpoints, or a folder of PEFT's",
+              "lora.merge_checkpoints, or a PEFT folder",
               c->operand[0]);
     LVN_CHECK(!c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
               "--block-size and --vocab-size apply to a whole model, but --adapter writes adapters: leave them out");

@@ -1,5 +1,5 @@
-/* help.h - what levin and its options are, for people and shells: help texts, the page docs/options.md, completion
- * scripts. main.c calls it for --help, `levin help` for the rest. */
+/* help.h - the help texts, the page docs/options.md and the completion scripts.
+ * main.c calls it for --help, `levin help` for the rest. */
 #ifndef LVN_HELP_H
 #define LVN_HELP_H
 

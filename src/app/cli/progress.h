@@ -1,7 +1,7 @@
 /* progress.h - prints the events of a training on stderr: one live line on a terminal, plain lines elsewhere. A
  * listener of lvn_train(), installed by train.c.
  *
- * Below levin launch stderr is a pipe. LEVIN_TERMINAL=COLUMNS then says that the pipe leads to a terminal: the live
+ * Under levin launch stderr is a pipe. LEVIN_TERMINAL=COLUMNS then says that the pipe leads to a terminal: the live
  * line is sent as a carriage return, the text and a newline, and levin launch draws it. */
 #ifndef LVN_PROGRESS_H
 #define LVN_PROGRESS_H

@@ -26,7 +26,7 @@
 static volatile sig_atomic_t stop;     /* LVN_STOP_...: for the training loop */
 static volatile sig_atomic_t silent;   /* not rank 0: print nothing */
 static volatile sig_atomic_t looping;  /* the training loop runs and checks `stop` */
-static volatile sig_atomic_t launched; /* below levin launch, which turns all signals into SIGUSR1, and requeues */
+static volatile sig_atomic_t launched; /* under levin launch, which turns all signals into SIGUSR1, and requeues */
 static volatile sig_atomic_t as_json;
 static char exit_line[16]; /* LVN_EXIT_MARK's line of a rank that exits from the handler */
 

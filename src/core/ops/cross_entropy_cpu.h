@@ -72,7 +72,7 @@ static __attribute__((noinline, unused)) float logsumexp(const float *z, int64_t
     return e.max + (float)log(e.sum);
 }
 
-/* dz (V) = (or +=) (softmax(z) - one hot) * scale; dz may be z. */
+/* dz (V) = (or +=) (softmax(z) - one hot) * scale. normalizer: logsumexp(z). dz may be z. */
 LVN_INLINE void softmax_slope(const float *z, int64_t V, float normalizer, int32_t label, float scale, bool add,
                               float *dz)
 {

@@ -1,6 +1,6 @@
 /* layernorm.c - layer normalization: rows with mean 0 and variance 1, scaled and shifted; see norm.h.
  *
- * x, y (...,C), gamma (C), beta (C) or absent. Saved: mean, rstd (rows). */
+ * x, y (...,C), gamma (C); beta (C) may be absent. Saved: mean, rstd (rows). */
 #include "ops/norm_plain.h"
 
 LVN_NORM_RULES(layernorm)

@@ -4,9 +4,9 @@
  *     x = in[0], or after a residual connection s = in[0] + dropout(in[1]), which is then out[0]
  *     y = (x - mean) * rstd * (gamma + offset) + beta,  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
  *
- * The next inputs are gamma (C) and beta (C); both may be absent. Without gamma, y = (x - mean) * rstd + beta. The next
- * output is y (...,C). The saved outputs are mean (rows), which RMS normalization does not have (it uses 0), and rstd
- * (rows). */
+ * The next inputs are gamma (C) and beta (C). Layer normalization requires gamma; beta may be absent. RMS normalization
+ * has no beta, and its mean is 0; gamma may be absent, and then y = x * rstd. The next output is y (...,C). The saved
+ * outputs are mean (rows; not of RMS normalization) and rstd (rows). */
 #ifndef LVN_NORM_H
 #define LVN_NORM_H
 

@@ -3,7 +3,7 @@
  *     s = a + dropout(b, p)
  *     y = layernorm(s, gamma, beta)
  *
- * a, b (samples,...,C), gamma (C), beta (C) or absent. Outputs: out[0] = s, read by the next residual connection,
+ * a, b (samples,...,C), gamma (C); beta (C) may be absent. Outputs: out[0] = s, read by the next residual connection,
  * out[1] = y; in backward the gradient of one of them may be absent. Saved: out[2] mean, out[3] rstd (rows). s may
  * overwrite a, and da the gradient of s. */
 #include "ops/norm_plain.h"

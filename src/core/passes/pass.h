@@ -12,8 +12,8 @@
 enum lvn_status lvn_pass_prune(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_fuse(struct lvn_program *p) LVN_CHECKED;
 enum lvn_status lvn_pass_fuse_chains(struct lvn_program *p) LVN_CHECKED;
-/* UNSUPPORTED: an input has another type than the graph's real type; or that is not fp32 and `precision` is not TRUE.
- */
+/* UNSUPPORTED: the type of an input is not the graph's real type; or the real type is not fp32, and `precision` is not
+ * TRUE. */
 enum lvn_status lvn_pass_mixed_precision(struct lvn_program *p, enum lvn_precision precision,
                                          const struct lvn_device *device) LVN_CHECKED;
 /* UNSUPPORTED: an operation on the way to a trainable parameter has no gradient. */

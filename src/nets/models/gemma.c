@@ -137,7 +137,7 @@ static const struct lvn_key_word scalings[] = {{"default", LVN_ROTARY_PLAIN, "un
 #define N(field) LVN_KEY_INT_OF(struct gemma, field)
 #define X(field) LVN_KEY_REAL_OF(struct gemma, field)
 #define IS(field) LVN_KEY_BOOL_OF(struct gemma, field)
-/* Keys of both variants. Values of absent keys are those of transformers. */
+/* Keys of both variants. A key that config.json lacks has the default of the library transformers (`absent`). */
 #define SHARED_KEYS(class_name, heads, kv_heads, inner, positions, vocabulary, window_)                                \
     {LVN_KEY_NAME, .json = "architectures", .text = class_name},                                                       \
     {N(bos), .json = "bos_token_id", .default_value = -1, .absent = 2, .min = -1, .max = INT32_MAX, .null = true},     \

@@ -1,14 +1,14 @@
-/* lora.c - see lora.h. graph/graph.h calls adapt() for each linear layer that a model adds. */
+/* lora.c - see lora.h. levin_linear() calls adapt(), as g->adapter, for each linear layer that a model adds. */
 #include "models/lora.h"
 
 #include "graph/names.h"
 
 static const char tail[] = ".weight", suffix_a[] = ".lora_A.weight", suffix_b[] = ".lora_B.weight";
 
-/* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", PEFT's name; "" if the name does not end in ".weight".
- */
 enum { ADAPTER_TEXT = LVN_NAME_TEXT + 48 };
 
+/* "h.0.attn.c_attn.weight" -> "h.0.attn.c_attn.lora_A.weight", PEFT's name; "" if the name does not end in ".weight".
+ */
 static void adapter_name(const char *weight, const char *suffix, char name[ADAPTER_TEXT])
 {
     size_t n = strlen(weight), k = strlen(tail);
@@ -44,7 +44,7 @@ static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x,
     const struct lvn_node *node = y ? y->node : NULL;
     bool target = node && w->param && node->attr.linear.in_out && lvn_names_match(lora->targets, w->param->name);
     if (!target) return y;
-    g->adapter = NULL; /* its own maps have none */
+    g->adapter = NULL; /* the adapter's own linear layers have none */
     int64_t C = w->desc.dim[0], N = w->desc.dim[1], r = lora->rank;
     double std = 1.0 / sqrt(3.0 * (double)C); /* that of PyTorch's Linear: uniform in +-1/sqrt(C) */
     struct levin_tensor *a = adapter(g, w->param->name, suffix_a, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
@@ -102,7 +102,7 @@ bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, s
     return !weight->adapter && (out->rows || (out->a && out->b));
 }
 
-/* Does any map that the pattern matches have an adapter? */
+/* Does any linear layer that the pattern matches have an adapter? */
 static bool adapts(const struct lvn_pattern *pattern, const struct lvn_params *p)
 {
     struct lvn_lora_pair pair;

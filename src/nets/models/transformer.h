@@ -20,7 +20,8 @@ struct levin_tensor *lvn_norm(struct levin_graph *g, const char *weight, const c
 /* The same with parameters NAME.weight and, if `bias` is true, NAME.bias. */
 #define LVN_LINEAR(g, name, bias, x, N, std) lvn_projection(g, name ".weight", (bias) ? name ".bias" : NULL, x, N, std)
 #define LVN_NORM(g, name, bias, x, eps) lvn_norm(g, name ".weight", (bias) ? name ".bias" : NULL, x, eps)
-/* cap * tanh(x / cap), any shape: of the logits in Gemma 2. The fuse pass recognizes it before a loss. */
+/* cap * tanh(x / cap), any shape: the soft cap of logits in gemma.c and nanochat.c. The fuse pass recognizes it before
+ * a loss. */
 struct levin_tensor *lvn_softcap(struct levin_graph *g, struct levin_tensor *x, double cap);
 /* GPT-2's initial standard deviations: of weights, and of projections back into the residual stream,
  * 0.02 / sqrt(2 n_layer). */

@@ -182,7 +182,7 @@ static enum lvn_status read_scaling(struct reader *r)
     return LVN_OK;
 }
 
-/* As rope_scaling of the type llama3 changes frequencies (graph/rotary.h). */
+/* The divisor of frequency i that rope_scaling of the type llama3 gives (graph/rotary.h). */
 double lvn_gguf_divisor(const struct lvn_gguf_divisors *d, int64_t i)
 {
     const double pi = acos(-1.0), length = 2 * pi * pow(d->theta, 2 * (double)i / (double)d->dims);
@@ -225,11 +225,11 @@ static enum lvn_status read_divisors(struct reader *r, const struct lvn_pretrain
         const double expected = lvn_gguf_divisor(&d, i);
         equal = fabs(x - expected) <= 1e-4 * expected;
     }
-    LVN_CHECK(
-        equal, UNSUPPORTED,
-        "'%s', tensor '%s' changes the frequencies of rotary positions in another way than Llama 3 does, with 8192 "
-        "original positions; levin supports this one alone",
-        r->file->path, t->name);
+    LVN_CHECK(equal, UNSUPPORTED,
+              "'%s': the values of the tensor '%s' are not Llama 3's divisors of rotary frequencies for %g original "
+              "positions; "
+              "levin supports no others",
+              r->file->path, t->name, d.original);
     if (d.factor == 1) return LVN_OK;
     put_scaling(r, "rope_type", json_string("llama3"));
     put_scaling(r, "factor", json_real(shortest(d.factor)));
@@ -247,7 +247,8 @@ static bool is_in(const struct lvn_gguf_key *k, const char *name)
     return k->name != NULL;
 }
 
-/* Values of factors, apart from 1, that llama.cpp's converter and training write where they have no effect. */
+/* Is x a value other than 1 with which this factor has no effect? llama.cpp's converter and training write such values.
+ */
 static bool is_unset(const struct reader *r, const char *name, double x)
 {
     const json_t *scaling = json_object_get(r->root, "rope_scaling");
@@ -335,8 +336,8 @@ static enum lvn_status find_model(struct reader *r)
     LVN_LOCAL_TEXT(names);
     const char *type;
     LVN_TRY(lvn_gguf_string(r->file, "general.type", false, &type));
-    LVN_CHECK(!type || strcmp(type, "model") == 0, UNSUPPORTED,
-              "'%s' holds no whole model, but: %.40s (general.type); levin reads models", r->file->path, type);
+    LVN_CHECK(!type || strcmp(type, "model") == 0, UNSUPPORTED, "'%s' has general.type '%.40s'; expected 'model'",
+              r->file->path, type);
     LVN_TRY(lvn_gguf_string(r->file, "general.architecture", true, &r->architecture));
     for (const struct lvn_model *const *m = lvn_models(); *m; m++) {
         const struct lvn_gguf_family *f = (*m)->gguf;

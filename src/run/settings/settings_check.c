@@ -66,8 +66,8 @@ static enum lvn_status take_scale(struct levin_settings *s)
     if (!*s->values.lora.init) return LVN_OK;
     if (!lvn_path_is_file(config)) {
         LVN_CHECK(s->values.lora.rank, ARG,
-                  "lora.init is '%s', and there is no %s in it: give a folder with adapters that PEFT or levin has "
-                  "written, as RUN/checkpoints/best/adapter",
+                  "lora.init is '%s', which contains no %s: give a folder with adapters that PEFT or levin has "
+                  "written, for example RUN/checkpoints/best/adapter",
                   s->values.lora.init, LVN_ADAPTERS_CONFIG);
         return LVN_OK;
     }
@@ -128,7 +128,7 @@ static enum lvn_status finish_model(struct levin_settings *s, bool trains)
     return *s->values.model.init ? LVN_OK : lvn_settings_finish_family(s); /* a loaded model determines it */
 }
 
-/* Set the kind of the data at a path; NULL: nothing is there. */
+/* Set *kind to the kind of the data at a path; NULL: the path does not exist. */
 static enum lvn_status guess_kind(const struct levin_settings *s, const char *path,
                                   const struct lvn_dataset_kind **kind)
 {
@@ -170,7 +170,7 @@ static enum lvn_status find_kind_of_mix(struct levin_settings *s)
     return LVN_OK;
 }
 
-/* data.path or data.mix: that of the later source (the command line, after a recipe). */
+/* If data.path and data.mix are given, keep the one whose source has priority (the command line over a recipe). */
 static enum lvn_status choose_path(struct levin_settings *s)
 {
     const enum lvn_option_id path = LVN_OPT_data_path, mix = LVN_OPT_data_mix;
@@ -233,8 +233,8 @@ static enum lvn_status check_tokenizer(const struct levin_settings *s)
     return LVN_OK;
 }
 
-/* Is `owner`, without which `key` has no effect, of a later source (the command line, beside a recipe or the settings
- * of a run that continues)? Then the caller drops the key's value. */
+/* True if the source of `owner`, without which `key` has no effect, has priority over the source of `key`: the command
+ * line over a recipe, or over the settings of a run that continues. The caller then resets the key. */
 static bool overrules(struct levin_settings *s, enum lvn_option_id owner, enum lvn_option_id key)
 {
     if (s->origin[owner].source <= s->origin[key].source) return false;
@@ -242,8 +242,9 @@ static bool overrules(struct levin_settings *s, enum lvn_option_id owner, enum l
     return true;
 }
 
-/* Keys of another kind of a part, unless they have their default, as in the settings.yaml of a run: back to their
- * default where a later source chose the kind, else ARG. `is`: for the sentence. */
+/* Handle the keys of `part` that apply only to other kinds (o->for_kind) and differ from their default. If the source
+ * of `owner`, which chose the kind, has priority over theirs, reset them; else ARG. is: clause of the message, such as
+ * "optimizer.kind is". */
 static enum lvn_status check_owners_of(struct levin_settings *s, const char *part, enum lvn_option_id owner,
                                        const char *kind, const char *is)
 {
@@ -442,7 +443,7 @@ static enum lvn_status finish_batch(struct levin_settings *s)
               lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
     if (!batch_given) {
         s->values.trainer.batch_size = each ? each * world : 12;
-        derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "what is usual");
+        derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "a built-in default");
     }
     LVN_TRY(derive_again(s, LVN_OPT_trainer_micro_batch_size));
     LVN_TRY(divide_batch(s));
@@ -600,7 +601,7 @@ static const struct text_group tuning_settings[] = {
               {"schedule.min_lr", "5e-6"}},
      .timed = {{"optimizer.lr", "2e-5"}, {"schedule.kind", "constant"}, {"schedule.warmup_steps", "20"}}},
 };
-/* In place of these rates, if only adapters are trained, which begin without an effect. */
+/* Instead of these rates, if only adapters are trained. Adapters start at zero, so their rates are larger. */
 static const struct text_group adapter_rates = {
     .keys = {{"optimizer.lr", "2e-4"}, {"schedule.min_lr", "2e-5"}},
     .timed = {{"optimizer.lr", "1e-4"}},
@@ -642,7 +643,8 @@ static enum lvn_status count_bytes(const char *path, int64_t *bytes)
     return LVN_OK;
 }
 
-/* TEXT_EPOCHS times through the text, at most TEXT_MAX_STEPS steps, which take about two minutes on two cores. */
+/* TEXT_EPOCHS epochs of the text with the batch and context of text_settings, at most TEXT_MAX_STEPS steps, which take
+ * about two minutes on two cores. */
 static enum lvn_status set_text_steps(struct levin_settings *s, int64_t tokens)
 {
     static const char *const limits[4] = {"trainer.max_", "trainer.fast_dev_run", "trainer.overfit_batches",
@@ -695,7 +697,7 @@ enum lvn_status lvn_settings_fit_text(struct levin_settings *s)
     return set_text_steps(s, kind->needs_tokenizer ? bytes / BYTES_A_TOKEN : bytes);
 }
 
-/* --- one dial --- */
+/* --- model.depth --- */
 
 enum { DEPTH_CONTEXT = 2048, DEPTH_VOCABULARY = 32768 }; /* of nanochat */
 

@@ -85,7 +85,7 @@ static enum lvn_status add_tokens(struct lvn_model_setup *m, const struct levin_
 static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const struct levin_settings *s)
 {
     enum lvn_status status = lvn_pretrained_open_on(&m->pretrained, s->values.model.init, "best", s->values.lora.base);
-    /* a folder with adapters exists if only their base model is missing, and has named lora.base then */
+    /* if only the base model of its adapters is missing, model.init exists, and the error already names lora.base */
     const bool adapters = s->values.lora.rank, of_run = s->origin[LVN_OPT_model_init].source == LVN_SOURCE_RUN;
     if (status != LVN_OK && (adapters || of_run) && !lvn_path_exists(s->values.model.init))
         (void)lvn_while_at(status, "opening model.init, '%s'%s; if it is elsewhere now, name it: --model.init=PATH%s",
@@ -118,8 +118,8 @@ static enum lvn_status keep_blocks(struct lvn_model_setup *m, const struct levin
     return lvn_pretrained_keep_blocks(&m->pretrained, lvn_quantize_of(s->values.model.quantize), why, &m->config);
 }
 
-/* The vocabulary of a model without weights: that of the settings, else with rows for data.add_tokens. tokens: of its
- * tokenizer; 0: the number of rows. */
+/* Set the vocabulary size of a model without weights: that of the settings, else its own with rows for data.add_tokens.
+ * tokens: size of its tokenizer; 0: as many as rows. */
 static void set_vocabulary(struct lvn_model_setup *m, const struct levin_settings *s, int64_t tokens)
 {
     const int64_t vocab = lvn_settings_role(s, m->config.model, LVN_ROLE_VOCABULARY);
@@ -175,7 +175,8 @@ static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct
 
 /* --- data.url --- */
 
-/* Where an evaluation keeps the data that a run's settings name: CACHE/data/ADDRESS/NAME. */
+/* Where an evaluation keeps the data that a run's settings name: CACHE/data/HASH/NAME. The hash is
+ * of data.url. */
 static enum lvn_status find_cached(struct lvn_arena *a, const struct levin_settings *s, char **cached)
 {
     const char *folder, *plain = lvn_path_plain(a, s->values.data.path), *name = plain ? lvn_path_name(plain) : NULL;
@@ -428,7 +429,7 @@ static enum lvn_status limit_fields(struct lvn_model_setup *m, const struct levi
     return LVN_OK;
 }
 
-/* Rows without a token stay as they are. */
+/* Report if tokenizer and model have different vocabulary sizes. Rows without a token are not trained. */
 static void compare_sizes(const struct lvn_model_setup *m, const struct lvn_codec *codec)
 {
     const int64_t rows = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), tokens = lvn_codec_size(codec);
@@ -630,7 +631,7 @@ enum lvn_split_id lvn_model_setup_split(const struct lvn_model_setup *m, const s
     return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;
 }
 
-/* trainer.limit_test_batches is meant for evaluation: not for gradients, for which that of a run does not count.
+/* trainer.limit_test_batches limits an evaluation. For gradients the limit of a run's settings does not count.
  * trainer.limit_val_batches of a run was meant for its validation, so it counts only if a recipe that is evaluated, the
  * command line or the program gives it. */
 struct lvn_amount lvn_model_setup_limit(const struct levin_settings *s, bool gradients)

@@ -55,7 +55,8 @@ bool lvn_class_labels_number(const char *p, int64_t n, double *out)
     return !*end && isfinite(*out);
 }
 
-/* Is the number a code, such as 007 or 1e3? Codes are words: 7 and 1000 are others. Programs write 1e+03 for 1000. */
+/* Is the number a code, such as 007 or 1e3? Codes are words, so 007 and 7 are different classes. Programs write 1e+03 for
+ * 1000. */
 static bool is_code(const char *p, int64_t n)
 {
     int64_t digits = 0;
@@ -159,12 +160,12 @@ static enum lvn_status find_name(struct lvn_class_labels *c, const char *name, i
     return LVN_OK;
 }
 
-/* Are these the names of at least two classes, different ones for all labels of rows? */
+/* Set *good: are these at least two names, all different, none of them empty or with a control character? */
 static enum lvn_status check_names(struct lvn_class_labels *c, const json_t *names, bool *good)
 {
     struct lvn_index seen = {0};
     const size_t n = json_array_size(names);
-    const bool codes = c->codes; /* of labels, not of names */
+    const bool codes = c->codes; /* of labels; read_label() also sets it for names */
     enum lvn_status status = LVN_OK;
     *good = n > 1 && n <= LVN_CLASSES_MAX;
     for (size_t k = 0; k < n && *good && status == LVN_OK; k++) {
@@ -327,7 +328,8 @@ static enum lvn_status name_classes(struct lvn_class_labels *c, int64_t rows)
               "data.label_column names",
               c->source, shown(c->label[0].name, x));
     LVN_CHECK(c->n < rows || rows < FEW_ROWS, FORMAT,
-              "'%s': each of the %" PRId64 " rows has another label, as '%s': name the column of the class with "
+              "'%s': each of the %" PRId64
+              " rows has a different label, such as '%s': name the column of the class with "
               "data.label_column%s",
               c->source, rows, shown(c->label[0].name, x),
               c->label[0].is_number ? ", or learn the numbers with task.kind=regress" : "");
@@ -370,7 +372,7 @@ enum lvn_status lvn_class_labels_end(struct lvn_class_labels *c, const char *pat
     if (kept == 1 && (min < 0.0 || min >= LVN_CLASSES_MAX)) return name_classes(c, rows); /* which refuses one class */
     count_from_0(c);
     if (kept == rows && rows >= FEW_ROWS)
-        lvn_log(LVN_LOG_WARN, "'%s': each row has another label: to learn numbers, set task.kind=regress", path);
+        lvn_log(LVN_LOG_WARN, "'%s': each row has a different label: to learn numbers, set task.kind=regress", path);
     return LVN_OK;
 }
 
@@ -436,7 +438,7 @@ enum lvn_status lvn_class_labels_find(struct lvn_class_labels *c, const char *p,
     LVN_TRY(read_label(c, p, n, &kind, &number));
     if (kind == WORD && !c->names && is_code(c->key.p, c->key.n) &&
         lvn_class_labels_number(c->key.p, c->key.n, &number) && number == floor(number))
-        kind = WHOLE; /* the classes have no names, so 03 is no other one than 3 */
+        kind = WHOLE; /* the classes have no names, so 03 is class 3 */
     *found = kind == WHOLE && number >= 0.0 && number < (double)c->n_numbers ? c->of_number[(int64_t)number] : -1;
     if (*found >= 0) return LVN_OK;
     const int *named = c->names && kind != EMPTY ? lvn_index_find(&c->index, c->key.p) : NULL;

@@ -55,7 +55,7 @@ enum lvn_status lvn_class_labels_of_features(struct lvn_class_labels *c, const c
 /* Count a row's label of p[0..n). Labels that can be no class are ignored. */
 enum lvn_status lvn_class_labels_add(struct lvn_class_labels *c, const char *p, int64_t n) LVN_CHECKED;
 /* Determine the classes after the last row of a file. FORMAT, if its labels cannot be classes: all are equal, or each
- * row has another one. Log what is unusual. */
+ * row has a different one. Log what is unusual. */
 enum lvn_status lvn_class_labels_end(struct lvn_class_labels *c, const char *path) LVN_CHECKED;
 /* The class of a label; -1, with the reason in `why`, if it has none. */
 enum lvn_status lvn_class_labels_find(struct lvn_class_labels *c, const char *p, int64_t n, int64_t *found, char *why,

@@ -26,7 +26,7 @@ struct lvn_data_options {
 #include "data/datasets_each.h"
     uint64_t seed;             /* of the run */
     enum lvn_label_kind label; /* that the task learns from; NONE: not known yet, or the task has no label field */
-    bool trains_tokenizer;     /* for texts without a tokenizer: the model is new */
+    bool trains_tokenizer;     /* the model is new, so a tokenizer is trained on texts that have none */
     bool for_evaluation;       /* nothing is trained: splits may be short, and splits unused in training are opened */
     bool needs_test;           /* for_evaluation of the test split, alone or with all others */
     int64_t block_size;        /* tokens of a window; 0: unknown, lengths are not checked */

@@ -270,7 +270,7 @@ static void test_standstill(void **state)
     munmap(shared, sizeof *shared);
 }
 
-/* Rank 0 has the connections of the rendezvous and of the mesh; below levin launch only those of the mesh. */
+/* Rank 0 has the connections of the rendezvous and of the mesh; under levin launch only those of the mesh. */
 static void test_files(void **state)
 {
     (void)state;

@@ -414,11 +414,12 @@ static void no_classes(void **state)
     for (int i = 0; i < 70000; i++) lvn_text_printf(&many, "a,x%d\nb,x%d\n", i, i);
     assert_string_equal(
         classes_of("w.csv", lvn_text_string(&words), NULL, (struct lvn_data_options){0}),
-        "w.csv': each of the 30 rows has another label, as 'name a0': name the column of the class with "
+        "w.csv': each of the 30 rows has a different label, such as 'name a0': name the column of the class with "
         "data.label_column");
-    assert_string_equal(classes_of("p.csv", lvn_text_string(&prices), NULL, (struct lvn_data_options){0}),
-                        "p.csv': each of the 30 rows has another label, as '1000': name the column of the class with "
-                        "data.label_column, or learn the numbers with task.kind=regress");
+    assert_string_equal(
+        classes_of("p.csv", lvn_text_string(&prices), NULL, (struct lvn_data_options){0}),
+        "p.csv': each of the 30 rows has a different label, such as '1000': name the column of the class with "
+        "data.label_column, or learn the numbers with task.kind=regress");
     assert_string_equal(classes_of("m.csv", lvn_text_string(&many), NULL, (struct lvn_data_options){0}),
                         "m.csv' has more than 65536 different labels, as 'x0': name the column of the class with "
                         "data.label_column, or learn numbers with task.kind=regress");

@@ -440,7 +440,8 @@ static const char *with_extension(struct lvn_config *cf, const char *recipe, con
     return lvn_arena_printf(&cf->s->arena, "%.*s.%s", (int)lvn_path_stem(recipe), recipe, extension);
 }
 
-/* RECIPE as given, or by the run's name, nanoGPT's file, or the kind of recipe. */
+/* Choose the recipe's file: the operand, else by the run's name, nanoGPT's file, or the kind of recipe. Without a name,
+ * the run is named after the file. */
 static enum lvn_status name_recipe(struct lvn_config *cf, struct paths *p)
 {
     struct lvn_arena *a = &cf->s->arena;
@@ -494,7 +495,7 @@ static void write_hosts(const struct lvn_config *cf, struct lvn_text *t)
                     "# The machines of %s: a name per line, with its number of ranks. Each must be reached by\n"
                     "# `ssh NAME true` without a password, and have levin under the same path.\n",
                     cf->s->values.name);
-    if (!*cf->hosts) lvn_text_add(t, "# Put the names of yours here.\n");
+    if (!*cf->hosts) lvn_text_add(t, "# Replace these names by those of your machines.\n");
     const char *p = cf->hosts;
     for (int64_t i = 0; i < cf->machines; i++) {
         size_t n = strcspn(p, ",");

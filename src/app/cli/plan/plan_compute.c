@@ -27,13 +27,13 @@ static const double LAUNCH_SECONDS = 5e-6; /* added for each instruction, so tha
 struct measurement {
     struct lvn_cli *c;
     const struct levin_settings *settings;
-    const struct lvn_train_programs *programs; /* of rank 0 of all */
+    const struct lvn_train_programs *programs; /* planned as rank 0 of `ranks` */
     const struct lvn_model_config *model;
     int ranks; /* of the run */
 };
 
-/* Plan rank 0's programs for a model with `layers` layers. Without ranks, lvn_parts_try() runs one of their
- * micro-batches. The settings s must outlive the programs. */
+/* Plan rank 0's programs for a model with `layers` layers. options.ranks stays NULL, so lvn_parts_try() runs one
+ * micro-batch and no collectives. The settings s must outlive the programs. */
 static enum lvn_status plan_layers(const struct measurement *m, int64_t layers, struct levin_settings *s,
                                    struct lvn_train_programs *programs)
 {

@@ -1,7 +1,8 @@
 /* plan_ranks.c - levin plan RECIPE --ranks N: predicts the time of a step on many ranks, before any node is allocated.
  * Called by plan.c.
  *
- * Computing: plan_compute.c. If a host, or this machine, has more threads than cores, the time grows in proportion.
+ * Computing: plan_compute.c. If the ranks of a host have more threads than it has cores, the time grows in proportion;
+ * if a rank has more threads than this machine has cores, it shrinks in proportion.
  *
  * Communication between hosts is a formula: the bytes and rounds that engine/traffic.h counts, with latency and
  * bandwidth. Sums overlap the last backward pass, except for the last bucket. If no core is free, moving the data of
@@ -33,7 +34,7 @@ struct forecast {
     int threads;  /* of a rank */
     int64_t rows; /* of the rank that has most */
     struct lvn_compute compute;
-    double slowdown;            /* of computing: threads for each core, beyond what was measured */
+    double slowdown;            /* factor of the seconds that were measured here; below 1 with more threads than here */
     double reduce;              /* seconds of a step: sums of gradients */
     double last;                /* of these, the last bucket's, which nothing overlaps */
     double share;               /* the norm, parameters to all ranks, whole matrices */
@@ -82,7 +83,7 @@ int lvn_plan_threads_here(const struct lvn_cli *c)
 
 /* --- communication --- */
 
-/* Seconds of the network. */
+/* Seconds that the messages between hosts take. */
 static double seconds_between(const struct forecast *f, const struct lvn_traffic *t)
 {
     if (f->hosts == 1) return 0;
@@ -274,7 +275,7 @@ static void print(const struct forecast *f, double alone)
     lvn_cli_add(c, "predicted", p);
 }
 
-/* All but saving, of ranks that compute as long as `compute` says. */
+/* The forecast without saving, for ranks whose computation takes as long as `compute`. */
 static struct forecast forecast(struct lvn_cli *c, const struct lvn_train_programs *programs,
                                 const struct lvn_compute *compute)
 {

@@ -20,12 +20,12 @@ struct part {
     int begin, end;   /* its actions */
 };
 
-/* Three micro-batches stand for any number: the first, a further one, the last. Not if several gradient buffers are in
- * use, by an order that depends on their number. */
+/* Three micro-batches represent any larger number: the first, a further one, the last. This does not hold with several
+ * gradient buffers, because the order in which they are used depends on the number of micro-batches. */
 enum { ANY = 3, WHOLE_MAX = 2 };
 
 struct captured_run {
-    int64_t n_micro_batches;                /* ANY: for any number of them from there on */
+    int64_t n_micro_batches;                /* ANY: this number or more */
     bool without_update, collectives, hook; /* the options of struct lvn_execution of these graphs */
     struct action *actions;
     int n;
@@ -237,9 +237,9 @@ static enum lvn_status record_parts(struct lvn_gpu_program *p, struct captured_r
     return end_graph(p, run);
 }
 
-/* Without collectives between devices, which all ranks capture or none, a run that the driver or a library refuses to
- * capture is launched kernel by kernel, as all later ones: *refused. With them the failure remains, as does its advice
- * if memory is short. */
+/* The driver or a library has refused to capture this run. Without collectives between devices, set *refused: this run
+ * and all later ones are launched kernel by kernel. With them, which all ranks must capture or none, return the
+ * failure. */
 static enum lvn_status go_on_without(struct lvn_gpu_program *p, const struct lvn_collectives *collectives,
                                      enum lvn_status status, bool *refused)
 {

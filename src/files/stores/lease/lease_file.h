@@ -1,4 +1,4 @@
-/* lease_file.h - leases in folders that other machines may reach; run_dir.c and lease.c call it. */
+/* lease_file.h - leases in folders that other machines may reach; src/run/train/run_dir_lock.c calls it. */
 #ifndef LVN_LEASE_FILE_H
 #define LVN_LEASE_FILE_H
 

@@ -2,13 +2,14 @@
  * one validation to the next or, in runs without validation, over an epoch. It sets scalars for the monitors and
  * loggers after it.
  *
- * The sums are in every checkpoint, so a resumed run reports the same as one that was never interrupted. */
+ * Checkpoints contain the sums, unless they have more than MAX_SAVED_COUNTS counts, so a resumed run reports the same
+ * as one that was never interrupted. */
 
 #include "base/arena.h"
 #include "formats/json.h"
 #include "train/callback.h"
 
-enum { MAX_SAVED_COUNTS = 4096 }; /* larger sets of counts are not saved: they start at 0 in a resumed run */
+enum { MAX_SAVED_COUNTS = 4096 }; /* with more, nothing is restored: a resumed run sums from its first step */
 
 struct state {
     double loss;

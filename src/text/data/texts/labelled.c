@@ -10,7 +10,7 @@
  *
  * The label is a class (data/class_labels.h), or any finite number if the task learns from numbers. The classes are
  * those of the model, or of the file for training, which is read twice: first its labels. A row that cannot be used
- * (malformed; another label; no text) is refused, or skipped and counted. A text of which nothing is left is used.
+ * (malformed; an unknown label; no text) is refused, or skipped and counted. A text of which nothing is left is used.
  * Texts without classes have the label -1, without numbers 0. */
 
 #include "base/files.h"

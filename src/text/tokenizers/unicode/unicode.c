@@ -41,8 +41,8 @@ static const struct pair {
 };
 enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 
-/* Runs of code points. A run is: n with the number of code points and the part that counts up, in one word; the first
- * code point; its n parts. */
+/* Runs of adjacent code points with n parts each. The words of a run: n | number of code points << 8 | index of the
+ * part that counts up << 16 (n: none does); the first code point; the n parts of the first code point. */
 static const uint32_t compatible[] = {
 #define K(n, ...) S(n, 1, n, __VA_ARGS__)
 #define S(n, count, varying, ...) (n) | (count) << 8 | (varying) << 16, __VA_ARGS__,

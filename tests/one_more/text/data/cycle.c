@@ -1,5 +1,5 @@
 /* cycle.c - sample i is the sequence i, i + 1, ... modulo data.period, computed instead of read. A token is one digit,
- * so the row of data.period in datasets.def limits it to 10. */
+ * so the row of data.period, which tests/cli/one_more.sh adds to datasets.def, limits it to 10. */
 #include "data/dataset.h"
 
 static enum lvn_status sample(const struct lvn_dataset *d, enum lvn_split_id split, int64_t i, struct lvn_draw draw,
