@@ -15,12 +15,13 @@ struct lvn_library {
     const char *const *folders; /* searched after the loader's folders; patterns such as "$HOME/lib"; ended by NULL */
     const char *use;            /* message: "USE requires libcurl (libcurl.so.4), which was not found: HINT" */
     const char *hint;
-    const char *const *symbols;   /* ended by NULL */
-    void *functions;              /* the struct of function pointers, in the order of symbols */
-    bool (*start)(void);          /* called once after loading; NULL: nothing to do */
-    struct lvn_library *requires; /* a library to load before this one; NULL: none */
-    bool (*is_compatible)(void);  /* with the required library; a later file that is compatible is preferred */
-    const char *(*version)(void);
+    const char *const *symbols;       /* ended by NULL */
+    void *functions;                  /* the struct of function pointers, in the order of symbols */
+    bool (*start)(void);              /* called once after loading; NULL: nothing to do */
+    struct lvn_library *requires;     /* a library to load before this one; NULL: none */
+    bool (*is_compatible)(void);      /* with the required library; a later file that is compatible is preferred */
+    const char *(*version)(void);     /* for `levin doctor` */
+    const char *(**version_of)(void); /* if `version` is NULL: a function of the library, which returns it */
     enum { LVN_LIBRARY_NOT_TRIED, LVN_LIBRARY_LOADED, LVN_LIBRARY_MISSING } state;
 };
 

@@ -59,18 +59,13 @@ static struct {
     FUNCTIONS(LVN_LIBRARY_POINTER)
 } api;
 
-static const char *version(void)
-{
-    return api.version();
-}
-
 struct lvn_library lvn_library_archive = {.name = "libarchive",
                                           .files = {"libarchive.so.13"},
                                           .use = "reading archives and compressed files",
                                           .hint = "install it (apt install libarchive13), or unpack them first",
                                           .symbols = (const char *const[]){FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
                                           .functions = &api,
-                                          .version = version};
+                                          .version_of = &api.version};
 
 /* A source of bytes in chunks; *n 0 at the end. */
 struct stream {

@@ -136,7 +136,8 @@ static void try_library(struct lvn_doctor *r, struct lvn_library *l)
 {
     char reason[300];
     if (lvn_library_open(l) == LVN_OK) {
-        report_library(r, l->name, l->version(), lvn_library_path(*(void **)l->functions));
+        report_library(r, l->name, l->version ? l->version() : (*l->version_of)(),
+                       lvn_library_path(*(void **)l->functions));
         return;
     }
     snprintf(reason, sizeof reason, "not found; for %s: %s", l->use, l->hint);

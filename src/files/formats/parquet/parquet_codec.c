@@ -32,18 +32,13 @@ static struct {
     Z_FUNCTIONS(LVN_LIBRARY_POINTER)
 } z;
 
-static const char *z_version(void)
-{
-    return z.version();
-}
-
 struct lvn_library lvn_library_z = {.name = "libz",
                                     .files = {"libz.so.1"},
                                     .use = "reading Parquet files with gzip",
                                     .hint = "install it (apt install zlib1g), or write the files with snappy",
                                     .symbols = (const char *const[]){Z_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
                                     .functions = &z,
-                                    .version = z_version};
+                                    .version_of = &z.version};
 
 #define ZSTD_FUNCTIONS(F)                                                                                              \
     F(size_t, decompress, (void *, size_t, const void *, size_t), "ZSTD_decompress")                                   \
@@ -55,18 +50,13 @@ static struct {
     ZSTD_FUNCTIONS(LVN_LIBRARY_POINTER)
 } zstd;
 
-static const char *zstd_version(void)
-{
-    return zstd.version();
-}
-
 struct lvn_library lvn_library_zstd = {.name = "libzstd",
                                        .files = {"libzstd.so.1"},
                                        .use = "reading Parquet files with zstd",
                                        .hint = "install it (apt install libzstd1), or write the files with snappy",
                                        .symbols = (const char *const[]){ZSTD_FUNCTIONS(LVN_LIBRARY_SYMBOL) NULL},
                                        .functions = &zstd,
-                                       .version = zstd_version};
+                                       .version_of = &zstd.version};
 
 static enum lvn_status decompress_gzip(const unsigned char *from, int64_t n, unsigned char *to, int64_t bytes)
 {
@@ -128,13 +118,8 @@ bool lvn_snappy_decompress(const unsigned char *from, int64_t n, unsigned char *
 {
     const unsigned char *p = from, *end = from + n;
     unsigned char *at = to, *stop = to + bytes;
-    uint64_t size = 0;
-    for (int shift = 0;; shift += 7) {
-        if (p == end || shift > 28) return false;
-        size |= (uint64_t)(*p & 0x7f) << shift;
-        if (!(*p++ & 0x80)) break;
-    }
-    if (size != (uint64_t)bytes) return false;
+    uint64_t size;
+    if (!lvn_varint(&p, end, &size) || size != (uint64_t)bytes) return false;
     while (p < end) {
         const unsigned tag = *p++, kind = tag & 3;
         int64_t length = tag >> 2, back;

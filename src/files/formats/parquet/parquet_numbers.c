@@ -19,7 +19,7 @@ static uint64_t bits_at(const unsigned char *p, const unsigned char *end, int64_
     return width == 64 ? x : x & (((uint64_t)1 << width) - 1);
 }
 
-static bool varint(const unsigned char **p, const unsigned char *end, uint64_t *out)
+bool lvn_varint(const unsigned char **p, const unsigned char *end, uint64_t *out)
 {
     *out = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -36,7 +36,7 @@ static bool varint(const unsigned char **p, const unsigned char *end, uint64_t *
 static bool next_run(struct lvn_hybrid *h)
 {
     uint64_t head;
-    if (!varint(&h->p, h->end, &head)) return false;
+    if (!lvn_varint(&h->p, h->end, &head)) return false;
     h->bit_packed = head & 1;
     if (head >> 1 > INT32_MAX / 8) return false;
     h->left = (int64_t)(head >> 1) * (h->bit_packed ? 8 : 1);
@@ -79,8 +79,8 @@ bool lvn_hybrid_read(struct lvn_hybrid *h, uint32_t *out, int64_t n)
 static bool begin(struct lvn_delta *d)
 {
     uint64_t block, minis, all, first;
-    if (!varint(&d->p, d->end, &block) || !varint(&d->p, d->end, &minis) || !varint(&d->p, d->end, &all) ||
-        !varint(&d->p, d->end, &first))
+    if (!lvn_varint(&d->p, d->end, &block) || !lvn_varint(&d->p, d->end, &minis) || !lvn_varint(&d->p, d->end, &all) ||
+        !lvn_varint(&d->p, d->end, &first))
         return false;
     if (block < 8 || block > 1 << 24 || minis < 1 || minis > 4096 || block % minis || block / minis % 8 ||
         all > INT32_MAX)
@@ -105,7 +105,7 @@ static bool next_mini(struct lvn_delta *d)
 {
     uint64_t min;
     if (d->mini == d->minis) {
-        if (!varint(&d->p, d->end, &min) || d->end - d->p < d->minis) return false;
+        if (!lvn_varint(&d->p, d->end, &min) || d->end - d->p < d->minis) return false;
         d->min = min >> 1 ^ -(min & 1);
         d->widths = d->p;
         d->p += d->minis;

@@ -71,6 +71,9 @@ enum lvn_status lvn_parquet_bytes_at(const struct lvn_parquet *p, int64_t at, vo
 
 /* --- Thrift's compact protocol --- */
 
+/* A number of 7 bits per byte; false: the bytes end in it. */
+bool lvn_varint(const unsigned char **p, const unsigned char *end, uint64_t *out);
+
 enum lvn_thrift_type {
     LVN_THRIFT_TRUE = 1,
     LVN_THRIFT_FALSE = 2,

@@ -14,13 +14,8 @@ static int byte(struct lvn_thrift *t)
 static uint64_t varint(struct lvn_thrift *t)
 {
     uint64_t x = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        const int b = byte(t);
-        x |= (uint64_t)(b & 0x7f) << shift;
-        if (!(b & 0x80)) return t->bad ? 0 : x;
-    }
-    t->bad = true;
-    return 0;
+    t->bad = t->bad || !lvn_varint(&t->p, t->end, &x);
+    return t->bad ? 0 : x;
 }
 
 static int64_t zigzag(struct lvn_thrift *t)
