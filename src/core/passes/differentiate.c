@@ -95,7 +95,6 @@ static int new_gradient(struct tape *t, int v)
     if (g < 0 || !grow_owners(t, g)) return -1;
     p->values[g].param = grad ? value.param : NULL;
     p->values[g].offset = grad ? value.offset / lvn_dtype_bytes(value.dtype) * lvn_dtype_bytes(dtype) : 0;
-    p->values[g].gradient_of = v;
     return g;
 }
 

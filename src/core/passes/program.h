@@ -48,7 +48,6 @@ struct lvn_value {
     int last;                /* ARENA: last instruction of its lifetime; set by memory_planning */
     bool in_place;           /* overwrites a dead value, whose lifetime includes this one's; set by memory_planning */
     bool keep;               /* the caller reads it after the run */
-    int gradient_of;         /* the value whose gradient this is; -1: no gradient of a value */
     struct lvn_param *param; /* PARAM, PACKED, GRAD: the parameter; NULL: a range of the buffer */
 };
 

@@ -14,8 +14,7 @@ int lvn_program_add_value(struct lvn_program *p, const char *name, enum lvn_buff
                                                 .dtype = dtype,
                                                 .bytes = count * lvn_dtype_bytes(dtype),
                                                 .first = -1,
-                                                .last = -1,
-                                                .gradient_of = -1};
+                                                .last = -1};
     return p->n_values++;
 }
 

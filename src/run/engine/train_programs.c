@@ -298,14 +298,11 @@ static enum lvn_status plan_for_memory(struct lvn_train_programs *programs, cons
         if (d->memory_bytes) needed = lvn_model_state_bytes(programs->model_state); /* other parts are in host memory */
         needed -= lvn_model_state_allocated_bytes(programs->model_state);
         bool fits = available <= 0 || needed <= available;
-        int64_t model = part[LVN_MEMORY_PARAMETERS] + part[LVN_MEMORY_OPTIMIZER] -
-                        lvn_model_state_allocated_bytes(programs->model_state);
         /* Fewer activations do not help a model that is itself too large. */
         bool hopeless = needed - part[LVN_MEMORY_ARENA] > available;
         bool smallest = programs->values->trainer.micro_batch_size || fixed || programs->micro_batch == 1;
         programs->needed_bytes = needed;
         programs->free_bytes = available;
-        programs->exceeds_memory = !fits && model <= available;
         if (fits) return LVN_OK;
         if (round_at_each_use(programs)) {
             drop_plan(programs);

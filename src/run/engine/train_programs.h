@@ -42,7 +42,6 @@ struct lvn_train_programs {
     int64_t min_micro_batches;    /* minimum micro-batches of a rank, as required by memory */
     int64_t needed_bytes;         /* memory of this rank's rows */
     int64_t free_bytes;           /* 0: unknown */
-    bool exceeds_memory;          /* the model fits into memory, but the activations of this rank's rows do not */
     enum lvn_recompute recompute; /* AUTO becomes CHEAP or BLOCKS if memory requires it */
     bool round_once;              /* keep rounded copies of parameters, unless memory is short */
     unsigned shards;              /* set of enum lvn_shards: from the strategy, or with auto as memory requires */
