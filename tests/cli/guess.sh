@@ -44,7 +44,7 @@ silent_about "is read as" err
 code 2 "$LEVIN" train my.txt --data.path=text.txt
 says "'my.txt' and --data.path both name the data to train on" err
 
-# what is not given follows from the size of the text: 20 times through it, 200 to 2,600 steps of 16 x 64 tokens
+# what is not given follows from the size of the text: 20 times through it, but 200 to 2,600 steps; 16 x 64 tokens a step
 shows() {
     "$LEVIN" train "${@:3}" --show-settings >shown
     grep -qE "^$1 +$2 +" shown || fail "$1 is not $2: train ${*:3}"
@@ -55,6 +55,12 @@ cat my.txt my.txt >long.txt
 shows trainer.max_steps 200 short.txt
 shows trainer.max_steps $((20 * $(stat -c %s half.txt) / 1024)) half.txt
 shows trainer.max_steps 2600 long.txt
+# a batch or a context that is given has the same number of epochs
+bytes=$((20 * $(stat -c %s half.txt)))
+shows trainer.max_steps $((bytes / (64 * 64))) half.txt --trainer.batch_size=64
+shows trainer.max_steps $((bytes / (16 * 256))) half.txt --model.block_size=256
+shows trainer.max_steps $((bytes / (12 * 128))) half.txt --trainer.micro_batch_size=4 --model.block_size=128
+shows trainer.max_steps $((bytes / (40 * 64))) half.txt --trainer.batch_size_per_device=40
 shows sample.every_n_steps 2600 long.txt
 shows model.n_embd 128 my.txt
 shows optimizer.lr 0.002 my.txt
@@ -62,7 +68,7 @@ shows optimizer.lr 0.002 my.txt
 shows optimizer.lr 0.0003 my.txt --schedule.kind=linear
 code 0 "$LEVIN" train short.txt --optimizer.lr=1e-2 --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --model.block_size=16 \
     --trainer.limit_val_batches=1
-says "200 steps and the sizes of the model follow from the size of the text" err
+says "390 steps and the sizes of the model follow from the size of the text" err
 says "schedule.kind is constant, because a key of optimizer or schedule is given" err
 shows model.n_embd 192 my.txt --model.n_layer=2
 shows trainer.max_steps 0 my.txt --trainer.max_epochs=2

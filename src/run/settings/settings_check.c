@@ -429,12 +429,21 @@ static void drop_fsdp_keys(struct levin_settings *s)
         s->values.trainer.fsdp_reshard = true;
 }
 
+enum { DEFAULT_BATCH = 12 };
+
+/* Sequences of a step; 0: none are given. */
+static int64_t given_batch(const struct levin_settings *s)
+{
+    const int64_t devices = lvn_devices_count(&s->values), nodes = s->values.trainer.num_nodes;
+    const int64_t ranks = s->values.ranks ? s->values.ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
+    const bool whole = !is_open(s, LVN_OPT_trainer_batch_size) && s->values.trainer.batch_size;
+    return whole ? s->values.trainer.batch_size : s->values.trainer.batch_size_per_device * ranks;
+}
+
 static enum lvn_status finish_batch(struct levin_settings *s)
 {
     char one[LVN_VALUE_TEXT], two[LVN_VALUE_TEXT];
-    int64_t each = s->values.trainer.batch_size_per_device, devices = lvn_devices_count(&s->values),
-            nodes = s->values.trainer.num_nodes;
-    int64_t world = s->values.ranks ? s->values.ranks : (devices ? devices : 1) * (nodes ? nodes : 1);
+    int64_t each = s->values.trainer.batch_size_per_device;
     bool batch_given = !is_open(s, LVN_OPT_trainer_batch_size) && s->values.trainer.batch_size;
     LVN_CHECK(!each || !batch_given, ARG,
               "trainer.batch_size (%" PRId64 ", %s) and trainer.batch_size_per_device (%" PRId64
@@ -442,7 +451,7 @@ static enum lvn_status finish_batch(struct levin_settings *s)
               s->values.trainer.batch_size, lvn_settings_origin(s, LVN_OPT_trainer_batch_size, one), each,
               lvn_settings_origin(s, LVN_OPT_trainer_batch_size_per_device, two));
     if (!batch_given) {
-        s->values.trainer.batch_size = each ? each * world : 12;
+        s->values.trainer.batch_size = each ? given_batch(s) : DEFAULT_BATCH;
         derived(s, LVN_OPT_trainer_batch_size, each ? "trainer.batch_size_per_device" : "a built-in default");
     }
     LVN_TRY(derive_again(s, LVN_OPT_trainer_micro_batch_size));
@@ -643,15 +652,20 @@ static enum lvn_status count_bytes(const char *path, int64_t *bytes)
     return LVN_OK;
 }
 
-/* TEXT_EPOCHS epochs of the text with the batch and context of text_settings, at most TEXT_MAX_STEPS steps, which take
- * about two minutes on two cores. */
+/* TEXT_EPOCHS epochs of the text, at most TEXT_MAX_STEPS steps, which take about two minutes on two cores with the
+ * batch and the context of text_settings. */
 static enum lvn_status set_text_steps(struct levin_settings *s, int64_t tokens)
 {
     static const char *const limits[4] = {"trainer.max_", "trainer.fast_dev_run", "trainer.overfit_batches",
                                           "trainer.limit_train_batches"};
     char text[32];
-    int64_t steps = TEXT_EPOCHS * tokens / (16 * 64);
+    struct lvn_model_config c;
     if (any_given(s, limits)) return LVN_OK;
+    LVN_TRY(find_model(s));
+    LVN_TRY(lvn_settings_finish_family(s));
+    LVN_TRY(lvn_settings_config(s, lvn_model_find(s->values.model.kind), &c));
+    const int64_t context = lvn_model_value(&c, LVN_ROLE_POSITIONS), rows = given_batch(s);
+    int64_t steps = TEXT_EPOCHS * tokens / (rows ? rows : DEFAULT_BATCH) / (context > 1 ? context : 1);
     steps = steps < TEXT_MIN_STEPS ? TEXT_MIN_STEPS : steps > TEXT_MAX_STEPS ? TEXT_MAX_STEPS : steps;
     snprintf(text, sizeof text, "%" PRId64, steps);
     LVN_TRY(set_for_text(s, "trainer.max_steps", text));
@@ -722,15 +736,6 @@ static int64_t vocabulary_of_tokens(const char *path)
     return n;
 }
 
-/* Tokens of a step, if the batch is given; 0: it is not. */
-static int64_t given_batch(const struct levin_settings *s, int64_t context)
-{
-    const int64_t each = s->values.trainer.batch_size_per_device, ranks = s->values.ranks > 1 ? s->values.ranks : 1;
-    if (lvn_settings_given(s, LVN_OPT_trainer_batch_size) && s->values.trainer.batch_size)
-        return s->values.trainer.batch_size * context;
-    return each * ranks * context;
-}
-
 /* Does the choice of model.depth for an option suit the kinds of optimizer and schedule that are given? Its rates are
  * those of one optimizer, and another schedule has other keys. Both kinds precede their other keys in the plan. */
 static bool suits_depth(const struct levin_settings *s, const struct lvn_depth_plan *plan, const struct lvn_option *o)
@@ -787,7 +792,7 @@ static enum lvn_status fit_depth(struct levin_settings *s)
     if (!vocabulary) vocabulary = vocabulary_of_tokens(s->values.data.path);
     LVN_TRY(lvn_model_put(&c, "vocab_size", (double)(vocabulary ? vocabulary : DEPTH_VOCABULARY)));
     const int64_t positions = lvn_model_value(&c, LVN_ROLE_POSITIONS);
-    m->train_by_depth(c.fields, given_batch(s, positions), &plan);
+    m->train_by_depth(c.fields, given_batch(s) * positions, &plan);
     return set_by_depth(s, &plan, positions);
 }
 
