@@ -53,6 +53,19 @@ predict --ranks=8 --cores=64 --bandwidth=1e15 --latency=0
 json 'd["predicted"]["exposed_s"] < d["predicted"]["bytes_between"] / 0.6e9'
 predict --ranks=2 --nproc-per-node=2
 json 'd["predicted"]["messages_between"] == 0 and d["predicted"]["reduce_s"] > 0'
+# why computing takes another time there than here
+code 0 "$LEVIN" plan "${keys[@]}" --ranks=4 --nproc-per-node=4 --cores=2
+says "computing takes 2 times as long there, because threads share cores" out
+silent_about "as long there as here" out
+code 0 "$LEVIN" plan "${keys[@]:0:6}" --ranks=8 --cores=1000
+says "as long there as here, because a rank has 1000 threads there, and" out
+silent_about "share cores" out
+# a step waits for what is left of writing a checkpoint; if no core is free, its thread is one of those that compute
+saving=(--ranks=8 --checkpoint.every_n_steps=1 --trainer.threads=8 --model.n_layer=1 --model.n_embd=512 --trainer.batch_size=8)
+code 0 "$LEVIN" plan "${keys[@]:0:6}" "${saving[@]}" --json --cores=64
+json 'abs(d["predicted"]["saving_s"] - max(0, d["predicted"]["save_s"] - d["predicted"]["compute_s"])) < 1e-9 and d["predicted"]["save_s"] > 0'
+code 0 "$LEVIN" plan "${keys[@]:0:6}" "${saving[@]}" --json --cores=8
+json 'abs(d["predicted"]["saving_s"] - d["predicted"]["save_s"] / 8) < 1e-9'
 # quick micro-batches are run; a large model is estimated from rates, in little memory, after the exact figures
 predict --ranks=2 --trainer.batch_size=2
 json 'd["predicted"]["computed"] == "whole"'

@@ -34,13 +34,16 @@ struct forecast {
     int threads;  /* of a rank */
     int64_t rows; /* of the rank that has most */
     struct lvn_compute compute;
+    double crowding;            /* threads per core of a host; 1: each has a core */
+    int threads_here;           /* of a rank, when it is measured */
     double slowdown;            /* factor of the seconds that were measured here; below 1 with more threads than here */
     double reduce;              /* seconds of a step: sums of gradients */
     double last;                /* of these, the last bucket's, which nothing overlaps */
     double share;               /* the norm, parameters to all ranks, whole matrices */
     double gathers;             /* of that, gathers of parameters before their use (fsdp) */
     double steal;               /* time that moving data takes from computing */
-    double saving;              /* checkpoints, on average */
+    double save;                /* seconds of writing a checkpoint */
+    double saving;              /* of these, what is added to a step, on average */
     struct lvn_traffic traffic; /* of a step */
     bool overlapped;            /* communication overlaps computing */
 };
@@ -161,19 +164,19 @@ static double whole_bytes(const struct lvn_model_state *n, enum lvn_parameters_o
            (lvn_parameters_sharded(n, of) ? lvn_sharding_owners(&n->sharding) : 1);
 }
 
-/* Seconds of a step, on average, that checkpoints add: they are written beside the next step, but from a device's
- * memory in shards, which is written between two steps. */
+/* A checkpoint is written by one thread during the next step, which waits for the rest. If no core is free, this thread
+ * replaces one of those that compute. Shards in a device's memory are written between two steps. */
 static void save(struct forecast *f, double computing)
 {
     const struct lvn_model_state *n = f->programs->model_state;
     int64_t every = f->c->settings.values.checkpoint.every_n_steps;
     double rate = every ? write_rate(f->c->settings.values.run_dir) : 0;
     if (rate <= 0) return;
-    double seconds = (whole_bytes(n, LVN_PARAMETER_VALUES) + whole_bytes(n, LVN_PARAMETER_MOMENTS)) / rate;
-    double hidden = computing;
+    f->save = (whole_bytes(n, LVN_PARAMETER_VALUES) + whole_bytes(n, LVN_PARAMETER_MOMENTS)) / rate;
     const bool between = lvn_parameters_any_sharded(n) && n->device->backend->snapshot;
-    if (f->each * f->threads >= f->cores || between) hidden = 0;
-    f->saving = (seconds > hidden ? seconds - hidden : 0) / f->threads / (double)every;
+    const bool replaces = f->each * f->threads >= f->cores && !between;
+    const double hidden = between ? 0 : computing, waits = f->save > hidden ? f->save - hidden : 0;
+    f->saving = (replaces ? f->save / f->threads : waits) / (double)every;
 }
 
 /* --- the prediction --- */
@@ -244,8 +247,12 @@ static void print(const struct forecast *f, double alone)
         f->ranks, f->each, f->cores, f->cores == 1 ? "" : "s", f->threads, f->threads == 1 ? "" : "s", latency * 1e6,
         bandwidth / 1e9);
     print_compute(f);
-    if (f->slowdown != 1)
-        lvn_cli_print(c, "  computing takes %.3g times as long there, because threads share cores\n", f->slowdown);
+    if (f->crowding > 1)
+        lvn_cli_print(c, "  computing takes %.3g times as long there, because threads share cores\n", f->crowding);
+    if (f->threads != f->threads_here)
+        lvn_cli_print(
+            c, "  computing takes %.3g times as long there as here, because a rank has %d threads there, and %d here\n",
+            (double)f->threads_here / f->threads, f->threads, f->threads_here);
     lvn_cli_print(c, "  sums of gradients %.4g s, %s", f->reduce,
                   f->programs->collectives.sharding.tree ? "in order, after backward"
                   : f->overlapped                        ? "overlapped with backward"
@@ -262,11 +269,11 @@ static void print(const struct forecast *f, double alone)
                   "cores", f->cores, "threads", f->threads, "latency_s", latency, "bytes_per_s", bandwidth, "forward_s",
                   f->compute.parts.forward, "backward_s", f->compute.parts.backward, "update_s",
                   f->compute.parts.update, "reduce_s", f->reduce, "share_s", f->share, "beside", f->overlapped);
-    json_t *more = json_pack("{s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "compute_s", compute, "exposed_s", comm,
-                             "saving_s", f->saving, "messages_within", (json_int_t)f->traffic.within.messages,
-                             "messages_between", (json_int_t)f->traffic.between.messages, "bytes_within",
-                             (json_int_t)f->traffic.within.bytes, "bytes_between", (json_int_t)f->traffic.between.bytes,
-                             "step_s", step, "tokens_per_s", rate, "efficiency", efficiency);
+    json_t *more = json_pack(
+        "{s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "compute_s", compute, "exposed_s", comm, "save_s", f->save,
+        "saving_s", f->saving, "messages_within", (json_int_t)f->traffic.within.messages, "messages_between",
+        (json_int_t)f->traffic.between.messages, "bytes_within", (json_int_t)f->traffic.within.bytes, "bytes_between",
+        (json_int_t)f->traffic.between.bytes, "step_s", step, "tokens_per_s", rate, "efficiency", efficiency);
     static const char *const methods[] = {
         [LVN_COMPUTED_BY_RATES] = "rates", [LVN_COMPUTED_WHOLE] = "whole", [LVN_COMPUTED_LAYERS] = "layers"};
     if (p && more) json_object_update(p, more);
@@ -288,9 +295,9 @@ static struct forecast forecast(struct lvn_cli *c, const struct lvn_train_progra
     f.hosts = (f.ranks + f.each - 1) / f.each;
     f.cores = host_cores(c);
     f.rows = max_rows(programs, &c->settings, f.ranks);
-    const int used = lvn_plan_threads_here(c);
-    f.slowdown = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
-    f.slowdown *= (double)used / f.threads;
+    f.threads_here = lvn_plan_threads_here(c);
+    f.crowding = f.each * f.threads > f.cores ? (double)f.each * f.threads / f.cores : 1;
+    f.slowdown = f.crowding * f.threads_here / f.threads;
     f.overlapped = !programs->collectives.sharding.tree && (f.hosts > 1 || f.each * f.threads < f.cores);
     communicate(&f);
     return f;
