@@ -32,7 +32,7 @@ static enum lvn_status share_id(const struct lvn_comm_kind *kind, struct lvn_com
     LVN_TRY(lvn_comm_broadcast_now(o->over, &first, sizeof first, 0));
     memcpy(o->id, first.id, sizeof o->id);
     if (first.status == LVN_OK || o->rank == 0) return (enum lvn_status)first.status;
-    LVN_FAIL(COMM, "rank 0 could not create an id for the communicator");
+    return lvn_comm_follows(lvn_fail(LVN_COMM, "the first rank of this communicator could not create an id for it"));
 }
 
 enum lvn_status lvn_comm_open(struct lvn_comm **out, const struct lvn_comm_options *o)

@@ -43,7 +43,7 @@ struct lvn_comm_options {
     /* For kinds that transfer device memory: */
     struct lvn_device *device; /* of this rank */
     struct lvn_comm *over;     /* a communicator in host memory between the same ranks, which outlives this one */
-    const char *host;          /* of this rank, for messages */
+    const char *where;         /* this rank among those of the run, for messages: "rank 1 on node2"; copied */
     char id[LVN_COMM_ID];      /* identifies the communicator; lvn_comm_open() sets it */
 };
 

@@ -86,8 +86,7 @@ struct nccl_comm {
     struct nccl_handle *handle; /* NULL: aborted, or not joined yet */
     double timeout;             /* seconds for joining */
     pthread_mutex_t lock;       /* guards handle: another thread may abort it */
-    const char *host;           /* of this rank */
-    char where[160];            /* "rank 1 on node2" */
+    char where[160];            /* this rank among those of the run: "rank 1 on node2" */
 };
 
 /* --- errors --- */
@@ -425,11 +424,10 @@ static enum lvn_status open_comm(struct lvn_comm **out, const struct lvn_comm_op
     gpu_comm->base.device = gpu_comm->device = o->device;
     gpu_comm->queues = o->device->backend->queues;
     gpu_comm->over = o->over;
-    gpu_comm->host = o->host;
     gpu_comm->timeout = o->timeout;
     pthread_mutex_init(&gpu_comm->lock, NULL);
     snprintf(gpu_comm->base.describe, sizeof gpu_comm->base.describe, "%s", version());
-    snprintf(gpu_comm->where, sizeof gpu_comm->where, "rank %d on %s", o->rank, o->host);
+    snprintf(gpu_comm->where, sizeof gpu_comm->where, "%s", o->where);
     bool late;
     enum lvn_status status = join(gpu_comm, o, &late);
     if (status == LVN_OK)
@@ -453,7 +451,7 @@ static enum lvn_status split(struct lvn_comm *comm, struct lvn_comm **out, int c
                                        .device = gpu_comm->device,
                                        .over = over,
                                        .timeout = gpu_comm->timeout,
-                                       .host = gpu_comm->host};
+                                       .where = gpu_comm->where};
     if (over) status = lvn_comm_open(out, &o);
     if (*out) ((struct nccl_comm *)*out)->owned = over;
     int32_t created = status == LVN_OK;

@@ -198,13 +198,14 @@ static enum lvn_status load(struct lvn_ranks *r, const struct lvn_comm_kind *k, 
 static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const struct lvn_comm_kind *k, double timeout)
 {
     struct lvn_comm *comm = NULL;
+    char name[LVN_RANK_TEXT];
     const struct lvn_comm_options o = {.rank = r->rank,
                                        .size = r->size,
                                        .kind = k,
                                        .timeout = timeout,
                                        .device = d,
                                        .over = r->comm,
-                                       .host = r->host[r->rank]};
+                                       .where = lvn_ranks_name(r, r->rank, name)};
     lvn_member_set_operation(r->member, "joining the devices");
     enum lvn_status status = lvn_comm_open(&comm, &o);
     lvn_member_set_operation(r->member, NULL);

@@ -30,6 +30,7 @@ static struct {
     struct lvn_device *device;
     struct lvn_memory *memory;
     struct lvn_comm *host, *all;
+    char name[40];
     float x[N];
 } me;
 
@@ -95,6 +96,7 @@ static void run_all(struct lvn_comm *c)
     for (int64_t i = 0; i < N; i++) expect(me.x[i] == value(size - 1, i), "broadcast");
     lvn_comm_send(c, &r, address(), 4, 0, 0);
     expect(lvn_comm_wait(c, &r) == LVN_UNSUPPORTED, "a message is refused");
+    expect(strstr(levin_error_text(), me.name) != NULL, "a message names the rank, also in a group");
     lvn_error_clear();
 }
 
@@ -168,8 +170,9 @@ static int run_kind(const struct lvn_comm_kind *k, const int *sockets)
     const struct lvn_device_options device = {.real = LVN_F32, .threads = 1, .number = me.rank};
     expect(b->open(&me.device, &device) == LVN_OK, "opening a device");
     expect(lvn_memory_new(&me.memory, me.device, sizeof me.x) == LVN_OK, "memory");
+    snprintf(me.name, sizeof me.name, "rank %d on here", me.rank);
     const struct lvn_comm_options o = {
-        .rank = me.rank, .size = RANKS, .kind = k, .device = me.device, .over = me.host, .host = "here"};
+        .rank = me.rank, .size = RANKS, .kind = k, .device = me.device, .over = me.host, .where = me.name};
     expect(lvn_comm_open(&me.all, &o) == LVN_OK, "joining the devices");
     expect(lvn_comm_device(me.all) == me.device && !lvn_comm_device(me.host), "whose memory it is");
     run_all(me.all);
