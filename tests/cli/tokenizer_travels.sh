@@ -49,6 +49,7 @@ same_file "$golden/tiny-llama3/tokenizer.json" export-tiny-llama3/tokenizer.json
 # the same id is another word in another vocabulary
 code 2 "$LEVIN" train --run_dir=other "${small[@]}" --model.init=run-tiny-llama3 --data.path=tiny-gpt2
 says "different vocabularies" err
+code 0 "$LEVIN" bench --steps=1 --data.kind=tokens --model.init=run-tiny-llama3 --data.path=tiny-gpt2 # needs no data, and closes these
 code 0 "$LEVIN" train --run_dir=same --data.kind=tokens --model.init=run-tiny-gpt2 --data.path=tiny-gpt2 --trainer.max_steps=1 \
     --trainer.batch_size=4 --trainer.limit_val_batches=4
 code 0 "$LEVIN" train --run_dir=padded --data.kind=tokens --model.init=run-tiny-gpt2 --model.vocab_size=512 --data.path=tiny-gpt2 \

@@ -557,6 +557,7 @@ enum lvn_status lvn_model_setup_sizes(struct lvn_model_setup *m, const struct le
     if (status == LVN_MEMORY) return status;
     if (status != LVN_OK) {
         lvn_error_clear();
+        lvn_dataset_close(m->data);
         m->data = NULL;
     }
     if (!m->data) LVN_TRY(choose_head(m, s, false));
