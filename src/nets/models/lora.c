@@ -131,8 +131,9 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
                  one.text, c->model->name, c->model->linear_layers, no_hint ? "" : "; did you mean '",
                  no_hint ? "" : near, no_hint ? "" : "'?");
     }
-    /* The base model seldom comes with a trained classification head, so the head is trained with the adapters. */
-    const char *head = lvn_model_predicts_samples(c) ? c->head->params : NULL;
+    /* The base model seldom comes with a trained classification head, so the head is trained with the adapters, as any
+     * head that is new. */
+    const char *head = c->fresh_head || lvn_model_predicts_samples(c) ? c->head->params : NULL;
     for (int i = 0; i < p->n; i++)
         p->list[i]->trainable = p->list[i]->adapter || (head && lvn_names_match(head, p->list[i]->name));
     return LVN_OK;
@@ -157,9 +158,8 @@ void lvn_lora_put_rows(const struct lvn_lora *lora, int64_t C, const float *rows
     for (int i = 0; i < lora->n_tokens; i++) memcpy(w + lora->tokens[i] * C, rows + i * C, sizeof *w * (size_t)C);
 }
 
-bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head)
+bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p)
 {
-    const struct lvn_head *head = c->head;
-    return !p->adapter &&
-           (p->trainable || (fresh_head && head && head->params && lvn_names_match(head->params, p->name)));
+    const char *head = c->fresh_head && c->head ? c->head->params : NULL;
+    return !p->adapter && (p->trainable || (head && lvn_names_match(head, p->name)));
 }

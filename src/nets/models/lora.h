@@ -22,8 +22,8 @@
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
 /* Linear layers that are added to g after this call get adapters if c->lora names them. No effect if its rank is 0. */
 void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c);
-/* After the model was built: freezes all but the adapters and a classification head. ARG for a target that matches no
- * map. */
+/* After the model was built: freezes all but the adapters, and a head that is new or for classification. ARG for a
+ * target that matches no map. */
 enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c) LVN_CHECKED;
 
 /* The adapter of a weight: a and b, or rows; the others are NULL. */
@@ -40,7 +40,7 @@ void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight,
 /* Rows lora->tokens of w (V, C) become `rows`. */
 void lvn_lora_put_rows(const struct lvn_lora *lora, int64_t C, const float *rows, float *w);
 /* Is the whole parameter stored with the adapters (PEFT's `modules_to_save`)? True for trained parameters other than
- * adapters; with fresh_head also for those of a head that the base model lacks (a classification head). */
-bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p, bool fresh_head);
+ * adapters, and for those of a new head (c->fresh_head), which the base model lacks. */
+bool lvn_lora_is_whole(const struct lvn_model_config *c, const struct lvn_param *p);
 
 #endif

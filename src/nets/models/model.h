@@ -53,6 +53,7 @@ struct lvn_model_config {
     const struct lvn_model *model;
     struct lvn_lora lora;
     const struct lvn_head *head;          /* one of the model's heads; NULL: the model has no list of them */
+    bool fresh_head;                      /* the files lack it or have another one: it starts with initial values */
     int64_t classes;                      /* of a classification head */
     enum lvn_problem problem;             /* of a classification head; of a head for numbers LVN_REGRESSION */
     const char *class_names;              /* `classes` texts, each with its NUL; NULL: none. Copies share it. Set by

@@ -23,16 +23,13 @@ static int64_t sample_bytes(const struct lvn_train_programs *programs)
            (programs->eval_session ? programs->rows * lvn_fields_bytes(&programs->fields) : 0);
 }
 
-/* Maximum bytes that lvn_adapters_make() copies; 0: n has no adapters. The head of a language model is that of its
- * base, and not copied, unless task.fresh_head replaces it. */
-static int64_t adapter_copy_bytes(const struct lvn_model_state *n, bool fresh_head)
+/* Bytes that lvn_adapters_make() copies; 0: n has no adapters. */
+static int64_t adapter_copy_bytes(const struct lvn_model_state *n)
 {
-    const struct lvn_head *head = n->config.head;
-    const bool fresh = fresh_head || !n->config.model->generates || !head || head->label != LVN_LABEL_TOKEN;
     int64_t count = 0;
     for (int i = 0; i < n->params->n && n->config.lora.rank; i++) {
         const struct lvn_param *p = n->params->list[i];
-        if (p->adapter || lvn_lora_is_whole(&n->config, p, fresh)) count += p->count;
+        if (p->adapter || lvn_lora_is_whole(&n->config, p)) count += p->count;
     }
     return 2 * count * lvn_dtype_bytes(n->weights);
 }
@@ -43,8 +40,7 @@ static int64_t adapter_bytes(const struct lvn_train_programs *programs)
     const struct lvn_model_state *n = programs->model_state;
     int64_t max = programs->values->lora.merge_checkpoints ? lvn_params_largest(n->params, false) : 0;
     if (n->config.lora.rank <= 0) return 0;
-    return adapter_copy_bytes(n, programs->values->task.fresh_head) +
-           max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
+    return adapter_copy_bytes(n) + max * (2 * lvn_dtype_bytes(n->weights) + lvn_dtype_bytes(LVN_F32));
 }
 
 /* A parameter with another order in the files is copied to write it; if it is sharded, it is gathered first. Adapters

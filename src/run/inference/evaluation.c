@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/target.h"
 #include "base/work.h"
 #include "data/loader.h"
@@ -118,8 +119,14 @@ static enum lvn_status set_up(struct evaluation *e)
         e->B = max; /* a smaller batch instead of padding */
         LVN_TRY(open_parts(e, &parts, &max));
     }
-    if (e->o->gradients) e->setup->config.n_stored = 0; /* packed blocks have none */
-    return lvn_model_shards_new(&e->model_state, e->setup, e->v, e->o->ranks, true);
+    struct lvn_values v = *e->v;
+    if (e->o->gradients) { /* packed blocks have none */
+        e->setup->config.n_stored = 0;
+        v.model.quantize = LVN_MODEL_QUANTIZE_NONE;
+    }
+    if (v.model.quantize != e->v->model.quantize)
+        lvn_log(LVN_LOG_INFO, "gradients are those of the model without model.quantize, whose weights have none");
+    return lvn_model_shards_new(&e->model_state, e->setup, &v, e->o->ranks, true);
 }
 
 /* Open the model with its sessions and weights, on all ranks. */

@@ -20,7 +20,7 @@ static enum lvn_status layout_of(const struct lvn_model_state *n, const struct l
 /* --- writing --- */
 
 /* Names of modules that are saved whole, each once; null: none. */
-static json_t *whole_of(const struct lvn_model_state *n, bool fresh_head)
+static json_t *whole_of(const struct lvn_model_state *n)
 {
     json_t *modules = json_object(), *list = json_array();
     const char *name;
@@ -28,7 +28,7 @@ static json_t *whole_of(const struct lvn_model_state *n, bool fresh_head)
     for (int i = 0; i < n->params->n; i++) {
         struct lvn_layout l;
         const struct lvn_param *p = n->params->list[i];
-        if (!lvn_lora_is_whole(&n->config, p, fresh_head) ||
+        if (!lvn_lora_is_whole(&n->config, p) ||
             lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, p, &l) != LVN_OK)
             continue;
         *strrchr(l.name, '.') = '\0';
@@ -62,8 +62,8 @@ static json_t *config_of(const struct lvn_model_state *n, const struct lvn_adapt
                      "task_type", task ? task->peft : "CAUSAL_LM", "base_model_name_or_path", base->name, "r",
                      (json_int_t)n->config.lora.rank, "lora_alpha", n->config.lora.alpha, "lora_dropout",
                      n->config.lora.dropout, "bias", "none", "fan_in_fan_out", in_out, "inference_mode", 1,
-                     "use_rslora", n->config.lora.rslora, "use_dora", 0, "modules_to_save",
-                     whole_of(n, base->fresh_head), "target_modules", modules, "trainable_token_indices", tokens);
+                     "use_rslora", n->config.lora.rslora, "use_dora", 0, "modules_to_save", whole_of(n),
+                     "target_modules", modules, "trainable_token_indices", tokens);
 }
 
 /* Append one tensor to the source, copied and in the layout of the file. */
@@ -86,7 +86,7 @@ static enum lvn_status put(const struct lvn_model_state *n, struct lvn_arena *a,
 }
 
 /* Both adapters of each weight, and other parameters that are trained. */
-static enum lvn_status collect(const struct lvn_model_state *n, bool fresh_head, struct lvn_arena *a,
+static enum lvn_status collect(const struct lvn_model_state *n, struct lvn_arena *a,
                                struct lvn_safetensors_source *source)
 {
     struct lvn_safetensors_item *items = lvn_arena_alloc(a, sizeof *items * (size_t)(n->params->n + 1));
@@ -102,7 +102,7 @@ static enum lvn_status collect(const struct lvn_model_state *n, bool fresh_head,
                 if (part[k]) LVN_TRY(layout_of(n, p, "ABR"[k], &l));
                 if (part[k]) LVN_TRY(put(n, a, source, items, part[k], &l));
             }
-        } else if (lvn_lora_is_whole(&n->config, p, fresh_head)) {
+        } else if (lvn_lora_is_whole(&n->config, p)) {
             LVN_TRY(layout_of(n, p, '\0', &l));
             LVN_TRY(put(n, a, source, items, p, &l));
         }
@@ -124,7 +124,7 @@ static enum lvn_status base_text(const struct lvn_adapter_base *base, struct lvn
 enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct lvn_adapter_base *base,
                                   struct lvn_arena *a, struct lvn_adapter_texts *out)
 {
-    LVN_TRY(collect(n, base->fresh_head, a, &out->weights));
+    LVN_TRY(collect(n, a, &out->weights));
     long begun = lvn_json_begin();
     json_t *root = config_of(n, base);
     lvn_json_add(&out->config, begun, root, 2);
@@ -216,7 +216,7 @@ static enum lvn_status read_values(const struct lvn_adapter_files *f, const stru
     return status;
 }
 
-/* Read A, B or the whole of a weight from the file to `to`. */
+/* Read A, B or the whole of a weight from the file to `to`; NULL: only count it. */
 static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                 const struct lvn_param *weight, char which, const struct lvn_param *to, int *seen)
 {
@@ -227,32 +227,50 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
     LVN_CHECK(t, FORMAT, "'%s' has no '%s'%s", f->path, l.name,
               which == 'R' ? "" : "; lora.targets must name the linear layers that it has adapters for");
     *seen += 1;
-    return read_values(f, t, &l, n, to, which == 'R');
+    return to ? read_values(f, t, &l, n, to, which == 'R') : LVN_OK;
 }
 
-static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool fresh_head)
+/* FORMAT if the file has the whole of a parameter that is not trained: that of the base model stays. */
+static enum lvn_status check_whole(const struct lvn_adapter_files *f, const struct lvn_model_state *n)
+{
+    struct lvn_layout l;
+    for (int i = 0; i < n->params->n; i++) {
+        const struct lvn_param *w = n->params->list[i];
+        if (w->adapter || lvn_lora_is_whole(&n->config, w)) continue;
+        LVN_TRY(layout_of(n, w, '\0', &l));
+        LVN_CHECK(!lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l), FORMAT,
+                  "'%s' has the whole '%s' (modules_to_save in its %s), which is not trained here: set "
+                  "task.fresh_head=true if it is the head, or give this folder as model.init, to train new adapters",
+                  f->path, l.name, LVN_ADAPTERS_CONFIG);
+    }
+    return LVN_OK;
+}
+
+static enum lvn_status read_all(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool loaded)
 {
     struct lvn_lora_pair pair;
     int seen = 0;
     for (int i = 0; i < n->params->n; i++) {
         const struct lvn_param *w = n->params->list[i];
-        if (lvn_lora_is_whole(&n->config, w, fresh_head)) LVN_TRY(read_one(f, n, w, '\0', w, &seen));
+        if (!w->adapter && (loaded || lvn_lora_is_whole(&n->config, w)))
+            LVN_TRY(read_one(f, n, w, '\0', loaded ? NULL : w, &seen));
         if (!lvn_lora_find(n->params, w, &pair)) continue;
         if (pair.a) LVN_TRY(read_one(f, n, w, 'A', pair.a, &seen));
         if (pair.b) LVN_TRY(read_one(f, n, w, 'B', pair.b, &seen));
         if (pair.rows) LVN_TRY(read_one(f, n, w, 'R', pair.rows, &seen));
     }
+    if (seen < f->weights.n && !loaded) LVN_TRY(check_whole(f, n));
     LVN_CHECK(seen == f->weights.n, FORMAT,
               "'%s' has %d tensors, but lora.targets uses only %d of them; set lora.targets to all layers of the file",
               f->path, f->weights.n, seen);
     return LVN_OK;
 }
 
-enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool fresh_head)
+enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n, bool loaded)
 {
     LVN_TRY(lvn_adapter_check_scale(f->dir, &f->lora, &n->config.lora));
     LVN_TRY(check_tokens(f, &n->config.lora));
-    return read_all(f, n, fresh_head);
+    return read_all(f, n, loaded);
 }
 
 static void compare_base(const struct lvn_adapter_files *f, const struct lvn_pretrained *p, uint64_t checksum)

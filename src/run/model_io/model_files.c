@@ -93,6 +93,7 @@ static enum lvn_status add(struct builder *b, const char *name, const struct lvn
 {
     struct lvn_layout *l = lvn_arena_alloc(&b->f->arena, sizeof *l);
     if (!l) return LVN_MEMORY;
+    LVN_CHECK(p->trainable || b->of != LVN_PARAMETER_GRADIENTS, INTERNAL, "'%s' has no gradient", p->name);
     LVN_TRY(lvn_file_layout(b->variant, &b->model_state->config, p, l));
     const char *copy = name ? lvn_arena_strdup(&b->f->arena, name) : l->name;
     if (!copy) return LVN_MEMORY;

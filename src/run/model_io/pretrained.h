@@ -26,8 +26,7 @@ struct lvn_pretrained {
     const char *was_tied; /* the embedding that the base ties its head to, if adapters untie it; NULL: they do not */
     const char *lacks;    /* a tensor of the head for tokens that is missing; NULL: none */
     bool apart;           /* the adapters are loaded into those of the model instead */
-    bool fresh_head;      /* the head starts with initial values */
-    uint64_t seed;        /* of these values */
+    uint64_t seed;        /* of the initial values of a new head (config.fresh_head) */
 };
 
 /* Open a MODEL (anything that lvn_model_find_files() finds; prefer: "best" or "last"). Every tensor of the model must
@@ -48,7 +47,7 @@ enum lvn_status lvn_pretrained_check_head(const struct lvn_pretrained *p) LVN_CH
  * `used`, the tokens of the model's tokenizer (0: it has none). */
 enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used) LVN_CHECKED;
 /* Load with another head, or the same one for this number of classes, which starts with initial values. FORMAT: the
- * file lacks any other tensor. */
+ * file lacks any other tensor. ARG: the same one, and it is the embedding. */
 enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
                                         uint64_t seed) LVN_CHECKED;
 /* Adapters of p, if it has some, stay apart from their base's weights: *c gets them, and lvn_pretrained_load() loads

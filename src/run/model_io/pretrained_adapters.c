@@ -199,7 +199,7 @@ static const char *find_stray(const struct lvn_pretrained *p, const struct lvn_p
     const struct lvn_head *classify = lvn_model_head_of(p->config.model, LVN_LABEL_CLASS);
     for (int i = 0; i < p->adapters.weights.n; i++) {
         const char *name = p->adapters.weights.tensor[i].name;
-        bool known = p->fresh_head && classify && lvn_names_match(classify->params, name);
+        bool known = p->config.fresh_head && classify && lvn_names_match(classify->params, name);
         for (int k = 0; k < params->n && !known; k++) {
             struct found f;
             if (find(p, params->list[k], &f) != LVN_OK) continue;

@@ -77,7 +77,7 @@ static void found(struct findings *f, const char *format, const char *name)
 static bool is_fresh(const struct lvn_pretrained *p, const char *name)
 {
     const struct lvn_head *h = p->config.head;
-    return p->fresh_head && h && h->params && lvn_names_match(h->params, name);
+    return p->config.fresh_head && h && h->params && lvn_names_match(h->params, name);
 }
 
 /* Is it a parameter of a head of the family that this model does not have? */
@@ -103,7 +103,7 @@ static bool is_real(enum lvn_dtype t)
 static bool fits(const struct lvn_pretrained *p, const struct lvn_layout *l, const struct lvn_desc *file)
 {
     struct lvn_desc cut = *file;
-    if ((l->flags & LVN_FILE_ROWS) && p->fresh_head && file->rank > 0) cut.dim[0] = l->desc.dim[0];
+    if ((l->flags & LVN_FILE_ROWS) && p->config.fresh_head && file->rank > 0) cut.dim[0] = l->desc.dim[0];
     if ((l->flags & LVN_FILE_PADDED) && file->rank == 2 && file->dim[0] == (l->desc.dim[0] + 63) / 64 * 64)
         cut.dim[0] = l->desc.dim[0];
     return lvn_desc_same_shape(&l->desc, &cut);
@@ -225,7 +225,7 @@ enum lvn_status lvn_pretrained_check(struct lvn_pretrained *p)
 
 enum lvn_status lvn_pretrained_check_head(const struct lvn_pretrained *p)
 {
-    const bool uses = lvn_model_predicts(&p->config, LVN_LABEL_TOKEN) && !p->fresh_head;
+    const bool uses = lvn_model_predicts(&p->config, LVN_LABEL_TOKEN) && !p->config.fresh_head;
     for (const struct lvn_pretrained *q = p; q && uses; q = q->base)
         LVN_CHECK(!q->lacks, FORMAT,
                   "'%s' has no tensor '%s', the head that predicts tokens: this model can be trained on texts with "
@@ -249,10 +249,22 @@ enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab
 enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
                                         uint64_t seed)
 {
+    const bool same = p->config.head == head;
+    struct lvn_params *params;
+    bool replaces = false;
     lvn_model_set_head(&p->config, head, classes);
-    p->fresh_head = true;
+    p->config.fresh_head = true;
     p->seed = seed;
-    return lvn_pretrained_check(p);
+    LVN_TRY(lvn_pretrained_check(p));
+    LVN_TRY(lvn_model_params_new(&params, &p->config));
+    for (int i = 0; i < params->n; i++) replaces |= is_fresh(p, params->list[i]->name);
+    lvn_params_free(params);
+    LVN_CHECK(
+        replaces || !same, ARG,
+        "task.fresh_head: the head of the model '%s' is its embedding (tie_word_embeddings), which is kept: leave "
+        "it out",
+        p->path);
+    return LVN_OK;
 }
 
 /* New rows are the mean of all others: by Jensen's inequality the exponential of their logit is at most the mean of the
@@ -490,7 +502,7 @@ static enum lvn_status load_part(const struct lvn_pretrained *p, const struct lv
 enum lvn_status lvn_pretrained_load(const struct lvn_pretrained *p, const struct lvn_model_state *n)
 {
     LVN_TRY(load_part(p, n, PART_ALL));
-    return p->apart ? lvn_adapters_load(&p->adapters, n, false) : LVN_OK;
+    return p->apart ? lvn_adapters_load(&p->adapters, n, true) : LVN_OK;
 }
 
 enum lvn_status lvn_pretrained_load_on_ranks(const struct lvn_pretrained *p, const struct lvn_model_state *n,

@@ -364,9 +364,10 @@ static enum lvn_status check_predicts(const struct lvn_model_setup *m)
 }
 
 /* A new head has the names that the data give to the classes. */
-static enum lvn_status set_head(struct lvn_model_setup *m, const struct lvn_head *head, int64_t classes)
+static enum lvn_status set_head(struct lvn_model_setup *m, const struct lvn_head *head, int64_t classes, bool fresh)
 {
     lvn_model_set_head(&m->config, head, classes);
+    m->config.fresh_head = fresh;
     const bool named = m->data && m->data->class_names && lvn_model_predicts(&m->config, LVN_LABEL_CLASS);
     return named ? lvn_model_name_classes(&m->config, m->data->class_names) : LVN_OK;
 }
@@ -386,20 +387,22 @@ static enum lvn_status choose_head(struct lvn_model_setup *m, const struct levin
         *c = *m->trained;
         return LVN_OK;
     }
-    if (!m->has_pretrained) return set_head(m, head, classes);
-    bool other = c->head != head, fewer = !other && k >= 0 && classes > c->classes;
+    const bool other = c->head != head, fresh = other || (s->values.task.fresh_head && !evaluates);
+    if (!m->has_pretrained) return set_head(m, head, classes, fresh);
+    const bool fewer = !other && k >= 0 && classes > c->classes;
     LVN_CHECK(!other || !evaluates, ARG,
               "the model '%s' is a %s, which has no head for task.kind=%s: train it for that first", m->pretrained.path,
               c->head->architecture, m->task->name);
-    LVN_CHECK(!fewer || (s->values.task.fresh_head && !evaluates), ARG,
+    LVN_CHECK(!fewer || fresh, ARG,
               "the data have %lld classes in '%s', and the head of the model '%s' supports %lld%s", (long long)classes,
               m->task->label.name, m->pretrained.path, (long long)c->classes,
               evaluates ? ": use another model or other data" : "; set task.fresh_head=true to start with a new head");
-    if (!other && !(s->values.task.fresh_head && !evaluates)) return lvn_pretrained_check_head(&m->pretrained);
-    lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path,
-            c->head->architecture, head->architecture);
+    if (!fresh) return lvn_pretrained_check_head(&m->pretrained);
+    const char *former = c->head->architecture;
     LVN_TRY(lvn_pretrained_set_head(&m->pretrained, head, classes, (uint64_t)s->values.trainer.seed));
-    return set_head(m, head, classes);
+    lvn_log(LVN_LOG_INFO, "the head of '%s' (%s) is replaced by a new one, %s", m->pretrained.path, former,
+            head->architecture);
+    return set_head(m, head, classes, true);
 }
 
 /* Narrow the ranges of the data's integers to what the model and the task accept, so that reading a sample can check

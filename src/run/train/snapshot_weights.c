@@ -208,7 +208,7 @@ static enum lvn_status load_adapters(const char *dir, const char *folder, const 
     LVN_TRY(lvn_adapter_files_open(&f, folder));
     enum lvn_status status = check_base(dir, &f, base);
     if (status == LVN_OK) status = lvn_pretrained_load(base, n);
-    if (status == LVN_OK) status = lvn_adapters_load(&f, n, base->fresh_head);
+    if (status == LVN_OK) status = lvn_adapters_load(&f, n, false);
     lvn_adapter_files_close(&f);
     return status;
 }

@@ -46,7 +46,6 @@ static enum lvn_status find_base(struct lvn_trainer *trainer)
     const struct lvn_pretrained *p = &trainer->opened.setup.pretrained;
     struct lvn_adapter_base *base = &trainer->opened.adapter_base;
     if (!trainer->settings->values.lora.rank || trainer->ranks->rank) return LVN_OK;
-    base->fresh_head = p->fresh_head;
     LVN_TRY(lvn_model_find_name(&trainer->settings->arena, trainer->settings->values.model.init, p->path, &base->name));
     LVN_TRY(lvn_pretrained_checksum(p, &base->checksum));
     const bool merges = trainer->settings->values.lora.merge_checkpoints;
