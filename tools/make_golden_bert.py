@@ -10,6 +10,7 @@ from all these (bf16.off: losses, prediction, the worst gradient and the worst u
   classify, classify3   BertForSequenceClassification, of two classes and of three (wider MLP, no cached pooler)
   regress               BertForSequenceClassification with problem_type "regression"; labels are numbers
   mlm                   BertForMaskedLM
+  roberta, roberta-mlm  RobertaForSequenceClassification and RobertaForMaskedLM, whose padding is the token 1
   gpt2                  GPT2ForSequenceClassification: the last token of each text
 """
 import copy
@@ -80,7 +81,7 @@ def halved(model, loss_of, held):
                         dtype=torch.float64)
 
 
-def make(out, name, model, seed, call, classes=2):
+def make(out, name, model, seed, call, classes=2, pad=0):
     """Random weights that fp32 holds exactly; call(model, ids, types, there) -> prediction."""
     folder = os.path.join(out, name)
     g = torch.Generator().manual_seed(seed)
@@ -93,6 +94,8 @@ def make(out, name, model, seed, call, classes=2):
             os.remove(os.path.join(folder, spare))
     half, model = model.eval(), copy.deepcopy(model).double().eval()
     ids, types, length, there, label, labels = batch(seed, classes)
+    if pad:  # transformers counts the positions of tokens that are not padding
+        ids = torch.where(there, ids + (ids == pad), pad)
     shown = there[:, :, None]  # predictions at padding do not matter
 
     def loss_of(m):
@@ -138,6 +141,16 @@ def main():
                label2id={"sad": 0, "so so": 1, "glad": 2})), 2, bert, 3)
     make(out, "regress", transformers.BertForSequenceClassification(
         config(num_labels=1, problem_type="regression")), 5, bert, 1)
+    roberta = {"max_position_embeddings": 15, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "vocab_size": V, "hidden_size": C,
+               "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 40, "attn_implementation": "eager"}
+
+    def untyped(model, ids, types, there):
+        return model(input_ids=ids, attention_mask=there.long()).logits
+
+    make(out, "roberta", transformers.RobertaForSequenceClassification(transformers.RobertaConfig(num_labels=3, **roberta)), 6,
+         untyped, 3, pad=1)
+    make(out, "roberta-mlm", transformers.RobertaForMaskedLM(transformers.RobertaConfig(hidden_act="gelu_new", **roberta)), 8,
+         untyped, pad=1)
     make(out, "mlm", transformers.BertForMaskedLM(config(hidden_act="gelu_new")), 3, bert)
     gpt2 = transformers.GPT2Config(vocab_size=V, n_positions=13, n_embd=C, n_layer=2, n_head=2, bos_token_id=0,
                                    eos_token_id=0, pad_token_id=0, num_labels=3, attn_implementation="eager")

@@ -53,7 +53,7 @@ killed_midway() { # killed_midway COMMAND...: kill it at a random moment of the 
     esac
 }
 decoders() { # the families that generate text, and that transformers has with a head for classes
-    sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|^mnist_\|^nanochat'
+    sed -n 's/^LVN_MODEL(\(.*\))$/\1/p' "$LEVIN_SOURCE/src/nets/models/models.def" | grep -v '^bert$\|roberta$\|^mnist_\|^nanochat'
 }
 double_of_cuda() { # doctor.json is that of levin over the doubles in $doubles; skips where run_double finds no runtime for them
     local got=0

@@ -73,7 +73,7 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     shift 3
     rm -rf base run other hf back # each family starts from scratch
     data=(--data.path=text.txt)
-    [ $kind != bert ] || data=(--data.path=words --task.kind=mlm)
+    [[ $kind != *bert* ]] || data=(--data.path=words --task.kind=mlm)
     local keys=(--model.kind=$kind --model.n_layer=2 --model.n_head=4 --model.n_embd=32 --model.dropout=0.1 --optimizer.lr=5e-3
         --trainer.micro_batch_size=2 --trainer.deterministic=true --trainer.threads=1 "${data[@]}" "$@")
     code 0 train base "${keys[@]}"
@@ -123,7 +123,7 @@ walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters chang
     code 2 "$LEVIN" train --run_dir=never "${tune[@]}" --lora.rank=3 --lora.init=run-lora/checkpoints/last/adapter
     says "its adapters have the rank 2, and lora.rank is 3; set lora.rank: 2" err
     if [ $kind != nanochat ] && python3 -c 'import torch, transformers, peft' 2>/dev/null; then
-        if [ $kind = bert ]; then peft AutoModelForMaskedLM; else peft AutoModelForCausalLM; fi
+        if [[ $kind = *bert* ]]; then peft AutoModelForMaskedLM; else peft AutoModelForCausalLM; fi
     else
         echo "left out: the adapters of $kind in PEFT"
     fi
@@ -142,10 +142,10 @@ P
     same_file trained/model.safetensors hf/model.safetensors
     near "$(loss trained)" "$(loss hf)" 1e-7
     # greedy generation from a prompt, and from this prompt with the first tokens of the answer
-    if [ $kind = bert ]; then
+    if [[ $kind = *bert* ]]; then
         code 1 "$LEVIN" generate hf --prompt="the "
         check [ ! -s out ]
-        says "a bert does not generate text" err
+        says "a $kind does not generate text" err
     else
         code 0 "$LEVIN" generate hf --prompt="the " --max-new-tokens=8 --temperature=0 --json
         json 'len(d["samples"][0]["ids"]) == 8'
@@ -171,4 +171,4 @@ walk nanochat-2025 'q_proj v_proj' '[embed_tokens, layers.0, "layers.*.mlp"]' --
 walk nanochat 'c_q c_v' '[wte, h.0, "h.*.mlp"]' --model.n_kv_head=2
 # masked words, for a model that predicts them
 code 0 "$LEVIN" prepare text.txt --tokenizer=vocab --out=words
-walk bert 'query value' '[embeddings, layer.0, "layer.*.output"]'
+for kind in bert roberta xlm-roberta; do walk $kind 'query value' '[embeddings, layer.0, "layer.*.output"]'; done

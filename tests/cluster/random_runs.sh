@@ -32,8 +32,8 @@ data, kinds = one([
     (["--data.path=tokens"], "gpt2 llama neox qwen3 gemma2"),
     (["--data.path=tokens", "--data.pack=true"], "gpt2 llama neox qwen2 gemma3"),
     (["--data.path=texts.jsonl", "--data.kind=documents", tokenizer], "gpt2 llama"),
-    (["--data.path=classes.tsv", tokenizer], "bert gpt2 llama neox"),
-    (["--data.path=numbers.tsv", tokenizer, "--task.kind=regress"], "bert gpt2 llama"),
+    (["--data.path=classes.tsv", tokenizer], "bert roberta gpt2 llama neox"),
+    (["--data.path=numbers.tsv", tokenizer, "--task.kind=regress"], "bert xlm-roberta gpt2 llama"),
     (["--data.path=talks.jsonl", tokenizer, "--data.template=chatml", one(["--data.pack=true", "--data.pack=false"])], "gpt2 llama qwen2 gemma2")])
 kind, heads = one(kinds.split()), one([1, 2, 4])
 keys = data + [f"--model.kind={kind}", f"--model.block_size={96 if 'talks' in data[0] else one([16, 17, 48])}"]
@@ -41,7 +41,7 @@ if kind == "nanochat":
     keys += [f"--model.depth={one([2, 4])}"]
 else:
     keys += [f"--model.n_layer={one([1, 2, 3])}", f"--model.n_head={heads}", f"--model.n_embd={heads * one([8, 16, 24])}"]
-if kind in ("nanogpt", "gpt2", "mingpt", "bert"):
+if kind in ("nanogpt", "gpt2", "mingpt", "bert", "roberta", "xlm-roberta"):
     keys += [f"--model.dropout={one([0, 0.1, 0.5])}"]
 if kind in ("llama", "mistral", "qwen2", "qwen3", "gemma2") and heads > 1:
     keys += [f"--model.n_kv_head={one([1, heads])}"]

@@ -113,9 +113,9 @@ static enum lvn_status read_number(const char *name, const json_t *object, const
                                    double *value)
 {
     if (k->kind == LVN_KEY_INT) {
-        int64_t whole = (int64_t)*value;
-        LVN_TRY(lvn_json_int(name, object, key, k->required, (int64_t)k->min, (int64_t)k->max, &whole));
-        *value = (double)whole;
+        int64_t whole = (int64_t)*value + k->more, min = (int64_t)k->min + k->more, max = (int64_t)k->max + k->more;
+        LVN_TRY(lvn_json_int(name, object, key, k->required, min, max, &whole));
+        *value = (double)(whole - k->more);
         return LVN_OK;
     }
     LVN_TRY(lvn_json_real(name, object, key, k->required, value));
@@ -497,7 +497,7 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
     char text[LVN_KEY_TEXT];
     switch (k->kind) {
     case LVN_KEY_INT:
-        return json_integer((json_int_t)value);
+        return json_integer((json_int_t)value + k->more);
     case LVN_KEY_REAL:
         return k->count && value == floor(value) ? json_integer((json_int_t)value) : json_real(value);
     case LVN_KEY_BOOL:

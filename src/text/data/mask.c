@@ -8,13 +8,18 @@
 enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t, double fraction, bool whole_words,
                               uint64_t seed)
 {
-    static const char *const names[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    static const char *const names[LVN_MASK_SPECIAL] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]",
+                                                        "<pad>", "<unk>", "<s>",   "</s>"};
     *m = (struct lvn_mask){.fraction = fraction, .whole_words = whole_words, .tokenizer = t, .n_tokens = t->n};
     m->seed = seed ^ lvn_name_hash("data.mask");
-    for (int i = 0; i < 5; i++) m->special[i] = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
-    m->mask = m->special[4];
-    LVN_CHECK(m->mask >= 0, ARG,
-              "the tokenizer '%s' has no token [MASK], which task.kind=mlm requires; use one that has it", t->path);
+    for (int i = 0; i < LVN_MASK_SPECIAL; i++)
+        m->special[i] = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
+    m->mask = t->mask_id;
+    LVN_CHECK(
+        m->mask >= 0, ARG,
+        "the tokenizer '%s' has no token [MASK] or <mask>, and names no other one (mask_token), which task.kind=mlm "
+        "requires; use one that has it",
+        t->path);
     LVN_CHECK(
         !whole_words || (t->wordpiece && t->wordpiece->n_prefix), ARG,
         "task.whole_words requires a WordPiece tokenizer with continuation prefixes (##), which '%s' is not; omit "
@@ -25,8 +30,9 @@ enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t,
 
 static bool is_special(const struct lvn_mask *m, int32_t id)
 {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < LVN_MASK_SPECIAL; i++)
         if (id == m->special[i]) return true;
+    if (id == m->mask) return true;
     for (int i = 0; i < m->tokenizer->n_added; i++)
         if (m->tokenizer->added[i].special && m->tokenizer->added[i].id == id) return true;
     return false;

@@ -143,11 +143,13 @@ bool lvn_tokenizer_exists(const char *dir)
     return exists;
 }
 
-/* For files that do not name the token (eos_token). */
-static void find_end(struct lvn_tokenizer *t)
+/* For files that do not name the tokens (eos_token, mask_token). */
+static void find_end_and_mask(struct lvn_tokenizer *t)
 {
     static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>"};
     t->end_id = -1;
+    t->mask_id = lvn_tokenizer_find(t, "[MASK]", 6);
+    if (t->mask_id < 0) t->mask_id = lvn_tokenizer_find(t, "<mask>", 6);
     for (size_t i = 0; i < sizeof names / sizeof names[0] && t->end_id < 0; i++)
         t->end_id = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
 }
@@ -226,7 +228,7 @@ static enum lvn_status read_any(struct lvn_tokenizer *t, const char *path)
     if (!dir) return LVN_MEMORY;
     LVN_TRY(folder ? read_dir(t, path) : read_file(t, path));
     t->n_vocabulary = t->n;
-    find_end(t);
+    find_end_and_mask(t);
     if (!whole) LVN_TRY(read_companions(t, dir)); /* else they are of another model */
     return lvn_tokenizer_config_apply(t, dir);
 }

@@ -107,6 +107,7 @@ struct lvn_tokenizer {
     struct lvn_template single;   /* the post-processor's template for one text */
     struct lvn_template pair;     /* the post-processor's template for two texts */
     int32_t end_id;               /* of the token that ends a document; -1: the files name none */
+    int32_t mask_id;              /* of the token that replaces a masked one; -1: the files name none */
     struct lvn_added_token *added;
     int n_added;
     struct lvn_added_set added_raw;                      /* searched before normalization */

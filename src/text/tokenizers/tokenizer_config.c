@@ -97,7 +97,7 @@ enum { N_KEYS = sizeof keys / sizeof keys[0] };
 /* The tokens that classes of transformers name, in the order in which transformers adds those that are missing. */
 static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token", "mask_token"};
-enum { N_NAMED = sizeof named / sizeof named[0], BOS = 0, EOS = 1 };
+enum { N_NAMED = sizeof named / sizeof named[0], BOS = 0, EOS = 1, MASK = 6 };
 
 static int key_index(const char *key)
 {
@@ -739,6 +739,7 @@ static enum lvn_status apply(struct config *c, const char *dir)
     set_bos_eos(c);
     set_prefix_space(c);
     if (content_of(json_object_get(c->config, named[EOS]))) t->end_id = id_of(c, named[EOS]);
+    if (content_of(json_object_get(c->config, named[MASK]))) t->mask_id = id_of(c, named[MASK]);
     LVN_TRY(warn_class(c));
     return warn_keys(c);
 }

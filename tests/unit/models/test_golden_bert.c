@@ -47,7 +47,7 @@ struct setup {
     double gradients;
 };
 
-static const char *const folders[] = {"classify", "classify3", "regress", "mlm", "gpt2"};
+static const char *const folders[] = {"classify", "classify3", "regress", "mlm", "roberta", "roberta-mlm", "gpt2"};
 
 static double get(enum lvn_dtype dtype, const void *p, int64_t i)
 {
