@@ -531,6 +531,25 @@ static void special_tokens_are_no_labels(void **state)
     lvn_tokenizer_close(t);
 }
 
+/* The mask token is the one that tokenizer_config.json names, or [MASK], or <mask>. */
+static void the_mask_token_is_the_tokenizers_own(void **state)
+{
+    static const char vocab[] = "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"<unk>\",\"vocab\":{\"<pad>\":0,"
+                                "\"<unk>\":1,\"<s>\":2,\"</s>\":3,\"<mask>\":4,\"a\":5,\"b\":6}}}";
+    struct lvn_tokenizer *t;
+    struct lvn_mask m;
+    (void)state;
+    mkdir(test_path("own"), 0777);
+    put("own/tokenizer.json", vocab);
+    for (int named = 0; named < 2; named++) {
+        if (named) put("own/tokenizer_config.json", "{\"mask_token\": \"b\"}");
+        ASSERT_OK(lvn_tokenizer_open(&t, test_path("own")));
+        ASSERT_OK(lvn_mask_init(&m, t, 0.5, false, 5));
+        assert_int_equal(m.mask, named ? 6 : 4);
+        lvn_tokenizer_close(t);
+    }
+}
+
 /* A row that cannot be read for lack of memory is not a bad row. */
 static void memory_that_runs_out(void **state)
 {
@@ -585,6 +604,7 @@ int main(void)
         cmocka_unit_test(parts),
         cmocka_unit_test(masks),
         cmocka_unit_test(special_tokens_are_no_labels),
+        cmocka_unit_test(the_mask_token_is_the_tokenizers_own),
         cmocka_unit_test(memory_that_runs_out),
     };
     return cmocka_run_group_tests(tests, test_dir_make, test_dir_drop);
