@@ -159,7 +159,7 @@ static double pearson(const struct lvn_metric_sums *s)
 enum { TOKEN = 1U << LVN_LABEL_TOKEN, CLASS = 1U << LVN_LABEL_CLASS, NUMBER = 1U << LVN_LABEL_NUMBER };
 enum { VECTOR = 1U << LVN_LABEL_VECTOR };
 
-static const struct lvn_metric metrics[] = {
+const struct lvn_metric lvn_metrics[] = {
     {.name = "perplexity", .labels = TOKEN, .value = perplexity},
     {.name = "bpb", .labels = TOKEN, .of_text = true, .value = bits_per_byte},
     {.name = "accuracy", .labels = CLASS, .higher_is_better = true, .counts = levin_confusion, .value = accuracy},
@@ -171,11 +171,6 @@ static const struct lvn_metric metrics[] = {
     {.name = "r2", .labels = NUMBER, .higher_is_better = true, .counts = levin_regression_sums, .value = r2},
     {.name = "pearson", .labels = NUMBER, .higher_is_better = true, .counts = levin_regression_sums, .value = pearson},
     {0}};
-
-const struct lvn_metric *lvn_metrics(void)
-{
-    return metrics;
-}
 
 bool lvn_metric_is_for(const struct lvn_metric *m, enum lvn_label_kind label)
 {

@@ -39,7 +39,7 @@ struct lvn_metric {
 };
 
 /* All metrics; the last row has no name. */
-const struct lvn_metric *lvn_metrics(void);
+extern const struct lvn_metric lvn_metrics[];
 bool lvn_metric_is_for(const struct lvn_metric *m, enum lvn_label_kind label);
 
 #endif

@@ -86,7 +86,7 @@ bool lvn_optimizer_only_on_cpus(const struct lvn_optimizer_options *o)
     return lvn_optimizer_find(o->kind)->matrices && (enum variant)o->variant == OPTIMIZER_VARIANT_NANOCHAT;
 }
 
-static const struct lvn_optimizer_kind optimizers[] = {
+const struct lvn_optimizer_kind lvn_optimizers[] = {
     {.name = "adamw",
      .help = "decoupled weight decay",
      .op = LVN_OP_adamw,
@@ -112,14 +112,9 @@ static const struct lvn_optimizer_kind optimizers[] = {
      .matrices = muon},
     {0}};
 
-const struct lvn_optimizer_kind *lvn_optimizers(void)
-{
-    return optimizers;
-}
-
 const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name)
 {
-    for (const struct lvn_optimizer_kind *k = optimizers; k->name; k++)
+    for (const struct lvn_optimizer_kind *k = lvn_optimizers; k->name; k++)
         if (!strcmp(k->name, name)) return k;
     return NULL;
 }
@@ -134,8 +129,8 @@ static void list_in_bf16(char *text, size_t capacity)
 {
     int n = 0, at = 0;
     text[0] = '\0';
-    for (const struct lvn_optimizer_kind *k = optimizers; k->name; k++) n += lvn_optimizer_in_bf16(k);
-    for (const struct lvn_optimizer_kind *k = optimizers; k->name; k++) {
+    for (const struct lvn_optimizer_kind *k = lvn_optimizers; k->name; k++) n += lvn_optimizer_in_bf16(k);
+    for (const struct lvn_optimizer_kind *k = lvn_optimizers; k->name; k++) {
         if (!lvn_optimizer_in_bf16(k)) continue;
         const char *before = at == 0 ? "" : at + 1 == n ? " and " : ", ";
         lvn_print_append(text, capacity, "%s%s", before, k->name);

@@ -34,7 +34,7 @@ struct lvn_optimizer_kind {
 };
 
 /* All optimizers; the last row has no name. */
-const struct lvn_optimizer_kind *lvn_optimizers(void);
+extern const struct lvn_optimizer_kind lvn_optimizers[];
 /* By name; NULL: there is none. */
 const struct lvn_optimizer_kind *lvn_optimizer_find(const char *name);
 /* Do its kernels exist for CPUs only? */

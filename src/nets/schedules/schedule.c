@@ -106,7 +106,7 @@ static enum lvn_status check_wsd(const struct lvn_schedule_options *o, const str
     return LVN_OK;
 }
 
-static const struct lvn_schedule_kind schedules[] = {
+const struct lvn_schedule_kind lvn_schedules[] = {
     {.name = "constant", .help = "it does not fall", .lr = constant},
     {.name = "linear", .help = "along a straight line", .falls = true, .lr = linear},
     {.name = "cosine", .help = "along half a cosine", .falls = true, .lr = cosine},
@@ -122,14 +122,9 @@ static const struct lvn_schedule_kind schedules[] = {
      .check = check_wsd},
     {0}};
 
-const struct lvn_schedule_kind *lvn_schedules(void)
-{
-    return schedules;
-}
-
 const struct lvn_schedule_kind *lvn_schedule_find(const char *name)
 {
-    for (const struct lvn_schedule_kind *k = schedules; k->name; k++)
+    for (const struct lvn_schedule_kind *k = lvn_schedules; k->name; k++)
         if (!strcmp(k->name, name)) return k;
     return NULL;
 }

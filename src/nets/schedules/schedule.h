@@ -35,7 +35,7 @@ struct lvn_schedule_kind {
 };
 
 /* All schedules; the last row has no name. */
-const struct lvn_schedule_kind *lvn_schedules(void);
+extern const struct lvn_schedule_kind lvn_schedules[];
 /* By name; NULL: there is none. */
 const struct lvn_schedule_kind *lvn_schedule_find(const char *name);
 

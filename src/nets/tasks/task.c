@@ -15,7 +15,7 @@ static struct levin_tensor *loss_of_numbers(struct levin_graph *g, struct levin_
     return levin_squared_error(g, prediction, levin_reshape(g, target, 2, (const int64_t[]){target->desc.dim[0], 1}));
 }
 
-static const struct lvn_task tasks[] = {
+const struct lvn_task lvn_tasks[] = {
     {.name = "lm", /* at every position the next token, or another one that `labels` contains */
      .help = "language modeling, a label for each token",
      .label = {.name = "labels", .dtype = LVN_I32, .rank = 1, .label = LVN_LABEL_TOKEN},
@@ -51,17 +51,12 @@ static const struct lvn_task tasks[] = {
      .output_name = "outputs"},
     {0}};
 
-const struct lvn_task *lvn_tasks(void)
-{
-    return tasks;
-}
-
 const struct lvn_task *lvn_task_find(const char *name)
 {
     char names[256] = "";
-    for (const struct lvn_task *t = tasks; t->name; t++) {
+    for (const struct lvn_task *t = lvn_tasks; t->name; t++) {
         if (strcmp(t->name, name) == 0) return t;
-        lvn_print_append(names, sizeof names, "%s%s", t > tasks ? ", " : "", t->name);
+        lvn_print_append(names, sizeof names, "%s%s", t > lvn_tasks ? ", " : "", t->name);
     }
     lvn_fail(LVN_ARG, "task.kind is '%s'; levin knows %s", name, names);
     return NULL;
@@ -69,7 +64,7 @@ const struct lvn_task *lvn_task_find(const char *name)
 
 const struct lvn_task *lvn_task_of(enum lvn_label_kind label)
 {
-    for (const struct lvn_task *t = tasks; t->name; t++)
+    for (const struct lvn_task *t = lvn_tasks; t->name; t++)
         if (t->label.label == label && !t->masks) return t;
     return NULL;
 }
@@ -103,7 +98,7 @@ static const struct lvn_task *learnable(const char *preferred, const struct lvn_
     const struct lvn_task *t = lvn_task_find(preferred);
     if (!t || has_labels(t, data)) return t;
     for (int i = 0; m->tasks[i]; i++)
-        for (t = tasks; t->name; t++)
+        for (t = lvn_tasks; t->name; t++)
             if (strcmp(t->name, m->tasks[i]) == 0 && !t->masks && has_labels(t, data)) return t;
     return NULL;
 }
@@ -166,7 +161,7 @@ static struct levin_tensor *input(struct levin_graph *g, const struct lvn_fields
 static void add_metrics(struct lvn_task_graph *t, struct levin_graph *g, struct levin_tensor *label,
                         const struct lvn_token_bytes *text)
 {
-    for (const struct lvn_metric *m = lvn_metrics(); m->name; m++) {
+    for (const struct lvn_metric *m = lvn_metrics; m->name; m++) {
         if (!lvn_metric_is_for(m, t->task->label.label) || (m->of_text && !text)) continue;
         if (m->of_text) t->text = text;
         if (t->n_metrics == LVN_TASK_METRICS) return;

@@ -26,7 +26,7 @@ struct lvn_task {
 };
 
 /* All tasks; the last row has no name. */
-const struct lvn_task *lvn_tasks(void);
+extern const struct lvn_task lvn_tasks[];
 /* By name; NULL with an error recorded if there is none. */
 const struct lvn_task *lvn_task_find(const char *name);
 /* The first one that learns from labels of this kind, which the data have; NULL: there is none. */

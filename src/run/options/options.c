@@ -198,14 +198,14 @@ static void gather_tables(void)
 {
     const struct lvn_comm_kind *transport;
     int n = 0;
-    for (const struct lvn_optimizer_kind *k = lvn_optimizers(); k->name; k++)
+    for (const struct lvn_optimizer_kind *k = lvn_optimizers; k->name; k++)
         add_kind(words_optimizer_kind, optimizer_kinds, sizeof optimizer_kinds, k->name, k->help);
-    for (const struct lvn_schedule_kind *k = lvn_schedules(); k->name; k++)
+    for (const struct lvn_schedule_kind *k = lvn_schedules; k->name; k++)
         add_kind(words_schedule_kind, schedule_kinds, sizeof schedule_kinds, k->name, k->help);
     for (const struct lvn_dataset_kind *const *k = lvn_dataset_kinds(); *k; k++)
         add_meaning(data_kinds, sizeof data_kinds, (*k)->name, (*k)->help);
     words_task_kind[0] = "auto";
-    for (const struct lvn_task *t = lvn_tasks(); t->name; t++)
+    for (const struct lvn_task *t = lvn_tasks; t->name; t++)
         add_kind(words_task_kind, task_kinds, sizeof task_kinds, t->name, t->help);
     add_meaning(task_kinds, sizeof task_kinds, "auto", "for example classify for a decoder with a table");
     words_trainer_transport[n++] = "auto";

@@ -918,9 +918,9 @@ static void every_row_has_help(void **state)
         for (const struct lvn_key *k = (*m)->keys; k->kind; k++)
             if (k->recipe) has_help("keys of models", k->recipe, k->help);
     }
-    for (const struct lvn_optimizer_kind *k = lvn_optimizers(); k->name; k++) has_help("optimizers", k->name, k->help);
-    for (const struct lvn_schedule_kind *k = lvn_schedules(); k->name; k++) has_help("schedules", k->name, k->help);
-    for (const struct lvn_task *t = lvn_tasks(); t->name; t++) has_help("tasks", t->name, t->help);
+    for (const struct lvn_optimizer_kind *k = lvn_optimizers; k->name; k++) has_help("optimizers", k->name, k->help);
+    for (const struct lvn_schedule_kind *k = lvn_schedules; k->name; k++) has_help("schedules", k->name, k->help);
+    for (const struct lvn_task *t = lvn_tasks; t->name; t++) has_help("tasks", t->name, t->help);
     const struct lvn_comm_kind *kind;
     for (int i = 0; (kind = lvn_comm_kind_at(i)); i++) has_help("libraries", kind->name, kind->description);
 #define LVN_DATASET(id)                                                                                                \

@@ -427,7 +427,7 @@ static void of_numbers(double mean, double t_step, double p_step, double *r2, do
         const double x[LVN_SUM_COUNT] = {t, t * t, p, p * p, p * t, fabs(p - t)};
         for (int k = 0; k < LVN_SUM_COUNT; k++) count(counts + 1 + k * LVN_LIMBS, x[k]);
     }
-    for (const struct lvn_metric *m = lvn_metrics(); m->name; m++) {
+    for (const struct lvn_metric *m = lvn_metrics; m->name; m++) {
         if (!strcmp(m->name, "r2")) *r2 = m->value(&s);
         if (!strcmp(m->name, "pearson")) *pearson = m->value(&s);
     }
