@@ -261,6 +261,16 @@ char *lvn_shortest_text(double x, int digits, char text[LVN_NUMBER_TEXT])
     return text;
 }
 
+bool lvn_range_next(const char **list, long *first, long *last)
+{
+    char *end;
+    *first = *last = strtol(*list, &end, 10);
+    if (end == *list) return false;
+    if (*end == '-') *last = strtol(end + 1, &end, 10);
+    *list = *end ? end + 1 : end;
+    return true;
+}
+
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT])
 {
     char digits[24];

@@ -79,6 +79,8 @@ char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
 char *lvn_shortest_text(double x, int digits, char text[LVN_NUMBER_TEXT]);
 /* The bytes of "5GB", "1.5 GiB" or "4096": powers of 1,000 or, with an i, of 1,024; -1: not such a text. */
 int64_t lvn_bytes_of_text(const char *text);
+/* Read the next range of a list such as "0-3,8,10-11"; false: there is none. *list moves on. */
+bool lvn_range_next(const char **list, long *first, long *last);
 /* The plural ending of a counted noun: "1 rank", "2 ranks". */
 static inline const char *lvn_plural(int64_t n)
 {

@@ -49,17 +49,9 @@ static bool line_of(const char *text, const char *key, char *value, size_t capac
 /* Parse a list such as "0-3,8,10-11": set the entries with these indices, if below CPUS. */
 static void list_read(const char *text, bool *set)
 {
-    while (*text) {
-        char *end;
-        long first = strtol(text, &end, 10), last = first;
-        if (end == text) return;
-        if (*end == '-') last = strtol(end + 1, &end, 10);
-        for (long i = first; i <= last && i < CPUS; i++) {
-            if (i >= 0) set[i] = true;
-        }
-        text = *end == ',' ? end + 1 : end;
-        if (*end != ',') return;
-    }
+    long first, last;
+    while (lvn_range_next(&text, &first, &last))
+        for (long i = first < 0 ? 0 : first; i <= last && i < CPUS; i++) set[i] = true;
 }
 
 /* The number of cores of the allowed hardware threads: each core is counted at its first allowed thread. */

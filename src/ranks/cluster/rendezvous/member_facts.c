@@ -6,14 +6,9 @@
 /* True if the rank is in a list such as "0-2,5". */
 static bool among(const char *list, int rank)
 {
-    for (const char *p = list; *p;) {
-        char *end;
-        long first = strtol(p, &end, 10), last = first;
-        if (end == p) return false;
-        if (*end == '-') last = strtol(end + 1, &end, 10);
+    long first, last;
+    while (lvn_range_next(&list, &first, &last))
         if (rank >= first && rank <= last) return true;
-        p = *end ? end + 1 : end;
-    }
     return false;
 }
 
