@@ -34,6 +34,23 @@ CUDA_HOME=$PWD/toolkit code 0 double "$LEVIN" train "${sizes[@]}" --trainer.acce
 CUDA_HOME=$PWD/toolkit double "$LEVIN" doctor --json >out 2>/dev/null
 says libnvrtc.so.12 out
 unset LEVIN_DOUBLE_CAPABILITY
+# An older device that is not used does not count: version 12 is not even opened.
+LD_DEBUG=files LD_DEBUG_OUTPUT=$PWD/opened LEVIN_DOUBLE_DEVICES=2 LEVIN_DOUBLE_LAST=70 CUDA_HOME=$PWD/toolkit code 0 double \
+    "$LEVIN" train "${sizes[@]}" --trainer.accelerator=cuda --trainer.max_steps=1 --run_dir=newer
+check grep -q libnvrtc.so.13 opened.*
+check [ "$(cat opened.* | grep -c libnvrtc.so.12)" = 0 ]
+rm opened.*
+# A plan for a device counts the copies of parameters that a run there makes.
+mixed=("${sizes[@]}" --trainer.precision=bf16-mixed --json)
+code 0 "$LEVIN" plan "${mixed[@]}" --trainer.accelerator=trace --device=h100-80g
+cp out planned
+code 0 double "$LEVIN" plan "${mixed[@]}" --trainer.accelerator=cuda --program
+python3 - <<'P'
+import json, re
+copies = [i for i in json.load(open("out"))["program"] if i["name"] == "rounded parameters"]
+elements = sum(int(re.search(r"\d+", i["writes"])[0]) for i in copies)
+assert copies and json.load(open("planned"))["device"]["rounded_bytes"] == 2 * elements, (copies, elements)
+P
 # A driver that does not start says why.
 LEVIN_DOUBLE_FAIL=cuInit:1:802 double "$LEVIN" doctor >out 2>&1
 check grep -q 'does not start: .*nvidia-fabricmanager' out

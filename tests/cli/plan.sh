@@ -79,6 +79,9 @@ json 'all(abs(o["limit_s"] / max(o["flops"] / 67e12, o["bytes"] / 3.35e12) - 1) 
 json '[o["calls"] for o in d["operations"] if o["operation"] == "attention" and o["phase"] == "forward"] == [2 * 3]'
 code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g --json --trainer.precision=bf16-mixed
 json 'd["limits"]["flops_per_s"] == 989e12'
+json '2 * 2 * 12 * 16 ** 2 < d["device"]["rounded_bytes"] < d["memory"]["parameters"] / 2 + 1' # in bf16, which a GPU keeps beside those in fp32
+code 0 "$LEVIN" plan "${small[@]}" --device=h100-80g --json --trainer.precision=bf16-true
+json 'd["device"]["rounded_bytes"] == 0'
 code 0 "$LEVIN" plan "${small[@]}" --limits=775e12,4.3e12 --json
 json 'd["limits"]["flops_per_s"] == 775e12 and d["limits"]["bytes_per_s"] == 4.3e12 and d["limits"]["step_s"] > 0'
 code 2 "$LEVIN" plan "${small[@]}" --limits=775e12

@@ -10,6 +10,7 @@
  * launched.
  *
  *   LEVIN_DOUBLE_DEVICES, _CAPABILITY, _DRIVER, _MEMORY   what it reports about itself (1, 90, 13020, 8 GiB)
+ *   LEVIN_DOUBLE_LAST                                     the capability of all devices but the first
  *   LEVIN_DOUBLE_KIND                                     the name of all devices, instead of one for each
  *   LEVIN_DOUBLE_TAKEN                                    memory that another process takes once a plan has begun (0)
  *   LEVIN_DOUBLE_MIG                                      number of consecutive devices that are parts of one card (1)
@@ -141,8 +142,8 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int handle)
 
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int handle)
 {
-    long capability = double_number("LEVIN_DOUBLE_CAPABILITY", 90);
-    (void)handle;
+    const long first = double_number("LEVIN_DOUBLE_CAPABILITY", 90),
+               capability = handle > 1000 ? double_number("LEVIN_DOUBLE_LAST", first) : first;
     CALL("cuDeviceGetAttribute", INVALID);
     *value = attribute == 75 ? (int)(capability / 10) : attribute == 76 ? (int)(capability % 10) : 1;
     return 0;

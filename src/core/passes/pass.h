@@ -35,6 +35,10 @@ enum lvn_status lvn_pass_shard_checksums(struct lvn_program *p, const struct lvn
 enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* UNSUPPORTED: the device has no kernel for an instruction. */
 enum lvn_status lvn_pass_round_parameters(struct lvn_program *p, const struct lvn_device *device) LVN_CHECKED;
+/* Bytes of the copies that it would make for kernels with these lvn_instr.rounds, one for each
+ * instruction. MEMORY. */
+enum lvn_status lvn_program_rounded_bytes(const struct lvn_program *p, const uint32_t *rounds,
+                                          int64_t *bytes) LVN_CHECKED;
 /* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */
 enum lvn_status lvn_pass_verify(struct lvn_program *p) LVN_CHECKED;
 /* The first n_sums outputs go to RESULT. UNSUPPORTED: the device has no kernel for an instruction. */

@@ -31,26 +31,29 @@ static bool is_parameter(const struct lvn_program *p, const struct lvn_operand *
     return o->value >= 0 && p->values[o->value].buffer == LVN_BUFFER_PARAM && p->values[o->value].param;
 }
 
-/* The operands of the instruction that are parameters and that it rounds; a mask of LVN_READS_IN. */
-static enum lvn_status rounded_operands(const struct lvn_program *p, const struct lvn_device *device,
-                                        const struct lvn_instr *of, uint32_t *mask)
+/* Which of these operands of the instruction, a mask of LVN_READS_IN, are parameters that a copy can replace? */
+static uint32_t parameters_of(const struct lvn_program *p, const struct lvn_instr *i, uint32_t operands)
 {
-    struct lvn_instr i = *of;
     uint32_t parameters = 0;
-    int64_t scratch;
-    *mask = 0;
     for (int k = 0; k < LVN_MAX_IN; k++)
-        if (is_parameter(p, &i.in[k])) parameters |= LVN_READS_IN(k);
-    if (!parameters || i.op->collective || i.when == LVN_AFTER_BACKWARD) return LVN_OK;
-    LVN_TRY(lvn_device_choose(device, &i, &scratch));
-    *mask = parameters & i.rounds;
-    return LVN_OK;
+        if (is_parameter(p, &i->in[k])) parameters |= LVN_READS_IN(k);
+    return i->op->collective || i->when == LVN_AFTER_BACKWARD ? 0 : parameters & operands;
 }
 
-/* Divide the rounded parameters into ranges. */
-static void find_ranges(struct rounding *r)
+/* Divide the parameters that the instructions round into ranges. */
+static enum lvn_status find_ranges(struct rounding *r, struct lvn_arena *a, const struct lvn_program *p,
+                                   const uint32_t *rounds)
 {
-    const struct lvn_params *params = r->p->graph->params;
+    const struct lvn_params *params = p->graph->params;
+    const size_t n_params = (size_t)params->n + 1;
+    r->rounded = lvn_arena_alloc(a, sizeof *r->rounded * n_params);
+    r->ranges = lvn_arena_alloc(a, sizeof *r->ranges * n_params);
+    if (!r->rounded || !r->ranges) return LVN_MEMORY;
+    memset(r->rounded, 0, sizeof *r->rounded * n_params);
+    for (int m = 0; m < p->n_instrs; m++)
+        for (int k = 0; k < LVN_MAX_IN; k++)
+            if (parameters_of(p, &p->instrs[m], rounds[m]) & LVN_READS_IN(k))
+                r->rounded[p->values[p->instrs[m].in[k].value].param->number] = true;
     for (int k = 0; k < params->n; k++) {
         const struct lvn_param *param = params->flat[k];
         if (!r->rounded[param->number]) continue;
@@ -58,6 +61,7 @@ static void find_ranges(struct rounding *r)
             r->ranges[r->n++] = (struct range){.begin = param->offset};
         r->ranges[r->n - 1].end = param->offset + param->count;
     }
+    return LVN_OK;
 }
 
 /* Append the copy of a range, which lives to the end of the step. */
@@ -88,32 +92,40 @@ static void read_copy(const struct rounding *r, struct lvn_operand *o)
     o->desc.offset += param->offset - range->begin;
 }
 
+enum lvn_status lvn_program_rounded_bytes(const struct lvn_program *p, const uint32_t *rounds, int64_t *bytes)
+{
+    LVN_LOCAL_ARENA(a);
+    struct rounding r = {0};
+    *bytes = 0;
+    if (p->weights != LVN_F32) return LVN_OK;
+    LVN_TRY(find_ranges(&r, &a, p, rounds));
+    for (int k = 0; k < r.n; k++) *bytes += lvn_dtype_bytes(LVN_BF16) * (r.ranges[k].end - r.ranges[k].begin);
+    return LVN_OK;
+}
+
 enum lvn_status lvn_pass_round_parameters(struct lvn_program *p, const struct lvn_device *device)
 {
     const int n = p->n_instrs;
-    const size_t n_params = (size_t)p->graph->params->n;
+    int64_t scratch;
     if (p->weights != LVN_F32 || !lvn_device_has_memory(device)) return LVN_OK;
     struct lvn_instr *old = lvn_arena_alloc(&p->arena, sizeof *old * (size_t)(n + 1));
-    uint32_t *masks = lvn_arena_alloc(&p->arena, sizeof *masks * (size_t)(n + 1));
-    struct rounding r = {.p = p,
-                         .rounded = lvn_arena_alloc(&p->arena, sizeof *r.rounded * (n_params + 1)),
-                         .ranges = lvn_arena_alloc(&p->arena, sizeof *r.ranges * (n_params + 1))};
-    if (!old || !masks || !r.rounded || !r.ranges) return LVN_MEMORY;
-    memset(r.rounded, 0, sizeof *r.rounded * n_params);
+    uint32_t *rounds = lvn_arena_alloc(&p->arena, sizeof *rounds * (size_t)(n + 1));
+    struct rounding r = {.p = p};
+    if (!old || !rounds) return LVN_MEMORY;
     memcpy(old, p->instrs, sizeof *old * (size_t)n);
     for (int m = 0; m < n; m++) {
-        LVN_TRY(rounded_operands(p, device, &old[m], &masks[m]));
-        for (int k = 0; k < LVN_MAX_IN; k++)
-            if (masks[m] & LVN_READS_IN(k)) r.rounded[p->values[old[m].in[k].value].param->number] = true;
+        struct lvn_instr i = old[m];
+        if (parameters_of(p, &i, UINT32_MAX)) LVN_TRY(lvn_device_choose(device, &i, &scratch));
+        rounds[m] = parameters_of(p, &i, i.rounds);
     }
-    find_ranges(&r);
+    LVN_TRY(find_ranges(&r, &p->arena, p, rounds));
     if (!r.n) return LVN_OK;
     p->n_instrs = 0;
     p->rounds_once = true;
     for (int k = 0; k < r.n; k++) LVN_TRY(add_copy(p, &r.ranges[k]));
     for (int m = 0; m < n; m++) {
         for (int k = 0; k < LVN_MAX_IN; k++)
-            if (masks[m] & LVN_READS_IN(k)) read_copy(&r, &old[m].in[k]);
+            if (rounds[m] & LVN_READS_IN(k)) read_copy(&r, &old[m].in[k]);
         struct lvn_instr *i = lvn_program_add_instr(p, old[m].id, old[m].phase);
         if (!i) return LVN_MEMORY;
         *i = old[m];

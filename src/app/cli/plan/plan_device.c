@@ -1,13 +1,15 @@
 /* plan_device.c - --device: does a planned run fit into the memory of a device that this machine does not have
  * (devices.def), and are there kernels for every instruction of a step? Called by plan.c.
  *
- * An upper bound adds to the plan: the scratch of the device's kernels and of its matrix library, in addition to the
- * scratch of the CPU's kernels; batches that are written while a step runs; the reserve that a run leaves free; and
- * the driver's own share, 3 % of the memory by rule of thumb. */
+ * An upper bound adds to the plan: the rounded copies of parameters (round_parameters.c) if they fit; the scratch of
+ * the device's kernels and of its matrix library, in addition to the scratch of the CPU's kernels; batches that are
+ * written while a step runs; the reserve that a run leaves free; and the driver's own share, 3 % of the memory by rule
+ * of thumb. */
 
 #include "base/text.h"
 #include "cli/plan/plan.h"
 #include "engine/memory_advice.h"
+#include "passes/pass.h"
 
 static const struct lvn_plan_device devices[] = {
 #define LVN_PLAN_DEVICE(...) {__VA_ARGS__},
@@ -16,17 +18,23 @@ static const struct lvn_plan_device devices[] = {
 
 static const double DRIVER_LEAVES = 0.97; /* of a device's memory */
 
-/* *max: the scratch of the instruction that needs most, bytes. False, with an error recorded: one has no kernel. */
-static bool max_scratch(const struct lvn_backend *b, const struct lvn_program *p, int64_t *max)
+/* *max: the scratch of the instruction that needs most, bytes; *copies: rounded copies of parameters. False, with an
+ * error recorded: an instruction has no kernel. */
+static bool choose_kernels(const struct lvn_backend *b, const struct lvn_program *p, int64_t *max, int64_t *copies)
 {
-    *max = 0;
+    LVN_LOCAL_ARENA(a);
+    uint32_t *rounds = lvn_arena_alloc(&a, sizeof *rounds * (size_t)(p->n_instrs + 1));
+    *max = *copies = 0;
+    if (!rounds) return false;
     for (int n = 0; n < p->n_instrs; n++) {
         struct lvn_instr i = p->instrs[n];
         int64_t scratch = 0;
+        i.rounds = 0;
         if (!i.op->collective && b->choose(NULL, &i, &scratch) != LVN_OK) return false;
         if (scratch > *max) *max = scratch;
+        rounds[n] = i.rounds;
     }
-    return true;
+    return lvn_program_rounded_bytes(p, rounds, copies) == LVN_OK;
 }
 
 json_t *lvn_plan_advice(const struct lvn_cli *c, const struct lvn_train_programs *programs, int64_t needed,
@@ -83,9 +91,10 @@ enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn
                                        int64_t *needed, int64_t *available)
 {
     const struct lvn_plan_device *k;
-    int64_t scratch;
+    int64_t scratch, copies; /* which a run drops where memory is short */
     LVN_TRY(find_device(c, &k));
-    if (!max_scratch(lvn_backend_find(k->backend), programs->step_session->program, &scratch)) lvn_error_clear();
+    if (!choose_kernels(lvn_backend_find(k->backend), programs->step_session->program, &scratch, &copies))
+        lvn_error_clear();
     *needed = device_bytes(k, programs, scratch);
     *available = (int64_t)(DRIVER_LEAVES * k->bytes);
     return LVN_OK;
@@ -98,9 +107,11 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
     if (!*c->flag[LVN_FLAG_plan_device].t) return LVN_OK;
     LVN_TRY(find_device(c, &k));
     const struct lvn_backend *backend = lvn_backend_find(k->backend);
-    int64_t scratch;
-    bool kernels = max_scratch(backend, programs->step_session->program, &scratch);
+    int64_t scratch, copies;
+    bool kernels = choose_kernels(backend, programs->step_session->program, &scratch, &copies);
     int64_t needed = device_bytes(k, programs, scratch);
+    if ((double)(needed + copies) > DRIVER_LEAVES * k->bytes) copies = 0; /* a run drops them first */
+    needed += copies;
     bool fits = (double)needed <= DRIVER_LEAVES * k->bytes;
     lvn_cli_print(c, "%s: %s of %s are used: %s\n", k->title, lvn_bytes_text(needed, a),
                   lvn_bytes_text((int64_t)k->bytes, b), fits ? "it fits." : "it does NOT fit.");
@@ -114,6 +125,7 @@ enum lvn_status lvn_plan_device(struct lvn_cli *c, const struct lvn_train_progra
     json_object_set_new(one, "memory_bytes", json_integer((json_int_t)k->bytes));
     json_object_set_new(one, "needed_bytes", json_integer(needed));
     json_object_set_new(one, "reserved_bytes", json_integer(lvn_backend_reserve(backend, (int64_t)k->bytes)));
+    json_object_set_new(one, "rounded_bytes", json_integer(copies));
     json_object_set_new(one, "scratch_bytes", json_integer(scratch));
     json_object_set_new(one, "fits", json_boolean(fits));
     json_object_set_new(one, "has_kernels", json_boolean(kernels));

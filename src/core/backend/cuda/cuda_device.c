@@ -70,6 +70,7 @@ enum lvn_status lvn_cuda_open(struct lvn_cuda_device *d, int number)
     LVN_TRY(lvn_cuda_devices(&n));
     LVN_CHECK(number < n, ARG, "device %d was requested, but CUDA sees %d on this machine, numbered from 0", number, n);
     LVN_TRY(lvn_cuda_device_facts(&d->facts, number));
+    lvn_cuda_capability_set(d->facts.capability);
     snprintf(d->base.title, sizeof d->base.title, "device %d (%s)", number, d->facts.name);
     LVN_CUDA_DO(d, lvn_cuda.device_attribute(&pools, LVN_CUDA_MEMORY_POOLS, d->facts.handle), "querying memory pools");
     LVN_CHECK(pools, UNSUPPORTED, "device %d (%s) has no memory pools, which require a driver of CUDA 11.2 or later",

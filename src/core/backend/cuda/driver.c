@@ -1,6 +1,8 @@
 /* driver.c - see driver.h. */
 #include "backend/cuda/driver.h"
 
+#include <stdatomic.h>
+
 #include "base/text.h"
 
 struct lvn_cuda_driver lvn_cuda;
@@ -100,9 +102,18 @@ static int capability_of(int handle)
     return major * 10 + minor;
 }
 
-int lvn_cuda_lowest_capability(void)
+static _Atomic int in_use; /* the compute capability of the device in use; 0: none is open yet */
+
+void lvn_cuda_capability_set(int capability)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&in_use, &none, capability);
+}
+
+int lvn_cuda_capability(void)
 {
     int n = 0, lowest = 0;
+    if (in_use) return in_use;
     if (lvn_library_cuda.state != LVN_LIBRARY_LOADED || lvn_cuda.device_count(&n)) return 0;
     for (int k = 0, handle; k < n; k++) {
         const int capability = lvn_cuda.device_get(&handle, k) ? 0 : capability_of(handle);

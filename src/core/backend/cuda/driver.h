@@ -116,8 +116,10 @@ struct lvn_cuda_facts {
 
 /* Does the driver support a library of this major version of CUDA? True without a driver. */
 bool lvn_cuda_driver_supports(int major);
-/* The lowest compute capability of the devices, 70 for 7.0; 0: not known, because the driver has not started. */
-int lvn_cuda_lowest_capability(void);
+/* The compute capability, 70 for 7.0, of the first device that was opened; before that the lowest of this machine's
+ * devices; 0: not known, because the driver has not started. */
+int lvn_cuda_capability(void);
+void lvn_cuda_capability_set(int capability);
 /* The number of devices; UNSUPPORTED with a message: no driver, or no device. */
 enum lvn_status lvn_cuda_devices(int *n) LVN_CHECKED;
 enum lvn_status lvn_cuda_device_facts(struct lvn_cuda_facts *f, int number) LVN_CHECKED;

@@ -47,14 +47,14 @@ static int list_architectures(int list[MAX_ARCHITECTURES])
     return known ? n : 0;
 }
 
-/* Does this NVRTC work with the driver and with all devices? Version 13 does not compile for compute capabilities below
- * 7.5, although drivers that support version 13 still run such devices. */
+/* Does this NVRTC work with the driver and the device in use, before one is, with all devices? Version 13 does not
+ * compile for compute capabilities below 7.5, although drivers that support version 13 still run such devices. */
 static bool fits(void)
 {
     int major = 0, minor = 0, list[MAX_ARCHITECTURES];
-    const int n = list_architectures(list), lowest = lvn_cuda_lowest_capability();
-    bool compiles = n == 0 || lowest == 0;
-    for (int k = 0; k < n; k++) compiles |= list[k] <= lowest;
+    const int n = list_architectures(list), capability = lvn_cuda_capability();
+    bool compiles = n == 0 || capability == 0;
+    for (int k = 0; k < n; k++) compiles |= list[k] <= capability;
     return compiles && (nvrtc.version(&major, &minor) || lvn_cuda_driver_supports(major));
 }
 
