@@ -9,10 +9,11 @@ mkdir -p web/hub/gated web/hub/datasets
 cp -r web/hub/org/tiny web/hub/gated/tiny
 random_file web/hub/org/tiny/pytorch_model.bin 2000
 random_file web/hub/org/tiny/consolidated.safetensors 2000 # as in Mistral's folders
+random_file web/hub/org/tiny/model.fp16.safetensors 2000
 mkdir web/hub/org/tiny/onnx
 echo '{}' >web/hub/org/tiny/onnx/config.json
 code 0 "$LEVIN" ls --json --recursive hf://org/tiny
-json '[e["name"] for e in d["entries"]] == ["config.json", "consolidated.safetensors", "model.safetensors", "onnx/config.json", "pytorch_model.bin", "state/vocabulary.json", "tokenizer.json", "tokenizer_config.json"]'
+json '[e["name"] for e in d["entries"]] == ["config.json", "consolidated.safetensors", "model.fp16.safetensors", "model.safetensors", "onnx/config.json", "pytorch_model.bin", "state/vocabulary.json", "tokenizer.json", "tokenizer_config.json"]'
 code 0 "$LEVIN" ls hf://org/tiny
 says "onnx/" out
 code 0 cp_ hf://org/tiny/model.safetensors got
@@ -30,7 +31,9 @@ commit=$(cat $top/refs/main)
 same_file $top/snapshots/$commit/model.safetensors web/hub/org/tiny/model.safetensors
 check [ "$(readlink $top/snapshots/$commit/model.safetensors)" = ../../blobs/"$(sha256sum <web/hub/org/tiny/model.safetensors | cut -d' ' -f1)" ]
 check [ "$(readlink $top/snapshots/$commit/state/vocabulary.json)" = ../../../blobs/"$(git hash-object web/hub/org/tiny/state/vocabulary.json)" ]
-check [ ! -e $top/snapshots/$commit/pytorch_model.bin ] && check [ ! -e $top/snapshots/$commit/consolidated.safetensors ] && check [ ! -e $top/snapshots/$commit/onnx ]
+for file in pytorch_model.bin consolidated.safetensors model.fp16.safetensors onnx; do
+    check [ ! -e $top/snapshots/$commit/$file ]
+done
 if python3 -c 'import huggingface_hub' 2>/dev/null; then
     HF_HUB_OFFLINE=1 python3 -c 'import huggingface_hub as h,sys
 p=h.snapshot_download("org/tiny"); assert p.endswith(sys.argv[1]), p; assert not h.scan_cache_dir().warnings' "$commit"

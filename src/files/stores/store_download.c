@@ -79,9 +79,17 @@ static bool is_run_file(const char *name)
     return is_one_of(run ? run + 1 : name, files);
 }
 
-/* Weights in torch.save() format are needed only if there are no safetensors. If there is a model.safetensors,
- * safetensors with other names are not needed: Mistral's folders contain all weights twice. */
-static bool is_wanted(enum lvn_store_want want, const char *name, bool safetensors, bool model)
+/* Is the file that one, or, if it is an index, one of its parts? Not a variant, such as model.fp16.safetensors. */
+static bool is_of_weights(const char *name, const char *weights)
+{
+    const size_t stem = strcspn(weights, "."), dot = strcspn(name, ".");
+    if (strcmp(name, weights) == 0) return true;
+    return lvn_ends_with(weights, ".index.json") && strncmp(name, weights, stem) == 0 && name[dot] &&
+           strcmp(name + dot, weights[stem + 1] == 'b' ? ".bin" : ".safetensors") == 0;
+}
+
+/* weights: that file of weights, or index, which the folder has and which is read; NULL: none. */
+static bool is_wanted(enum lvn_store_want want, const char *name, const char *weights)
 {
     if (want == LVN_WANT_ALL) return true;
     if (want == LVN_WANT_RUNS) return is_run_file(name);
@@ -93,27 +101,23 @@ static bool is_wanted(enum lvn_store_want want, const char *name, bool safetenso
         return !strchr(name, '/') && (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".json") ||
                                       lvn_ends_with(name, ".txt") || strcmp(name, "meta.pkl") == 0);
     if (is_one_of(name, model_files) || is_one_of(name, lvn_store_model_companions)) return true;
-    if (strchr(name, '/')) return false;
-    if (lvn_ends_with(name, ".safetensors") || lvn_ends_with(name, ".safetensors.index.json"))
-        return !model || strncmp(name, "model", 5) == 0 || strncmp(name, "adapter_model", 13) == 0;
-    return !safetensors && (strncmp(name, "pytorch_model", 13) == 0 || strncmp(name, "adapter_model", 13) == 0) &&
-           (lvn_ends_with(name, ".bin") || lvn_ends_with(name, ".bin.index.json"));
-}
-
-static bool has_safetensors(const struct lvn_store_entries *all)
-{
-    for (int i = 0; i < all->n; i++)
-        if (!strchr(all->entry[i].name, '/') && lvn_ends_with(all->entry[i].name, ".safetensors")) return true;
-    return false;
+    return weights && is_of_weights(name, weights);
 }
 
 void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want)
 {
-    int n = 0;
-    bool safetensors = has_safetensors(all),
-         model = lvn_entries_have(all, "model.safetensors") || lvn_entries_have(all, "model.safetensors.index.json");
+    /* In the order of lvn_weights_open(), then adapters. Mistral's folders also contain all weights by other names. */
+    static const char *const weights[] = {"model.safetensors",
+                                          "model.safetensors.index.json",
+                                          "pytorch_model.bin",
+                                          "pytorch_model.bin.index.json",
+                                          "adapter_model.safetensors",
+                                          "adapter_model.bin",
+                                          NULL};
+    int n = 0, w = 0;
+    while (weights[w] && !lvn_entries_have(all, weights[w])) w++;
     for (int i = 0; i < all->n; i++)
-        if (all->entry[i].kind == LVN_STORE_FILE && is_wanted(want, all->entry[i].name, safetensors, model))
+        if (all->entry[i].kind == LVN_STORE_FILE && is_wanted(want, all->entry[i].name, weights[w]))
             all->entry[n++] = all->entry[i];
     all->n = n;
 }
