@@ -216,6 +216,9 @@ sed -n '1p; s/^twist/begin/p' core/eval_meta_data.csv >begin/eval_meta_data.csv
 code 0 "$LEVIN" evaluate gpt2 --tasks=begin --items=begin.items
 read -r tokens run < <(tr -d , <out | sed -n 's/.* items* with \([0-9]*\) tokens.* which \([0-9]*\) were.*/\1 \2/p')
 check [ $((2 * run)) = "$tokens" ]
+sed -i '1s/Random baseline/Chance/' begin/eval_meta_data.csv
+code 1 "$LEVIN" evaluate gpt2 --tasks=begin
+says "has no column 'Random baseline'; its columns are Eval Task, Task Category, Chance, Description; rename the right one" err
 
 # --- what is refused, with file and line ---
 refused() { # refused MESSAGE [EXIT] [OPTIONS]: bad.yaml

@@ -215,6 +215,7 @@ static enum lvn_status read_baseline(const struct bundle *c, const char *label, 
     bool more = true, found = false;
     enum lvn_status status = lvn_table_open(&table, c->csv);
     table.reals[1] = true;
+    table.column_option = "";
     if (status == LVN_OK) status = lvn_table_column(&table, "Eval Task", true);
     if (status == LVN_OK) status = lvn_table_column(&table, "Random baseline", true);
     while (status == LVN_OK && more && !found) {

@@ -119,9 +119,13 @@ static enum lvn_status rename_sender(const struct lvn_chat_row *row, json_t *mes
         from = own;
     else if (!from || own)
         return LVN_OK;
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+    const size_t n = sizeof names / sizeof *names;
+    LVN_LOCAL_TEXT(known);
+    for (size_t k = 0; k < n; k++)
         if (strcmp(names[k][0], from) == 0) role = names[k][1];
-    LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are human, gpt, system and tool", number, from);
+    for (size_t k = 0; !role && k < n; k++) lvn_text_printf(&known, "%s%s", k ? ", " : "", names[k][0]);
+    LVN_TRY(lvn_text_status(&known));
+    LVN_CHECK(role, FORMAT, "message %zu is from '%.40s'; known are %s", number, from, known.p);
     int failed = json_object_set_new(message, "role", json_string(role));
     if (!strcmp(from, "function_call"))
         LVN_TRY(set_calls(message, value, number));

@@ -378,9 +378,10 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     LVN_TRY(list_names(t, false, list, sizeof list));
     write_names(names, expected, sizeof expected);
     static const char *const options[LVN_TABLE_COLUMNS] = {"data.text_column", "data.pair_column", "data.label_column"};
-    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN%s", t->path, expected,
-             *list ? "; its columns are " : "", list, t->column_option ? t->column_option : options[k],
-             k || t->column_option ? "" : " (and the second text of pairs with data.pair_column=COLUMN)");
+    const char *option = t->column_option ? t->column_option : options[k], *are = *list ? "; its columns are " : "";
+    LVN_CHECK(*option, FORMAT, "'%s' has no column '%s'%s%s; rename the right one", t->path, expected, are, list);
+    LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN%s", t->path, expected, are, list,
+             option, k || t->column_option ? "" : " (and the second text of pairs with data.pair_column=COLUMN)");
 }
 
 /* --- rows --- */

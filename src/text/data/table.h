@@ -39,12 +39,12 @@ struct lvn_table {
     const char *text;            /* of the file */
     char *owned;                 /* the same, if the table owns it; else NULL */
     struct lvn_parquet *parquet; /* the file of which the rows were made, for its schema; NULL: another one */
-    const char *column_option;   /* options with which a user names columns, for messages; NULL: keys of data */
-    bool keep_empty;             /* an empty line before the last row is a bad row; set by the caller after opening */
-    int64_t bytes;               /* of text */
-    int64_t at;                  /* offset of the next row */
-    int64_t line;                /* number of the next line */
-    int64_t next_row;            /* for keep_empty: only line ends are between `at` and this offset */
+    const char *column_option; /* options with which a user names columns, for messages; NULL: keys of data; "": none */
+    bool keep_empty;           /* an empty line before the last row is a bad row; set by the caller after opening */
+    int64_t bytes;             /* of text */
+    int64_t at;                /* offset of the next row */
+    int64_t line;              /* number of the next line */
+    int64_t next_row;          /* for keep_empty: only line ends are between `at` and this offset */
     enum { LVN_TABLE_LINES, LVN_TABLE_TSV, LVN_TABLE_CSV, LVN_TABLE_JSONL } format;
     struct lvn_text names; /* of the header, each zero-terminated */
     struct lvn_text cells; /* of the row, each zero-terminated */

@@ -216,7 +216,8 @@ static void forms_of_rows(void **state)
         {"answers", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0.5}]}",
          "error: message 1: 'weight' must be true or false, or 1 or 0"},
         {"answers", "{\"conversations\": [{\"from\": \"narrator\", \"value\": \"a\"}]}",
-         "error: message 1 is from 'narrator'; known are human, gpt, system and tool"},
+         "error: message 1 is from 'narrator'; known are human, user, gpt, assistant, model, chatgpt, "
+         "bing, bard, system, developer, tool, function, observation, ipython, function_call"},
         {"answers", "{\"prompt\": \"a\"}", "error: the row has a prompt, but no completion"},
         {"answers", "{\"input_ids\": [1, 2]}",
          "error: the row has input_ids without labels, which say what is trained"},
