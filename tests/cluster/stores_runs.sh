@@ -145,6 +145,27 @@ rm -r cache
 code 0 "$LEVIN" evaluate s3://bucket/runs/owes --json --data.path=text.txt
 train s3://bucket/runs/owes "${every[@]}" --trainer.max_steps=$end --resume >out
 says "nothing to do" out
+# a program validates a step that is saved: the manifest gets the loss, and the resumed run makes this validation again, for its callbacks
+python=(env PYTHONPATH="$LEVIN_SOURCE/python:$LEVIN_SOURCE/parts/tensorboard" LEVIN_LIBRARY="$LEVIN_BUILD/liblevin.so" python3)
+if "${python[@]}" -c 'import numpy' 2>/dev/null; then
+    arguments s3://bucket/runs/asked "${every[@]}" --trainer.val_check_interval=3 --trainer.max_steps=4
+    "${python[@]}" - "${all[@]:1}" <<'P'
+import sys, levin
+from levin.run import _library, lib
+with levin.Run(None, progress=False, **dict(a[2:].split("=", 1) for a in sys.argv[1:])) as run:
+    for event in run.steps():
+        if event.step == 2:
+            run.save()
+            _library.check(lib.levin_run_validate(run._require_open()))
+            break
+P
+    check [ "$(cat $root/runs/asked/checkpoints/last)" = step-2 ]
+    train s3://bucket/runs/asked "${every[@]}" --trainer.val_check_interval=3 --trainer.max_steps=4 --resume 2>err
+    says "step 2: validation loss " err
+    check [ "$(grep -c '"step": 2, "val_loss"' $root/runs/asked/metrics.jsonl)" = 1 ]
+else
+    echo "left out: runs of the Python package, which needs numpy"
+fi
 # prepared data, from a store into a store
 cp text.txt $root/text.txt
 code 0 "$LEVIN" prepare text.txt --out=tokens

@@ -222,6 +222,7 @@ static enum lvn_status load_state(const char *path, struct lvn_snapshot *s)
     LVN_TRY(lvn_json_read(path, &state));
     *s = (struct lvn_snapshot){.val_loss = NAN, .score.value = NAN, .best_val_loss = NAN, .start_val_loss = NAN};
     enum lvn_status status = lvn_json_int(path, state, "step", true, 0, INT64_MAX, &s->step);
+    if (status == LVN_OK) status = lvn_json_real(path, state, "val_loss", false, &s->val_loss);
     if (status == LVN_OK) status = lvn_json_bool(path, state, "owes_validation", false, &validation);
     if (status == LVN_OK) status = lvn_json_bool(path, state, "owes_epoch_end", false, &epoch_end);
     if (status == LVN_OK) status = lvn_json_real(path, state, "best_val_loss", false, &s->best_val_loss);
@@ -272,7 +273,10 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
     const char *state = lvn_path_join(&a, c->path, "state/state.json");
     if (!state) return LVN_MEMORY;
     LVN_TRY(load_state(state, s));
-    s->val_loss = c->val_loss; /* of a validation that may have been made after the rest was saved */
+    /* Of a validation that was made after the state was saved, a store got only the loss: what callbacks keep lacks it,
+     * so it is made again. */
+    if (isnan(s->val_loss) && !isnan(c->val_loss)) s->due |= LVN_DUE_VALIDATION;
+    s->val_loss = c->val_loss;
     return LVN_OK;
 }
 
