@@ -171,13 +171,35 @@ void lvn_tensorboard_scalar(struct lvn_tensorboard *events, const char *tag, dou
     put_little_endian(&events->summary, bits, 4);
 }
 
-enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *events, double wall_time, int64_t step)
+/* Does a file in the folder contain the event, apart from its time? Files that cannot be read do not. */
+static bool is_written(const struct lvn_text *event, const char *dir)
+{
+    enum { TIME = 1 + 8 };
+    LVN_LOCAL_ARENA(a);
+    const char *const *name;
+    int n = 0;
+    bool found = false;
+    if (lvn_dir_list(&a, dir, &name, &n) != LVN_OK) lvn_error_clear();
+    for (int i = 0; i < n && !found; i++) {
+        char *text = NULL;
+        int64_t bytes = 0;
+        const char *path = lvn_path_join(&a, dir, name[i]);
+        if (!path || lvn_file_read(path, 0, &text, &bytes) != LVN_OK) lvn_error_clear();
+        found = text && memmem(text, (size_t)bytes, event->p + TIME, (size_t)(event->n - TIME));
+        free(text);
+    }
+    return found;
+}
+
+enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *events, double wall_time, int64_t step,
+                                      const char *earlier)
 {
     enum lvn_status status = lvn_text_status(&events->summary);
     if (status == LVN_OK && events->summary.n) {
         begin_event(&events->event, wall_time, step);
         put_bytes(&events->event, SUMMARY, events->summary.p, events->summary.n);
-        status = put_record(events);
+        status = lvn_text_status(&events->event);
+        if (status == LVN_OK && !(earlier && is_written(&events->event, earlier))) status = put_record(events);
     }
     begin(&events->summary);
     return status;

@@ -22,8 +22,10 @@ enum lvn_status lvn_tensorboard_open(struct lvn_tensorboard *events, const char 
                                      int64_t from_step) LVN_CHECKED;
 /* Add a scalar to the event under construction. */
 void lvn_tensorboard_scalar(struct lvn_tensorboard *events, const char *tag, double value);
-/* Write the event with these scalars, if any. LVN_IO: a flush was due and failed. */
-enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *events, double wall_time, int64_t step) LVN_CHECKED;
+/* Write the event with these scalars, if any, unless a file in the folder `earlier` (NULL: none) has it at another
+ * time. LVN_IO: a flush was due and failed. */
+enum lvn_status lvn_tensorboard_event(struct lvn_tensorboard *events, double wall_time, int64_t step,
+                                      const char *earlier) LVN_CHECKED;
 /* Flush the buffer. */
 enum lvn_status lvn_tensorboard_flush(struct lvn_tensorboard *events) LVN_CHECKED;
 void lvn_tensorboard_close(struct lvn_tensorboard *events); /* does nothing to a zeroed struct */

@@ -51,6 +51,23 @@ static char *contents(int64_t *bytes)
     return text;
 }
 
+/* Bytes of all files in the folder. */
+static int64_t total(void)
+{
+    LVN_LOCAL_ARENA(a);
+    const char *const *names;
+    char *text;
+    int64_t bytes, sum = 0;
+    int n;
+    assert_int_equal(lvn_dir_list(&a, dir, &names, &n), LVN_OK);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(lvn_file_read(lvn_path_join(&a, dir, names[i]), 0, &text, &bytes), LVN_OK);
+        sum += bytes;
+        free(text);
+    }
+    return sum;
+}
+
 static uint32_t word(const char *p)
 {
     uint32_t x;
@@ -85,8 +102,8 @@ static void test_events(void **state)
     assert_int_equal(lvn_tensorboard_open(&t, dir, 1700000000.0, 0), LVN_OK);
     lvn_tensorboard_scalar(&t, "loss", 2.5);
     lvn_tensorboard_scalar(&t, "lr", 1.0);
-    assert_int_equal(lvn_tensorboard_event(&t, 1700000001.5, 300), LVN_OK);
-    assert_int_equal(lvn_tensorboard_event(&t, 1700000001.5, 301), LVN_OK); /* nothing happened */
+    assert_int_equal(lvn_tensorboard_event(&t, 1700000001.5, 300, NULL), LVN_OK);
+    assert_int_equal(lvn_tensorboard_event(&t, 1700000001.5, 301, NULL), LVN_OK); /* nothing happened */
     lvn_tensorboard_close(&t);
     int64_t bytes, at = 0, n;
     char *text = contents(&bytes);
@@ -134,19 +151,39 @@ static void test_a_full_disk_leaves_no_part_of_an_event(void **state)
     free(contents(&before));
     lvn_tensorboard_scalar(&t, "loss", 1.0);
     fault_files_at(1, false);
-    assert_true(lvn_tensorboard_event(&t, 1700000001.0, 1) == LVN_IO || lvn_tensorboard_flush(&t) == LVN_IO);
+    assert_true(lvn_tensorboard_event(&t, 1700000001.0, 1, NULL) == LVN_IO || lvn_tensorboard_flush(&t) == LVN_IO);
     fault_files_at(0, false);
     lvn_error_clear();
     free(contents(&after));
     assert_int_equal(before, after);
     lvn_tensorboard_scalar(&t, "loss", 1.0);
-    assert_int_equal(lvn_tensorboard_event(&t, 1700000002.0, 2), LVN_OK);
+    assert_int_equal(lvn_tensorboard_event(&t, 1700000002.0, 2, NULL), LVN_OK);
     lvn_tensorboard_close(&t);
     char *text = contents(&after);
     record(text, after, &at, &n);
     record(text, after, &at, &n);
     assert_int_equal(at, after);
     free(text);
+}
+
+/* The validation of the step at which a run resumes is made again: its event is in one file, unless the value differs.
+ */
+static void test_an_event_of_an_earlier_file_is_not_written_again(void **state)
+{
+    (void)state;
+    struct lvn_tensorboard t;
+    const double value[] = {2, 2, 3};
+    int64_t bytes[3];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(lvn_tensorboard_open(&t, dir, 1700000000.0 + i, 0), LVN_OK);
+        lvn_tensorboard_scalar(&t, "val_loss", value[i]);
+        assert_int_equal(lvn_tensorboard_event(&t, 1700000001.0 + i, 5, i ? dir : NULL), LVN_OK);
+        lvn_tensorboard_close(&t);
+        bytes[i] = total();
+    }
+    const int64_t file = bytes[1] - bytes[0]; /* without the event */
+    assert_true(file > 0 && file < bytes[0]);
+    assert_int_equal(bytes[2] - bytes[1], bytes[0]);
 }
 
 /* Three writers, within a second and with a clock that is behind: the names of their files are in the order of writing.
@@ -178,6 +215,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_resumed_run_names_its_step, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_disk_leaves_no_part_of_an_event, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_event_of_an_earlier_file_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names_are_in_the_order_of_writing, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,12 +37,16 @@ static void flush(void *state, struct lvn_callback_context *context)
 static void put(struct state *o, struct lvn_callback_context *context)
 {
     const struct lvn_event *e = &context->event;
+    char path[LVN_CALLBACK_PATH_TEXT];
     for (int i = 0; i < e->n_scalars; i++) {
         /* events have their own times, so omit the scalar `time` */
         if (lvn_event_updates(e, i) && e->scalar[i].computed && !isnan(e->scalar[i].value))
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
-    report(o, context, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step));
+    /* The run that is resumed may have made this validation, which its checkpoint still owes. */
+    const bool again = e->kind == LVN_EVENT_VALIDATION && e->step == context->resumed_step;
+    const char *dir = again ? lvn_callback_path(context, name, path) : NULL;
+    report(o, context, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step, dir));
     if (e->kind != LVN_EVENT_STEP && e->kind != LVN_EVENT_LOG) flush(o, context);
 }
 
