@@ -101,7 +101,7 @@ make_text
 code 0 train run --sample.prompt=the
 says "warning: sample.prompt has no effect, because no samples are made while training" err
 code 2 "$LEVIN" generate run --prompt=the --sample.max_new_tokens=3
-says "sample.max_new_tokens is for the samples that training makes" err
+says "--sample.max_new_tokens has no effect on \`levin generate\`: give --max-new-tokens instead" err
 code 2 "$LEVIN" generate run --prompt 'naïve' --max-new-tokens=1
 says "the character 'ï' (U+00EF) at byte 2" err
 one_error

@@ -131,7 +131,9 @@ code 2 "$LEVIN" evaluate rows --data.split=test
 says "no test part" err
 
 # --- other commands refuse data.split ---
-for command in "train" "plan" "bench" "generate run" "prepare trained.txt --out=none"; do
+code 2 "$LEVIN" generate run --data.split=train
+says "--data.split has no effect on \`levin generate\`" err
+for command in "train" "plan" "bench" "prepare trained.txt --out=none"; do
     code 2 "$LEVIN" $command --data.split=train
     one_error
     says "data.split" err

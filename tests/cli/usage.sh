@@ -48,8 +48,23 @@ for words in "export gpt2" cp\ a runs report config; do
 done
 code 2 "$LEVIN" doctor --trainer.sed=1
 says "error: unknown key 'trainer.sed'; did you mean 'trainer.seed'?" err
-code 2 "$LEVIN" doctor --lr=1
+code 2 "$LEVIN" plan --lr=1
 says "did you mean '--optimizer.lr'?" err
+code 2 "$LEVIN" export gpt2 out --model.vocab_size=4096 --lora.base=x --trainer.precision=bf16-true # keys that a command does not use
+says "--model.vocab_size has no effect on \`levin export\`: give --vocab-size instead; and --lora.base has no effect on \`levin export\`: give --base instead" err
+says "--trainer.precision has no effect on \`levin export\`, which uses no keys of recipes: leave it out" err
+code 2 "$LEVIN" chat gpt2 --data.template=gemma --sample.temperature=0
+says "--data.template has no effect on \`levin chat\`: give --template instead; and --sample.temperature" err
+code 2 "$LEVIN" launch -n 2 -- evaluate gpt2 --task.fresh_head=true
+says "--task.fresh_head has no effect on \`levin evaluate\`: leave it out; \`levin help evaluate\` lists the keys that it uses" err
+for words in "tokenize --data.template=x" "cp a b --data.sha256=00" "runs --data.path=x" "predict gpt2 --data.path=x" "doctor --trainer.precision=32" \
+    "tokenizer train --data.path=x" "prepare x --optimizer.lr=1" "generate gpt2 --run_dir=x" "report x --name=y" "ls x --logger.csv=no"; do
+    code 2 "$LEVIN" $words
+    says "has no effect on \`levin ${words%% *}\`" err
+done
+code 0 "$LEVIN" help generate
+says "Keys of recipes that it uses, which \`levin help KEY\` explains:" out
+says "trainer.fsdp_size" out
 code 2 "$LEVIN" train --lora.r=4
 says "unknown key 'lora.r'; levin calls it lora.rank" err
 for word in --eval_steps=5 --device=cuda; do # names of other programs get their translation, not a spelling suggestion

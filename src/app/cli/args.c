@@ -71,6 +71,39 @@ static bool has_flag(const void *command, const char *flag)
     return find_flag(command, word) != NULL;
 }
 
+/* Is the key, or its part, in the list? NULL: all are. */
+static bool uses_key(const char *list, const char *key)
+{
+    const size_t whole = strlen(key), part = strcspn(key, ".");
+    if (!list) return true;
+    for (size_t n; *list; list += n, list += strspn(list, ", ")) {
+        n = strcspn(list, ",");
+        if ((n == whole || n == part) && !strncmp(list, key, n)) return true;
+    }
+    return false;
+}
+
+enum lvn_status lvn_cli_refuse_keys(const struct lvn_cli *c, const char *list, const char *why)
+{
+    for (int i = 0; i < c->n_keys; i++) LVN_CHECK(uses_key(list, c->keys[i].key), ARG, "--%s %s", c->keys[i].key, why);
+    return LVN_OK;
+}
+
+/* ARG for a key that the command does not use; the sentence names its flag of that name. */
+static enum lvn_status check_key(const struct lvn_command *k, const char *key)
+{
+    char text[LVN_FLAG_TEXT];
+    const char *field = strrchr(key, '.');
+    const struct lvn_flag *f = find_flag(k, field ? field + 1 : key);
+    if (uses_key(k->keys, key)) return LVN_OK;
+    LVN_CHECK(!f, ARG, "--%s has no effect on `levin %s`: give %s instead", key, k->name,
+              lvn_flag_text(&f->option, text));
+    LVN_CHECK(*k->keys, ARG, "--%s has no effect on `levin %s`, which uses no keys of recipes: leave it out", key,
+              k->name);
+    LVN_FAIL(ARG, "--%s has no effect on `levin %s`: leave it out; `levin help %s` lists the keys that it uses", key,
+             k->name, k->name);
+}
+
 static enum lvn_status unknown_flag(const struct lvn_command *command, const char *arg, const char *word)
 {
     const char *words[LVN_FLAG_COUNT];
@@ -89,6 +122,7 @@ static enum lvn_status unknown_flag(const struct lvn_command *command, const cha
         if (lvn_flag_fits(&lvn_flags[i], command)) words[n++] = lvn_flags[i].option.key;
     }
     const char *near = lvn_nearest(word, words, n), *key = near ? NULL : lvn_option_nearest(word);
+    if (key && !uses_key(command->keys, key)) key = NULL;
     struct lvn_option o = {.key = near ? near : ""};
     if (near) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '%s'?", arg, lvn_flag_text(&o, nearest));
     if (key) LVN_FAIL(ARG, "unknown option '%.60s'; did you mean '--%s'?", arg, key);
@@ -167,7 +201,7 @@ static enum lvn_status parse_option(struct lvn_cli *c, int argc, char **argv, in
     LVN_TRY(option_value(o, equals ? equals + 1 : NULL, argc, argv, at, &value));
     c->keys[c->n_keys].key = o->key;
     c->keys[c->n_keys++].value = value;
-    return LVN_OK;
+    return check_key(c->command, o->key);
 }
 
 /* Is it a flag of one letter that this command has, as -n? */

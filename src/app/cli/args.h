@@ -18,6 +18,8 @@ char *lvn_flag_text(const struct lvn_option *o, char text[LVN_FLAG_TEXT]);
 /* ARG, "--NAME WHY", if one of these flags [n] was given. */
 enum lvn_status lvn_cli_refuse(const struct lvn_cli *c, const enum lvn_flag_id *flags, int n,
                                const char *why) LVN_CHECKED;
+/* ARG, "--KEY WHY", if a key is given on the command line that is not in the list, "data, trainer.seed". */
+enum lvn_status lvn_cli_refuse_keys(const struct lvn_cli *c, const char *list, const char *why) LVN_CHECKED;
 
 /* Split the arguments after the command's name, and check them. `c->command` is set by the caller. */
 enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv) LVN_CHECKED;

@@ -38,6 +38,7 @@ struct lvn_command {
     enum lvn_status (*run)(struct lvn_cli *c);
     bool runs_others; /* the command line of another command follows `--` */
     bool collective;  /* ranks run it together */
+    const char *keys; /* parts and keys of recipes that it uses, "data, trainer.seed"; NULL: all */
 };
 extern const struct lvn_command lvn_commands[]; /* terminated by a NULL name */
 /* NULL: there is no such command. */

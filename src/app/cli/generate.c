@@ -391,24 +391,10 @@ static enum lvn_status all_samples(struct lvn_cli *c, struct lvn_generator *g, j
     return status;
 }
 
-/* ARG for keys of `sample` on the command line, whose names are almost those of this command's flags. */
-static enum lvn_status check_no_sample_keys(const struct levin_settings *s)
-{
-    for (int i = 0; i < lvn_option_count(); i++) {
-        const struct lvn_option *o = lvn_option_at(i);
-        LVN_CHECK(strcmp(o->part, "sample") != 0 || s->origin[o->id].source != LVN_SOURCE_COMMAND, ARG,
-                  "%s is for the samples that training makes, and has no effect here; `levin generate` has --prompt, "
-                  "--max-new-tokens, --temperature, --top-k and --top-p",
-                  o->key);
-    }
-    return LVN_OK;
-}
-
 enum lvn_status lvn_command_generate(struct lvn_cli *c)
 {
     struct lvn_generator g = {0};
     LVN_TRY(lvn_cli_join_ranks(c, lvn_cli_model_settings(c, c->operand[0], LVN_USES_MODEL | LVN_USES_DEVICE)));
-    LVN_TRY(check_no_sample_keys(&c->settings));
     if (lvn_cli_shows_settings(c)) return LVN_OK;
     const bool with_ends = !lvn_cli_on(c, LVN_FLAG_generate_ignore_eos);
     struct lvn_model_setup setup;

@@ -445,7 +445,7 @@ static void overview(struct lvn_text *t)
 
 static void command_text(struct lvn_text *t, const struct lvn_command *k)
 {
-    const char *keys = strcmp(k->name, "help") && strcmp(k->name, "doctor") ? " [--key=value ...]" : "";
+    const char *keys = k->keys && !*k->keys ? "" : " [--key=value ...]";
     if (k->runs_others) {
         lvn_text_printf(t, "usage: levin %s [--option ...] %s\n\n", k->name, k->operands);
     } else {
@@ -462,7 +462,10 @@ static void command_text(struct lvn_text *t, const struct lvn_command *k)
     }
     lvn_text_add(t, "\nFor example:\n");
     add_examples(t, k);
-    lvn_text_add(t, "\nKeys of recipes, as --optimizer.lr=1e-3, are listed by `levin help options`.\n");
+    if (!k->keys) lvn_text_add(t, "\nKeys of recipes, as --optimizer.lr=1e-3, are listed by `levin help options`.\n");
+    if (!k->keys || !*k->keys) return;
+    lvn_text_add(t, "\nKeys of recipes that it uses, which `levin help KEY` explains:\n  ");
+    wrapped(t, 2, k->keys);
 }
 
 /* The meanings of choices as rows; sentences as a paragraph. */

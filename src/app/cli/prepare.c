@@ -334,6 +334,14 @@ static enum lvn_status run(struct lvn_cli *c, const char *kind, const struct lvn
     return status;
 }
 
+/* With a tokenizer, the flags of the command choose columns and validation data. */
+static enum lvn_status refuse_data_keys(const struct lvn_cli *c)
+{
+    return lvn_cli_refuse_keys(c, "data.path, data.kind, data.folder, data.url, data.sha256, model, trainer",
+                               "has no effect on `levin prepare` with a tokenizer: leave it out; --field names the "
+                               "column of the text, and --val-fraction the share for validation");
+}
+
 /* Prepare a file or folder of that kind. */
 static enum lvn_status prepare_files(struct lvn_cli *c, const char *kind, const char *input, const char *out)
 {
@@ -341,6 +349,7 @@ static enum lvn_status prepare_files(struct lvn_cli *c, const char *kind, const 
     const char *path = c->flag[LVN_FLAG_prepare_tokenizer].t;
     LVN_CHECK(*path, ARG, "levin prepare %s needs --tokenizer=FILE_OR_DIR: a vocab.json with merges.txt, for instance",
               kind);
+    LVN_TRY(refuse_data_keys(c));
     LVN_TRY(lvn_cli_tokenizer(c, path, &t));
     enum lvn_status status = run(c, kind, t, input, out);
     lvn_tokenizer_close(t);
@@ -363,6 +372,7 @@ static enum lvn_status prepare_one(struct lvn_cli *c, const char *text, const ch
     struct lvn_text_counts counts;
     double began = lvn_seconds();
     const char *folder;
+    LVN_TRY(refuse_data_keys(c));
     LVN_TRY(lvn_cli_tokenizer(c, c->flag[LVN_FLAG_prepare_tokenizer].t, &t));
     enum lvn_status status = check_overwrite(c, out, t);
     struct lvn_text_options o = text_options(c, t, NULL);
@@ -434,6 +444,9 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
             (!separator && !lvn_cli_on(c, LVN_FLAG_prepare_allow_special) && !c->given[LVN_FLAG_prepare_encoding]),
         ARG,
         "--separator, --allow-special and --encoding need a tokenizer: without --tokenizer each character is a token");
+    LVN_CHECK(tokenizer || !*s->values.data.tokenizer, ARG,
+              "data.tokenizer is '%s', and levin prepare has a flag for it: add --tokenizer=%s",
+              s->values.data.tokenizer, s->values.data.tokenizer);
     if (!kind && separator) kind = "text", description = "a text of several documents";
     static const enum lvn_flag_id of_documents[] = {LVN_FLAG_prepare_end_token, LVN_FLAG_prepare_drop_duplicates,
                                                     LVN_FLAG_prepare_bad_lines, LVN_FLAG_prepare_field,

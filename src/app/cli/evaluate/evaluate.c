@@ -177,10 +177,8 @@ static enum lvn_status check_options(const struct lvn_cli *c)
                                              LVN_FLAG_evaluate_gradients};
     LVN_TRY(lvn_cli_refuse(c, flags, sizeof flags / sizeof *flags,
                            "belongs to an evaluation on data and has no effect with --tasks: leave one of them out"));
-    for (int i = 0; i < c->n_keys; i++)
-        LVN_CHECK(strncmp(c->keys[i].key, "data.", 5) != 0 && strncmp(c->keys[i].key, "task.", 5) != 0, ARG,
-                  "--%s has no effect on --tasks, whose files name their data: leave one out", c->keys[i].key);
-    return LVN_OK;
+    return lvn_cli_refuse_keys(c, "model, lora, trainer",
+                               "has no effect on --tasks, whose files name their data: leave one out");
 }
 
 static void print_task(struct lvn_cli *c, const struct lvn_benchmark *b, int width)
