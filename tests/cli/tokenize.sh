@@ -180,6 +180,24 @@ gives 'a man' '360 381 425'
 for key in "add_prefix_space is false" "split_special_tokens is true" 'truncation_side is "left"' "levin does not know, without effect: no_such_key"; do
     says "$key" err
 done
+# fix_mistral_regex has an effect on large vocabularies in transformers, unless tokenizer.json has the expression already
+mistral() { # mistral TOKENS EXPRESSION
+    changed tiny-llama3 '{"fix_mistral_regex": true}'
+    python3 - "$@" <<'P'
+import json, sys
+d = json.load(open("changed/tokenizer.json"))
+d["model"]["vocab"].update({f"zq{i}": 1000 + i for i in range(int(sys.argv[1]))})
+d["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = sys.argv[2]
+json.dump(d, open("changed/tokenizer.json", "w"))
+P
+    code 0 "$LEVIN" tokenize --tokenizer=changed <<<a
+}
+mistral 100000 '\p{L}+'
+says "fix_mistral_regex is true, and the expression in tokenizer.json, which levin follows, is another one" err
+mistral 100000 '[\p{Lu}\p{Lt}\p{Lm}\p{Lo}]+'
+silent_about fix_mistral_regex err
+mistral 1000 '\p{L}+'
+silent_about fix_mistral_regex err
 # LlamaTokenizer makes its own tokenizer, except in folders of some models; copies do not depend on the model
 llama() { # llama CONFIG IDS IDS [MODEL]: of two texts, also of a copy beside another model
     changed tiny-llama2 "{\"tokenizer_class\": \"LlamaTokenizerFast\", \"model_max_length\": 1000000000000000019884624838656$1}" '' '' "{\"model_type\": \"${4-llama}\"}"

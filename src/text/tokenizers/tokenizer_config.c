@@ -49,7 +49,7 @@ static const struct {
     {"device_map", NONE, NULL},
     {"errors", NONE, NULL},
     {"extra_ids", NONE, NULL},
-    {"fix_mistral_regex", NONE, NULL},
+    {"fix_mistral_regex", READ, NULL}, /* warn_expression() */
     {"from_slow", NONE, NULL},
     {"full_tokenizer_file", NONE, NULL},
     {"init_inputs", NONE, NULL},
@@ -694,6 +694,20 @@ static enum lvn_status warn_class(const struct config *c)
     return LVN_OK;
 }
 
+/* With fix_mistral_regex transformers gives some large vocabularies the expression that has `part`. */
+static void warn_expression(const struct config *c)
+{
+    static const char part[] = "\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}";
+    const struct lvn_tokenizer_file *f = file_of(c->t, "tokenizer.json");
+    if (json_is_true(json_object_get(c->config, "fix_mistral_regex")) && c->t->n > 100000 && f &&
+        !memmem(f->text, (size_t)f->bytes, part, sizeof part - 1))
+        lvn_log_once(LVN_LOG_WARN,
+                     "'%s': fix_mistral_regex is true, and the expression in tokenizer.json, which levin follows, is "
+                     "another one, so ids may differ from those of transformers; "
+                     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes the right one",
+                     c->name);
+}
+
 static enum lvn_status warn_keys(const struct config *c)
 {
     LVN_LOCAL_TEXT(unknown);
@@ -741,6 +755,7 @@ static enum lvn_status apply(struct config *c, const char *dir)
     if (content_of(json_object_get(c->config, named[EOS]))) t->end_id = id_of(c, named[EOS]);
     if (content_of(json_object_get(c->config, named[MASK]))) t->mask_id = id_of(c, named[MASK]);
     LVN_TRY(warn_class(c));
+    warn_expression(c);
     return warn_keys(c);
 }
 
