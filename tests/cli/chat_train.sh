@@ -107,6 +107,15 @@ check grep -q '### Response' alpaca/checkpoints/last/chat_template.jinja
 code 0 "$LEVIN" tokenize --chat=rows.jsonl --tokenizer=alpaca --json
 says '### Response' out
 check [ ! -e tuned/checkpoints/last/chat_template.jinja ]
+# rows of ids need none
+code 0 "$LEVIN" export base plain
+rm plain/tokenizer_config.json
+"$LEVIN" tokenize --chat=rows.jsonl --tokenizer=t --json | sed 's/.*"ids"/{"input_ids"/' >ids.jsonl
+code 0 "$LEVIN" train ids.jsonl --model.init=plain --run_dir=of-ids --trainer.max_steps=1
+check [ ! -e of-ids/checkpoints/last/chat_template.jinja ]
+code 0 "$LEVIN" evaluate of-ids
+code 2 "$LEVIN" train rows.jsonl --model.init=plain --run_dir=no-template
+says "'plain' has no chat template; name one" err
 
 # a template for conversations with tools, which a given one replaces too
 mkdir with-tools

@@ -71,6 +71,9 @@ says "exclude each other" err
 rm t/tokenizer_config.json
 code 2 "$LEVIN" tokenize --chat=two.jsonl --tokenizer=t --json
 says "has no chat template; name one" err
+echo '{"input_ids": [1, 2, 3], "labels": [-100, 2, 3]}' >ids.jsonl # needs none
+code 0 "$LEVIN" tokenize --chat=ids.jsonl --tokenizer=t --json
+each 'd[0]["labels"] == [-100, 2, 3]'
 : >empty.jsonl
 code 1 "$LEVIN" tokenize --chat=empty.jsonl --tokenizer=t --template=chatml --json
 says "has no conversations" err

@@ -140,6 +140,11 @@ static enum lvn_status read_files(struct lvn_chat *c, const char *given)
         LVN_TRY(status);
     }
     if (!c->template_name) c->template_name = where;
+    return LVN_OK;
+}
+
+enum lvn_status lvn_chat_require_template(const struct lvn_chat *c)
+{
     LVN_CHECK(c->chat_template, ARG,
               "'%s' has no chat template; name one: a built-in template (such as chatml or llama3) or a file",
               c->tokenizer->path);
@@ -271,6 +276,8 @@ static enum lvn_status set_up(struct lvn_chat *c, const struct lvn_chat_options 
     if (!c->is_special) return LVN_MEMORY;
     for (int i = 0; i < t->n_added; i++)
         if (t->added[i].special && t->added[i].id >= 0 && t->added[i].id < t->n) c->is_special[t->added[i].id] = true;
+    if (!c->chat_template && o->reads_ids) return LVN_OK;
+    LVN_TRY(lvn_chat_require_template(c));
     LVN_TRY(try_parts(c));
     LVN_TRY(try_roles(c));
     LVN_TRY(try_arguments(c));

@@ -21,17 +21,18 @@ enum lvn_train_on {
 struct lvn_chat_options {
     const char *chat_template; /* a built-in name or a file; NULL or "": the model's */
     enum lvn_train_on train_on;
+    bool reads_ids; /* the tokenizer may have no chat template, which rows of token ids do not need */
     bool now; /* templates that ask for the date get today's; otherwise always the same date, as training needs it */
 };
 
 enum { LVN_CHAT_TOKENS = 64 };
 struct lvn_chat {
     struct lvn_arena arena;
-    const struct lvn_tokenizer *tokenizer; /* borrowed */
-    const char *template_name;             /* for messages */
-    const char *given;                     /* the text of the template that options name; NULL: the model's */
-    uint64_t sum;                          /* checksum of the texts of the template and of the named tokens */
-    struct lvn_chat_template *chat_template;
+    const struct lvn_tokenizer *tokenizer;          /* borrowed */
+    const char *template_name;                      /* for messages */
+    const char *given;                              /* the text of the template that options name; NULL: the model's */
+    uint64_t sum;                                   /* checksum of the texts of the template and of the named tokens */
+    struct lvn_chat_template *chat_template;        /* NULL only with reads_ids */
     struct lvn_chat_template *with_tools;           /* for conversations with tools; NULL: the same */
     struct lvn_tpl_variable token[LVN_CHAT_TOKENS]; /* bos_token, eos_token, ... */
     int n_tokens;
@@ -45,9 +46,10 @@ struct lvn_chat {
     enum lvn_train_on train_on;
 };
 
-/* LVN_ARG if the tokenizer has no chat template and none is given, or the name is no template. */
+/* LVN_ARG if the tokenizer has no chat template and none is given (unless reads_ids), or the name is no template. */
 enum lvn_status lvn_chat_open(struct lvn_chat **out, const struct lvn_tokenizer *t,
                               const struct lvn_chat_options *o) LVN_CHECKED;
+enum lvn_status lvn_chat_require_template(const struct lvn_chat *c) LVN_CHECKED;
 void lvn_chat_close(struct lvn_chat *c); /* NULL: nothing */
 /* Is it the name of a built-in chat template? */
 bool lvn_chat_template_is_builtin(const char *name);

@@ -416,6 +416,23 @@ static enum lvn_status check_size(const json_t *list, const char *name, size_t n
     return LVN_OK;
 }
 
+/* Members that programs which pack documents write: the lengths of a row's documents, their bounds, or the number of
+ * each token's document. `alone`: the entries of the list if the row is one document; 0: all entries are equal. */
+static const struct {
+    const char *name;
+    size_t alone;
+} packed[] = {{"seq_lengths", 1},  {"cu_seqlens", 2},  {"cu_seq_lens_q", 2}, {"seq_idx", 0},
+              {"sequence_ids", 0}, {"sequence_id", 0}, {"segment_ids", 0},   {"document_ids", 0}};
+
+static bool is_packed(const json_t *list, size_t alone)
+{
+    size_t i;
+    const json_t *one;
+    if (alone) return json_array_size(list) > alone;
+    json_array_foreach((json_t *)list, i, one) if (!json_equal(one, json_array_get(list, 0))) return true;
+    return false;
+}
+
 /* Rows of ids have one document and no padding: attention_mask is 1 everywhere, position_ids are 0, 1, 2 ... */
 static enum lvn_status check_one_document(const json_t *row, size_t n)
 {
@@ -432,6 +449,25 @@ static enum lvn_status check_one_document(const json_t *row, size_t n)
                   "entry %zu of 'position_ids' is not %zu: give each document its own row, and let data.pack pack "
                   "them",
                   i + 1, i);
+    for (size_t k = 0; k < sizeof packed / sizeof *packed; k++)
+        LVN_CHECK(!is_packed(json_object_get(row, packed[k].name), packed[k].alone), FORMAT,
+                  "'%s' has several documents: give each document its own row, and let data.pack pack them",
+                  packed[k].name);
+    return LVN_OK;
+}
+
+/* FORMAT if the label of each token is the next token, and not the token itself. */
+static enum lvn_status check_shift(const struct lvn_chat_sample *s)
+{
+    bool next = false, differs = false;
+    for (int64_t i = 0; i < s->n; i++) {
+        if (s->labels[i] == IGNORED) continue;
+        if (i + 1 < s->n && s->labels[i] != s->ids[i + 1]) return LVN_OK;
+        next |= i + 1 < s->n;
+        differs |= s->labels[i] != s->ids[i];
+    }
+    LVN_CHECK(!next || !differs, FORMAT,
+              "'labels' are those of the next tokens: label i must be id i (or -100), since levin shifts them");
     return LVN_OK;
 }
 
@@ -453,7 +489,7 @@ static enum lvn_status copy_ids(struct lvn_chat_encoder *e, struct lvn_arena *a,
     LVN_TRY(read_ids(e->c, ids, "input_ids", false, out->ids));
     LVN_TRY(read_ids(e->c, labels ? labels : ids, "labels", labels != NULL, out->labels));
     for (size_t i = 0; i < n; i++) out->n_labels += out->labels[i] != IGNORED;
-    return LVN_OK;
+    return check_shift(out);
 }
 
 struct lvn_chat_encoder *lvn_chat_encoder_new(const struct lvn_chat *c)
@@ -500,6 +536,7 @@ enum lvn_status lvn_chat_encode(struct lvn_chat_encoder *e, struct lvn_arena *a,
     enum lvn_status status = lvn_chat_row_read(&row, a, source, e->c);
     *form = row.form;
     *out = (struct lvn_chat_samples){0};
+    if (status == LVN_OK && row.form != LVN_CHAT_IDS) status = lvn_chat_require_template(e->c);
     if (status == LVN_OK) status = encode_row(e, a, &row, out);
     lvn_chat_row_release(&row);
     return status;

@@ -238,7 +238,7 @@ static void forms_of_rows(void **state)
     lvn_tokenizer_close(t);
 }
 
-/* Members of a row that change its messages; rows of ids that are no single document. */
+/* Members of a row that change its messages. */
 static void members_of_rows(void **state)
 {
     static const char *const rows[][3] = {
@@ -292,19 +292,44 @@ static void members_of_rows(void **state)
          ">assistant\nd<|im_end|>\n"},
         {"answers", "{\"instruction\": \"c\", \"output\": \"d\", \"history\": [[\"a\"]]}",
          "error: entry 1 of 'history' is not a pair of a question and its answer"},
-        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1, 0]}",
-         "error: entry 2 of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too"},
-        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": [0, 0]}",
-         "error: entry 2 of 'position_ids' is not 1: give each document its own row, and let data.pack pack them"},
-        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1]}",
-         "error: 'attention_mask' must be a list with one entry for each of 'input_ids', 2"},
-        {"answers", "{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": 0}",
-         "error: 'position_ids' must be a list with one entry for each of 'input_ids', 2"},
     };
     struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_string_equal(trained(t, "chatml", rows[i][0], rows[i][1]), rows[i][2]);
+    lvn_tokenizer_close(t);
+}
+
+#define IDS "{\"input_ids\": [65, 66], \"labels\": [-100, 66]"
+#define SEVERAL(name)                                                                                                  \
+    "error: '" name "' has several documents: give each document its own row, and let data.pack pack them"
+#define SHIFTED "error: 'labels' are those of the next tokens: label i must be id i (or -100), since levin shifts them"
+
+/* Rows of ids that are no single document, or whose labels are shifted. */
+static void rows_of_ids(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1, 0]}",
+         "error: entry 2 of 'attention_mask' is not 1: leave out the padding, of 'input_ids' and 'labels' too"},
+        {"{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": [0, 0]}",
+         "error: entry 2 of 'position_ids' is not 1: give each document its own row, and let data.pack pack them"},
+        {"{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"attention_mask\": [1]}",
+         "error: 'attention_mask' must be a list with one entry for each of 'input_ids', 2"},
+        {"{\"input_ids\": [97, 98], \"labels\": [-100, 98], \"position_ids\": 0}",
+         "error: 'position_ids' must be a list with one entry for each of 'input_ids', 2"},
+        {IDS ", \"seq_lengths\": [1, 1]}", SEVERAL("seq_lengths")},
+        {IDS ", \"cu_seqlens\": [0, 1, 2]}", SEVERAL("cu_seqlens")},
+        {IDS ", \"segment_ids\": [1, 2]}", SEVERAL("segment_ids")},
+        {IDS ", \"seq_lengths\": [2], \"cu_seqlens\": [0, 2], \"segment_ids\": [1, 1], \"seq_idx\": null}", "b"},
+        {"{\"input_ids\": [65, 66, 66], \"labels\": [-100, 66, 66]}", "bb"},
+        {"{\"input_ids\": [66, 66, 66], \"labels\": [66, 66, -100]}", "bb|"},
+        {"{\"input_ids\": [66, 66, 65], \"labels\": [66, 65, -100]}", SHIFTED},
+        {"{\"input_ids\": [65, 66, 67], \"labels\": [-100, 67, 65]}", SHIFTED},
+    };
+    struct lvn_tokenizer *t = open_tokenizer("tiny-llama3", NULL);
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(trained(t, "chatml", "answers", rows[i][0]), rows[i][1]);
     lvn_tokenizer_close(t);
 }
 
@@ -622,6 +647,7 @@ int main(void)
         cmocka_unit_test(like_hugging_face),
         cmocka_unit_test(forms_of_rows),
         cmocka_unit_test(members_of_rows),
+        cmocka_unit_test(rows_of_ids),
         cmocka_unit_test(excluded),
         cmocka_unit_test(roles_of_templates),
         cmocka_unit_test(changing_template),

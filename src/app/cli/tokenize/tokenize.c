@@ -268,7 +268,7 @@ static enum lvn_status print_file(const struct lvn_chat *chat, const char *path,
 
 static enum lvn_status tokenize_chat(struct lvn_cli *c, const struct lvn_tokenizer *t)
 {
-    struct lvn_chat_options o = {.chat_template = c->flag[LVN_FLAG_tokenize_template].t};
+    struct lvn_chat_options o = {.chat_template = c->flag[LVN_FLAG_tokenize_template].t, .reads_ids = true};
     const char *train_on = c->flag[LVN_FLAG_tokenize_train_on].t, *path = c->flag[LVN_FLAG_tokenize_chat].t;
     struct lvn_chat *chat;
     LVN_CHECK(c->json, ARG, "levin tokenize --chat prints JSON: add --json");

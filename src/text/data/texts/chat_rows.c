@@ -93,6 +93,7 @@ static enum lvn_status run_group(struct lvn_chat_rows *r)
     if (r->n_rows) lvn_team_run(r->o.n_threads, work, r);
     for (int64_t i = 0; i < r->n_rows && status == LVN_OK; i++) {
         struct row *row = &r->row[i];
+        if (row->form < LVN_CHAT_FORMS && row->form != LVN_CHAT_IDS) LVN_TRY(lvn_chat_require_template(r->o.chat));
         check_form(r, row);
         if (row->bad) {
             int64_t cut = lvn_utf8_check(row->error, (int64_t)strlen(row->error));

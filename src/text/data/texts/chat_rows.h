@@ -22,8 +22,8 @@ struct lvn_chat_rows_options {
 struct lvn_chat_rows;
 enum lvn_status lvn_chat_rows_new(struct lvn_chat_rows **out, const struct lvn_chat_rows_options *o) LVN_CHECKED;
 void lvn_chat_rows_free(struct lvn_chat_rows *r); /* NULL: nothing */
-/* A file: its name (borrowed until the end), its bytes in parts, its end. Errors are those of each(), or of a list that
- * is no JSON. */
+/* A file: its name (borrowed until the end), its bytes in parts, its end. Errors are those of each(), of a list that is
+ * no JSON, or of a row that needs a chat template, if there is none. */
 void lvn_chat_rows_begin(struct lvn_chat_rows *r, const char *name);
 enum lvn_status lvn_chat_rows_data(struct lvn_chat_rows *r, const void *p, int64_t n) LVN_CHECKED;
 /* The rows of a Parquet file, as lines of JSON, between lvn_chat_rows_begin() and lvn_chat_rows_end(). */

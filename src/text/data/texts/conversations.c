@@ -513,11 +513,12 @@ static enum lvn_status open_chat(struct lvn_dataset *d, const struct lvn_data_op
                  "tokenizer and chat template are used, or, for a new model, data.tokenizer and data.template");
     }
     LVN_TRY(lvn_text_tokenizer(d, o, false, &c->tokenizer));
-    const struct lvn_chat_options options = {.chat_template = o->chat_template, .train_on = o->train_on};
+    const struct lvn_chat_options options = {
+        .chat_template = o->chat_template, .train_on = o->train_on, .reads_ids = true};
     LVN_TRY(lvn_chat_open(&c->chat, c->tokenizer, &options));
     d->chat_template = c->chat->given;
     d->contents = c->chat->sum ^ tokens_sum(c->tokenizer);
-    if (!o->for_evaluation) LVN_TRY(check_end(c, &d->answer_end));
+    if (!o->for_evaluation && c->chat->chat_template) LVN_TRY(check_end(c, &d->answer_end));
     LVN_TRY(read_part(d, o, LVN_SPLIT_TRAIN, o->path));
     if (val) LVN_TRY(read_part(d, o, LVN_SPLIT_VAL, o->val_path));
     if (test) LVN_TRY(read_part(d, o, LVN_SPLIT_TEST, o->test_path));
