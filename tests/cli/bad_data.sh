@@ -79,8 +79,26 @@ refuses 1 "'table.txt' is not a table: data.kind=labelled requires a .tsv, .csv,
     --data.path=table.txt --data.kind=labelled
 refuses 1 "name the right one with data.text_column=COLUMN (and the second text of pairs with data.pair_column=COLUMN)" \
     --data.path=grades.tsv --data.kind=labelled $bert
-cp quotes.csv quotes.csv.gz
-refuses 1 "'quotes.csv.gz' is a table that is compressed: unpack it first" --data.path=quotes.csv.gz
+gzip -k quotes.csv
+refuses 1 "quotes.csv.gz:15: a quotation mark is never closed" --data.path=quotes.csv.gz $bert
+printf 'body,grade\na,0\nb,1\n' | gzip >grades.csv.gz
+refuses 1 "'grades.csv.gz' needs one column of texts ('text') and one of labels ('label'), and its columns are body, grade" --data.path=grades.csv.gz
+tar cf two.csv.tar quotes.csv grades.tsv
+refuses 1 "'two.csv.tar/grades.tsv' is in an archive of several files, and a table is one file: unpack it first" --data.path=two.csv.tar \
+    --data.kind=labelled $bert
+# rows with labels that would be read as texts
+mkdir rows
+printf '{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n' >rows/some.jsonl
+cp rows/some.jsonl some.json
+tar cf some.tar rows
+refuses 1 "the rows of 'rows' have texts and labels, and labels are read from one file, as 'rows/some.jsonl': to learn them, give its path; to learn the texts alone, as a language model, set data.kind=documents" \
+    --data.path=rows
+refuses 1 "to learn them, rename it to .jsonl" --data.path=some.json
+refuses 1 "to learn them, unpack it" --data.path=some.tar
+cp "$LEVIN_SOURCE/tests/golden/parquet/classes.parquet" rows/train-00000-of-00001.parquet
+refuses 1 "as 'rows/some.jsonl'" --data.path=rows
+rm rows/some.jsonl
+refuses 1 "as 'rows/train-00000-of-00001.parquet'" --data.path=rows
 labelled=(--data.kind=labelled --data.path=none.tsv)
 refuses 2 "data.replace must be a list of maps, as [{pattern: '[0-9]+', with: '#'}]" "${labelled[@]}" --data.replace=a
 refuses 2 "data.replace: 'pattern' must be one value, got a list; put texts in quotes" "${labelled[@]}" \

@@ -203,11 +203,13 @@ says "split into parts" err
     head -5 rows.jsonl
     echo '{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}, {"role": "Assistant", "content": "x"}]}'
     echo '{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": ""}]}'
+    echo '{"system": "y", "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}]}'
 } >roles.jsonl
 for again in 1 2; do # the second time from the cache
     code 0 "$LEVIN" train roles.jsonl "${some[@]}"
     says "warning: 'roles.jsonl': 1 conversation has messages with other roles, as 'Assistant': only messages with the role assistant are answers" err
     says "warning: 'roles.jsonl': 1 answer is empty, so the model learns to answer nothing: leave such rows out" err
+    says "warning: 'roles.jsonl': 1 conversation has a 'system' or 'system_prompt' that differs from the system message, which levin uses" err
 done
 sed 's/"assistant"/"bot"/g' rows.jsonl >bots.jsonl
 code 1 "$LEVIN" train bots.jsonl "${some[@]}"

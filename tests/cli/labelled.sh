@@ -52,6 +52,19 @@ for form in csv jsonl; do
 done
 code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv --data.val_path=test.csv --trainer.max_epochs=12 --run_dir=csv
 same_weights tsv csv
+# compressed ones too
+gzip -k test.csv train.csv
+zstd -q test.jsonl -o test.jsonl.zst || xz -k --stdout test.jsonl >test.jsonl.zst # recognized by its content
+for form in csv.gz jsonl.zst; do
+    code 0 "$LEVIN" evaluate tsv --data.kind=labelled --data.path=test.$form --json --logits
+    same_file out tsv.json
+done
+code 0 "$LEVIN" predict tsv --input=test.csv
+mv out predicted
+code 0 "$LEVIN" predict tsv --input=test.csv.gz
+same_file out predicted
+code 0 "$LEVIN" train "${bert[@]}" --data.path=train.csv.gz --data.val_path=test.jsonl.zst --trainer.max_epochs=12 --run_dir=gz
+same_weights csv gz
 # data.replace changes nothing in these texts; a run records it, and resumes only with the same value
 python3 - <<'PY'
 for name in ("train", "test"):

@@ -141,8 +141,9 @@ static enum lvn_status read_entry_chunk(struct stream *stream, const void **p, i
     return LVN_OK;
 }
 
-static bool is_archive(const unsigned char *p, int64_t n)
+bool lvn_archive_is(const void *bytes, int64_t n)
 {
+    const unsigned char *p = bytes;
     return (n > 2 && p[0] == 0x1f && p[1] == 0x8b) ||
            (n > 5 && !memcmp(p,
                              "\xfd"
@@ -255,7 +256,7 @@ static enum lvn_status read_entry(struct stream *stream, const struct stream *so
               "'%s' begins like an archive, but cannot be read as one; it is damaged or truncated", outer);
     int64_t size = raw ? INT64_MAX : api.size(e);
     bool blob =
-        stream->traversal->visitor->blob && size <= LVN_ARCHIVE_BLOB && is_archive(stream->first, stream->n_first);
+        stream->traversal->visitor->blob && size <= LVN_ARCHIVE_BLOB && lvn_archive_is(stream->first, stream->n_first);
     if (status == LVN_OK) status = blob ? collect_blob(stream, size, depth) : read_stream(stream, depth, named && raw);
     stream->name = outer;
     return status;
@@ -322,7 +323,8 @@ static enum lvn_status read_plain(struct stream *stream, bool named)
 /* stream->first has been read. */
 static enum lvn_status read_stream(struct stream *stream, int depth, bool named)
 {
-    return is_archive(stream->first, stream->n_first) ? read_archive(stream, depth, named) : read_plain(stream, named);
+    return lvn_archive_is(stream->first, stream->n_first) ? read_archive(stream, depth, named)
+                                                          : read_plain(stream, named);
 }
 
 static enum lvn_status start(struct stream *stream, int depth, bool named)

@@ -30,6 +30,8 @@ struct lvn_archive_visitor {
                             struct lvn_archive_position position);
 };
 
+/* Do these bytes begin an archive or a compressed file? */
+bool lvn_archive_is(const void *p, int64_t n);
 /* The files to read: the path itself, or all below a folder (without hidden ones), sorted. Links are followed, and a
  * folder is read once. */
 enum lvn_status lvn_archive_list(struct lvn_arena *a, const char *path, const char *const **names,

@@ -1,6 +1,8 @@
 /* chat_encode.c - see chat_encode.h: rendering, the parts of a text that are trained, ids and labels. */
 #include "chat/chat_encode.h"
 
+#include "base/log.h"
+
 #include "tokenizers/decoder.h"
 
 enum { IGNORED = -100, MAX_VARIABLES = 64 };
@@ -521,6 +523,7 @@ static enum lvn_status encode_row(struct lvn_chat_encoder *e, struct lvn_arena *
     out->loses_tools = row->loses_tools;
     out->n_empty = row->n_empty;
     out->other_role = row->other_role;
+    out->two_systems = row->two_systems;
     out->p = lvn_arena_alloc(a, (size_t)out->n * sizeof *out->p);
     if (!out->p) return LVN_MEMORY;
     if (!drafts) return copy_ids(e, a, row->source, out->p);
@@ -575,6 +578,7 @@ enum lvn_status lvn_chat_prompt(struct lvn_chat_encoder *e, struct lvn_arena *a,
 {
     struct lvn_chat_row row;
     enum lvn_status status = lvn_chat_row_read(&row, a, source, e->c);
+    if (row.two_systems) lvn_log_once(LVN_LOG_WARN, "a row has " LVN_CHAT_TWO_SYSTEMS);
     if (status == LVN_OK) status = prompt_of(e, a, &row, ids, n);
     lvn_chat_row_release(&row);
     return status;

@@ -32,6 +32,7 @@ struct lvn_chat_samples {
     bool loses_tools;       /* the template does not write the tools, tool calls or some messages of the row */
     int64_t n_empty;        /* lvn_chat_row.n_empty */
     const char *other_role; /* lvn_chat_row.other_role */
+    bool two_systems;       /* lvn_chat_row.two_systems */
 };
 
 /* The state of one thread. */

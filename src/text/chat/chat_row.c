@@ -1,7 +1,6 @@
 /* chat_row.c - see chat_row.h. */
 #include "chat/chat_row.h"
 
-#include "base/log.h"
 #include "chat/chat.h"
 #include "formats/json_scan.h"
 
@@ -55,11 +54,7 @@ static enum lvn_status add_system(struct lvn_chat_row *row, const char *name)
     LVN_TRY(member_text(row->source, name, false, &one));
     if (!one || !json_string_length(one)) return LVN_OK;
     if (role && strcmp(role, "system") == 0) {
-        if (!is_text(json_object_get(first, "content"), json_string_value(one)))
-            lvn_log_once(LVN_LOG_WARN,
-                         "the '%s' of a row differs from its system message; levin uses the latter, here and in other "
-                         "such rows",
-                         name);
+        row->two_systems |= !is_text(json_object_get(first, "content"), json_string_value(one));
         return LVN_OK;
     }
     json_t *message = json_pack("{s:s, s:O}", "role", "system", "content", (json_t *)one);

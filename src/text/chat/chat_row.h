@@ -43,6 +43,8 @@ enum {
 };
 extern const char *const lvn_chat_roles[LVN_CHAT_ROLES];
 
+#define LVN_CHAT_TWO_SYSTEMS "a 'system' or 'system_prompt' that differs from the system message, which levin uses"
+
 struct lvn_chat;
 struct lvn_chat_row {
     enum lvn_chat_form form;
@@ -55,6 +57,7 @@ struct lvn_chat_row {
     int64_t n_answers;      /* messages of the assistant */
     int64_t n_empty;        /* of these, trained ones without text, reasoning and tool calls */
     const char *other_role; /* the first role that common templates do not have; NULL: none */
+    bool two_systems;       /* `system` or `system_prompt` differs from its system message, which is used */
     const bool *unwritten;  /* lvn_chat.unwritten */
     bool loses_tools; /* set by chat_encode.c: the template does not write its tools, tool calls or some messages */
 };

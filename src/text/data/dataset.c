@@ -87,6 +87,7 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
         LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &path)); /* its rows determine the kind */
     for (int i = 0; kinds[i] && !*out; i++)
         if (kinds[i]->matches && kinds[i]->matches(path)) *out = kinds[i];
+    if (*out && (*out)->check_guess) LVN_TRY((*out)->check_guess(path));
     if (type == LVN_FILE_TYPE_TEXT && lvn_table_is_disguised(path))
         lvn_log_once(
             LVN_LOG_WARN,

@@ -7,28 +7,30 @@
 #include "data/file_type.h"
 #include "data/json_line.h"
 #include "data/parquet_texts.h"
+#include "formats/archive_reader.h"
 
-static const char *extension(const char *path)
+/* Does the name have the extension, before those of compression? */
+static bool has_extension(const char *path, const char *extension)
 {
-    const char *dot = strrchr(lvn_path_name(path), '.');
-    return dot ? dot : "";
+    const int64_t n = lvn_file_uncompressed_name(path), m = (int64_t)strlen(extension);
+    return n > m && !strncasecmp(path + n - m, extension, (size_t)m);
 }
 
 bool lvn_table_is_csv(const char *path)
 {
-    return !strcasecmp(extension(path), ".csv");
+    return has_extension(path, ".csv");
 }
 
 /* Is it .jsonl, or another name of it? A .json is mostly one value. */
 static bool is_lines(const char *path)
 {
-    return lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_LINES && strcasecmp(extension(path), ".json");
+    return lvn_file_type(path, lvn_file_uncompressed_name(path)) == LVN_FILE_TYPE_LINES &&
+           !has_extension(path, ".json");
 }
 
 bool lvn_table_is_named(const char *path)
 {
-    const char *e = extension(path);
-    return !strcasecmp(e, ".tsv") || lvn_table_is_csv(path) || is_lines(path);
+    return has_extension(path, ".tsv") || lvn_table_is_csv(path) || is_lines(path);
 }
 
 bool lvn_table_is_disguised(const char *path)
@@ -135,9 +137,8 @@ static int next_cells(struct lvn_table *t, struct lvn_text *cells)
 
 static void begin(struct lvn_table *t, const char *path)
 {
-    const char *e = extension(path);
     *t = (struct lvn_table){.path = path, .line = 1};
-    t->format = !strcasecmp(e, ".tsv")                   ? LVN_TABLE_TSV
+    t->format = has_extension(path, ".tsv")              ? LVN_TABLE_TSV
                 : lvn_table_is_csv(path)                 ? LVN_TABLE_CSV
                 : is_lines(path) || lvn_is_parquet(path) ? LVN_TABLE_JSONL
                                                          : LVN_TABLE_LINES;
@@ -159,6 +160,51 @@ static enum lvn_status read_parquet(struct lvn_table *t)
         status = lvn_parquet_read_lines(p, i, false, add_line, &lines);
     t->owned = lines.p;
     t->bytes = lines.n;
+    return status;
+}
+
+/* --- compressed tables --- */
+
+struct unpacked {
+    struct lvn_text text;
+    int files;
+};
+
+static enum lvn_status begin_file(void *context, const char *name, bool named, bool *want)
+{
+    struct unpacked *u = context;
+    (void)named;
+    *want = true;
+    LVN_CHECK(!u->files++, FORMAT, "'%s' is in an archive of several files, and a table is one file: unpack it first",
+              name);
+    return LVN_OK;
+}
+
+static enum lvn_status file_bytes(void *context, const void *p, int64_t n)
+{
+    struct unpacked *u = context;
+    lvn_text_add_bytes(&u->text, p, n);
+    return lvn_text_status(&u->text);
+}
+
+static enum lvn_status end_file(void *context)
+{
+    (void)context;
+    return LVN_OK;
+}
+
+/* Unpack the table's text if it is compressed; other texts are kept. */
+static enum lvn_status unpack(struct lvn_table *t)
+{
+    struct unpacked u = {0};
+    const struct lvn_archive_visitor visitor = {
+        .context = &u, .begin = begin_file, .data = file_bytes, .end = end_file};
+    if (!t->path[lvn_file_uncompressed_name(t->path)] || !lvn_archive_is(t->text, t->bytes)) return LVN_OK;
+    const enum lvn_status status =
+        lvn_archive_read_memory(t->path, t->text, t->bytes, (struct lvn_archive_position){.growth = 1}, &visitor);
+    free(t->owned);
+    t->text = t->owned = u.text.p;
+    t->bytes = u.text.n;
     return status;
 }
 
@@ -196,8 +242,9 @@ static enum lvn_status begin_text(struct lvn_table *t, const char *text, int64_t
 {
     t->text = text;
     t->bytes = bytes;
-    if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) t->at = 3; /* byte order mark */
-    LVN_CHECK(t->at < bytes, FORMAT, "'%s' is empty", t->path);
+    LVN_TRY(unpack(t));
+    t->at = lvn_utf8_bom(t->text, t->bytes);
+    LVN_CHECK(t->at < t->bytes, FORMAT, "'%s' is empty", t->path);
     return t->format == LVN_TABLE_TSV || t->format == LVN_TABLE_CSV ? read_header(t) : LVN_OK;
 }
 
@@ -324,9 +371,9 @@ enum lvn_status lvn_table_unread(const struct lvn_table *t, char *list, size_t c
 static enum lvn_status check_type(const struct lvn_table *t, const char *name)
 {
     LVN_CHECK(!t->parquet || !lvn_parquet_has(t->parquet, name), FORMAT,
-              "'%s': the column '%s' has a type that is not read; cast it to text, a whole number, float32, float64 or "
-              "a boolean",
-              t->path, name);
+              "'%s': the column '%s' has the type %s, which is not read; cast it to text, a whole number, float32, "
+              "float64 or a boolean",
+              t->path, name, lvn_parquet_type(t->parquet, name));
     return LVN_OK;
 }
 
@@ -382,6 +429,12 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
     LVN_CHECK(*option, FORMAT, "'%s' has no column '%s'%s%s; rename the right one", t->path, expected, are, list);
     LVN_FAIL(FORMAT, "'%s' has no column '%s'%s%s; name the right one with %s=COLUMN%s", t->path, expected, are, list,
              option, k || t->column_option ? "" : " (and the second text of pairs with data.pair_column=COLUMN)");
+}
+
+bool lvn_table_has_labels(struct lvn_table *t)
+{
+    return lvn_table_column(t, "label", true) == LVN_OK &&
+           lvn_table_column(t, "document|text|sentence", true) == LVN_OK;
 }
 
 /* --- rows --- */

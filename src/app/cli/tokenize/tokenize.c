@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "base/threads.h"
 #include "cli/cli.h"
 #include "cli/model_arg.h"
@@ -203,6 +204,7 @@ static enum lvn_status add_string(struct lvn_text *t, const char *key, const cha
 /* The objects of a row. */
 static enum lvn_status write_row(struct lvn_text *out, int64_t line, const struct lvn_chat_samples *samples)
 {
+    if (samples->two_systems) lvn_log_once(LVN_LOG_WARN, "a row has " LVN_CHAT_TWO_SYSTEMS);
     for (int64_t i = 0; i < samples->n; i++) {
         const struct lvn_chat_sample *s = &samples->p[i];
         lvn_text_printf(out, "{\"line\":%" PRId64 ",", line);
@@ -241,6 +243,7 @@ static enum lvn_status read_rows(struct lvn_chat_rows *rows, const char *path)
     int64_t bytes;
     lvn_chat_rows_begin(rows, path);
     if (lvn_is_parquet(path)) {
+        LVN_TRY(lvn_chat_rows_check(path));
         LVN_TRY(lvn_chat_rows_parquet(rows, path));
     } else {
         LVN_TRY(lvn_input_read(strcmp(path, "-") ? path : "/dev/stdin", 0, &text, &bytes));

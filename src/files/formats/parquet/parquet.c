@@ -54,6 +54,8 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
     enum { UINT_8 = 11, UINT_64 = 14, INT_64 = 18 };
     enum { LOGICAL_STRING = 1, LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_ENUM = 4 };
     enum { LOGICAL_NULL = 11, LOGICAL_JSON = 12 };
+    static const char *const others[16] = {[5] = "decimal", [6] = "date",  [7] = "time",    [8] = "timestamp",
+                                           [13] = "BSON",   [14] = "UUID", [15] = "float16"}; /* logical types */
     bool nulls = false;
     int id = 0, type;
     *node = (struct lvn_parquet_node){.type = LVN_PARQUET_GROUP, .leaf = -1, .first_text = -1};
@@ -71,6 +73,7 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
         if (id == 1) node->type = (int)(x & 0xff);
         if (id == 3) node->repetition = (enum lvn_parquet_repetition)(x & 3);
         if (id == 5) *children = x;
+        if (id == 10 && x >= 0 && x < 16) node->annotation = others[x];
         nulls |= id == 10 && x == LOGICAL_NULL;
         node->is_annotated |= id == 6 || id == 10;
         node->is_text |= (id == 6 && (x == UTF8 || x == ENUM || x == JSON)) ||
@@ -352,6 +355,15 @@ bool lvn_parquet_has(const struct lvn_parquet *p, const char *name)
     return find(p, name) != NULL;
 }
 
+const char *lvn_parquet_type(const struct lvn_parquet *p, const char *name)
+{
+    static const char *const types[] = {"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"};
+    const struct lvn_parquet_node *node = find(p, name);
+    if (!node || node->annotation) return node ? node->annotation : NULL;
+    if (node->leaf >= 0) return node->type < LVN_PARQUET_BYTE_ARRAY ? types[node->type] : "of other bytes";
+    return node->is_list ? "list" : node->is_map ? "map" : "struct";
+}
+
 const char *lvn_parquet_features(const struct lvn_parquet *p)
 {
     return p->features;
@@ -359,21 +371,17 @@ const char *lvn_parquet_features(const struct lvn_parquet *p)
 
 enum lvn_status lvn_parquet_column(const struct lvn_parquet *p, const char *name, int *column)
 {
-    static const char *const types[] = {"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"};
     char list[240];
     const struct lvn_parquet_node *node = find(p, name);
     LVN_CHECK(node, FORMAT, "'%s' has no column '%s'; it has %s: choose the one with the text", p->name, name,
               list_columns(p, list, sizeof list));
     LVN_CHECK(node->leaf >= 0, FORMAT, "'%s': the column '%s' is a %s, not text: choose a column of texts", p->name,
-              name,
-              node->is_list  ? "list"
-              : node->is_map ? "map"
-                             : "struct");
+              name, lvn_parquet_type(p, name));
     LVN_CHECK(!node->max_rep, FORMAT, "'%s': the column '%s' is a list, not text: choose a column of texts", p->name,
               name);
     LVN_CHECK(node->type == LVN_PARQUET_BYTE_ARRAY && (node->is_text || !node->is_annotated), FORMAT,
               "'%s': the column '%s' has the type %s, not text: choose a column of texts", p->name, name,
-              node->type < LVN_PARQUET_BYTE_ARRAY ? types[node->type] : "of other bytes");
+              lvn_parquet_type(p, name));
     *column = node->leaf;
     return LVN_OK;
 }

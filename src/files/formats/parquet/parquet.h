@@ -26,6 +26,8 @@ int64_t lvn_parquet_groups(const struct lvn_parquet *p);
 int64_t lvn_parquet_group_end(const struct lvn_parquet *p, int64_t group);
 /* Is there a column with this name? */
 bool lvn_parquet_has(const struct lvn_parquet *p, const char *name);
+/* The type of that column, for messages; NULL: there is none. */
+const char *lvn_parquet_type(const struct lvn_parquet *p, const char *name);
 /* The JSON that the package `datasets` adds to the schema, for example with the names of classes; NULL: none. */
 const char *lvn_parquet_features(const struct lvn_parquet *p);
 /* The column of texts with this name, or dotted path in structs. FORMAT, with the columns of the file, if there is

@@ -26,18 +26,19 @@ struct lvn_parquet_node {
     const char *path; /* dotted */
     int type;         /* of values; LVN_PARQUET_GROUP */
     enum lvn_parquet_repetition repetition;
-    int end;           /* index of the first node after it and its members */
-    int max_def;       /* definition level of a value that exists */
-    int max_rep;       /* repetition level of further elements of the innermost list */
-    int leaf;          /* index of the column; -1: a group */
-    bool is_list;      /* a group that is annotated as a list */
-    bool is_map;       /* a group that is annotated as a map */
-    bool is_annotated; /* the values have an annotation */
-    bool is_text;      /* UTF-8 by its annotation */
-    bool is_json;      /* text that is JSON */
-    bool is_integer;   /* a whole number by its annotation */
-    bool is_unsigned;  /* one that is never negative */
-    int first_text;    /* index of the first column in it that is text; -1: none */
+    int end;                /* index of the first node after it and its members */
+    int max_def;            /* definition level of a value that exists */
+    int max_rep;            /* repetition level of further elements of the innermost list */
+    int leaf;               /* index of the column; -1: a group */
+    bool is_list;           /* a group that is annotated as a list */
+    bool is_map;            /* a group that is annotated as a map */
+    bool is_annotated;      /* the values have an annotation */
+    const char *annotation; /* its name, if such values are not read; NULL: they are, or it has no name */
+    bool is_text;           /* UTF-8 by its annotation */
+    bool is_json;           /* text that is JSON */
+    bool is_integer;        /* a whole number by its annotation */
+    bool is_unsigned;       /* one that is never negative */
+    int first_text;         /* index of the first column in it that is text; -1: none */
 };
 
 /* A column of a row group. */

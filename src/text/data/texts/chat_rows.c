@@ -199,13 +199,11 @@ static bool has_part(const char *column, const char *part)
     return at && (at == column || at[-1] == '.');
 }
 
-/* Refuse a file whose tools, tool calls or variables of the template have columns that are not read; warn of such
- * columns elsewhere in messages. */
 static enum lvn_status check_columns(const struct lvn_parquet *p, const char *path)
 {
     static const char *const refused[] = {"tools.", "tool_calls.", "function_call.", "chat_template_kwargs."};
     static const char *const named[] = {"messages.", "conversations.", "prompt.", "completion.", "documents."};
-    static const char types[] = "has a type that is not read (map, date, time, decimal or bytes)";
+    static const char types[] = "has a type that is not read (map, date, time, decimal, float16 or bytes)";
     const char *column;
     for (int next = 0; (column = lvn_parquet_unread(p, &next));) {
         for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
@@ -222,11 +220,20 @@ static enum lvn_status check_columns(const struct lvn_parquet *p, const char *pa
     return LVN_OK;
 }
 
+enum lvn_status lvn_chat_rows_check(const char *path)
+{
+    struct lvn_parquet *p;
+    LVN_TRY(lvn_parquet_open(&p, path));
+    const enum lvn_status status = check_columns(p, path);
+    lvn_parquet_close(p);
+    return status;
+}
+
 enum lvn_status lvn_chat_rows_parquet(struct lvn_chat_rows *r, const char *path)
 {
     struct lvn_parquet *p;
     LVN_TRY(lvn_parquet_open(&p, path));
-    enum lvn_status status = check_columns(p, path);
+    enum lvn_status status = LVN_OK;
     for (int64_t i = 0; i < lvn_parquet_groups(p) && status == LVN_OK; i++)
         status = lvn_parquet_read_lines(p, i, true, parquet_line, r);
     lvn_parquet_close(p);

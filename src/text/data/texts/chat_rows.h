@@ -26,6 +26,9 @@ void lvn_chat_rows_free(struct lvn_chat_rows *r); /* NULL: nothing */
  * no JSON, or of a row that needs a chat template, if there is none. */
 void lvn_chat_rows_begin(struct lvn_chat_rows *r, const char *name);
 enum lvn_status lvn_chat_rows_data(struct lvn_chat_rows *r, const void *p, int64_t n) LVN_CHECKED;
+/* Refuse a Parquet file whose tools, tool calls or variables of the template have columns that are not read; warn of
+ * such columns elsewhere in messages. Once for each file. */
+enum lvn_status lvn_chat_rows_check(const char *path) LVN_CHECKED;
 /* The rows of a Parquet file, as lines of JSON, between lvn_chat_rows_begin() and lvn_chat_rows_end(). */
 enum lvn_status lvn_chat_rows_parquet(struct lvn_chat_rows *r, const char *path) LVN_CHECKED;
 enum lvn_status lvn_chat_rows_end(struct lvn_chat_rows *r) LVN_CHECKED;

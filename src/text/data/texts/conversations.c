@@ -35,7 +35,15 @@ enum { DEFAULT_LENGTH = 1024, NAMED = 10, IGNORED = -100, LOSES = 1 << 30 };
 
 /* The head of a record. */
 struct record {
-    enum { SAMPLE, NAME, BAD, OTHER_FILES, OTHER_ROLE, EMPTY } kind; /* the last two precede the samples of a row */
+    enum {
+        SAMPLE,
+        NAME,
+        BAD,
+        OTHER_FILES,
+        OTHER_ROLE,
+        EMPTY,
+        SYSTEMS
+    } kind;          /* the last three precede a row's samples */
     uint32_t row;    /* SAMPLE: number of samples of the same row that follow; instead of 0 it is LOSES if the template
                         does not write the tools, tool calls or some messages of the row */
     int64_t line, n; /* OTHER_FILES: their number, 0; SAMPLE: tokens, each two int32_t: id, label; else bytes of the
@@ -61,6 +69,7 @@ struct part {
     char role[64];         /* the first unknown role; "": none */
     int64_t other_roles;   /* rows with such a role */
     int64_t empty;         /* answers without text */
+    int64_t two_systems;   /* rows with another text of the system, which is not used */
     int64_t without_tools; /* rows of which the template does not write tools, tool calls or some messages */
     int64_t other_files;   /* of the folder or archive, which are not read */
 };
@@ -106,6 +115,7 @@ static enum lvn_status write_row(struct lvn_text *out, int64_t line, const struc
     const char *role = samples->other_role;
     if (role) add_record(out, (struct record){OTHER_ROLE, 0, line, (int64_t)strlen(role)}, role, (int64_t)strlen(role));
     if (samples->n_empty) add_record(out, (struct record){EMPTY, 0, samples->n_empty, 0}, NULL, 0);
+    if (samples->two_systems) add_record(out, (struct record){SYSTEMS, 0, line, 0}, NULL, 0);
     for (int64_t i = 0; i < samples->n; i++) {
         const struct lvn_chat_sample *s = &samples->p[i];
         const int64_t number = samples->n - 1 - i;
@@ -208,6 +218,8 @@ static enum lvn_status open_records(const struct chat_data *c, const struct lvn_
     struct reading r = {.o = o, .c = c};
     uint64_t key;
     LVN_TRY(lvn_source_files_find(&r.files, &a, path));
+    for (int64_t i = 0; i < r.files.n; i++) /* here, because it warns also if the records are in the cache */
+        if (lvn_is_parquet(r.files.file[i])) LVN_TRY(lvn_chat_rows_check(r.files.file[i]));
     LVN_TRY(records_key(&r, &key));
     return lvn_encoded_open(out, key, o->cache, encode_files, &r);
 }
@@ -304,6 +316,8 @@ static enum lvn_status find_samples(struct chat_data *c, struct part *p)
             p->other_files = head.line;
         } else if (head.kind == EMPTY) {
             p->empty += head.line;
+        } else if (head.kind == SYSTEMS) {
+            p->two_systems++;
         } else if (head.kind == OTHER_ROLE) {
             if (!p->other_roles++) snprintf(p->role, sizeof p->role, "%.*s", (int)head.n, text);
         } else if (head.kind == BAD) {
@@ -355,6 +369,9 @@ static enum lvn_status report(const struct chat_data *c, const struct lvn_data_o
                 "'%s': %s conversation%s messages with other roles, as '%s': only messages with the role assistant are "
                 "answers, which are trained",
                 path, lvn_count_text(p->other_roles, some), p->other_roles == 1 ? " has" : "s have", p->role);
+    if (p->two_systems)
+        lvn_log(LVN_LOG_WARN, "'%s': %s conversation%s " LVN_CHAT_TWO_SYSTEMS, path,
+                lvn_count_text(p->two_systems, some), p->two_systems == 1 ? " has" : "s have");
     if (p->empty)
         lvn_log(LVN_LOG_WARN, "'%s': %s answer%s empty, so the model learns to answer nothing: leave such rows out",
                 path, lvn_count_text(p->empty, some), p->empty == 1 ? " is" : "s are");
@@ -612,49 +629,6 @@ static enum lvn_status documents(struct lvn_dataset *d, const struct lvn_data_op
 
 /* --- which files are conversations --- */
 
-struct look {
-    struct lvn_text text;
-    bool found;
-};
-
-static enum lvn_status look_begin(void *context, const char *name, bool named, bool *want)
-{
-    const struct look *l = context;
-    *want = !l->found && !l->text.n && (named || lvn_file_type(name, (int64_t)strlen(name)) == LVN_FILE_TYPE_LINES);
-    return LVN_OK;
-}
-
-/* Keep the first bytes, then stop the reading. */
-static enum lvn_status look_bytes(void *context, const void *p, int64_t n)
-{
-    enum { LOOK_BYTES = 64 << 10 };
-    struct look *l = context;
-    lvn_text_add_bytes(&l->text, p, n < LOOK_BYTES - l->text.n ? n : LOOK_BYTES - l->text.n);
-    return l->text.n < LOOK_BYTES ? LVN_OK : LVN_STOPPED;
-}
-
-static enum lvn_status look_end(void *context)
-{
-    (void)context;
-    return LVN_STOPPED;
-}
-
-static enum lvn_status look_line(void *context, const char *line, int64_t bytes)
-{
-    (void)look_bytes(context, line, bytes);
-    return LVN_STOPPED;
-}
-
-/* Keep the first row. */
-static enum lvn_status look_row(struct look *l, const char *path)
-{
-    struct lvn_parquet *p;
-    LVN_TRY(lvn_parquet_open(&p, path));
-    const enum lvn_status status = lvn_parquet_groups(p) ? lvn_parquet_read_lines(p, 0, true, look_line, l) : LVN_OK;
-    lvn_parquet_close(p);
-    return status;
-}
-
 /* Are there members of a conversation in the beginning of the file? A row may be longer than it. */
 static bool has_conversation(const char *p)
 {
@@ -672,25 +646,13 @@ static bool has_conversation(const char *p)
 static bool matches(const char *path)
 {
     LVN_LOCAL_ARENA(a);
-    struct look l = {0};
-    const struct lvn_archive_visitor visitor = {
-        .context = &l, .begin = look_begin, .data = look_bytes, .end = look_end};
-    const char *const *file;
-    int64_t n = 0, bytes;
+    LVN_LOCAL_TEXT(rows);
     if (!lvn_path_exists(path)) return false;
     if (!lvn_path_is_dir(path) && !lvn_is_parquet(path) &&
         lvn_file_type(path, lvn_file_uncompressed_name(path)) != LVN_FILE_TYPE_LINES)
         return false;
-    if (lvn_text_files_quietly(&a, path, &file, &n) == LVN_OK)
-        for (int64_t i = 0; i < n && !l.text.n; i++)
-            if ((lvn_is_parquet(file[i])
-                     ? look_row(&l, file[i])
-                     : lvn_archive_read(file[i], !lvn_path_is_dir(path), &visitor, &bytes)) != LVN_OK)
-                break;
-    lvn_error_clear();
-    const bool found = l.text.n && has_conversation(lvn_text_string(&l.text) + lvn_utf8_bom(l.text.p, l.text.n));
-    lvn_text_release(&l.text);
-    return found;
+    (void)lvn_text_files_look(&a, path, &rows);
+    return rows.n && has_conversation(lvn_text_string(&rows) + lvn_utf8_bom(rows.p, rows.n));
 }
 
 extern const struct lvn_dataset_kind lvn_dataset_chat;

@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/parquet_texts.h"
+#include "data/table.h"
 #include "data/texts/corpus_pipeline.h"
 #include "data/texts/encoded_cache.h"
 #include "data/texts/source_files.h"
@@ -287,6 +288,28 @@ static bool matches(const char *path)
     return texts;
 }
 
+/* FORMAT if documents would be made of rows with labels, because the labels are mostly what is to be learned. */
+static enum lvn_status refuse_labels(const char *path)
+{
+    LVN_LOCAL_ARENA(a);
+    LVN_LOCAL_TEXT(rows);
+    struct lvn_table t;
+    const bool folder = lvn_path_is_dir(path);
+    const char *file = lvn_text_files_look(&a, path, &rows);
+    const bool found = lvn_table_open_text(&t, "rows.jsonl", rows.p, rows.n) == LVN_OK && lvn_table_has_labels(&t);
+    lvn_table_close(&t);
+    lvn_error_clear();
+    LVN_CHECK(
+        !found, FORMAT,
+        "the rows of '%s' have texts and labels, and labels are read from one file, %s%s%s: to learn them, %s; to "
+        "learn the texts alone, as a language model, set data.kind=documents",
+        path, folder ? "as '" : "a .tsv, .csv, .jsonl or .parquet", folder ? file : "", folder ? "'" : "",
+        folder                                                                         ? "give its path"
+        : lvn_file_type(path, lvn_file_uncompressed_name(path)) == LVN_FILE_TYPE_LINES ? "rename it to .jsonl"
+                                                                                       : "unpack it");
+    return LVN_OK;
+}
+
 extern const struct lvn_dataset_kind lvn_dataset_documents;
 const struct lvn_dataset_kind lvn_dataset_documents = {
     .name = "documents",
@@ -299,6 +322,7 @@ const struct lvn_dataset_kind lvn_dataset_documents = {
     .try_command = "generate",
     .try_flags = " --prompt \"...\"",
     .matches = matches,
+    .check_guess = refuse_labels,
     .fields = lvn_stream_fields_of,
     .open = open_documents,
     .close = close_documents,

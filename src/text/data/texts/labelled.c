@@ -23,6 +23,7 @@
 #include "data/parquet_texts.h"
 #include "data/replace.h"
 #include "data/table.h"
+#include "data/texts/text_files.h"
 #include "data/texts/text_tokenizer.h"
 #include "formats/json.h"
 #include "stores/store.h"
@@ -316,9 +317,7 @@ static enum lvn_status check_name(const struct lvn_data_options *o, const char *
     if (o->unlabeled || o->masks || lvn_is_parquet(path) || lvn_table_is_named(path)) return LVN_OK;
     if (lvn_file_type(path, (int64_t)strlen(path)) == LVN_FILE_TYPE_LINES) LVN_TRY(lvn_file_refuse_array(path));
     LVN_FAIL(FORMAT, "'%s' is not a table: data.kind=labelled requires a .tsv, .csv, .jsonl or .parquet file%s", path,
-             path[lvn_file_uncompressed_name(path)] ? "; this one is compressed: unpack it first"
-             : lvn_table_is_disguised(path)         ? "; its first line names columns: rename it to .tsv"
-                                                    : "");
+             lvn_table_is_disguised(path) ? "; its first line names columns: rename it to .tsv" : "");
 }
 
 static enum lvn_status read_file(struct lvn_dataset *d, const struct lvn_data_options *o, enum lvn_split_id split,
@@ -562,14 +561,14 @@ static bool parquet_matches(const char *path)
  * the reason. */
 static bool matches(const char *path)
 {
+    LVN_LOCAL_ARENA(a);
+    LVN_LOCAL_TEXT(rows);
     struct lvn_table t;
     if (lvn_path_is_dir(path)) return false;
     if (lvn_is_parquet(path)) return parquet_matches(path);
     if (!lvn_table_is_named(path)) return false;
-    bool good = lvn_table_open(&t, path) != LVN_OK;
-    if (!good)
-        good = lvn_table_column(&t, "label", true) == LVN_OK &&
-               lvn_table_column(&t, "document|text|sentence", true) == LVN_OK;
+    (void)lvn_text_files_look(&a, path, &rows);
+    const bool good = lvn_table_open_text(&t, path, rows.p, rows.n) != LVN_OK || lvn_table_has_labels(&t);
     lvn_table_close(&t);
     lvn_error_clear();
     return good;

@@ -158,3 +158,59 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
                 path, (long long)f.n[OTHER_SPLIT], f.n[OTHER_SPLIT] == 1 ? " is" : "s are", below(&f, f.example));
     return LVN_OK;
 }
+
+/* --- the first rows --- */
+
+static enum lvn_status look_begin(void *context, const char *name, bool named, bool *want)
+{
+    const struct lvn_text *rows = context;
+    *want = !rows->n && (named || lvn_file_type(name, (int64_t)strlen(name)) == LVN_FILE_TYPE_LINES);
+    return LVN_OK;
+}
+
+/* Keep the first bytes, then stop the reading. */
+static enum lvn_status look_bytes(void *context, const void *p, int64_t n)
+{
+    enum { LOOK_BYTES = 1 << 20 };
+    struct lvn_text *rows = context;
+    lvn_text_add_bytes(rows, p, n < LOOK_BYTES - rows->n ? n : LOOK_BYTES - rows->n);
+    return rows->n < LOOK_BYTES ? LVN_OK : LVN_STOPPED;
+}
+
+static enum lvn_status look_end(void *context)
+{
+    (void)context;
+    return LVN_STOPPED;
+}
+
+static enum lvn_status look_line(void *context, const char *line, int64_t bytes)
+{
+    (void)look_bytes(context, line, bytes);
+    return LVN_STOPPED;
+}
+
+/* Keep the first row. */
+static enum lvn_status look_row(struct lvn_text *rows, const char *path)
+{
+    struct lvn_parquet *p;
+    LVN_TRY(lvn_parquet_open(&p, path));
+    const enum lvn_status status = lvn_parquet_groups(p) ? lvn_parquet_read_lines(p, 0, true, look_line, rows) : LVN_OK;
+    lvn_parquet_close(p);
+    return status;
+}
+
+const char *lvn_text_files_look(struct lvn_arena *a, const char *path, struct lvn_text *rows)
+{
+    const struct lvn_archive_visitor visitor = {
+        .context = rows, .begin = look_begin, .data = look_bytes, .end = look_end};
+    const char *const *file, *seen = path;
+    int64_t n = 0, bytes;
+    enum lvn_status status = lvn_text_files_quietly(a, path, &file, &n);
+    for (int64_t i = 0; i < n && status == LVN_OK && !rows->n; i++) {
+        seen = file[i];
+        status = lvn_is_parquet(seen) ? look_row(rows, seen)
+                                      : lvn_archive_read(seen, !lvn_path_is_dir(path), &visitor, &bytes);
+    }
+    lvn_error_clear();
+    return seen;
+}

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "base/text.h"
 
 /* Like lvn_archive_list(), for texts. Of a folder with Parquet files only these and lines of JSON are read: the folder
  * of a dataset also has a description. Of files that names assign to splits (docs/data.md) those for training are read,
@@ -14,5 +15,8 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
 /* The same files, without a line in the log: for what is learned from them before they are read. */
 enum lvn_status lvn_text_files_quietly(struct lvn_arena *a, const char *path, const char *const **names,
                                        int64_t *n) LVN_CHECKED;
+/* Read the beginning of the first of these files with rows; of a Parquet file the first row, as JSON. Returns its name.
+ * `rows` stays empty if there is none, or none that can be read. */
+const char *lvn_text_files_look(struct lvn_arena *a, const char *path, struct lvn_text *rows);
 
 #endif
