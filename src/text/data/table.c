@@ -218,6 +218,27 @@ static bool next_has(const struct lvn_table *t, const char *first, const char *c
     return found && !more;
 }
 
+/* Names have no spaces at their ends, as class labels. */
+static void trim(const char **p, size_t *n)
+{
+    for (; *n && **p == ' '; --*n) ++*p;
+    while (*n && (*p)[*n - 1] == ' ') --*n;
+}
+
+static void trim_names(struct lvn_table *t)
+{
+    char *to = t->names.p;
+    for (const char *p = to, *next, *end = to + t->names.n; p < end; p = next) {
+        size_t n = strlen(p);
+        next = p + n + 1;
+        trim(&p, &n);
+        memmove(to, p, n);
+        to[n] = '\0';
+        to += n + 1;
+    }
+    t->names.n = to - t->names.p;
+}
+
 /* The first line names the columns. */
 static enum lvn_status read_header(struct lvn_table *t)
 {
@@ -235,6 +256,7 @@ static enum lvn_status read_header(struct lvn_table *t)
     LVN_CHECK(t->n_names > 1 || *text == '"' || !next_has(t, first, t->format == LVN_TABLE_CSV ? ";\t" : ";,"), FORMAT,
               "%s:1: '%.80s' has no %s, which separates the cells of such a table: save it with %ss between them",
               t->path, first, between, between);
+    trim_names(t);
     return LVN_OK;
 }
 
@@ -380,6 +402,7 @@ static enum lvn_status check_type(const struct lvn_table *t, const char *name)
 static enum lvn_status take_name(struct lvn_table *t, int k, const char *name, size_t n, bool *found)
 {
     int n_found;
+    if (t->format != LVN_TABLE_JSONL) trim(&name, &n);
     LVN_CHECK(n < sizeof t->name[k], ARG, "a column's name has at most %d bytes, '%.40s...' has %d",
               (int)sizeof t->name[k] - 1, name, (int)n);
     snprintf(t->name[k], sizeof t->name[k], "%.*s", (int)n, name);

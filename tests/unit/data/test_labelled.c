@@ -84,7 +84,7 @@ static void tables(void **state)
     (void)state;
     assert_rows("a.tsv", "id\tdocument\tlabel\n1\ta \"b\t0\n2\t\t1\r\n\n3\tx\n4\ta\tb\tc\n5\tend\t1",
                 "a \"b|0;|1;!5: 2 columns; the first line has 3;!6: 4 columns; the first line has 3;end|1;");
-    assert_rows("b.csv", "\xef\xbb\xbflabel,text\n0,\"a, \"\"b\"\"\nnext\"\n1,plain\n2,\"open\n3,rest\n",
+    assert_rows("b.csv", "\xef\xbb\xbflabel , text\n0,\"a, \"\"b\"\"\nnext\"\n1,plain\n2,\"open\n3,rest\n",
                 "a, \"b\"\nnext|0;plain|1;!5: a quotation mark is never closed;rest|3;");
     assert_rows(
         "c.jsonl", "{\"text\": \"a\\tb\", \"label\": 1}\n{\"text\": \"a\"}\n[1]\n{\"text\": 1.5, \"label\": 0}\n",
