@@ -83,6 +83,8 @@ enum lvn_status lvn_dataset_guess(const char *path, const struct lvn_dataset_kin
     LVN_LOCAL_ARENA(a);
     *out = NULL;
     const enum lvn_file_type type = lvn_file_type(path, lvn_file_uncompressed_name(path));
+    LVN_CHECK(!lvn_path_exists(path) || lvn_path_is_file(path) || lvn_path_is_dir(path), FORMAT,
+              "'%s' is a pipe or a device, and data are read more than once: write them to a file", path);
     if (lvn_store_is_url(path) && (type == LVN_FILE_TYPE_LINES || type == LVN_FILE_TYPE_PARQUET))
         LVN_TRY(lvn_store_download(&a, path, LVN_WANT_ALL, &path)); /* its rows determine the kind */
     for (int i = 0; kinds[i] && !*out; i++)
