@@ -134,3 +134,15 @@ says "there is no recipe 'nothing', and no such file or folder to train on" err
 echo '{"data": {"path": "my.txt"}, "model": {"n_layer": 1, "n_head": 2, "n_embd": 16, "block_size": 8}, "trainer": {"max_steps": 1}}' >recipe.json
 code 0 "$LEVIN" train recipe.json --run_dir=json
 says "'my.txt' is read as data.kind=chars" err
+
+# conversations in an archive
+echo '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}' >talks.jsonl
+tar cf talks.tar talks.jsonl
+code 2 "$LEVIN" train talks.tar
+says "data.kind=chat has no tokenizer" err
+# data are read more than once
+mkfifo pipe.jsonl
+code 1 "$LEVIN" train pipe.jsonl
+says "'pipe.jsonl' is a pipe or a device, and data are read more than once: write them to a file" err
+code 1 "$LEVIN" train --data.path=<(cat my.txt)
+says "is a pipe or a device" err

@@ -648,9 +648,10 @@ static bool matches(const char *path)
     LVN_LOCAL_ARENA(a);
     LVN_LOCAL_TEXT(rows);
     if (!lvn_path_exists(path)) return false;
-    if (!lvn_path_is_dir(path) && !lvn_is_parquet(path) &&
-        lvn_file_type(path, lvn_file_uncompressed_name(path)) != LVN_FILE_TYPE_LINES)
-        return false;
+    const int64_t plain = lvn_file_uncompressed_name(path);
+    const enum lvn_file_type type = lvn_file_type(path, plain);
+    const bool archive = type == LVN_FILE_TYPE_UNKNOWN && path[plain];
+    if (!lvn_path_is_dir(path) && !lvn_is_parquet(path) && type != LVN_FILE_TYPE_LINES && !archive) return false;
     (void)lvn_text_files_look(&a, path, &rows);
     return rows.n && has_conversation(lvn_text_string(&rows) + lvn_utf8_bom(rows.p, rows.n));
 }
