@@ -136,6 +136,16 @@ one_error
 says "lora.init is 'plain', which contains no adapter_config.json" err
 check [ ! -e never ]
 tiny=("${keep[@]}")
+# commands that train nothing do not read it
+echo '{model: {init: plain}, lora: {init: foreign}}' >adapted.yaml
+code 2 "$LEVIN" evaluate adapted.yaml --data.path=text.txt
+one_error
+says "lora.init, 'foreign', are adapters with which a training begins, and this command trains nothing: name these adapters as the model" err
+for command in "evaluate plain --data.path=text.txt" "generate plain --prompt=int" "chat plain"; do
+    LEVIN_LORA_INIT=foreign code 2 "$LEVIN" $command
+    says "this command trains nothing" err
+done
+check [ "$(loss foreign --lora.base=plain)" = "$wanted" ]
 
 # --- the base was moved, removed or replaced ---
 mv plain elsewhere

@@ -180,8 +180,19 @@ for key in n_layer=3 kind=gpt2 size=gpt2 bias=true; do
 done
 refused 2 "lora.base ('good') is the base model of loaded adapters, and 'good/checkpoints" --model.init=good --lora.base=good
 code 0 "$LEVIN" evaluate good --data.path=text.txt --trainer.limit_test_batches=1 --model.n_layer=1 --model.kind=nanogpt
-echo 'model: {init: good, n_layer: 3}' >other.yaml # model.init on the command line may replace a recipe's sizes
-code 0 "$LEVIN" plan other.yaml --data.path=text.txt
+for keys in n_layer:\ 3 kind:\ gpt2 size:\ gpt2; do
+    echo "model: {init: good, $keys}" >other.yaml
+    for command in train plan evaluate; do
+        code 2 "$LEVIN" $command other.yaml --data.path=text.txt
+        one_error
+        says "model.${keys%%:*}" err
+        says "leave it out" err
+    done
+done
+echo 'model: {kind: gpt2, size: gpt2, n_layer: 3, block_size: 12}' >other.yaml # model.init on the command line replaces a recipe's model
+code 0 "$LEVIN" train other.yaml --model.init=good --data.path=text.txt --trainer.max_steps=1 --run_dir=replaced
+code 1 grep -E "size: gpt2|n_layer|kind: gpt2" replaced/settings.yaml
+says "block_size: 12" replaced/settings.yaml
 tiny=("${tiny_keys[@]}")
 
 # --- a loss that is not finite stops the run, names the tensor and leaves the last checkpoint whole ---

@@ -43,6 +43,16 @@ static enum lvn_status derive_again(struct levin_settings *s, enum lvn_option_id
     return s->origin[id].source == LVN_SOURCE_DERIVED ? lvn_settings_default(s, id) : LVN_OK;
 }
 
+/* ARG: adapters with which a training would begin, in a command that trains nothing. */
+static enum lvn_status refuse_init(const struct levin_settings *s)
+{
+    LVN_CHECK(!*s->values.lora.init || s->origin[LVN_OPT_lora_init].source <= LVN_SOURCE_RUN, ARG,
+              "lora.init, '%s', are adapters with which a training begins, and this command trains nothing: name these "
+              "adapters as the model, and the model of model.init as lora.base; or leave lora.init out",
+              s->values.lora.init);
+    return LVN_OK;
+}
+
 static enum lvn_status take_tokens(struct levin_settings *s, const struct lvn_lora *there)
 {
     LVN_LOCAL_TEXT(list);
@@ -116,7 +126,7 @@ static enum lvn_status finish_model(struct levin_settings *s, bool trains)
     for (int i = 0; i < 4; i++) {
         if (!strcasecmp(s->values.model.init, nothing[i])) s->values.model.init = "";
     }
-    if (trains) LVN_TRY(take_scale(s));
+    LVN_TRY(trains ? take_scale(s) : refuse_init(s));
     LVN_CHECK(*s->values.model.init || !s->values.lora.rank, ARG,
               "lora.rank %" PRId64 " adapts a model that is trained already: say which, with model.init, or leave "
               "lora.rank out",
@@ -286,6 +296,19 @@ static enum lvn_status finish_data(struct levin_settings *s)
         LVN_CHECK(n == 64 && strspn(sum, "0123456789abcdefABCDEF") == 64, ARG,
                   "data.sha256 must be 64 hexadecimal digits, got %zu characters ('%.20s...')", n, sum);
     }
+    const bool data = *s->values.data.path || *s->values.data.mix;
+    LVN_CHECK(
+        !*s->values.data.sha256 || *s->values.data.url || !data ||
+            s->origin[LVN_OPT_data_sha256].source <= LVN_SOURCE_RUN,
+        ARG,
+        "data.sha256 checks the download of data.url, which is not given: leave it out (`levin cp --sha256` checks "
+        "a file that it copies from an address)");
+    LVN_CHECK(!*s->values.data.url || !lvn_store_is_url(s->values.data.path) ||
+                  s->origin[LVN_OPT_data_url].source <= LVN_SOURCE_RUN,
+              ARG,
+              "data.path, '%s', is an address itself, so nothing is downloaded from data.url: leave data.url out, or "
+              "name a file as data.path, to keep the download in",
+              s->values.data.path);
     struct lvn_replace *replace;
     LVN_TRY(lvn_replace_new(&replace, s->values.data.replace));
     lvn_replace_free(replace);

@@ -201,10 +201,23 @@ enum lvn_status lvn_settings_config(const struct levin_settings *s, const struct
     return LVN_OK;
 }
 
-/* Was this key given for this command, and not by a recipe, whose sizes model.init on the command line replaces? */
+/* Does the recipe give this key, and a later source model.init, which replaces the recipe's model? */
+static bool is_replaced(const struct levin_settings *s, enum lvn_option_id id)
+{
+    return s->origin[id].source == LVN_SOURCE_RECIPE && s->origin[LVN_OPT_model_init].source > LVN_SOURCE_RECIPE;
+}
+
+/* Was this key given for the model that is loaded? The settings of a run name the kind of its model. */
 static bool given_now(const struct levin_settings *s, enum lvn_option_id id)
 {
-    return s->origin[id].source > LVN_SOURCE_RECIPE;
+    return s->origin[id].source >= LVN_SOURCE_RECIPE && !is_replaced(s, id);
+}
+
+/* Is it a key of a new model, whose value a loaded model has already? Windows may be shorter than its positions, and
+ * its vocabulary may be padded. */
+static bool is_of_new(const struct lvn_key *k)
+{
+    return k && !k->any_time && k->role != LVN_ROLE_POSITIONS && k->role != LVN_ROLE_VOCABULARY;
 }
 
 /* ARG: a key of a new model, and the loaded one has another value. */
@@ -214,8 +227,7 @@ static enum lvn_status check_same(const struct levin_settings *s, const struct l
     const struct lvn_model_config resolved = lvn_model_resolved(c);
     const double value = value_of(s, o), has = lvn_key_get(k, &resolved);
     char one[LVN_KEY_TEXT], two[LVN_KEY_TEXT];
-    const bool changes = k->role == LVN_ROLE_POSITIONS || k->role == LVN_ROLE_VOCABULARY;
-    if (changes || !given_now(s, o->id) || value == has || value == lvn_key_get(k, c)) return LVN_OK;
+    if (!is_of_new(k) || !given_now(s, o->id) || value == has || value == lvn_key_get(k, c)) return LVN_OK;
     LVN_FAIL(ARG, "%s is %s, but the loaded model has %s, and only a new one can have another value: leave it out",
              o->key, lvn_key_text(k, value, one), lvn_key_text(k, has, two));
 }
@@ -243,6 +255,19 @@ enum lvn_status lvn_settings_adjust(const struct levin_settings *s, struct lvn_m
         else
             LVN_TRY(check_same(s, c, o, k));
     }
+    return LVN_OK;
+}
+
+enum lvn_status lvn_settings_loaded(struct levin_settings *s, const struct lvn_model *m)
+{
+    const struct lvn_option *o;
+    if (strcmp(s->values.model.kind, m->name) != 0) {
+        s->values.model.kind = m->name;
+        s->origin[LVN_OPT_model_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
+    }
+    if (is_replaced(s, LVN_OPT_model_size)) LVN_TRY(lvn_settings_default(s, LVN_OPT_model_size));
+    for (int i = 0; (o = lvn_option_family_key(i)); i++)
+        if (is_replaced(s, o->id) && is_of_new(key_of(m, o))) LVN_TRY(lvn_settings_default(s, o->id));
     return LVN_OK;
 }
 

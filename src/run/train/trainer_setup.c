@@ -101,7 +101,7 @@ static enum lvn_status load_parameters(struct lvn_trainer *trainer)
 /* --- opening --- */
 
 /* Settings that the data and the model have determined, for the run's settings.yaml. */
-static void resolve_settings(struct lvn_trainer *trainer)
+static enum lvn_status resolve_settings(struct lvn_trainer *trainer)
 {
     struct levin_settings *s = trainer->settings;
     const struct lvn_model_setup *m = &trainer->opened.setup;
@@ -109,10 +109,7 @@ static void resolve_settings(struct lvn_trainer *trainer)
         s->values.data.kind = m->data_kind;
         s->origin[LVN_OPT_data_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
     }
-    if (m->has_pretrained && strcmp(s->values.model.kind, m->config.model->name) != 0) {
-        s->values.model.kind = m->config.model->name;
-        s->origin[LVN_OPT_model_kind] = (struct lvn_origin){.source = LVN_SOURCE_DERIVED, .where = "model.init"};
-    }
+    if (m->has_pretrained) LVN_TRY(lvn_settings_loaded(s, m->config.model));
     if (base_is_checkpoint(trainer)) { /* `best` may name another checkpoint of that run later */
         const char *path = lvn_arena_strdup(&s->arena, m->pretrained.path);
         if (path) s->values.model.init = path;
@@ -126,6 +123,7 @@ static void resolve_settings(struct lvn_trainer *trainer)
     }
     if (!m->has_pretrained && !trainer->options->model)
         lvn_settings_resolve(s, m->config.model, LVN_ROLE_VOCABULARY, lvn_model_value(&m->config, LVN_ROLE_VOCABULARY));
+    return LVN_OK;
 }
 
 /* A run that resumes continues with the model of its checkpoint. ARG: model.init has other sizes now. The vocabulary
@@ -158,7 +156,7 @@ static enum lvn_status open_data(struct lvn_trainer *trainer)
     const struct lvn_model_config *trained = trainer->opened.trained.model ? &trainer->opened.trained : NULL;
     LVN_TRY(lvn_model_setup_open(&trainer->opened.setup, s, trainer->options->model, trained));
     LVN_TRY(check_sizes(trainer));
-    resolve_settings(trainer);
+    LVN_TRY(resolve_settings(trainer));
     LVN_TRY(lvn_limits_loader(&trainer->opened.train_loader, trainer->opened.setup.data, s));
     LVN_TRY(
         lvn_validation_open(&trainer->opened.validation, s, &trainer->opened.train_loader, trainer->opened.setup.data));

@@ -278,6 +278,8 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_setting
     enum lvn_status status = lvn_settings_read(copy, text, strlen(text), "the recipe");
     free(text);
     LVN_TRY(status);
+    for (int id = 0; id < LVN_OPT_ALL; id++) /* the text has values that nobody gave, as model.kind beside model.init */
+        if (!lvn_settings_given(cf->s, (enum lvn_option_id)id)) copy->origin[id] = cf->s->origin[id];
     copy->values.ranks = cf->machines * cf->per_machine;
     if (lvn_config_names_gpu(cf)) /* the GPU need not be in this machine */
         LVN_TRY(lvn_settings_set(copy, "trainer.accelerator", "trace", LVN_SOURCE_PROGRAM));
