@@ -132,7 +132,7 @@ struct levin_tensor *levin_embedding(struct levin_graph *g, struct levin_tensor 
 /* x (...,K) -> (...,N): w is (K,N) where in_out, else (N,K); b (N) or NULL */
 struct levin_tensor *levin_linear(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *w,
                                   struct levin_tensor *b, bool in_out);
-/* layer norm over the last dimension C; gamma (C), beta (C) or NULL */
+/* layer norm over the last dimension C; gamma (C); beta (C), NULL: none */
 struct levin_tensor *levin_layernorm(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *gamma,
                                      struct levin_tensor *beta, double eps);
 /* exact GELU: x * Phi(x), with erf; any shape */
