@@ -5,8 +5,7 @@
  * accepts the chunks whose checksums match, and fetches the others. The checksum of the whole file, from the caller or
  * the store, is computed during the transfer: a thread that has finished a chunk adds all chunks up to the first
  * unfinished one; a CRC-64 is combined from those of the chunks, any other checksum reads the chunks again. Chunks
- * are not fsynced: after a crash the lost part can be fetched again. A lock on LOCAL.part excludes a second process.
- * Pipes and devices: store_get_stream.c. */
+ * are not fsynced: after a crash the lost part can be fetched again. A lock on LOCAL.part excludes a second process. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -405,13 +404,104 @@ static enum lvn_status get_file(struct get *get)
     return lvn_dir_sync(dir);
 }
 
+/* --- into a pipe, a terminal or another device ---
+ *
+ * The bytes are written in order, without parallel chunks or resuming. They cannot be taken back: a wrong checksum of
+ * the whole file is reported after everything has been written. */
+
+struct streaming {
+    struct lvn_location location;
+    struct lvn_object object;
+    const struct lvn_target *to;
+    struct lvn_worker_pool *pool;
+    struct lvn_digest digest;
+    const char *expected; /* checksum of the whole file, "sha256:..."; NULL: unknown */
+    int fd;
+    int error; /* errno of a failed write */
+};
+
+static bool stream_data(void *context, const void *data, int64_t bytes)
+{
+    struct streaming *streaming = context;
+    if (__atomic_load_n(&streaming->pool->stop, __ATOMIC_RELAXED)) return false;
+    if (streaming->expected) lvn_digest_add(&streaming->digest, data, bytes);
+    __atomic_add_fetch(&streaming->pool->done, bytes, __ATOMIC_RELAXED);
+    if (!lvn_fd_write(streaming->fd, data, bytes)) streaming->error = errno;
+    return !streaming->error;
+}
+
+static enum lvn_status stream_work(struct lvn_worker_pool *pool, struct lvn_http *http)
+{
+    struct streaming *streaming = pool->context;
+    streaming->pool = pool;
+    enum lvn_status status = streaming->location.store->read(&streaming->location, http, &streaming->object, 0,
+                                                             streaming->object.bytes, stream_data, streaming);
+    LVN_CHECK(!streaming->error, IO, "cannot write '%s' while fetching '%s': %s", streaming->to->path,
+              streaming->location.url, strerror(streaming->error));
+    return status;
+}
+
+static enum lvn_status find_object(struct streaming *streaming, const char *sha256)
+{
+    struct lvn_http *http = NULL;
+    if (streaming->location.store->network) LVN_TRY(lvn_http_open(&http));
+    enum lvn_status status = lvn_location_stat(&streaming->location, http, &streaming->object);
+    lvn_http_close(http);
+    LVN_TRY(status);
+    LVN_CHECK(streaming->object.kind == LVN_STORE_FILE, IO, "the file '%s' does not exist", streaming->location.url);
+    if (streaming->object.checksum[0]) streaming->expected = streaming->object.checksum;
+    if (sha256) streaming->expected = lvn_arena_printf(&streaming->location.arena, "sha256:%s", sha256);
+    return streaming->expected || !sha256 ? LVN_OK : LVN_MEMORY;
+}
+
+static enum lvn_status verify_stream(struct streaming *streaming)
+{
+    char found[LVN_DIGEST_TEXT];
+    if (!streaming->expected) return LVN_OK;
+    lvn_digest_finish(&streaming->digest, found);
+    LVN_CHECK(strcasecmp(found, streaming->expected) == 0, FORMAT,
+              "'%s' is not the expected file: its %s is %s, expected %s; the data were written to '%s' nevertheless",
+              streaming->location.url, lvn_digest_name(found), strchr(found, ':') + 1,
+              strchr(streaming->expected, ':') + 1, streaming->to->path);
+    return LVN_OK;
+}
+
+static enum lvn_status stream(struct streaming *streaming, const char *sha256, lvn_store_progress *progress,
+                              void *context)
+{
+    LVN_TRY(find_object(streaming, sha256));
+    struct lvn_worker_pool pool = {.work = stream_work,
+                                   .context = streaming,
+                                   .network = streaming->location.store->network,
+                                   .progress = progress,
+                                   .progress_context = context,
+                                   .total = streaming->object.bytes > 0 ? streaming->object.bytes : 0};
+    LVN_TRY(lvn_target_open(streaming->to, &streaming->fd));
+    if (streaming->expected) lvn_digest_init(&streaming->digest, streaming->expected);
+    enum lvn_status status = streaming->object.bytes ? lvn_worker_pool_run(&pool, 1) : LVN_OK;
+    if (close(streaming->fd) != 0 && status == LVN_OK)
+        status = lvn_fail(LVN_IO, "cannot write '%s': %s", streaming->to->path, strerror(errno));
+    return status == LVN_OK ? verify_stream(streaming) : status;
+}
+
+static enum lvn_status get_stream(const char *path, const struct lvn_target *to, const char *sha256,
+                                  lvn_store_progress *progress, void *context)
+{
+    struct streaming streaming = {.to = to, .fd = -1};
+    LVN_TRY(lvn_location_open(&streaming.location, path));
+    enum lvn_status status = stream(&streaming, sha256, progress, context);
+    lvn_digest_release(&streaming.digest);
+    lvn_location_close(&streaming.location);
+    return status;
+}
+
 static enum lvn_status get_any(const char *path, const char *local, const char *sha256, bool durable,
                                lvn_store_progress *progress, void *context)
 {
     LVN_LOCAL_ARENA(a);
     struct lvn_target target;
     LVN_TRY(lvn_target_find(&a, local, &target));
-    if (target.stream) return lvn_get_stream(path, &target, sha256, progress, context);
+    if (target.stream) return get_stream(path, &target, sha256, progress, context);
     struct get get = {.writing = PTHREAD_MUTEX_INITIALIZER,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .local = target.path,

@@ -25,10 +25,6 @@ bool lvn_entries_have(const struct lvn_store_entries *list, const char *name);
 enum lvn_status lvn_store_get_durable(const char *path, const char *local, const char *sha256,
                                       lvn_store_progress *progress, void *context) LVN_CHECKED;
 
-/* store_get_stream.c: lvn_store_get() into a stream. */
-enum lvn_status lvn_get_stream(const char *path, const struct lvn_target *to, const char *sha256,
-                               lvn_store_progress *progress, void *context) LVN_CHECKED;
-
 /* store_download.c: removes all but the wanted files from the list. */
 void lvn_store_choose(struct lvn_store_entries *all, enum lvn_store_want want);
 

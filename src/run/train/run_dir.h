@@ -35,7 +35,7 @@ struct levin_settings;
 
 enum lvn_run_mode { LVN_RUN_NEW, LVN_RUN_RESUME, LVN_RUN_OVERWRITE };
 
-struct lvn_run_dir_status { /* of the thread in run_dir_status.c */
+struct lvn_run_dir_status { /* of the thread that sends status.json */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -103,13 +103,6 @@ enum lvn_status lvn_run_dir_begun(const char *path, const char *launch, bool sto
 enum lvn_status lvn_run_dir_ended(const char *path, const char *launch, const char *keys, bool *ended) LVN_CHECKED;
 /* Record that it has, after all ranks have ended; does nothing if the run now belongs to another launch. */
 enum lvn_status lvn_run_dir_write_end(const char *path, const char *launch, const char *keys) LVN_CHECKED;
-
-/* --- run_dir_status.c: for run_dir.c --- */
-
-/* Start to send status.json every ten seconds in the background; if that is not possible, it is sent at checkpoints. */
-void lvn_run_dir_status_start(struct lvn_run_dir *d);
-/* Stop sending; does nothing if it was not started. */
-void lvn_run_dir_status_stop(struct lvn_run_dir *d);
 
 /* --- run_dir_lock.c: for run_dir.c --- */
 

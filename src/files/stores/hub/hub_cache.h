@@ -5,7 +5,7 @@
  *     models--ORG--NAME/refs/main            the commit of `main` at the time of the download
  *     models--ORG--NAME/snapshots/COMMIT/    the files, as links
  *
- * This file only reads it; stores/hub/hf_download.c adds to it. */
+ * This file only reads it; stores/hub/hf.c adds to it. */
 #ifndef LVN_HUB_CACHE_H
 #define LVN_HUB_CACHE_H
 

@@ -5,7 +5,7 @@
  * It reads status.json of the previous attempt, which contains the last finished step: steps after the resumed
  * checkpoint are computed again. The values are in status.json (for levin watch) and are the scalars goodput, restarts
  * and restart_seconds of metrics.csv, metrics.jsonl and the report. A run in a store may be resumed on another machine,
- * where that file is missing or old, so the store's copy is read as well (run_dir_status.c). The copy may be ten
+ * where that file is missing or old, so the store's copy is read as well (run_dir.c). The copy may be ten
  * seconds older than the end of that attempt: steps of that time may go uncounted, and restart_seconds may be too long
  * by it. */
 
