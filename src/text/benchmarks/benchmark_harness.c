@@ -1,19 +1,421 @@
 /* benchmark_harness.c - a task of lm-evaluation-harness: a .yaml file whose data are local .jsonl or .json files.
  *
  * Keys, templates, few-shot examples and requests are those of version 0.4 of that program. A field of a document
- * becomes a value (harness_fields.h); values become a context and answers. Left out, and refused by name: other keys,
- * tasks that generate text, other data sets than `json`, functions in Python, except those of hellaswag and winogrande,
- * of which harness_fields.c has templates. */
+ * becomes a value; values become a context and answers. Left out, and refused by name: other keys, tasks that generate
+ * text, other data sets than `json`, functions in Python, except those of hellaswag and winogrande, of which this file
+ * has templates. */
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "benchmarks/benchmark_private.h"
-#include "benchmarks/harness_fields.h"
+#include "benchmarks/benchmark_rows.h"
 #include "benchmarks/python_random.h"
+#include "formats/yaml.h"
+#include "templates/chat_template.h"
 
 enum { EXAMPLES_SEED = 1234, INCLUDES = 8 };
 
 static const char *const splits[] = {"training_split", "validation_split", "test_split"};
+
+/* --- the fields of a task: what doc_to_text, doc_to_target, doc_to_choice and description give for a document ---
+ *
+ * A field is a column of the data, a number, a list, or a template of Jinja over the columns. */
+
+struct harness_field {
+    const struct lvn_yaml *node;            /* NULL: the task has no such field */
+    const struct lvn_chat_template *parsed; /* NULL: it is no template */
+};
+
+struct harness_function;
+enum { FIELD_TEMPLATES = 24 };
+
+struct harness_run {
+    const char *path, *task; /* of the task, for messages */
+    struct lvn_arena *arena; /* of the fields */
+    struct lvn_chat_template *parsed[FIELD_TEMPLATES];
+    int n_parsed;
+    const struct harness_function *process; /* process_docs; NULL: none */
+    struct harness_field made[3];           /* columns that it adds */
+    /* The current document. */
+    const struct lvn_rows *rows;
+    json_t *document;
+    int64_t line;
+    struct lvn_arena scratch;
+};
+
+/* How the text of a template is converted. NUMBER: digits become a number; LIST: it is a list as Python writes it;
+ * TARGET: a text in brackets is a list if it can be one. */
+enum use_of_text { FIELD_TEXT = 0, FIELD_NUMBER = 1, FIELD_LIST = 2, FIELD_TARGET = 4 };
+
+/* The value for the current document; the caller owns it. */
+static enum lvn_status value_of_field(struct harness_run *run, const struct harness_field *field, unsigned use,
+                                      json_t **out);
+
+/* Functions in Python of lm-evaluation-harness as templates, for its tasks whose name begins with `task`. */
+struct harness_function {
+    const char *name, *task;
+    const char *text; /* of a field; NULL: it adds columns */
+    struct {
+        const char *column, *text;
+        unsigned use;
+    } made[3];
+};
+
+#define CLEAN                                                                                                          \
+    "{% macro clean(text) %}{{ text.strip().replace(' [title]', '. ') | regex_replace('\\\\[.*?\\\\]', '') | "         \
+    "replace('  ', ' ') }}{% endmacro %}"
+
+static const struct harness_function functions[] = {
+    {.name = "utils.process_docs",
+     .task = "hellaswag",
+     .made = {{"query", CLEAN "{{ clean(activity_label + ': ' + ctx_a + ' ' + ctx_b.capitalize()) }}", FIELD_TEXT},
+              {"choices", CLEAN "[{% for e in endings %}{{ clean(e) | tojson }}, {% endfor %}]", FIELD_LIST},
+              {"gold", "{{ label | int }}", FIELD_NUMBER}}},
+    {.name = "preprocess_winogrande.doc_to_text", .task = "winogrande", .text = "{{ {'1': 0, '2': 1}[answer] }}"},
+    {.name = "preprocess_winogrande.doc_to_target",
+     .task = "winogrande",
+     .text = "{{ sentence.split('_', 1)[1].strip() }}"},
+    {.name = "preprocess_winogrande.doc_to_choice",
+     .task = "winogrande",
+     .text = "{{ [sentence.split('_')[0] + option1, sentence.split('_')[0] + option2] }}"},
+};
+
+static void run_init(struct harness_run *run, const char *path, struct lvn_arena *a)
+{
+    *run = (struct harness_run){.path = path, .arena = a};
+}
+
+static void run_release(struct harness_run *run)
+{
+    for (int i = 0; i < run->n_parsed; i++) lvn_chat_template_free(run->parsed[i]);
+    json_decref(run->document);
+    lvn_arena_release(&run->scratch);
+}
+
+/* --- values of YAML --- */
+
+/* Is the value null or omitted? */
+static bool is_null(const struct lvn_yaml *node)
+{
+    return node->kind == LVN_YAML_SCALAR && !node->quoted && !node->tag &&
+           (!*node->text || !strcmp(node->text, "null") || !strcmp(node->text, "~"));
+}
+
+static json_t *scalar(const struct lvn_yaml *node)
+{
+    char *end;
+    if (node->quoted) return json_string(node->text);
+    if (is_null(node)) return json_null();
+    if (!strcasecmp(node->text, "true") || !strcasecmp(node->text, "false"))
+        return json_boolean(!strcasecmp(node->text, "true"));
+    const long long i = strtoll(node->text, &end, 10);
+    if (!*end) return json_integer(i);
+    const double x = strtod(node->text, &end);
+    return *end || strchr("nNiI", node->text[0]) ? json_string(node->text) : json_real(x);
+}
+
+static json_t *value_of_yaml(const struct lvn_yaml *node)
+{
+    if (node->kind == LVN_YAML_SCALAR) return scalar(node);
+    json_t *out = node->kind == LVN_YAML_MAP ? json_object() : json_array();
+    for (const struct lvn_yaml *one = node->child; one; one = one->next)
+        if (node->kind == LVN_YAML_MAP)
+            json_object_set_new(out, one->key, value_of_yaml(one));
+        else
+            json_array_append_new(out, value_of_yaml(one));
+    return out;
+}
+
+/* The documents of a list in the task's file. */
+static enum lvn_status read_samples(struct harness_run *run, const struct lvn_yaml *list, struct lvn_rows *out)
+{
+    LVN_CHECK(list->kind == LVN_YAML_LIST && list->n, ARG, "%s:%d: 'samples' must be a list of documents", run->path,
+              list->line);
+    out->path = run->path;
+    for (const struct lvn_yaml *node = list->child; node; node = node->next) {
+        LVN_CHECK(node->kind == LVN_YAML_MAP, ARG, "%s:%d: a document must be a map", run->path, node->line);
+        const long begun = lvn_json_begin();
+        json_t *row = value_of_yaml(node);
+        LVN_TRY(lvn_rows_add(out, row, node->line));
+        LVN_TRY(lvn_json_check(begun));
+    }
+    return LVN_OK;
+}
+
+/* --- fields --- */
+
+static enum lvn_status parse_template(struct harness_run *run, const char *name, int line, const char *text,
+                                      const struct lvn_chat_template **out)
+{
+    LVN_CHECK(run->n_parsed < FIELD_TEMPLATES, INTERNAL, "more than %d templates in a task", FIELD_TEMPLATES);
+    const char *where = lvn_arena_printf(run->arena, "%s:%d: %s", run->path, line, name);
+    if (!where) return LVN_MEMORY;
+    LVN_TRY(lvn_template_parse(&run->parsed[run->n_parsed], where, text));
+    *out = run->parsed[run->n_parsed++];
+    return LVN_OK;
+}
+
+static enum lvn_status find_function(const struct harness_run *run, const struct lvn_yaml *node, bool columns,
+                                     const struct harness_function **out)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        *out = &functions[i];
+        if (!strcmp(node->tag, "!function") && !strcmp(functions[i].name, node->text) &&
+            !functions[i].text == columns && !strncmp(run->task, functions[i].task, strlen(functions[i].task))) {
+            lvn_log_once(LVN_LOG_INFO, "%s:%d: levin has a template for the function %s of lm-evaluation-harness",
+                         run->path, node->line, node->text);
+            return LVN_OK;
+        }
+    }
+    LVN_FAIL(UNSUPPORTED,
+             "%s:%d: '%s' is '%s %s', a function in Python, which levin does not run: write a template of Jinja, or "
+             "the finished texts into the data",
+             run->path, node->line, node->key, node->tag, node->text);
+}
+
+static bool is_integer(const struct lvn_yaml *node)
+{
+    char *end;
+    (void)strtoll(node->text, &end, 10);
+    return !node->quoted && *node->text && !*end;
+}
+
+/* UNSUPPORTED for a function in Python that levin does not know. */
+static enum lvn_status read_field(struct harness_run *run, const struct lvn_yaml *node, struct harness_field *out)
+{
+    const struct harness_function *function = NULL;
+    *out = (struct harness_field){.node = node};
+    if (!node || node->kind != LVN_YAML_SCALAR) return LVN_OK;
+    if (node->tag) LVN_TRY(find_function(run, node, false, &function));
+    if (!function && is_integer(node)) return LVN_OK;
+    return parse_template(run, node->key, node->line, function ? function->text : node->text, &out->parsed);
+}
+
+/* Read process_docs (NULL: none); set_document() then adds its columns to each document of a data file. */
+static enum lvn_status read_process(struct harness_run *run, const struct lvn_yaml *node)
+{
+    if (!node) return LVN_OK;
+    LVN_CHECK(node->kind == LVN_YAML_SCALAR && node->tag, ARG, "%s:%d: 'process_docs' must be a !function", run->path,
+              node->line);
+    LVN_TRY(find_function(run, node, true, &run->process));
+    for (int i = 0; i < 3; i++)
+        if (run->process->made[i].column) {
+            run->made[i].node = node;
+            LVN_TRY(parse_template(run, node->key, node->line, run->process->made[i].text, &run->made[i].parsed));
+        }
+    return LVN_OK;
+}
+
+/* --- documents --- */
+
+/* The columns of all documents: one that a document lacks is null there. */
+static enum lvn_status find_columns(struct lvn_rows *rows)
+{
+    const char *key;
+    json_t *value;
+    if (rows->columns) return LVN_OK;
+    const long begun = lvn_json_begin();
+    rows->columns = json_object();
+    for (int64_t i = 0; i < rows->n; i++)
+        json_object_foreach(rows->row[i], key, value) if (!json_object_get(rows->columns, key))
+            json_object_set_new(rows->columns, key, json_null());
+    return lvn_json_check(begun);
+}
+
+/* Make row i the current document. */
+static enum lvn_status set_document(struct harness_run *run, struct lvn_rows *rows, int64_t i)
+{
+    LVN_TRY(find_columns(rows));
+    const long begun = lvn_json_begin();
+    json_decref(run->document);
+    run->document = json_copy(rows->columns);
+    json_object_update(run->document, rows->row[i]);
+    run->rows = rows;
+    run->line = rows->line[i];
+    LVN_TRY(lvn_json_check(begun));
+    for (int k = 0; k < 3 && run->process && rows->path != run->path; k++) { /* not for read_samples() */
+        json_t *value;
+        if (!run->made[k].parsed) continue;
+        LVN_TRY(value_of_field(run, &run->made[k], run->process->made[k].use, &value));
+        if (json_object_set_new(run->document, run->process->made[k].column, value)) return LVN_MEMORY;
+    }
+    return LVN_OK;
+}
+
+/* --- lists as Python writes them --- */
+
+struct literal {
+    const char *p, *end;
+    int depth;
+};
+
+static void skip_space(struct literal *x)
+{
+    while (x->p < x->end && strchr(" \t\r\n", *x->p)) x->p++;
+}
+
+static bool hex(struct literal *x, int digits, struct lvn_text *to)
+{
+    char out[4];
+    const int64_t code = x->end - x->p < digits ? -1 : lvn_hex_number(x->p, digits);
+    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
+    lvn_text_add_bytes(to, out, lvn_utf8_encode((int32_t)code, out));
+    x->p += digits;
+    return true;
+}
+
+static json_t *literal_text(struct literal *x)
+{
+    static const char letters[] = "n\nt\tr\r\\\\''\"\"a\ab\bf\fv\v";
+    LVN_LOCAL_TEXT(text);
+    const char quote = *x->p++;
+    while (x->p < x->end && *x->p != quote) {
+        if (*x->p != '\\' || x->p + 1 == x->end) {
+            lvn_text_add_bytes(&text, x->p++, 1);
+            continue;
+        }
+        const char c = x->p[1];
+        x->p += 2;
+        if (c == 'x' || c == 'u' || c == 'U') {
+            if (!hex(x, c == 'x' ? 2 : c == 'u' ? 4 : 8, &text)) return NULL;
+            continue;
+        }
+        const char *l = letters;
+        while (*l && *l != c) l += 2;
+        if (!*l) lvn_text_add(&text, "\\");
+        lvn_text_add_bytes(&text, *l ? l + 1 : &c, 1);
+    }
+    if (x->p == x->end || text.failed) return NULL;
+    x->p++;
+    return json_stringn(text.p ? text.p : "", (size_t)text.n);
+}
+
+static json_t *literal(struct literal *x);
+
+static json_t *literal_list(struct literal *x)
+{
+    const char close = *x->p++ == '[' ? ']' : ')';
+    json_t *list = json_array(), *one;
+    for (skip_space(x); x->p < x->end && *x->p != close; skip_space(x)) {
+        if (x->depth > 8 || !(one = literal(x))) break;
+        json_array_append_new(list, one);
+        skip_space(x);
+        if (x->p < x->end && *x->p == ',')
+            x->p++;
+        else if (x->p == x->end || *x->p != close)
+            break;
+    }
+    if (x->p < x->end && *x->p++ == close) return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* NULL: it is no literal. */
+static json_t *literal(struct literal *x)
+{
+    json_t *out = NULL;
+    char *end;
+    skip_space(x);
+    if (x->p == x->end) return NULL;
+    x->depth++;
+    if (*x->p == '\'' || *x->p == '"') {
+        out = literal_text(x);
+    } else if (*x->p == '[' || *x->p == '(') {
+        out = literal_list(x);
+    } else if (!strncmp(x->p, "None", 4)) {
+        out = json_null();
+        x->p += 4;
+    } else if (!strncmp(x->p, "True", 4) || !strncmp(x->p, "False", 5)) {
+        out = json_boolean(*x->p == 'T');
+        x->p += *x->p == 'T' ? 4 : 5;
+    } else {
+        const long long i = strtoll(x->p, &end, 10);
+        const bool whole = end > x->p && !strchr(".eE", *end);
+        const double real = whole ? 0 : strtod(x->p, &end);
+        if (end > x->p) out = whole ? json_integer(i) : json_real(real);
+        x->p = end;
+    }
+    x->depth--;
+    return out;
+}
+
+/* The value of a whole text; NULL: it is no literal. */
+static json_t *whole_literal(const char *text, int64_t n)
+{
+    struct literal x = {text, text + n, 0};
+    json_t *out = literal(&x);
+    skip_space(&x);
+    if (out && x.p < x.end) {
+        json_decref(out);
+        return NULL;
+    }
+    return out;
+}
+
+/* --- values --- */
+
+static enum lvn_status render(struct harness_run *run, const struct harness_field *field, struct lvn_rendered *out)
+{
+    struct lvn_tpl_variable *variables;
+    const char *key;
+    json_t *value;
+    int n = 0;
+    lvn_arena_release(&run->scratch);
+    lvn_arena_init(&run->scratch);
+    variables = lvn_arena_alloc(&run->scratch, sizeof *variables * (json_object_size(run->document) + 1));
+    if (!variables) return LVN_MEMORY;
+    json_object_foreach(run->document, key, value)
+    {
+        variables[n].name = key;
+        LVN_TRY(lvn_tpl_value_of_json(&run->scratch, value, 0, &variables[n++].value));
+    }
+    LVN_TRY_WHILE(lvn_chat_template_render(field->parsed, &run->scratch, variables, n, NULL, NULL, out),
+                  "making the item %s:%lld", run->rows->path, (long long)run->line);
+    return LVN_OK;
+}
+
+/* A text of the digits 0 to 9 alone. */
+static bool is_digits(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 18;
+}
+
+static json_t *value_of_text(const struct lvn_rendered *r, unsigned use)
+{
+    json_t *out = NULL;
+    if (use & FIELD_LIST) return whole_literal(r->text, r->n);
+    if (use & FIELD_NUMBER && is_digits(r->text)) return json_integer(strtoll(r->text, NULL, 10));
+    if (use & FIELD_TARGET && r->n >= 2 && r->text[0] == '[' && r->text[r->n - 1] == ']')
+        out = whole_literal(r->text, r->n);
+    return out ? out : json_stringn(r->text, (size_t)r->n);
+}
+
+static enum lvn_status value_of_field(struct harness_run *run, const struct harness_field *field, unsigned use,
+                                      json_t **out)
+{
+    const struct lvn_yaml *node = field->node;
+    const long begun = lvn_json_begin();
+    struct lvn_rendered r;
+    const json_t *list = NULL;
+    *out = NULL;
+    if (node->kind == LVN_YAML_SCALAR && !node->tag) *out = json_incref(json_object_get(run->document, node->text));
+    if (*out) return LVN_OK;
+    if (node->kind == LVN_YAML_LIST) *out = value_of_yaml(node);
+    if (node->kind == LVN_YAML_MAP) { /* its values, in order */
+        *out = json_array();
+        for (const struct lvn_yaml *one = node->child; one; one = one->next)
+            json_array_append_new(*out, value_of_yaml(one));
+    }
+    if (node->kind == LVN_YAML_SCALAR && !field->parsed) *out = scalar(node);
+    if (node->kind != LVN_YAML_SCALAR || !field->parsed) return lvn_json_check(begun);
+    LVN_TRY(render(run, field, &r));
+    list = *out = value_of_text(&r, use);
+    LVN_TRY(lvn_json_check(begun));
+    LVN_CHECK(list, ARG, "%s:%d: '%s' gives '%.60s' for %s:%lld, which is not a list as Python writes it", run->path,
+              node->line, node->key, r.text, run->rows->path, (long long)run->line);
+    return LVN_OK;
+}
 
 /* Keys of a task. READ: below; NONE: without effect on the result; REFUSED: it may change the result. */
 static const struct {
@@ -77,7 +479,7 @@ enum { N_METRICS = sizeof metrics / sizeof *metrics };
 
 /* The fields of a task that are made from a document, for items and for examples. */
 struct parts {
-    struct lvn_harness_field text, target, choice;
+    struct harness_field text, target, choice;
     const char *target_delimiter, *fewshot_delimiter;
 };
 
@@ -91,14 +493,14 @@ struct task {
     int n_maps;
     struct lvn_benchmark *out;
     struct parts parts, example;
-    struct lvn_harness_field description;
+    struct harness_field description;
     struct lvn_rows rows, examples;
     bool examples_are_rows;  /* of the same split: examples.row is empty */
     bool excludes_item;      /* an example that equals the item is left out */
     bool first_n;            /* fewshot_config.sampler */
     bool options_are_inputs; /* doc_to_text gives a number: the choices are contexts, the target is the answer */
     struct lvn_python_random random;
-    struct lvn_harness_run run;
+    struct harness_run run;
 };
 
 /* --- keys --- */
@@ -107,7 +509,7 @@ static const struct lvn_yaml *get(const struct task *t, const char *key)
 {
     for (int i = 0; i < t->n_maps; i++) {
         const struct lvn_yaml *node = lvn_yaml_get(t->map[i], key);
-        if (node) return lvn_harness_is_null(node) ? NULL : node;
+        if (node) return is_null(node) ? NULL : node;
     }
     return NULL;
 }
@@ -145,7 +547,7 @@ static enum lvn_status check_keys(const struct task *t)
                 "%s:%d: '%s' is not a key of a task of lm-evaluation-harness that levin knows; remove it, or correct "
                 "its name",
                 t->map_path[i], node->line, node->key);
-            LVN_CHECK(keys[k].use != REFUSED || lvn_harness_is_null(node), UNSUPPORTED,
+            LVN_CHECK(keys[k].use != REFUSED || is_null(node), UNSUPPORTED,
                       "%s:%d: '%s' is not supported; remove it if the task does not need it", t->map_path[i],
                       node->line, node->key);
         }
@@ -294,7 +696,7 @@ static enum lvn_status read_data(struct task *t)
     LVN_TRY(text_of(t, examples, NULL, &of_examples));
     t->excludes_item = of_examples ? of_test && !strcmp(of_examples, of_test) : !of_test;
     if (!t->out->n_fewshot) return LVN_OK;
-    if (samples && !examples) return lvn_harness_samples(&t->run, samples, &t->examples);
+    if (samples && !examples) return read_samples(&t->run, samples, &t->examples);
     for (int i = 0; i < 3 && !examples; i++) examples = get(t, splits[i]);
     LVN_TRY(text_of(t, examples, NULL, &of_examples));
     t->examples_are_rows = !strcmp(of_examples, of_items);
@@ -310,12 +712,12 @@ static enum lvn_status read_parts(struct task *t, const struct lvn_yaml *over, s
     static const char *const names[] = {"doc_to_text", "doc_to_target", "doc_to_choice", "target_delimiter",
                                         "fewshot_delimiter"};
     const struct lvn_yaml *node[5];
-    struct lvn_harness_field *const field[] = {&out->text, &out->target, &out->choice};
+    struct harness_field *const field[] = {&out->text, &out->target, &out->choice};
     for (int i = 0; i < 5; i++) {
         node[i] = lvn_yaml_get(over, names[i]);
-        if (!node[i] || lvn_harness_is_null(node[i])) node[i] = get(t, names[i]);
+        if (!node[i] || is_null(node[i])) node[i] = get(t, names[i]);
     }
-    for (int i = 0; i < 3; i++) LVN_TRY(lvn_harness_field(&t->run, node[i], field[i]));
+    for (int i = 0; i < 3; i++) LVN_TRY(read_field(&t->run, node[i], field[i]));
     LVN_TRY(text_of(t, node[3], " ", &out->target_delimiter));
     return text_of(t, node[4], "\n\n", &out->fewshot_delimiter);
 }
@@ -341,10 +743,10 @@ static enum lvn_status read_fields(struct task *t)
     LVN_CHECK(get(t, "doc_to_target"), ARG, "%s:1: the task needs doc_to_target, the answer of an item", t->path);
     LVN_CHECK(t->out->kind != LVN_BENCHMARK_CHOICE || get(t, "doc_to_choice"), ARG,
               "%s:1: a task of output_type multiple_choice needs doc_to_choice, the list of answers", t->path);
-    LVN_TRY(lvn_harness_process(&t->run, get(t, "process_docs")));
+    LVN_TRY(read_process(&t->run, get(t, "process_docs")));
     LVN_CHECK(!description || description->kind == LVN_YAML_SCALAR, ARG, "%s:%d: 'description' must be a text", t->path,
               description->line);
-    LVN_TRY(lvn_harness_field(&t->run, description, &t->description));
+    LVN_TRY(read_field(&t->run, description, &t->description));
     LVN_TRY(read_parts(t, NULL, &t->parts));
     return read_parts(t, config, &t->example);
 }
@@ -385,12 +787,12 @@ static enum lvn_status read_turn(struct task *t, const struct parts *parts, stru
                                  struct turn *out)
 {
     *out = (struct turn){0};
-    LVN_TRY(lvn_harness_document(&t->run, rows, i));
-    if (parts->choice.node) LVN_TRY(lvn_harness_value(&t->run, &parts->choice, LVN_HARNESS_LIST, &out->choice));
+    LVN_TRY(set_document(&t->run, rows, i));
+    if (parts->choice.node) LVN_TRY(value_of_field(&t->run, &parts->choice, FIELD_LIST, &out->choice));
     if (parts->choice.node && t->out->kind == LVN_BENCHMARK_CHOICE) LVN_TRY(check_choices(t, out));
-    const enum lvn_harness_use use = parts->choice.node ? LVN_HARNESS_NUMBER : LVN_HARNESS_TEXT;
-    if (parts->text.node) LVN_TRY(lvn_harness_value(&t->run, &parts->text, use, &out->text));
-    return lvn_harness_value(&t->run, &parts->target, use | LVN_HARNESS_TARGET, &out->target);
+    const enum use_of_text use = parts->choice.node ? FIELD_NUMBER : FIELD_TEXT;
+    if (parts->text.node) LVN_TRY(value_of_field(&t->run, &parts->text, use, &out->text));
+    return value_of_field(&t->run, &parts->target, use | FIELD_TARGET, &out->target);
 }
 
 /* Choice i, or NULL. */
@@ -476,9 +878,9 @@ static enum lvn_status add_examples(struct task *t, int64_t at, struct lvn_text 
 static enum lvn_status add_preamble(struct task *t, int64_t at, struct lvn_text *to)
 {
     json_t *value = NULL;
-    LVN_TRY(lvn_harness_document(&t->run, &t->rows, at));
+    LVN_TRY(set_document(&t->run, &t->rows, at));
     if (t->description.node && *t->description.node->text) {
-        LVN_TRY(lvn_harness_value(&t->run, &t->description, LVN_HARNESS_TEXT, &value));
+        LVN_TRY(value_of_field(&t->run, &t->description, FIELD_TEXT, &value));
         lvn_text_add(to, json_is_string(value) ? json_string_value(value) : "");
         json_decref(value);
     }
@@ -654,10 +1056,10 @@ enum lvn_status lvn_harness_read(struct lvn_benchmarks *b, struct lvn_prompts *p
     struct task *t = lvn_calloc(1, sizeof *t);
     if (!t) return LVN_MEMORY;
     *t = (struct task){.b = b, .p = p, .path = path};
-    lvn_harness_run_init(&t->run, path, &t->arena);
+    run_init(&t->run, path, &t->arena);
     enum lvn_status status = lvn_benchmarks_add(b, &t->out);
     if (status == LVN_OK) status = read_task(t);
-    lvn_harness_run_release(&t->run);
+    run_release(&t->run);
     lvn_rows_release(&t->rows);
     lvn_rows_release(&t->examples);
     lvn_arena_release(&t->arena);

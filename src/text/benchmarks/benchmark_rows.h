@@ -9,7 +9,7 @@
 /* Zero is empty. */
 struct lvn_rows {
     const char *path; /* of the last file that was read; borrowed */
-    json_t *columns;  /* owned; for harness_fields.c */
+    json_t *columns;  /* owned; for benchmark_harness.c */
     json_t **row;     /* [n] owned */
     int64_t *line;    /* [n] from 1; of a list the number of the element */
     int64_t n, row_capacity, line_capacity;
