@@ -34,7 +34,7 @@ struct lvn_comm_options {
     int rank, size;                   /* from the launcher; size 1 selects `self` */
     const struct lvn_comm_kind *kind; /* NULL: the first kind in the table whose `connection` matches these options */
     const char *library;              /* trainer.mpi_library; "" or NULL: the library of the launcher */
-    const char *launcher; /* a name of cluster/identity/launcher_envs.def; determines which MPI libraries are usable */
+    const char *launcher; /* a name in cluster/identity/launcher_env.c; determines which MPI libraries are usable */
     double timeout;       /* maximum seconds to wait for the other ranks to join; 0: no limit */
     int cpu;              /* 1 + the CPU to which the communicator's thread is bound; 0: not bound */
     int per_host;         /* ranks per host; 0: all are on one host, until lvn_comm_set_hosts() */

@@ -14,7 +14,7 @@ struct lvn_mpi_library {
     char reason[600]; /* why it was chosen: "because the launcher is Open MPI's; also installed, but not used: ..." */
 };
 
-/* `library`: the user's choice; "" or NULL: none. `launcher`: a name of launcher_envs.def; NULL: not known. */
+/* `library`: the user's choice; "" or NULL: none. `launcher`: a name in launcher_env.c; NULL: not known. */
 enum lvn_status lvn_mpi_find(struct lvn_mpi_library *out, const char *library, const char *launcher) LVN_CHECKED;
 
 #endif

@@ -1,7 +1,7 @@
 /* identity.h - determines the rank of this process, the number of ranks, the host, and the launcher that set them.
  * engine/ranks.c calls it first; `levin doctor` prints the result.
  *
- * Each launcher has a file (slurm.c, openmpi.c, hydra.c, torchrun.c, ...) and a line in launcher_envs.def. Rank and
+ * Each launcher (srun, Open MPI, hydra, torchrun, ...) has a row in launcher_env.c. Rank and
  * size always come from the same launcher, the innermost one with evidence (see identity.c). So stale variables of an
  * outer shell, or of an allocation in which this process was not started as a task, are not used. */
 #ifndef LVN_IDENTITY_H
@@ -12,7 +12,7 @@
 struct lvn_environment;
 
 struct lvn_identity {
-    const char *launcher;       /* name in launcher_envs.def; "local": no launcher */
+    const char *launcher;       /* name in launcher_env.c; "local": no launcher */
     const char *title;          /* for display: "Open MPI's mpirun" */
     int rank, size;             /* of the run */
     int local_rank, local_size; /* on this host; -1: the launcher does not provide it */

@@ -1,8 +1,8 @@
 /* launcher_env.h - a launcher as identity.c sees it: its variables, its processes, and how to determine whether its
  * variables are valid.
  *
- * Each launcher's file ends with one struct lvn_launcher_env. All descendants of a launcher inherit its variables,
- * other launchers too, and old shells may export them; so each launcher has a rule that recognizes stale variables. */
+ * All descendants of a launcher inherit its variables, other launchers too, and old shells may export them; so each
+ * launcher has a rule that recognizes stale variables. */
 #ifndef LVN_LAUNCHER_ENV_H
 #define LVN_LAUNCHER_ENV_H
 
@@ -35,13 +35,8 @@ struct lvn_launcher_env {
     const char *without_mpi; /* why no MPI connects such ranks, and what to do about it; NULL: one does */
 };
 
-#define LVN_LAUNCHER_ENV(name) extern const struct lvn_launcher_env lvn_launcher_env_##name;
-#include "cluster/identity/launcher_envs.def"
-enum {
-#define LVN_LAUNCHER_ENV(name) LVN_LAUNCHER_ENV_##name,
-#include "cluster/identity/launcher_envs.def"
-    LVN_LAUNCHER_ENVS
-};
+extern const struct lvn_launcher_env lvn_launcher_env_slurm; /* slurm.c */
+enum { LVN_LAUNCHER_ENVS = 11 };
 extern const struct lvn_launcher_env *const lvn_launcher_envs[LVN_LAUNCHER_ENVS];
 
 const struct lvn_launcher_env *lvn_launcher_env_find(const char *name); /* NULL: not in the table */
