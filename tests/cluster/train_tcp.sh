@@ -104,6 +104,25 @@ for try in 1 2 3; do
     check [ "$(jq -r .state first/status.json)" = fault ]
 done
 
+# --- one rank is asked to stop during a validation that lasts for many minutes: all save the step before it ends ---
+for i in $(seq 300); do cat text.txt; done >long.txt
+held=("${sizes[@]/val_check_interval=5/val_check_interval=2}" --data.val_path=long.txt)
+validates() { grep -q '"activity": "a validation' held/status.json; }
+for strategy in ddp fsdp; do
+    rm -rf held
+    arguments held "${held[@]}" --trainer.strategy=$strategy --trainer.limit_val_batches=1.0
+    port=29484 apart 2 "$LEVIN" "${all[@]}" >said 2>&1 &
+    pid=$!
+    soon validates
+    for p in $(pgrep -x levin); do ! grep -zqx RANK=1 "/proc/$p/environ" || kill -TERM "$p"; done
+    soon test -e held/checkpoints/step-2
+    pkill -KILL -x levin
+    wait $pid || true
+    lacks "step 2: validation" out.0
+    code 0 "$LEVIN" "${all[@]/limit_val_batches=1.0/limit_val_batches=1}" --resume
+    says "step 2: validation" err
+done
+
 # --- bad input: one sentence each ---
 arguments alone "${sizes[@]}" --trainer.transport=mpi
 code 2 env TORCHELASTIC_RUN_ID=1 RANK=0 WORLD_SIZE=2 "$LEVIN" "${all[@]}"

@@ -324,7 +324,9 @@ static enum lvn_status end_epoch(struct lvn_trainer *trainer)
     return agree_on_requests(trainer);
 }
 
-static void report_validating(void *context, int64_t done, int64_t all)
+/* If a stop is requested, the step is saved at once. Several ranks agree about once a second, because after each batch
+ * that would slow down small models. They choose the same batch: a sum of whole numbers has no rounding. */
+static enum lvn_status report_validating(void *context, int64_t done, int64_t all)
 {
     struct lvn_trainer *trainer = context;
     struct lvn_event *e = &trainer->context.event;
@@ -332,12 +334,16 @@ static void report_validating(void *context, int64_t done, int64_t all)
     e->val_batches = all;
     e->elapsed_s = lvn_seconds() - trainer->context.start_time;
     lvn_callback_notify(&trainer->context, LVN_EVENT_VALIDATING, NULL);
-    /* With one rank a stop takes effect here. Several ranks agree on it only after the validation. */
-    const bool stop = trainer->options->stop && *trainer->options->stop != LVN_STOP_NONE;
-    if (!stop || trainer->requested.stop || trainer->ranks->size > 1 || !trainer->running.step) return;
-    trainer->requested.stop = true;
+    if (trainer->requested.stop || done < trainer->running.agrees_at) return LVN_OK;
+    LVN_TRY(agree_on_requests(trainer));
+    double ms = floor(1e3 * (lvn_seconds() - trainer->running.validation_start));
+    LVN_TRY(lvn_ranks_sum(trainer->ranks, &ms, 1));
+    const double per_second = 1e3 * (double)done * trainer->ranks->size / (ms + 1);
+    trainer->running.agrees_at = done + 1 + (trainer->ranks->size > 1 ? (int64_t)per_second : 0);
     bool saved;
-    if (lvn_trainer_save(trainer, &saved) != LVN_OK) lvn_error_clear(); /* saved again after the validation */
+    if (trainer->requested.stop && trainer->running.step && lvn_trainer_save(trainer, &saved) != LVN_OK)
+        lvn_error_clear(); /* saved again after the validation */
+    return LVN_OK;
 }
 
 enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer)
@@ -346,6 +352,8 @@ enum lvn_status lvn_trainer_validate(struct lvn_trainer *trainer)
     double *loss = &e->scalar[SCALAR_VAL_LOSS].value;
     trainer->opened.validation.progress = report_validating;
     trainer->opened.validation.context = trainer;
+    trainer->running.validation_start = lvn_seconds();
+    trainer->running.agrees_at = 1;
     LVN_TRY(lvn_validation_run(&trainer->opened.validation, &trainer->planned.programs, loss));
     for (int i = 0; i < trainer->planned.programs.eval_session->outputs.n_metrics; i++)
         e->scalar[SCALAR_METRIC + i].value = trainer->opened.validation.value[i];

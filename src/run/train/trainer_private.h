@@ -82,6 +82,8 @@ struct lvn_trainer_running {
     int64_t labels;                      /* labels that count in the batch that was fed, over all ranks */
     struct lvn_scalar *loss_scale;       /* in context.event; NULL: no loss scaling */
     double epoch_start_time;             /* lvn_seconds() */
+    double validation_start;             /* lvn_seconds() */
+    int64_t agrees_at;                   /* batch of a validation after which ranks exchange requests */
     double memory_time;                  /* lvn_seconds() when memory was last read */
     int64_t memory_bytes;                /* resident, when last read */
     int64_t peak_bytes;                  /* highest resident, when last read */

@@ -105,9 +105,9 @@ static enum lvn_status run_micro_batches(const struct lvn_validation *v, struct 
 }
 
 /* Compute this rank's rows of each batch; add losses and counts to the sums. Losses of labels can be read only after
- * their micro-batch, so metrics of text make each micro-batch a run. If ranks gather parameters collectively, a rank
- * that fails continues without results, because the others would wait for it; all then have the same number of
- * micro-batches. */
+ * their micro-batch, so metrics of text make each micro-batch a run. A rank that fails continues without results,
+ * because the others would wait for it: in progress(), and in each micro-batch if ranks gather parameters collectively.
+ * All have the same number of batches. */
 static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_programs *programs, double *count)
 {
     const int64_t n = batches_of(v), all = programs->accumulation;
@@ -125,17 +125,15 @@ static enum lvn_status compute(struct lvn_validation *v, struct lvn_train_progra
         for (int64_t m = 0; m < all; m += together) {
             if (status == LVN_OK) {
                 status = run_micro_batches(v, programs, eval, m, together, losses, count);
-                LVN_TRY(eval->status);
+                if (collective) LVN_TRY(eval->status);
             } else if (collective) {
                 lvn_session_run(eval, together);
                 LVN_TRY(eval->status);
-            } else {
-                return status;
             }
         }
-        if (status != LVN_OK) continue;
+        if (status != LVN_OK && programs->ranks->size == 1) return status;
         lvn_work_set_parts(i + 1, n);
-        if (v->progress) v->progress(v->context, i + 1, n);
+        if (v->progress) LVN_TRY(v->progress(v->context, i + 1, n));
     }
     return status;
 }

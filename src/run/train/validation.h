@@ -23,8 +23,9 @@ struct lvn_validation {
     int64_t labels;                 /* of the last run, over all ranks; 0: its loss and metrics are NaN */
     const double *counts;           /* of the last run, for metrics; in `sums`. NULL: none yet */
     double value[LVN_TASK_METRICS]; /* of the task's metrics, of the last run */
-    void (*progress)(void *context, int64_t done, int64_t all); /* called after each batch; NULL: none */
-    void *context;                                              /* for progress() */
+    /* Called by all ranks after each batch, also by one that has failed: it may be collective. NULL: none. */
+    enum lvn_status (*progress)(void *context, int64_t done, int64_t all);
+    void *context; /* for progress() */
 };
 
 /* data: of the run; train: the loader of its steps. Allocates nothing. Always release it. */
