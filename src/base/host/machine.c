@@ -113,10 +113,13 @@ static void limit_cpus(struct lvn_machine *machine, double cpus)
     if (cpus > 0 && (machine->quota == 0 || cpus < machine->quota)) machine->quota = cpus;
 }
 
-static void limit_memory(struct lvn_machine *machine, double limit, double used)
+static void limit_memory(struct lvn_machine *machine, double limit, double used, const char *from)
 {
     if (limit <= 0 || limit >= 0x1p60) return; /* version 1 has a huge number for "no limit" */
-    if (machine->memory_limit == 0 || limit < (double)machine->memory_limit) machine->memory_limit = (int64_t)limit;
+    if (machine->memory_limit == 0 || limit < (double)machine->memory_limit) {
+        machine->memory_limit = (int64_t)limit;
+        machine->memory_limit_from = from;
+    }
     double left = limit > used ? limit - used : 0;
     if (left < (double)machine->memory_available) machine->memory_available = (int64_t)left;
 }
@@ -154,7 +157,7 @@ static void read_v2(struct lvn_machine *machine, const char *root, const char *f
         if (end != text && period > 0) limit_cpus(machine, quota / period);
     }
     limit_memory(machine, value_in(root, folder, "memory.max"),
-                 value_in(root, folder, "memory.current") - cached_in(root, folder, ""));
+                 value_in(root, folder, "memory.current") - cached_in(root, folder, ""), "cgroup");
 }
 
 static void read_cpu_v1(struct lvn_machine *machine, const char *root, const char *folder)
@@ -166,7 +169,7 @@ static void read_cpu_v1(struct lvn_machine *machine, const char *root, const cha
 static void read_memory_v1(struct lvn_machine *machine, const char *root, const char *folder)
 {
     limit_memory(machine, value_in(root, folder, "memory.limit_in_bytes"),
-                 value_in(root, folder, "memory.usage_in_bytes") - cached_in(root, folder, "total_"));
+                 value_in(root, folder, "memory.usage_in_bytes") - cached_in(root, folder, "total_"), "cgroup");
 }
 
 static void read_groups(struct lvn_machine *machine, const char *root)
@@ -292,6 +295,21 @@ void lvn_machine_read_at(struct lvn_machine *machine, const char *root, const ch
     choose_threads(machine, omp_threads, omp_limit);
 }
 
+/* The memory that Slurm grants a job on this node, in MiB, which a cgroup may not enforce. What other processes of the
+ * job use is not known. Source: sbatch(1), output environment variables. */
+static void limit_by_slurm(struct lvn_machine *machine)
+{
+    static const char *const names[][2] = {{"SLURM_MEM_PER_NODE", NULL},
+                                           {"SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE"},
+                                           {"SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE"}};
+    for (size_t i = 0; getenv("SLURM_JOB_ID") && i < sizeof names / sizeof *names; i++) {
+        const char *each = getenv(names[i][0]), *n = names[i][1] ? getenv(names[i][1]) : "1";
+        if (each && n)
+            limit_memory(machine, strtod(each, NULL) * strtod(n, NULL) * 0x1p20, (double)lvn_memory_anonymous(),
+                         names[i][0]);
+    }
+}
+
 void lvn_machine_read(struct lvn_machine *machine)
 {
     char mask[CPUS + 1] = "1";
@@ -300,6 +318,7 @@ void lvn_machine_read(struct lvn_machine *machine)
         for (int i = 0; i < CPUS; i++) mask[i] = CPU_ISSET_S((size_t)i, sizeof set, set) ? '1' : '0';
     }
     lvn_machine_read_at(machine, "", mask, getenv("OMP_NUM_THREADS"), getenv("OMP_THREAD_LIMIT"));
+    limit_by_slurm(machine);
 }
 
 static int64_t status_line(const char *key)

@@ -3,7 +3,7 @@
  *
  * A process may have fewer cores than its machine, because of an affinity mask (taskset, Slurm), a cgroup's CPU quota
  * (containers), or OMP_NUM_THREADS. Two hardware threads of one core compute less than twice as much. Everything is
- * read from /proc and /sys; values that cannot be read are 0. */
+ * read from /proc and /sys, and the limits that Slurm sets from its variables; values that cannot be read are 0. */
 #ifndef LVN_MACHINE_H
 #define LVN_MACHINE_H
 
@@ -24,10 +24,11 @@ struct lvn_machine {
     int nodes;                /* NUMA nodes */
     int64_t cache[3];         /* bytes: L1 data, L2, L3 of one core */
     int64_t memory;           /* bytes of the machine */
-    int64_t memory_available; /* bytes that programs can allocate now without swapping, within the cgroup's limit */
-    int64_t memory_limit;     /* of the cgroup, in bytes; 0: no limit */
-    int64_t swap;             /* bytes of swap in use */
-    char huge_pages[16];      /* transparent huge pages: "always", "madvise", "never"; "": unknown */
+    int64_t memory_available; /* bytes that programs can allocate now without swapping, within the limit */
+    int64_t memory_limit;     /* of the cgroup or of Slurm's job on this node, the smaller one, in bytes; 0: no limit */
+    const char *memory_limit_from; /* "cgroup", or the variable of Slurm; NULL: no limit */
+    int64_t swap;                  /* bytes of swap in use */
+    char huge_pages[16];           /* transparent huge pages: "always", "madvise", "never"; "": unknown */
 };
 
 /* Fill the whole struct for this process. */

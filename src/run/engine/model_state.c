@@ -272,9 +272,14 @@ bool lvn_model_state_fits(const struct lvn_model_state *n)
 enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const char *advice)
 {
     const int64_t *b = n->bytes;
-    char text[6][LVN_NUMBER_TEXT];
+    char text[7][LVN_NUMBER_TEXT], limit[100] = "";
+    struct lvn_machine m;
+    lvn_machine_read(&m);
+    if (m.memory_limit && !n->device->memory_bytes && !n->machine_bytes)
+        snprintf(limit, sizeof limit, ", of the %s that %s allows on this host",
+                 lvn_bytes_text(m.memory_limit, text[6]), m.memory_limit_from);
     LVN_FAIL(MEMORY,
-             "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s), but %s are free%s; %s",
+             "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s), but %s are free%s%s; %s",
              lvn_bytes_text(lvn_model_state_bytes(n), text[0]),
              lvn_bytes_text(b[LVN_BUFFER_PARAM] + b[LVN_BUFFER_PACKED], text[1]),
              lvn_bytes_text(b[LVN_BUFFER_GRAD], text[2]),
@@ -283,7 +288,7 @@ enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const ch
              !n->device->memory_bytes ? n->processes > 1 ? " for each rank of this host" : ""
              : device_sharers(n) > 1  ? " on the device for each of its ranks"
                                       : " on the device",
-             advice);
+             limit, advice);
 }
 
 enum lvn_status lvn_model_state_allocate(struct lvn_model_state *n)

@@ -132,9 +132,35 @@ static void quota_of_version_2(void **state)
     assert_int_equal(m.threads, 2);
     assert_string_equal(m.threads_from, "CPU quota");
     assert_true(m.memory_limit == 4194304 && m.memory_available == 3145728);
+    assert_string_equal(m.memory_limit_from, "cgroup");
     put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
     lvn_machine_read_at(&m, root, "11111111", NULL, NULL);
     assert_int_equal(m.threads, 1);
+}
+
+/* Slurm without cgroups: the smaller limit counts, and is named. */
+static void memory_of_a_job(void **state)
+{
+    (void)state;
+    struct lvn_machine m;
+    static const char *const names[] = {"SLURM_JOB_ID",       "SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU",
+                                        "SLURM_CPUS_ON_NODE", "SLURM_MEM_PER_GPU",  "SLURM_GPUS_ON_NODE"};
+    setenv("SLURM_MEM_PER_NODE", "1", 1);
+    lvn_machine_read(&m); /* no job */
+    assert_true(m.memory_limit != 1 << 20);
+    setenv("SLURM_JOB_ID", "7", 1);
+    lvn_machine_read(&m);
+    assert_true(m.memory_limit == 1 << 20 && m.memory_available < 1 << 20);
+    assert_string_equal(m.memory_limit_from, "SLURM_MEM_PER_NODE");
+    setenv("SLURM_MEM_PER_NODE", "0", 1); /* all of the node's */
+    setenv("SLURM_MEM_PER_CPU", "1", 1);
+    lvn_machine_read(&m); /* of an unknown number */
+    assert_true(m.memory_limit != 1 << 20);
+    setenv("SLURM_CPUS_ON_NODE", "3", 1);
+    lvn_machine_read(&m);
+    assert_true(m.memory_limit == 3 << 20);
+    assert_string_equal(m.memory_limit_from, "SLURM_MEM_PER_CPU");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 
 static void quota_of_version_1(void **state)
@@ -210,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(variables, fresh, cleared),
         cmocka_unit_test_setup_teardown(quota_of_version_2, fresh, cleared),
         cmocka_unit_test_setup_teardown(quota_of_version_1, fresh, cleared),
+        cmocka_unit_test(memory_of_a_job),
         cmocka_unit_test(nothing_to_read),
         cmocka_unit_test(log_lines),
         cmocka_unit_test(share_of_others),

@@ -101,7 +101,8 @@ static void report_memory(struct lvn_doctor *r)
     char text[300], a[LVN_NUMBER_TEXT], b[LVN_NUMBER_TEXT], c[LVN_NUMBER_TEXT];
     snprintf(text, sizeof text, "%s, %s available", lvn_bytes_text(m->memory, a),
              lvn_bytes_text(m->memory_available, b));
-    if (m->memory_limit) lvn_print_append(text, sizeof text, ", cgroup limit %s", lvn_bytes_text(m->memory_limit, c));
+    if (m->memory_limit)
+        lvn_print_append(text, sizeof text, ", %s limit %s", m->memory_limit_from, lvn_bytes_text(m->memory_limit, c));
     lvn_doctor_line(r, "memory", "%s", text);
     lvn_doctor_line(r, "caches", "L1 %s, L2 %s, L3 %s", lvn_bytes_text(m->cache[0], a), lvn_bytes_text(m->cache[1], b),
                     lvn_bytes_text(m->cache[2], c));
@@ -115,7 +116,7 @@ static void report_memory(struct lvn_doctor *r)
                            "transparent huge pages are off, which slows large models");
     }
     if (m->memory_available > 0 && m->memory_available < (int64_t)1 << 30) {
-        lvn_doctor_finding(r, "end other programs, or raise the limit of the container",
+        lvn_doctor_finding(r, "end other programs, or raise the limit of the container or of the job",
                            "less than 1 GiB of memory is free");
     }
     if (m->swap > (int64_t)1 << 28)

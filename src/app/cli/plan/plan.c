@@ -176,6 +176,12 @@ static void show_memory(struct plan *p)
                                    : "free on this machine, for a rank",
                capacity);
     memory_row(c, m, "unplanned", "(arena without planning)", step->unplaced_bytes);
+    struct lvn_machine machine;
+    char limit[LVN_NUMBER_TEXT];
+    lvn_machine_read(&machine);
+    if (machine.memory_limit && !n->machine_bytes)
+        lvn_cli_print(c, "On this host %s allows %s.\n", machine.memory_limit_from,
+                      lvn_bytes_text(machine.memory_limit, limit));
     if (step->n_grad_buffers > 1) {
         lvn_cli_print(c, "%d copies of the gradients are kept, for the tree over micro-batches.\n",
                       step->n_grad_buffers);
