@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/threads.h"
 #include "base/vectors/four.h"
+#include "base/work.h"
 #include "packed/ggml_blocks.h"
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -310,5 +311,6 @@ void lvn_blocks_read(const struct lvn_blocks *b, const void *p, int64_t row, int
 enum lvn_status lvn_blocks_write(const struct lvn_blocks *b, const float *values, void *p, int threads)
 {
     const struct format *f = format_of(b->dtype);
+    lvn_work_done(b->rows);
     return f->write ? f->write(b, values, p, threads) : lvn_fail(LVN_INTERNAL, "levin writes no blocks of this type");
 }

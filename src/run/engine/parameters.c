@@ -2,6 +2,7 @@
 #include "engine/parameters.h"
 
 #include "base/threads.h"
+#include "base/work.h"
 #include "engine/ranks.h"
 #include "formats/safetensors.h"
 #include "passes/shard.h"
@@ -350,7 +351,11 @@ static void init_part(void *argument, int thread, int n_threads)
     const struct initial_values *v = argument;
     int64_t begin, end;
     lvn_thread_range(v->w->count, EACH, thread, n_threads, &begin, &end);
-    lvn_param_init(v->w->param, v->seed, v->w->first + begin, end - begin, v->to + begin);
+    for (int64_t n; begin < end; begin += n) {
+        n = end - begin < EACH ? end - begin : EACH;
+        lvn_param_init(v->w->param, v->seed, v->w->first + begin, n, v->to + begin);
+        lvn_work_done(n);
+    }
 }
 
 enum lvn_status lvn_parameters_init_values(const struct lvn_model_state *n, uint64_t seed, bool adapters_only)

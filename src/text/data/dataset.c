@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/redact.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "data/file_type.h"
 #include "data/sources/shard_list.h"
 #include "data/table.h"
@@ -634,6 +635,7 @@ enum lvn_status lvn_split_max(const struct lvn_split *p, int64_t *max, int64_t *
         const void *tokens = buffer ? buffer : (const char *)p->tokens + at * p->width;
         if (buffer) status = lvn_split_tokens(p, at, n, buffer);
         const int64_t here = status == LVN_OK ? max_of(tokens, p->width, n) : -1;
+        lvn_work_done(n);
         if (here <= *max) continue;
         *max = here;
         for (*position = at; id_at(tokens, p->width, *position - at) != here;) ++*position;

@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "data/dataset.h"
 #include "data/file_type.h"
 #include "data/sources/shard_list.h"
@@ -749,6 +750,7 @@ static enum lvn_status find_documents(struct documents *d, int64_t end)
         else
             p = (const char *)split->tokens + at * split->width;
         if (status == LVN_OK) status = scan_documents(d, p, at, n, end);
+        lvn_work_done(n);
     }
     free(buffer);
     LVN_TRY(status);

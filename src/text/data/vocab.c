@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "formats/json.h"
 
 struct lvn_vocab *lvn_vocab_new(void)
@@ -43,7 +44,7 @@ enum lvn_status lvn_vocab_add(struct lvn_vocab *v, const char *name, const void 
                   (long long)(p - begin));
         v->bits[c >> 6] |= (uint64_t)1 << (c & 63);
         p += length;
-        n++;
+        if (++n % (1 << 20) == 0) lvn_work_done(1 << 20);
     }
     *n_chars = n;
     return LVN_OK;

@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/work.h"
 #include "tokenizers/encoder_private.h"
 #include "tokenizers/load.h"
 #include "tokenizers/unicode/unicode.h"
@@ -506,6 +507,7 @@ static enum lvn_status encode_pieces(struct lvn_encoder *e, const uint8_t *p, in
 
 static enum lvn_status normalize(struct lvn_encoder *e, const uint8_t *p, int64_t n, bool begins, struct lvn_ids *ids)
 {
+    lvn_work_done(n);
     if (e->marks) LVN_TRY(find_written(e, p, n));
     LVN_TRY(lvn_normalizer_run(&e->t->normalizer, &e->normalizer, &p, &n, &begins));
     return split_added(e, &e->t->added_normalized, p, n, begins, ids, encode_pieces);

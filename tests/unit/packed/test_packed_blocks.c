@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "base/work.h"
 #include "packed/packed.h"
 
 enum { ROWS = 300, COLUMNS = 192, COUNT = ROWS * COLUMNS };
@@ -107,7 +108,9 @@ static void quantizes(void **state)
             float *values = random_values(b.rows * b.columns);
             char *p = memory_for(&b), *q = memory_for(&b);
             memset(p, 0, bytes), memset(q, 0, bytes);
+            const int64_t work = lvn_work_count();
             assert_int_equal(lvn_blocks_write(&b, values, p, 1), LVN_OK);
+            assert_true(lvn_work_count() > work);
             assert_int_equal(lvn_blocks_write(&b, values, q, 3), LVN_OK);
             assert_memory_equal(p, q, bytes);
             for (int64_t r = 0; r < b.rows; r++) assert_true(row_error(&b, values, p, r) < formats[f].most);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "base/work.h"
 #include "comm_threads.h"
 #include "engine/parameters.h"
 #include "graph/regression_sums.h"
@@ -377,7 +378,9 @@ static void reconstruction(void **state)
                      LVN_OK);
     assert_int_equal(lvn_session_new(&session, n, &o), LVN_OK);
     assert_int_equal(lvn_model_state_allocate(n), LVN_OK);
+    const int64_t work = lvn_work_count();
     assert_int_equal(lvn_parameters_init_values(n, 1, false), LVN_OK);
+    assert_int_equal(lvn_work_count() - work, FEATURES * FEATURES); /* a run of a large model is not stuck meanwhile */
     assert_int_equal(lvn_samples_init(&b, &d.fields, B), LVN_OK);
     for (int64_t i = 0; i < B; i++) /* what fills up is not even zero here */
         assert_int_equal(spot(&d, LVN_SPLIT_TRAIN, i, (struct lvn_draw){0},

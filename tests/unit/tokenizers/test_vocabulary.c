@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/work.h"
 #include "formats/json.h"
 #include "tokenizers/encoder.h"
 #include "tokenizers/load.h"
@@ -39,8 +40,10 @@ static int64_t number(const struct golden *g, const char *key)
 
 static void make(struct lvn_vocabulary *v, const struct golden *g, struct lvn_vocabulary_options o)
 {
+    const int64_t work = lvn_work_count();
     assert_int_equal(lvn_vocabulary_open(v, &o), LVN_OK);
-    if (lvn_vocabulary_count(v, g->text, g->bytes) != LVN_OK || lvn_vocabulary_make(v) != LVN_OK)
+    if (lvn_vocabulary_count(v, g->text, g->bytes) != LVN_OK || lvn_work_count() - work < (int64_t)g->bytes ||
+        lvn_vocabulary_make(v) != LVN_OK)
         fail_msg("%s", levin_error_text());
 }
 

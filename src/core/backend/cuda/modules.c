@@ -6,6 +6,7 @@
 #include "backend/gpu/kernel_sources.h"
 #include "base/arena.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 struct lvn_cuda_loaded_module {
     char *key; /* key of the image in the cache; it contains the source text */
@@ -75,6 +76,7 @@ static void *work(void *argument)
         pthread_mutex_unlock(&all->lock);
         if (k >= all->n) return NULL;
         compile(&all->list[k], all->architecture);
+        lvn_work_done(1);
     }
 }
 

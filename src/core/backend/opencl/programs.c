@@ -9,6 +9,7 @@
 #include "backend/opencl/opencl_device.h"
 #include "base/text.h"
 #include "base/threads.h"
+#include "base/work.h"
 #include "host/machine.h"
 
 const char *lvn_opencl_prelude;
@@ -210,6 +211,7 @@ static void work(void *argument, int thread, int n_threads)
         pthread_mutex_unlock(&j->lock);
         if (k >= j->p->n_modules) return;
         enum lvn_status status = make(j, &j->p->modules[k]);
+        lvn_work_done(1);
         if (status == LVN_OK) continue;
         pthread_mutex_lock(&j->lock);
         if (j->status == LVN_OK) snprintf(j->reason, sizeof j->reason, "%s", levin_error_text());

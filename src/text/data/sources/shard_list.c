@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/work.h"
 #include "formats/checksum.h"
 #include "formats/json.h"
 #include "stores/fetch_limit.h"
@@ -283,6 +284,7 @@ static enum lvn_status check_ids(struct lvn_shard_list *s, int64_t i)
         some = n - at < BLOCK ? n - at : BLOCK;
         status = lvn_streaming_file_read(file, shard->header + at * s->width, some * s->width, ids);
         if (status == LVN_OK) status = check_block(s, shard, ids, at, some);
+        lvn_work_done(some);
     }
     free(ids);
     return status;

@@ -3,6 +3,7 @@
 #include "tokenizers/training/bpe_trainer.h"
 
 #include "base/list.h"
+#include "base/work.h"
 #include "tokenizers/bpe.h"
 #include "tokenizers/load.h"
 
@@ -457,6 +458,7 @@ static enum lvn_status merge_all(struct merger *m)
         if (count < 1 || count < v->o.min_frequency) break;
         m->heap[0] = m->heap[--m->n_heap];
         if (m->n_heap) sift_down(m, 0);
+        lvn_work_done(1);
         int32_t left = (int32_t)(top.key >> 32), right = (int32_t)(top.key & UINT32_MAX), merged = 0;
         enum lvn_status status = new_token(v, left, right, &merged);
         for (int32_t i = 0; i < top.n && status == LVN_OK; i++)

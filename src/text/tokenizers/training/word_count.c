@@ -2,6 +2,7 @@
 #include "tokenizers/training/word_count.h"
 
 #include "base/threads.h"
+#include "base/work.h"
 #include "tokenizers/bpe.h"
 
 enum { BLOCK_BYTES = 1 << 20, FIRST_CAPACITY = 1 << 12, SLICE_BYTES = 1 << 18, ERROR_TEXT = 512 };
@@ -133,6 +134,7 @@ static enum lvn_status count_texts(const struct lvn_word_rules *rules, struct lv
     for (const char *next; text < end; text = next) {
         const char *stop = memchr(text, LVN_WORDS_END, (size_t)(end - text));
         next = stop ? stop + 1 : end;
+        lvn_work_done(next - text);
         LVN_TRY(count_lines(rules, normal, pre, text, stop ? stop : end, words));
     }
     return LVN_OK;
