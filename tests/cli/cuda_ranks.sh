@@ -184,6 +184,24 @@ one_error
 says "rank 1 on " err
 says "aborted rank 0" report
 
+# --- a device that fails in one rank ends the other one, too, which waits for it and has no limit of its own ---
+for strategy in ddp fsdp; do
+    for rank in 0 1; do
+        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29478 \
+            LEVIN_DOUBLE_FAIL=$([ $rank = 0 ] || echo cuGraphLaunch:6:719) double "$LEVIN" train "${sizes[@]}" --run_dir=broken \
+            --overwrite --trainer.max_steps=40 --trainer.strategy=$strategy --trainer.stall_timeout=0 >out.$rank 2>&1 &
+        pids[rank]=$!
+    done
+    for rank in 0 1; do
+        got=0
+        wait "${pids[rank]}" || got=$?
+        check [ $got = 76 ]
+    done
+    cat out.[01] >err
+    one_error
+    says "launching a step on device 1: the device was lost" err
+done
+
 # --- a step that cannot be captured on a rank, while the other ranks capture their collectives ---
 LEVIN_DOUBLE_FAIL=cuStreamEndCapture:2:901 code 1 ranks 2 --run_dir=uncaptured
 one_error
