@@ -152,7 +152,7 @@ sed 's/"BertForSequenceClassification"/"BertForTokenClassification"/' -i named/c
 code 2 "$LEVIN" predict named --text "a b c"
 says "named/config.json: BertForTokenClassification has a head that levin does not have: the model is loaded without it" err
 code 0 "$LEVIN" train --model.init=named --data.path=train.tsv --trainer.max_steps=1 --run_dir=kept
-says "the head of 'named' (BertModel) is replaced by a new one" err
+says "the head of 'named' (BertForMaskedLM) is replaced by a new one" err
 says BertForSequenceClassification kept/checkpoints/last/config.json
 rm -r kept
 # a decoder predicts classes from the last token
@@ -162,6 +162,14 @@ code 0 "$LEVIN" evaluate gpt2 --data.path=test.tsv --json
 json 'd["samples"] == 40'
 code 1 "$LEVIN" generate gpt2 --prompt-ids=1,2
 says "this gpt2 classifies and does not generate text" err
+# such a model whose head levin does not have, under any name
+code 0 "$LEVIN" export gpt2 decoder
+sed -i 's/GPT2ForSequenceClassification/GPT2ForTokenClassification/' decoder/config.json
+LC_ALL=C sed -i 's/"score.weight"/"other.weight"/' decoder/model.safetensors
+code 0 "$LEVIN" train --model.init=decoder --data.path=train.tsv --trainer.max_steps=1 --run_dir=kept
+says "decoder/config.json: GPT2ForTokenClassification has a head that levin does not have: the model is loaded without it" err
+says "the head of 'decoder' (GPT2LMHeadModel) is replaced by a new one, GPT2ForSequenceClassification" err
+rm -r kept decoder
 code 1 "$LEVIN" evaluate gpt2 --tasks=none.yaml
 says "tasks are scored by the probabilities of tokens, which this gpt2 does not predict" err
 code 1 "$LEVIN" evaluate tsv --tasks=none.yaml

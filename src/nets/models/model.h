@@ -52,17 +52,18 @@ struct lvn_stored_type {
 struct lvn_model_config {
     const struct lvn_model *model;
     struct lvn_lora lora;
-    const struct lvn_head *head;          /* one of the model's heads; NULL: the model has no list of them */
-    bool fresh_head;                      /* the files lack it or have another one: it starts with initial values */
-    int64_t classes;                      /* of a classification head */
-    enum lvn_problem problem;             /* of a classification head; of a head for numbers LVN_REGRESSION */
-    const char *class_names;              /* `classes` texts, each with its NUL; NULL: none. Copies share it. Set by
-                                             lvn_model_name_classes(), read by lvn_class_name() */
-    int64_t end_id;                       /* id of the end-of-text token, of several the first; -1: none */
-    bool end_known;                       /* config.json or the user named end_id; otherwise a tokenizer may */
-    int64_t pad_id;                       /* pads texts for a classifier if `kept` names no token: LVN_PAD_...; an id */
-    const char *kept;                     /* members of config.json that are written back as they were found, as JSON;
-                                             NULL: none. Copies share it (lvn_intern()) */
+    const struct lvn_head *head; /* one of the model's heads; NULL: the model has no list of them */
+    bool fresh_head;             /* the files lack it or have another one: it starts with initial values */
+    bool other_head;             /* config.json names a head that levin does not have: its tensors are skipped */
+    int64_t classes;             /* of a classification head */
+    enum lvn_problem problem;    /* of a classification head; of a head for numbers LVN_REGRESSION */
+    const char *class_names;     /* `classes` texts, each with its NUL; NULL: none. Copies share it. Set by
+                                    lvn_model_name_classes(), read by lvn_class_name() */
+    int64_t end_id;              /* id of the end-of-text token, of several the first; -1: none */
+    bool end_known;              /* config.json or the user named end_id; otherwise a tokenizer may */
+    int64_t pad_id;              /* pads texts for a classifier if `kept` names no token: LVN_PAD_...; an id */
+    const char *kept;            /* members of config.json that are written back as they were found, as JSON;
+                                    NULL: none. Copies share it (lvn_intern()) */
     const struct lvn_model *kept_variant; /* the variant whose config.json they are from */
     const struct lvn_stored_type *stored; /* [n_stored]: weights that stay in memory in the packed blocks of their
                                              files. Copies share it */

@@ -348,8 +348,8 @@ static enum lvn_status read_problem(struct lvn_model_config *c, const char *name
     return LVN_OK;
 }
 
-/* The head, and its number of classes. A decoder's default head may have any name. An encoder with an unknown head is
- * loaded without it, like a file that has no head. */
+/* The head, and its number of classes. A decoder's default head may have any name. A model with another head is loaded
+ * without it, like a file that lacks the head for tokens. */
 static enum lvn_status read_head(struct lvn_model_config *c, const char *name, const json_t *root)
 {
     const json_t *names = json_object_get(root, "id2label");
@@ -360,13 +360,14 @@ static enum lvn_status read_head(struct lvn_model_config *c, const char *name, c
     for (; first && h->architecture && strcmp(h->architecture, first) != 0; h++)
         if (!strstr(known, h->architecture)) /* heads for classes and for numbers have one name */
             lvn_print_append(known, sizeof known, "%s%s", *known ? ", " : "", h->architecture);
-    if (!h->architecture && c->model->heads->label == LVN_LABEL_TOKEN && !strstr(first, "Classification"))
-        h = c->model->heads;
-    if (!h->architecture && lvn_model_head(c->model, "")) {
-        h = lvn_model_head(c->model, "");
+    const struct lvn_head *tokens = lvn_model_head_of(c->model, LVN_LABEL_TOKEN);
+    if (!h->architecture && tokens) {
+        h = tokens;
+        c->other_head = c->model->heads != tokens || strstr(first, "Classification") || strstr(first, "Answering");
+    }
+    if (c->other_head)
         lvn_log_once(LVN_LOG_INFO, "%s: %.60s has a head that levin does not have: the model is loaded without it",
                      name, first);
-    }
     LVN_CHECK(h->architecture, UNSUPPORTED, "%s: architectures is '%.60s'; this version has %s", name, first, known);
     c->head = *h->task ? lvn_model_head(c->model, h->task) : h;
     if (json_is_object(names) && json_object_size(names)) c->classes = (int64_t)json_object_size(names);

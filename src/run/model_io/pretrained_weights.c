@@ -93,6 +93,13 @@ static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
     return false;
 }
 
+/* Is it a tensor of a head that levin does not have? Those of blocks begin with the family's prefix. */
+static bool is_of_unknown_head(const struct lvn_pretrained *p, const char *name)
+{
+    const char *prefix = p->files->prefix;
+    return p->config.other_head && prefix && strncmp(name, prefix, strlen(prefix)) != 0;
+}
+
 static bool is_real(enum lvn_dtype t)
 {
     return t == LVN_F32 || t == LVN_F16 || t == LVN_BF16 || t == LVN_F64;
@@ -192,7 +199,7 @@ static enum lvn_status compare(struct lvn_pretrained *p, const struct lvn_params
     for (int i = 0; i < p->weights.n; i++) {
         const char *name = p->weights.tensor[i].name;
         const enum lvn_file_role role = lvn_file_role(p->files, params, bare_name(name), &q);
-        if (is_of_other_head(p, bare_name(name))) continue;
+        if (is_of_other_head(p, bare_name(name)) || (role == LVN_FILE_UNKNOWN && is_of_unknown_head(p, name))) continue;
         if (role == LVN_FILE_PARAMETER) LVN_TRY(compare_twice(p, q, &p->weights.tensor[i], f));
         if (role == LVN_FILE_EXTRA) LVN_TRY(compare_duplicate(p, params, &p->weights.tensor[i], f));
         if (role == LVN_FILE_PART) f->other[f->n_other++ ? 1 : 0] = name;
