@@ -285,7 +285,8 @@ for n, vocab in ("square", C), ("wide", V):  # an untied base
     json.dump(config, open(n + "/config.json", "w"))
     t = {**base, EMBEDDING: ([vocab, C], base[EMBEDDING][1][:vocab * C]), HEAD: normal(vocab, C)}
     write(n + "/model.safetensors", t)
-    adapters("peft-" + n, n, {"lm_head.lora_A.weight": normal(2, C), "lm_head.lora_B.weight": normal(vocab, 2)})
+    adapters("peft-" + n, n, {"lm_head.base_layer.weight": t[HEAD], # PEFT saves it, too
+                              "lm_head.lora_A.weight": normal(2, C), "lm_head.lora_B.weight": normal(vocab, 2)})
 q = {"model.layers.0.self_attn.q_proj.lora_A.weight": normal(2, C), "model.layers.0.self_attn.q_proj.lora_B.weight": normal(C, 2)}
 adapters("peft-embedding", "base", {**q, EMBEDDING: normal(V, C)}, modules_to_save=["embed_tokens"])
 adapters("peft-head", "base", {**q, HEAD: normal(V, C)}, modules_to_save=["lm_head"])
@@ -322,6 +323,28 @@ for kind in square embedding head both; do
     code 0 "$LEVIN" generate got-$kind --prompt-ids=1,2,3 --max-new-tokens=6 --temperature=0 --ignore-eos --json
     python3 -c 'import json; a, b = (json.load(open(f))["samples"][0]["ids"] for f in ("first", "out")); assert a == b, (a, b)'
 done
+# adapters of a head that is not tied are trained, too: the run, its adapters and its export are the same model
+head=(--data.kind=tokens --data.path=tied/tokens.bin --data.val_path=tied/tokens.bin --trainer.batch_size=4 --optimizer.lr=1e-2)
+code 0 "$LEVIN" train --run_dir=started --model.init=wide --lora.init=peft-wide "${head[@]}" --trainer.max_steps=2
+says '"target_modules": ["lm_head"]' started/checkpoints/last/adapter/adapter_config.json
+says '"fan_in_fan_out": false' started/checkpoints/last/adapter/adapter_config.json
+code 0 "$LEVIN" train --run_dir=merged --model.init=wide --lora.init=peft-wide "${head[@]}" --trainer.max_steps=2 --lora.merge_checkpoints=true
+code 0 "$LEVIN" export started got-started
+same_file got-started/model.safetensors merged/checkpoints/last/model.safetensors
+code 0 "$LEVIN" train --run_dir=from-export --model.init=got-wide "${head[@]}" --trainer.max_steps=1
+first() { python3 -c 'import json, sys; print("%.5g" % json.loads(open(sys.argv[1] + "/metrics.jsonl").readlines()[1])["loss"])' "$1"; } # first RUN: the loss of its first step
+check [ "$(first started)" = "$(first from-export)" ]
+code 0 "$LEVIN" export started head.gguf --adapter
+python3 - <<'P'
+import struct
+from peft import *
+data = open("head.gguf", "rb").read()
+shape = read("wide")[HEAD][0]
+for name, dims in (b"output.weight.lora_a", (shape[1], 2)), (b"output.weight.lora_b", (2, shape[0])):
+    assert struct.unpack_from("<I2Q", data, data.index(name) + len(name)) == (2, *dims), name
+P
+code 2 "$LEVIN" train --run_dir=no --model.init=tied --lora.rank=2 --lora.targets=lm_head "${head[@]}"
+says "lora.targets: 'lm_head' names no linear layer; those of a llama are " err
 # every key of PEFT's file: what changes the model is refused by name
 cp -r peft-square key
 keys=$(python3 - <<'P'

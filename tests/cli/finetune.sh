@@ -149,9 +149,9 @@ for map in attn.c_attn attn.c_proj mlp.c_fc mlp.c_proj; do
     check grep -qa "h.0.$map.lora_A" listed/checkpoints/last/adapter/adapter_model.safetensors
 done
 code 2 train wrong --lora.rank=4 --lora.targets="[c_attn, c_atn]" --trainer.max_steps=2
-says "lora.targets: 'c_atn' names no linear layer of a block" err
+says "lora.targets: 'c_atn' names no linear layer" err
 code 2 train wrong --lora.rank=4 --lora.targets=wte --trainer.max_steps=2
-says "lora.targets: 'wte' names no linear layer of a block" err
+says "lora.targets: 'wte' names no linear layer" err
 code 2 "$LEVIN" train --run_dir=wrong --lora.rank=4 --data.path=text.txt
 one_error
 says "lora.rank 4 adapts a model that is trained already: say which, with model.init" err

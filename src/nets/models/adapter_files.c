@@ -218,6 +218,11 @@ static enum lvn_status open_all(struct lvn_adapter_files *f, const char *dir)
     if (!old) return LVN_MEMORY;
     f->path = lvn_path_is_file(weights) || !lvn_path_is_file(old) ? weights : old;
     LVN_TRY(lvn_weights_open(&f->weights, f->path));
+    int n = 0; /* with adapters of a head, PEFT also saves the head's own weight, which is that of the base model */
+    for (int i = 0; i < f->weights.n; i++)
+        if (!lvn_ends_with(f->weights.tensor[i].name, ".base_layer.weight"))
+            f->weights.tensor[n++] = f->weights.tensor[i];
+    f->weights.n = n;
     return LVN_OK;
 }
 

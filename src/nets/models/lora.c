@@ -40,19 +40,24 @@ static double scale_of(const struct lvn_lora *lora)
 static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x, struct levin_tensor *w,
                                   struct levin_tensor *y)
 {
-    const struct lvn_lora *lora = g->adapter_context;
+    const struct lvn_model_config *c = g->adapter_context;
+    const struct lvn_lora *lora = &c->lora;
     const struct lvn_node *node = y ? y->node : NULL;
-    bool target = node && w->param && node->attr.linear.in_out && lvn_names_match(lora->targets, w->param->name);
-    if (!target) return y;
+    if (!node || !w->param || !lvn_names_match(lora->targets, w->param->name)) return y;
+    /* A decoder's head is stored as (outputs, inputs), and so are its adapters. A table that is tied to it is no linear
+     * layer, and a classifier's or new head is trained whole. */
+    const bool in_out = node->attr.linear.in_out;
+    if (!in_out && (w->param->kind != LVN_WEIGHT || lvn_model_predicts_samples(c) || c->fresh_head)) return y;
     g->adapter = NULL; /* the adapter's own linear layers have none */
-    int64_t C = w->desc.dim[0], N = w->desc.dim[1], r = lora->rank;
+    int64_t C = w->desc.dim[!in_out], N = w->desc.dim[in_out], r = lora->rank;
     double std = 1.0 / sqrt(3.0 * (double)C); /* that of PyTorch's Linear: uniform in +-1/sqrt(C) */
-    struct levin_tensor *a = adapter(g, w->param->name, suffix_a, LVN_WEIGHT, LVN_NORMAL(std), LVN_DESC(LVN_F32, C, r));
-    struct levin_tensor *b =
-        adapter(g, w->param->name, suffix_b, LVN_WEIGHT, LVN_CONSTANT(0.0), LVN_DESC(LVN_F32, r, N));
+    struct levin_tensor *a = adapter(g, w->param->name, suffix_a, LVN_WEIGHT, LVN_NORMAL(std),
+                                     in_out ? LVN_DESC(LVN_F32, C, r) : LVN_DESC(LVN_F32, r, C));
+    struct levin_tensor *b = adapter(g, w->param->name, suffix_b, LVN_WEIGHT, LVN_CONSTANT(0.0),
+                                     in_out ? LVN_DESC(LVN_F32, r, N) : LVN_DESC(LVN_F32, N, r));
     struct levin_tensor *kept = levin_dropout(g, x, lora->dropout);
-    struct levin_tensor *low = levin_scale(g, levin_linear(g, kept, a, NULL, true), scale_of(lora));
-    y = levin_add(g, y, levin_linear(g, low, b, NULL, true));
+    struct levin_tensor *low = levin_scale(g, levin_linear(g, kept, a, NULL, in_out), scale_of(lora));
+    y = levin_add(g, y, levin_linear(g, low, b, NULL, in_out));
     g->adapter = adapt;
     return y;
 }
@@ -60,7 +65,7 @@ static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x,
 /* The table with trained rows in place of those of lora->tokens: its other rows, in ranges, and the trained ones. */
 static struct levin_tensor *replace_rows(struct levin_graph *g, struct levin_tensor *table)
 {
-    const struct lvn_lora *lora = g->adapter_context;
+    const struct lvn_lora *lora = &((const struct lvn_model_config *)g->adapter_context)->lora;
     const int64_t V = table->desc.dim[0], C = table->desc.dim[1];
     struct levin_tensor *rows = adapter(g, table->param->name, LVN_LORA_ROWS, LVN_EMBEDDING, LVN_CONSTANT(0.0),
                                         LVN_DESC(LVN_F32, lora->n_tokens, C)),
@@ -89,7 +94,7 @@ void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c)
     if (c->lora.rank <= 0) return;
     g->adapter = adapt;
     g->table_adapter = c->lora.n_tokens ? replace_rows : NULL;
-    g->adapter_context = &c->lora;
+    g->adapter_context = c;
 }
 
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out)
@@ -127,8 +132,9 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
         lvn_pattern_nearest(&one, p, near);
         if (!strncmp(one.text, "all", 3)) snprintf(near, sizeof near, "all-linear");
         bool no_hint = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
-        LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear layer of a block; those of a %s are %s%s%s%s", one.n,
-                 one.text, c->model->name, c->model->linear_layers, no_hint ? "" : "; did you mean '",
+        LVN_FAIL(ARG,
+                 "lora.targets: '%.*s' names no linear layer; those of a %s are %s, and a head that is not tied%s%s%s",
+                 one.n, one.text, c->model->name, c->model->linear_layers, no_hint ? "" : "; did you mean '",
                  no_hint ? "" : near, no_hint ? "" : "'?");
     }
     /* The base model seldom comes with a trained classification head, so the head is trained with the adapters, as any

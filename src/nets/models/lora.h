@@ -28,13 +28,18 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
 
 /* The adapter of a weight: a and b, or rows; the others are NULL. */
 struct lvn_lora_pair {
-    const struct lvn_param *a;    /* (in, rank) */
-    const struct lvn_param *b;    /* (rank, out) */
+    const struct lvn_param *a;    /* (in, rank); of a decoder's head, as its weight, transposed: (rank, in) */
+    const struct lvn_param *b;    /* (rank, out); (out, rank) */
     const struct lvn_param *rows; /* (n_tokens, C), of an embedding (V, C) */
 };
 /* False: the weight has no adapter. */
+/* Are weight and adapters stored as (inputs, outputs)? Those of a decoder's head are (outputs, inputs). */
+static inline bool lvn_lora_in_out(const struct lvn_param *weight, const struct lvn_lora_pair *pair)
+{
+    return pair->a->desc.dim[0] == weight->desc.dim[0];
+}
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
-/* w (in, out) += scale * a b. */
+/* w (in, out) += scale * a b. Of a head: w (out, in) += scale * b a, so `a` is then b, and `b` is a. */
 void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
                     float *w);
 /* Rows lora->tokens of w (V, C) become `rows`. */

@@ -52,7 +52,7 @@ static json_t *config_of(const struct lvn_model_state *n, const struct lvn_adapt
         const struct lvn_param *w = n->params->list[i];
         if (!lvn_lora_find(n->params, w, &pair) || !pair.a) continue;
         if (lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, w, &l) != LVN_OK) continue;
-        in_out |= !(l.flags & LVN_FILE_TRANSPOSED);
+        in_out |= !(l.flags & LVN_FILE_TRANSPOSED) && lvn_lora_in_out(w, &pair);
         json_array_append_new(modules, json_stringn(l.name, strlen(l.name) - strlen(".weight")));
     }
     json_t *tokens = n->config.lora.n_tokens ? json_array() : json_null();

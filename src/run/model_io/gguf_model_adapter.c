@@ -21,24 +21,25 @@ static void transpose(const float *from, int64_t rows, int64_t columns, const in
         for (int64_t r = 0; r < rows; r++) to[(row_of ? row_of[c] : c) * rows + r] = from[r * columns + c];
 }
 
-/* A (inputs, rank) or B (rank, outputs) of a layer, transposed; row_of: order of B's rows in the file. */
+/* A (inputs, rank) or B (rank, outputs) of a layer, transposed, as those of a head are in memory; row_of: order of B's
+ * rows in the file. */
 static enum lvn_status add_half(struct writer *x, const struct lvn_param *q, char which, const char *name,
                                 const int32_t *row_of)
 {
     const struct lvn_adapter_files *files = &x->p->adapters;
-    const int64_t rank = files->lora.rank, in = q->desc.dim[0], out = q->desc.dim[1];
-    const int64_t rows = which == 'A' ? in : rank, columns = which == 'A' ? rank : out;
     struct lvn_layout l;
-    LVN_TRY(lvn_adapter_layout(x->p->variant, &x->p->config, q, rank, which, &l));
+    LVN_TRY(lvn_adapter_layout(x->p->variant, &x->p->config, q, files->lora.rank, which, &l));
+    const int64_t rows = l.desc.dim[1], columns = l.desc.dim[0];
+    const bool in_out = (l.flags & LVN_FILE_TRANSPOSED) != 0;
     const struct lvn_weight *t = lvn_adapter_find(files, x->p->variant, &l);
     float *memory = lvn_arena_alloc(&x->arena, sizeof *memory * (size_t)(rows * columns)),
           *scratch = lvn_arena_alloc(&x->arena, sizeof *scratch * (size_t)(rows * columns));
     const char *full = lvn_arena_printf(&x->arena, "%s.lora_%c", name, which == 'A' ? 'a' : 'b');
     if (!memory || !scratch || !full) return LVN_MEMORY;
     LVN_TRY(lvn_adapter_read(t, &l, memory, scratch));
-    transpose(memory, rows, columns, row_of, scratch);
-    x->item[x->n++] =
-        (struct lvn_safetensors_item){.name = full, .desc = LVN_DESC(LVN_F32, columns, rows), .data = scratch};
+    if (in_out) transpose(memory, rows, columns, row_of, scratch);
+    x->item[x->n++] = (struct lvn_safetensors_item){
+        .name = full, .desc = LVN_DESC(LVN_F32, columns, rows), .data = in_out ? scratch : memory};
     x->tensors++;
     return LVN_OK;
 }

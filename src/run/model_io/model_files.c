@@ -57,8 +57,10 @@ static enum lvn_status merge(const struct context *c, const struct source *s, vo
     if (!rows) LVN_TRY(cast_up(c, b, first + a->count));
     if (rows)
         lvn_lora_put_rows(lora, w->desc.dim[1], first, c->wide);
-    else
+    else if (lvn_lora_in_out(w, &s->adapter))
         lvn_lora_merge(lora, w, first, first + a->count, c->wide);
+    else
+        lvn_lora_merge(lora, w, first + a->count, first, c->wide);
     lvn_tensor_from_f32(c->type, c->wide, to, w->count);
     return LVN_OK;
 }

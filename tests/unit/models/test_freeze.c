@@ -238,8 +238,9 @@ static void frozen(void **state)
 static void adapters(void **state)
 {
     (void)state;
-    static const char *const targets[] = {"c_attn", "attn", "mlp.c_fc", "c_attn, c_fc, c_proj", "h.1.attn"};
-    static const int wanted[] = {2, 4, 2, 8, 2};
+    static const char *const targets[] = {"c_attn",          "attn",    "mlp.c_fc", "c_attn, c_fc, c_proj",
+                                          "c_attn, lm_head", "h.1.attn"};
+    static const int wanted[] = {2, 4, 2, 8, 3, 2}; /* every second model is tied */
     struct fixture f;
     for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
         check(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = targets[i]}, i % 2));
@@ -256,21 +257,21 @@ static void adapters(void **state)
         lvn_model_state_free(f.network);
     }
     if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "wte"}, true) != LVN_ARG ||
-        !strstr(levin_error_text(), "lora.targets: 'wte' names no linear layer of a block"))
+        !strstr(levin_error_text(), "lora.targets: 'wte' names no linear layer"))
         fail_msg("%s", levin_error_text());
     /* each pattern must match, even if the others do */
     static const char *const wrong[] = {"c_attn, wte", "nothing, c_attn", "c_attn, h.0.ln_1", "h.2.attn, mlp",
-                                        "c_attn, lm_head"};
+                                        "c_attn, lm_head"}; /* the last one only if it is tied */
     static const char *const named[] = {"'wte'", "'nothing'", "'h.0.ln_1'", "'h.2.attn'", "'lm_head'"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        for (int tied = 0; tied < 2; tied++)
+        for (int tied = i == 4; tied < 2; tied++)
             if (set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = wrong[i]}, tied) !=
                     LVN_ARG ||
                 !strstr(levin_error_text(), named[i]))
                 fail_msg("%s: %s", wrong[i], levin_error_text());
     assert_int_equal(
         set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "c_attn, c_fk"}, true), LVN_ARG);
-    assert_non_null(strstr(levin_error_text(), "lora.targets: 'c_fk' names no linear layer of a block"));
+    assert_non_null(strstr(levin_error_text(), "lora.targets: 'c_fk' names no linear layer"));
     assert_non_null(strstr(levin_error_text(), "did you mean 'c_fc'?"));
     assert_int_equal(set_up(&f, LVN_F32, NULL, (struct lvn_lora){.rank = 2, .alpha = 3, .targets = "all"}, true),
                      LVN_ARG);
@@ -291,8 +292,8 @@ static double loss_of(struct fixture *f, const double *values, bool training)
 static double check_gradients(struct lvn_lora lora)
 {
     struct fixture f, merged;
-    const bool drops = lora.dropout > 0;
-    check(set_up(&f, LVN_F64, NULL, lora, true));
+    const bool drops = lora.dropout > 0, tied = !strstr(lora.targets, "lm_head");
+    check(set_up(&f, LVN_F64, NULL, lora, tied));
     const struct lvn_params *params = f.network->params;
     double *values = malloc(sizeof *values * (size_t)params->flat_count);
     float *plain = malloc(sizeof *plain * (size_t)params->flat_count);
@@ -319,7 +320,7 @@ static double check_gradients(struct lvn_lora lora)
                 fail_msg("%s at %d: %g, expected %g", q->name, (int)(k - q->offset), gradient[k], want);
         }
     }
-    check(set_up(&merged, LVN_F64, NULL, (struct lvn_lora){0}, true));
+    check(set_up(&merged, LVN_F64, NULL, (struct lvn_lora){0}, tied));
     double *to = calloc((size_t)merged.network->params->flat_count, sizeof *to);
     for (int i = 0; i < merged.network->params->n; i++) {
         const struct lvn_param *q = merged.network->params->list[i], *p = lvn_params_find(params, q->name);
@@ -328,8 +329,11 @@ static double check_gradients(struct lvn_lora lora)
         memcpy(scratch, plain + p->offset, sizeof *scratch * (size_t)q->count);
         if (lvn_lora_find(params, p, &pair) && pair.rows)
             lvn_lora_put_rows(&lora, p->desc.dim[1], plain + pair.rows->offset, scratch);
-        if (lvn_lora_find(params, p, &pair) && pair.a)
-            lvn_lora_merge(&lora, p, plain + pair.a->offset, plain + pair.b->offset, scratch);
+        if (lvn_lora_find(params, p, &pair) && pair.a) {
+            const bool in_out = lvn_lora_in_out(p, &pair);
+            lvn_lora_merge(&lora, p, plain + (in_out ? pair.a : pair.b)->offset,
+                           plain + (in_out ? pair.b : pair.a)->offset, scratch);
+        }
         for (int64_t k = 0; k < q->count; k++) to[q->offset + k] = scratch[k];
         free(scratch);
     }
@@ -352,7 +356,9 @@ static void gradients(void **state)
     const double loss = check_gradients(lora);
     other.dropout = 0.25;
     assert_true(check_gradients(other) == loss);
-    other.dropout = 0;
+    other.targets = "c_attn, lm_head";
+    check_gradients(other);
+    other = lora;
     other.rslora = true; /* 3 / sqrt(2) is the scale of alpha 3 sqrt(2) */
     larger.alpha = 3 * sqrt(2);
     const double scaled = check_gradients(other);
