@@ -52,6 +52,28 @@ a, b = header("hf/model.safetensors"), header("other/model.safetensors")
 name = "transformer.h.0.mlp.c_fc.weight"
 assert a[name]["shape"] == [16, 64] and b[name]["shape"] == [64, 16], (a[name], b[name])
 P
+# bf16 in a folder: half the bytes
+code 0 "$LEVIN" export hf halved --type=bf16
+python3 - <<'P'
+import json, os, struct
+def values(path):
+    data = open(path, "rb").read()
+    n, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + n])
+    header.pop("__metadata__", 0)
+    return {k: (v["dtype"], data[8 + n:][slice(*v["data_offsets"])]) for k, v in header.items()}
+a, b = values("hf/model.safetensors"), values("halved/model.safetensors")
+assert a.keys() == b.keys() and {v[0] for v in b.values()} == {"BF16"}
+def rounded(bits): return (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+for k in a:
+    want = [rounded(x) for x, in struct.iter_unpack("<I", a[k][1])]
+    assert want == [x for x, in struct.iter_unpack("<H", b[k][1])], k
+config = json.load(open("halved/config.json"))
+assert "bfloat16" in (config.get("dtype"), config.get("torch_dtype")), config
+P
+code 0 "$LEVIN" evaluate halved --data.path=text.txt
+code 2 "$LEVIN" export hf halved.pt --type=bf16 --format=nanogpt
+says "may be f32 or bf16 for a model in a folder" err
 # existing files are not overwritten
 code 2 "$LEVIN" export hf other
 one_error

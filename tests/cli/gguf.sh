@@ -186,7 +186,7 @@ for kind in base sentencepiece; do cp $kind.json $kind/tokenizer.json; done
 code 2 "$LEVIN" export run m.gguf --type=q4_k
 says "--type is 'q4_k'; expected one of F32, F16, BF16, Q8_0" err
 code 2 "$LEVIN" export run folder --type=f16
-says "--type is the data type of a GGUF file" err
+says "--type is the data type of a GGUF file, and may be f32 or bf16 for a model in a folder" err
 code 2 "$LEVIN" export run folder --format=gguf
 says "--format=gguf writes a file, OUT.gguf" err
 code 2 "$LEVIN" export run n.gguf --format=peft

@@ -352,8 +352,13 @@ static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct l
     *is = lvn_ends_with(out, ".gguf");
     *type = lvn_gguf_type_find(name);
     LVN_CHECK(*is || !requested, ARG, "'%s': --format=gguf writes a file, OUT.gguf; give such a name", out);
-    LVN_CHECK(*is || !c->given[LVN_FLAG_export_type], ARG,
-              "'%s': --type is the data type of a GGUF file; give a name that ends in .gguf, or leave it out", out);
+    const bool to_folder = !lvn_ends_with(out, ".pt") && strcmp(format, peft) != 0,
+               in_folder = *type && (*type == lvn_gguf_type_find("f32") || *type == lvn_gguf_type_find("bf16"));
+    LVN_CHECK(
+        *is || !c->given[LVN_FLAG_export_type] || (to_folder && in_folder), ARG,
+        "'%s': --type is the data type of a GGUF file, and may be f32 or bf16 for a model in a folder; give such a "
+        "name, or leave it out",
+        out);
     LVN_CHECK(!*is || requested || !c->given[LVN_FLAG_export_format], ARG,
               "'%s': a GGUF file has no --format=%.40s; leave it out, or give a folder", out, format);
     LVN_CHECK(*is || !lvn_cli_on(c, LVN_FLAG_export_adapter), ARG,
@@ -438,15 +443,18 @@ static enum lvn_status export_gguf_adapter(struct lvn_cli *c, const struct lvn_p
     return LVN_OK;
 }
 
-static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n)
+static enum lvn_status export_model(struct lvn_cli *c, struct lvn_pretrained *p, struct lvn_model_state **n,
+                                    const struct lvn_gguf_type *type)
 {
+    struct lvn_model_state_options options = in_fp32;
+    if (type == lvn_gguf_type_find("bf16")) options.precision = LVN_PRECISION_BF16_TRUE;
     const struct lvn_model *variant;
     char count[LVN_NUMBER_TEXT];
     LVN_TRY(refuse_file(c->operand[1], p->config.model));
     LVN_TRY(find_variant(c, p->config.model, &variant));
     LVN_TRY(resize(c, p));
     LVN_TRY(set_padding(p));
-    LVN_TRY(lvn_model_state_new(n, &p->config, &in_fp32));
+    LVN_TRY(lvn_model_state_new(n, &p->config, &options));
     LVN_TRY(write_model(c, p, *n, variant));
     int64_t total = lvn_params_total((*n)->params);
     lvn_cli_print(c, "%s: %s parameters as %s\n", c->operand[1], lvn_count_text(total, count),
@@ -486,7 +494,7 @@ enum lvn_status lvn_command_export(struct lvn_cli *c)
         status = gguf_adapter ? export_gguf_adapter(c, &p, type)
                  : adapters   ? export_adapters(c, &p)
                  : gguf       ? export_gguf(c, &p, &n, type)
-                              : export_model(c, &p, &n);
+                              : export_model(c, &p, &n, type);
     lvn_model_state_free(n);
     lvn_pretrained_close(&p);
     return status;

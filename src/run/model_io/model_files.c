@@ -25,7 +25,7 @@ struct context {
     struct lvn_model_values values; /* read NULL: those of the model state */
     enum lvn_dtype type;            /* of the values, and of the tensors made from them */
     /* In the arena: a tensor in the layout of the file; a merged one in the order of memory; zeros; for merging, a
-     * weight and its adapter in fp32. */
+     * weight and its adapter in fp32, or a parameter of `values`, if the type is another one. */
     void *made, *merged, *zeros;
     void *scratch; /* for one parameter, if the processor cannot address it */
     float *wide;
@@ -34,7 +34,12 @@ struct context {
 /* A parameter's values, valid until the next call; NULL: they cannot be read. */
 static const void *value_of(const struct context *c, const struct lvn_param *p)
 {
-    if (c->values.read) return c->values.read(c->values.context, p, c->scratch) == LVN_OK ? c->scratch : NULL;
+    if (c->values.read) {
+        float *to = c->type == LVN_F32 ? c->scratch : c->wide;
+        if (c->values.read(c->values.context, p, to) != LVN_OK) return NULL;
+        if (to != c->scratch) lvn_tensor_from_f32(c->type, to, c->scratch, p->count);
+        return c->scratch;
+    }
     const struct lvn_parameter_window w = lvn_parameters_at(c->model_state, c->of, p);
     return lvn_parameter_view(&w, c->scratch);
 }
@@ -89,6 +94,7 @@ struct builder {
     const struct lvn_model *variant;
     const struct lvn_model_state *model_state;
     enum lvn_parameters_of of;
+    const struct lvn_model_values *values; /* NULL: those of the model state */
 };
 
 static enum lvn_status add(struct builder *b, const char *name, const struct lvn_param *p)
@@ -188,10 +194,12 @@ static enum lvn_status make_source(struct builder *b, enum lvn_dtype type, bool 
     x->model_state = b->model_state;
     x->of = b->of;
     x->type = type;
+    if (b->values) x->values = *b->values;
     x->made = lvn_arena_alloc(&f->arena, each * (size_t)e.made);
     x->merged = lvn_arena_alloc(&f->arena, e.adapter ? each * (size_t)e.made : 1);
     x->zeros = lvn_arena_alloc(&f->arena, each * (size_t)e.zeros);
-    x->wide = lvn_arena_alloc(&f->arena, sizeof(float) * (e.adapter ? (size_t)(e.made + 2 * e.adapter) : 1));
+    const int64_t wide = e.adapter ? e.made + 2 * e.adapter : b->values ? e.hidden : 0;
+    x->wide = lvn_arena_alloc(&f->arena, sizeof(float) * (size_t)(wide + 1));
     x->scratch = lvn_arena_alloc(&f->arena, each * (size_t)e.hidden + 1);
     if (!x->sources || !x->made || !x->merged || !x->zeros || !x->wide || !x->scratch) return LVN_MEMORY;
     f->source.item = b->items;
@@ -200,7 +208,7 @@ static enum lvn_status make_source(struct builder *b, enum lvn_dtype type, bool 
     return add_all(b, parameters_only);
 }
 
-static enum lvn_status make(struct builder *b, const struct lvn_model_values *values, bool parameters_only)
+static enum lvn_status make(struct builder *b, bool parameters_only)
 {
     const struct lvn_model_state *n = b->model_state;
     const enum lvn_dtype type = b->of == LVN_PARAMETER_GRADIENTS ? n->gradients : n->weights;
@@ -210,7 +218,6 @@ static enum lvn_status make(struct builder *b, const struct lvn_model_values *va
     enum lvn_status status = lvn_model_check_variant(b->variant, &n->config);
     if (status == LVN_OK) status = lvn_config_write(&f->config, b->variant, &n->config, type);
     if (status == LVN_OK) status = make_source(b, type, parameters_only);
-    if (status == LVN_OK && values) b->c->values = *values;
     if (status != LVN_OK) lvn_model_files_release(f);
     return status;
 }
@@ -219,15 +226,15 @@ enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn
                                      const struct lvn_model_state *n, enum lvn_parameters_of of, bool parameters_only)
 {
     struct builder b = {.f = f, .variant = variant, .model_state = n, .of = of};
-    return make(&b, NULL, parameters_only);
+    return make(&b, parameters_only);
 }
 
 enum lvn_status lvn_model_files_stream(struct lvn_model_files *f, const struct lvn_model *variant,
                                        const struct lvn_model_state *n, const struct lvn_model_values *values,
                                        bool parameters_only)
 {
-    struct builder b = {.f = f, .variant = variant, .model_state = n, .of = LVN_PARAMETER_VALUES};
-    return make(&b, values, parameters_only);
+    struct builder b = {.f = f, .variant = variant, .model_state = n, .of = LVN_PARAMETER_VALUES, .values = values};
+    return make(&b, parameters_only);
 }
 
 void lvn_model_files_release(struct lvn_model_files *f)
