@@ -48,10 +48,10 @@ static enum lvn_status agree_on_requests(struct lvn_trainer *trainer)
     return LVN_OK;
 }
 
-/* End a step on all ranks: exchange losses, requests, and the status and labels of loading the next batch. `read` is
- * the status of reading it: if that fails, this step still ends normally, and is saved. */
+/* End a step on all ranks: exchange losses, requests, and the status and labels of loading the next batch.
+ * `read_status` is the status of reading it: if that fails, this step still ends normally, and is saved. */
 static enum lvn_status exchange(struct lvn_trainer *trainer, double seconds, enum lvn_status next_status,
-                                enum lvn_status read, int64_t next_labels)
+                                enum lvn_status read_status, int64_t next_labels)
 {
     struct lvn_step_statistics *y = &trainer->planned.statistics;
     const struct lvn_train_programs *programs = &trainer->planned.programs;
@@ -72,8 +72,8 @@ static enum lvn_status exchange(struct lvn_trainer *trainer, double seconds, enu
     double *count = lvn_step_statistics_count(y, 0);
     count_requests(trainer, count);
     count[LVN_STATISTIC_WRITTEN] = lvn_saver_is_written(&trainer->running.saver);
-    count[LVN_STATISTIC_FAILED] = next_status != LVN_OK && read == LVN_OK;
-    count[LVN_STATISTIC_NOT_READ] = read != LVN_OK;
+    count[LVN_STATISTIC_FAILED] = next_status != LVN_OK && read_status == LVN_OK;
+    count[LVN_STATISTIC_NOT_READ] = read_status != LVN_OK;
     count[LVN_STATISTIC_LABELS] = (double)next_labels;
     LVN_TRY(lvn_step_statistics_exchange(y));
     if (count[LVN_STATISTIC_FAILED] > 0) return lvn_ranks_agree(trainer->ranks, next_status);
@@ -164,10 +164,10 @@ static enum lvn_status explain_nonfinite(struct lvn_trainer *trainer, double los
                                       : "could not be saved");
     }
     /* The inputs already contain the next batch, so load this one again. A program's data may be readable only once. */
-    double unread = lvn_trainer_load_batch(trainer, trainer->running.step, &labels) != LVN_OK;
+    double missing = lvn_trainer_load_batch(trainer, trainer->running.step, &labels) != LVN_OK;
     lvn_error_clear();
-    LVN_TRY(lvn_ranks_sum(trainer->ranks, &unread, 1));
-    return lvn_train_programs_explain_nonfinite(&trainer->planned.programs, trainer->running.step, loss, unread == 0,
+    LVN_TRY(lvn_ranks_sum(trainer->ranks, &missing, 1));
+    return lvn_train_programs_explain_nonfinite(&trainer->planned.programs, trainer->running.step, loss, missing == 0,
                                                 outcome);
 }
 
@@ -215,15 +215,15 @@ static enum lvn_status check_owner(struct lvn_trainer *trainer)
 static enum lvn_status end_unread(struct lvn_trainer *trainer)
 {
     bool saved = false;
-    const enum lvn_status read = trainer->running.read;
+    const enum lvn_status read_status = trainer->running.read_status;
     LVN_TRY(lvn_trainer_save(trainer, &saved));
-    if (read != LVN_OK) {
+    if (read_status != LVN_OK) {
         lvn_error_restore();
-        (void)lvn_while_at(read, "reading the batch of step %lld; step %lld %s", (long long)trainer->running.step + 1,
-                           (long long)trainer->running.step,
+        (void)lvn_while_at(read_status, "reading the batch of step %lld; step %lld %s",
+                           (long long)trainer->running.step + 1, (long long)trainer->running.step,
                            saved && has_folder(trainer) ? "is saved" : "is not saved");
     }
-    return lvn_ranks_agree(trainer->ranks, read);
+    return lvn_ranks_agree(trainer->ranks, read_status);
 }
 
 void lvn_trainer_note_shards(struct lvn_trainer *trainer)
@@ -269,16 +269,16 @@ static enum lvn_status one_step(struct lvn_trainer *trainer)
     int64_t next_labels = 0;
     if (r->step + 1 < trainer->opened.last_step)
         next_status = lvn_trainer_load_batch(trainer, r->step + 1, &next_labels);
-    const enum lvn_status read = next_status;
+    const enum lvn_status read_status = next_status;
     if (next_status == LVN_OK && trainer->opened.run_dir_open) next_status = check_owner(trainer);
-    if (read != LVN_OK) lvn_error_save();
+    if (read_status != LVN_OK) lvn_error_save();
     lvn_work_end(before);
     loading = lvn_seconds() - loading;
 
     LVN_TRY(lvn_train_programs_finish(programs));
     double computed = lvn_seconds() - begin - loading - programs->collectives.waited;
     trainer->context.labels = r->labels;
-    LVN_TRY(exchange(trainer, computed, next_status, read, next_labels));
+    LVN_TRY(exchange(trainer, computed, next_status, read_status, next_labels));
     const bool labeled = trainer->context.labels > 0;
     trainer->context.loss_sum = labeled ? lvn_tree_sum(lvn_step_statistics_loss(&trainer->planned.statistics, 0),
                                                        programs->global_micro_batches)
@@ -306,8 +306,8 @@ static enum lvn_status one_step(struct lvn_trainer *trainer)
     LVN_TRY(announce_step(trainer, loss, lvn_seconds() - begin));
     if (*lvn_step_statistics_count(&trainer->planned.statistics, LVN_STATISTIC_WRITTEN) == trainer->ranks->size)
         LVN_TRY(lvn_saver_finish(&r->saver));
-    r->read = read;
-    r->unread = *lvn_step_statistics_count(&trainer->planned.statistics, LVN_STATISTIC_NOT_READ) > 0;
+    r->read_status = read_status;
+    r->batch_missing = *lvn_step_statistics_count(&trainer->planned.statistics, LVN_STATISTIC_NOT_READ) > 0;
     return LVN_OK;
 }
 
@@ -449,7 +449,7 @@ static enum lvn_due next_due(struct lvn_trainer *trainer, bool saved_first)
     if (control & LVN_CONTROL_SHOULD_EVALUATE && may_validate) r->due |= LVN_DUE_VALIDATION;
     if (control & LVN_CONTROL_SHOULD_SAVE) r->due |= LVN_DUE_SAVE;
     const struct lvn_due_state state = {.due = r->due,
-                                        .interrupted = trainer->requested.stop || r->unread,
+                                        .interrupted = trainer->requested.stop || r->batch_missing,
                                         .saved_first = saved_first,
                                         .in_store = lvn_store_is_remote(trainer->settings->values.run_dir),
                                         .last = r->step == trainer->opened.last_step};
@@ -483,7 +483,7 @@ enum lvn_status lvn_trainer_step(struct lvn_trainer *trainer)
     LVN_TRY(one_step(trainer));
     trainer->running.due = lvn_due_after(&every, trainer->running.step);
     LVN_TRY(lvn_trainer_do_due(trainer));
-    return trainer->running.unread ? end_unread(trainer) : LVN_OK;
+    return trainer->running.batch_missing ? end_unread(trainer) : LVN_OK;
 }
 
 /* Rank 0 logs the device that all ranks use; with trainer.accelerator auto, also each installed driver without a GPU.

@@ -73,8 +73,8 @@ struct lvn_trainer_running {
     int64_t bad_shards[LVN_MIX_SOURCES]; /* reported damaged shards of each source; see lvn_dataset_bad_shard() */
     bool noted_unlabeled_val;            /* a validation without labels was reported */
     bool done;                           /* a resumed run had nothing left to do */
-    bool unread;                         /* a rank could not read the batch of the next step */
-    enum lvn_status read;                /* this rank's status of reading it; the error is saved */
+    bool batch_missing;                  /* a rank could not read the batch of the next step */
+    enum lvn_status read_status;         /* this rank's status of reading it; the error is saved */
     int64_t step;                        /* finished steps */
     int64_t first_step;                  /* finished steps when this process began */
     int64_t validated_step;              /* of the last validation; -1: none */
