@@ -39,60 +39,62 @@ struct lvn_step_statistics {
     int64_t n;
 };
 
-static inline enum lvn_status lvn_step_statistics_init(struct lvn_step_statistics *t, struct lvn_ranks *ranks,
+static inline enum lvn_status lvn_step_statistics_init(struct lvn_step_statistics *statistics, struct lvn_ranks *ranks,
                                                        int64_t n_losses, int64_t n_sums)
 {
-    *t = (struct lvn_step_statistics){.ranks = ranks, .n_losses = n_losses, .n_sums = n_sums};
-    t->n = n_losses + n_sums + LVN_STATISTIC_COUNTS + (int64_t)ranks->size * LVN_STATISTIC_RANK_COUNTS;
-    t->x = lvn_calloc((size_t)t->n, sizeof *t->x);
-    return t->x ? LVN_OK : LVN_MEMORY;
+    *statistics = (struct lvn_step_statistics){.ranks = ranks, .n_losses = n_losses, .n_sums = n_sums};
+    statistics->n = n_losses + n_sums + LVN_STATISTIC_COUNTS + (int64_t)ranks->size * LVN_STATISTIC_RANK_COUNTS;
+    statistics->x = lvn_calloc((size_t)statistics->n, sizeof *statistics->x);
+    return statistics->x ? LVN_OK : LVN_MEMORY;
 }
 
-static inline void lvn_step_statistics_release(struct lvn_step_statistics *t)
+static inline void lvn_step_statistics_release(struct lvn_step_statistics *statistics)
 {
-    free(t->x);
-    t->x = NULL;
+    free(statistics->x);
+    statistics->x = NULL;
 }
 
 /* Set all to 0 before filling and exchanging. */
-static inline void lvn_step_statistics_clear(struct lvn_step_statistics *t)
+static inline void lvn_step_statistics_clear(struct lvn_step_statistics *statistics)
 {
-    memset(t->x, 0, sizeof *t->x * (size_t)t->n);
+    memset(statistics->x, 0, sizeof *statistics->x * (size_t)statistics->n);
 }
 
-static inline double *lvn_step_statistics_loss(struct lvn_step_statistics *t, int64_t i)
+static inline double *lvn_step_statistics_loss(struct lvn_step_statistics *statistics, int64_t i)
 {
-    return &t->x[i];
+    return &statistics->x[i];
 }
 
 /* [n_sums] */
-static inline double *lvn_step_statistics_sums(struct lvn_step_statistics *t)
+static inline double *lvn_step_statistics_sums(struct lvn_step_statistics *statistics)
 {
-    return &t->x[t->n_losses];
+    return &statistics->x[statistics->n_losses];
 }
 
-static inline double *lvn_step_statistics_count(struct lvn_step_statistics *t, enum lvn_step_statistics_count entry)
+static inline double *lvn_step_statistics_count(struct lvn_step_statistics *statistics,
+                                                enum lvn_step_statistics_count entry)
 {
-    return &t->x[t->n_losses + t->n_sums + (int64_t)entry];
+    return &statistics->x[statistics->n_losses + statistics->n_sums + (int64_t)entry];
 }
 
-static inline double *lvn_step_statistics_of_rank(struct lvn_step_statistics *t, int rank,
+static inline double *lvn_step_statistics_of_rank(struct lvn_step_statistics *statistics, int rank,
                                                   enum lvn_step_statistics_of_rank entry)
 {
-    return &t->x[t->n_losses + t->n_sums + LVN_STATISTIC_COUNTS + (int64_t)rank * LVN_STATISTIC_RANK_COUNTS +
-                 (int64_t)entry];
+    return &statistics->x[statistics->n_losses + statistics->n_sums + LVN_STATISTIC_COUNTS +
+                          (int64_t)rank * LVN_STATISTIC_RANK_COUNTS + (int64_t)entry];
 }
 
-static inline enum lvn_status lvn_step_statistics_exchange(struct lvn_step_statistics *t)
+static inline enum lvn_status lvn_step_statistics_exchange(struct lvn_step_statistics *statistics)
 {
-    return lvn_ranks_sum(t->ranks, t->x, t->n);
+    return lvn_ranks_sum(statistics->ranks, statistics->x, statistics->n);
 }
 
 /* The sum of an entry over ranks, after the exchange. */
-static inline double lvn_step_statistics_sum(struct lvn_step_statistics *t, enum lvn_step_statistics_of_rank entry)
+static inline double lvn_step_statistics_sum(struct lvn_step_statistics *statistics,
+                                             enum lvn_step_statistics_of_rank entry)
 {
     double sum = 0.0;
-    for (int i = 0; i < t->ranks->size; i++) sum += *lvn_step_statistics_of_rank(t, i, entry);
+    for (int i = 0; i < statistics->ranks->size; i++) sum += *lvn_step_statistics_of_rank(statistics, i, entry);
     return sum;
 }
 

@@ -53,7 +53,7 @@ static enum lvn_status agree_on_requests(struct lvn_trainer *trainer)
 static enum lvn_status exchange(struct lvn_trainer *trainer, double seconds, enum lvn_status next_status,
                                 enum lvn_status read_status, int64_t next_labels)
 {
-    struct lvn_step_statistics *y = &trainer->planned.statistics;
+    struct lvn_step_statistics *statistics = &trainer->planned.statistics;
     const struct lvn_train_programs *programs = &trainer->planned.programs;
     int rank = trainer->ranks->rank;
     double now = lvn_seconds();
@@ -62,27 +62,28 @@ static enum lvn_status exchange(struct lvn_trainer *trainer, double seconds, enu
         trainer->running.memory_bytes = lvn_memory_resident();
         trainer->running.peak_bytes = lvn_memory_peak();
     }
-    lvn_step_statistics_clear(y);
-    memcpy(lvn_step_statistics_loss(y, programs->leaf[rank]), programs->step_session->micro_losses,
+    lvn_step_statistics_clear(statistics);
+    memcpy(lvn_step_statistics_loss(statistics, programs->leaf[rank]), programs->step_session->micro_losses,
            sizeof(double) * (size_t)programs->accumulation);
-    memcpy(lvn_step_statistics_sums(y), programs->step_session->counts, sizeof(double) * (size_t)y->n_sums);
-    *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_SECONDS) = seconds;
-    *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_MEMORY) = (double)trainer->running.memory_bytes;
-    *lvn_step_statistics_of_rank(y, rank, LVN_STATISTIC_PEAK) = (double)trainer->running.peak_bytes;
-    double *count = lvn_step_statistics_count(y, 0);
+    memcpy(lvn_step_statistics_sums(statistics), programs->step_session->counts,
+           sizeof(double) * (size_t)statistics->n_sums);
+    *lvn_step_statistics_of_rank(statistics, rank, LVN_STATISTIC_SECONDS) = seconds;
+    *lvn_step_statistics_of_rank(statistics, rank, LVN_STATISTIC_MEMORY) = (double)trainer->running.memory_bytes;
+    *lvn_step_statistics_of_rank(statistics, rank, LVN_STATISTIC_PEAK) = (double)trainer->running.peak_bytes;
+    double *count = lvn_step_statistics_count(statistics, 0);
     count_requests(trainer, count);
     count[LVN_STATISTIC_WRITTEN] = lvn_saver_is_written(&trainer->running.saver);
     count[LVN_STATISTIC_FAILED] = next_status != LVN_OK && read_status == LVN_OK;
     count[LVN_STATISTIC_NOT_READ] = read_status != LVN_OK;
     count[LVN_STATISTIC_LABELS] = (double)next_labels;
-    LVN_TRY(lvn_step_statistics_exchange(y));
+    LVN_TRY(lvn_step_statistics_exchange(statistics));
     if (count[LVN_STATISTIC_FAILED] > 0) return lvn_ranks_agree(trainer->ranks, next_status);
     read_requests(trainer, count);
     trainer->running.labels = (int64_t)count[LVN_STATISTIC_LABELS];
     trainer->context.event.memory_bytes =
-        (int64_t)(lvn_step_statistics_sum(y, LVN_STATISTIC_MEMORY) / trainer->ranks->size);
+        (int64_t)(lvn_step_statistics_sum(statistics, LVN_STATISTIC_MEMORY) / trainer->ranks->size);
     trainer->context.event.peak_bytes =
-        (int64_t)(lvn_step_statistics_sum(y, LVN_STATISTIC_PEAK) / trainer->ranks->size);
+        (int64_t)(lvn_step_statistics_sum(statistics, LVN_STATISTIC_PEAK) / trainer->ranks->size);
     return LVN_OK;
 }
 
