@@ -152,7 +152,7 @@ static const struct lvn_key_word scalings[] = {{"default", LVN_ROTARY_PLAIN, "un
     {N(vocab_size), .json = "vocab_size", LVN_KEY_VOCAB_SIZE, .absent = vocabulary},                                   \
     {IS(tied), .json = "tie_word_embeddings", .default_value = true, LVN_KEY_TIED},                                    \
     {X(dropout_attention), .json = "attention_dropout", LVN_KEY_DROPOUT, .default_value = 0},                          \
-    {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = 256},                                                   \
+    {N(head_size), .json = "head_dim", LVN_KEY_HEAD_DIM, .absent = 256},                                               \
     {N(query_scalar), .json = "query_pre_attn_scalar", .default_value = 0, .absent = 256, .min = 0, .max = 65536},     \
     {X(eps), .json = "rms_norm_eps", .default_value = 1e-6, LVN_KEY_NORM_EPS},                                         \
     LVN_KEY_WINDOW(struct gemma, window, window_),                                                                     \

@@ -160,7 +160,7 @@ static const struct lvn_key_word activations[] = {{"silu", 0, "SiLU"}, {"swish",
     {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE},                                       \
     {IS(tied), .json = "tie_word_embeddings", .default_value = false, LVN_KEY_TIED},                                   \
     {X(dropout_attention), .json = "attention_dropout", LVN_KEY_DROPOUT, .default_value = 0},                          \
-    {N(head_size), .json = "head_dim", LVN_HEAD_DIM, .absent = head_dim, .role = LVN_ROLE_HEAD_SIZE},                  \
+    {N(head_size), .json = "head_dim", LVN_KEY_HEAD_DIM, .absent = head_dim, .role = LVN_ROLE_HEAD_SIZE},              \
     {X(eps), .json = "rms_norm_eps", .default_value = 1e-5, LVN_KEY_NORM_EPS, .absent = 1e-6},                         \
     LVN_ROPE_THETA(struct llama, "rope_theta"),                                                                        \
     LVN_ROPE_KEYS(struct llama),                                                                                       \

@@ -80,7 +80,7 @@ struct levin_tensor *lvn_decoder_head(struct levin_graph *g, const struct lvn_mo
     .recipe = "dropout", .min = 0, .max = 0.999, .any_time = true, .help = LVN_DROPOUT_HELP
 #define LVN_KEY_NORM_EPS                                                                                               \
     .recipe = "norm_eps", .min = 1e-30, .max = 1, .help = "epsilon of the norms, added to the variance"
-#define LVN_HEAD_DIM                                                                                                   \
+#define LVN_KEY_HEAD_DIM                                                                                               \
     .recipe = "head_dim", .default_value = 0, .min = 0, .max = 65536, .help = "channels of a head; 0: n_embd / n_head"
 /* Rows of a table of metadata in GGUF files. */
 #define LVN_GGUF_LLAMA_KEYS                                                                                            \
