@@ -223,14 +223,15 @@ static enum lvn_status remove_step(struct lvn_arena *a, const char *dir, int64_t
 /* *yes: the checkpoint may be removed, because it has no files that levin did not write. */
 static enum lvn_status is_removable(struct lvn_arena *a, const char *dir, int64_t step, bool *yes)
 {
-    const char *more = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
-    enum lvn_status status = path ? lvn_checkpoint_unmanaged(a, path, &more) : LVN_MEMORY;
+    const char *unmanaged = NULL, *path = lvn_arena_printf(a, "%s/step-%lld", dir, (long long)step);
+    enum lvn_status status = path ? lvn_checkpoint_unmanaged(a, path, &unmanaged) : LVN_MEMORY;
     if (is_damage(status))
         lvn_error_clear(); /* without a valid manifest it is not known who wrote it */
     else if (status != LVN_OK)
         return status;
-    if (more) lvn_log(LVN_LOG_WARN, "'%s' is not removed: it contains '%s', which levin did not write", path, more);
-    *yes = status == LVN_OK && !more;
+    if (unmanaged)
+        lvn_log(LVN_LOG_WARN, "'%s' is not removed: it contains '%s', which levin did not write", path, unmanaged);
+    *yes = status == LVN_OK && !unmanaged;
     return LVN_OK;
 }
 
@@ -302,7 +303,7 @@ bool lvn_checkpoint_is_leftover(const char *name)
 }
 
 /* Rename a replaced checkpoint that is not removed to "step-N.old-PID-K", a name that no run removes. */
-static void keep_replaced(struct lvn_arena *a, const char *path, const char *published, const char *more)
+static void keep_replaced(struct lvn_arena *a, const char *path, const char *published, const char *unmanaged)
 {
     enum { TRIES = 100 };
     const char *aside = NULL;
@@ -312,24 +313,24 @@ static void keep_replaced(struct lvn_arena *a, const char *path, const char *pub
         moved = aside && lvn_system.rename(path, aside) == 0;
     }
     lvn_log(LVN_LOG_WARN, "'%s' was replaced; it contained %s%s%s, so the former one is now '%s'", published,
-            more ? "'" : "", more ? more : "files that could not be checked",
-            more ? "', which levin did not write" : "", moved ? aside : path);
+            unmanaged ? "'" : "", unmanaged ? unmanaged : "files that could not be checked",
+            unmanaged ? "', which levin did not write" : "", moved ? aside : path);
 }
 
 enum lvn_status lvn_checkpoint_clear_replaced(struct lvn_arena *a, const char *dir, const char *name)
 {
-    const char *suffix = strstr(name, LVN_REPLACED), *more = NULL;
+    const char *suffix = strstr(name, LVN_REPLACED), *unmanaged = NULL;
     const char *path = lvn_path_join(a, dir, name);
     const int n = (int)(suffix - name);
     const char *published = lvn_arena_printf(a, "%s/%.*s", dir, n - 1, name + 1);
     const char *deleted = lvn_arena_printf(a, "%s/%.*s" LVN_DELETED "%ld", dir, n, name, (long)getpid());
     if (!path || !published || !deleted) return LVN_MEMORY;
     if (!lvn_path_exists(published)) return lvn_file_rename(path, published);
-    const enum lvn_status status = lvn_checkpoint_unmanaged(a, path, &more);
+    const enum lvn_status status = lvn_checkpoint_unmanaged(a, path, &unmanaged);
     if (status == LVN_MEMORY) return status;
     if (status != LVN_OK) lvn_error_clear(); /* without a valid manifest it is not known who wrote it */
-    if (status != LVN_OK || more) {
-        keep_replaced(a, path, published, more);
+    if (status != LVN_OK || unmanaged) {
+        keep_replaced(a, path, published, unmanaged);
         return LVN_OK;
     }
     LVN_TRY(lvn_tree_remove(deleted));

@@ -41,7 +41,7 @@ static enum lvn_status scan_entry(struct lvn_arena *a, const char *dir, const st
                                   struct lvn_checkpoints_contents *contents)
 {
     int64_t step;
-    const char *more, *path = lvn_store_join(a, dir, e->name);
+    const char *unmanaged, *path = lvn_store_join(a, dir, e->name);
     if (!path) return LVN_MEMORY;
     const bool is_step = lvn_checkpoint_parse_step(e->name, &step) || lvn_checkpoint_is_replaced(e->name);
     if (e->kind != LVN_STORE_FOLDER || !is_step) {
@@ -50,7 +50,7 @@ static enum lvn_status scan_entry(struct lvn_arena *a, const char *dir, const st
         if (!link && !lvn_checkpoint_is_leftover(e->name)) contents->unmanaged = path;
         return LVN_OK;
     }
-    enum lvn_status status = lvn_checkpoint_unmanaged(a, path, &more);
+    enum lvn_status status = lvn_checkpoint_unmanaged(a, path, &unmanaged);
     if (status == LVN_FORMAT || status == LVN_UNSUPPORTED) {
         lvn_error_clear();
         contents->without_manifest = path;
@@ -58,8 +58,8 @@ static enum lvn_status scan_entry(struct lvn_arena *a, const char *dir, const st
     }
     LVN_TRY(status);
     contents->has_manifest = true;
-    if (!more) return LVN_OK;
-    contents->unmanaged = lvn_store_join(a, path, more);
+    if (!unmanaged) return LVN_OK;
+    contents->unmanaged = lvn_store_join(a, path, unmanaged);
     return contents->unmanaged ? LVN_OK : LVN_MEMORY;
 }
 
