@@ -240,8 +240,8 @@ static enum lvn_status record_parts(struct lvn_gpu_program *p, struct captured_r
 /* The driver or a library has refused to capture this run. Without collectives between devices, set *refused: this run
  * and all later ones are launched kernel by kernel. With them, which all ranks must capture or none, return the
  * failure. */
-static enum lvn_status go_on_without(struct lvn_gpu_program *p, const struct lvn_collectives *collectives,
-                                     enum lvn_status status, bool *refused)
+static enum lvn_status handle_refused_capture(struct lvn_gpu_program *p, const struct lvn_collectives *collectives,
+                                              enum lvn_status status, bool *refused)
 {
     LVN_LOCAL_TEXT(reason);
     const bool between = collectives && lvn_gpu_has_device_comm(p, collectives);
@@ -271,7 +271,7 @@ static enum lvn_status record(struct lvn_gpu_program *p, struct captured_run *ru
         run->n_micro_batches > WHOLE_MAX ? record_parts(p, run, collectives) : record_all(p, run, collectives);
     if (run->recording && lvn_cuda.capture_end(d->work, &partial) == 0 && partial) (void)lvn_cuda.graph_free(partial);
     run->recording = false;
-    return status == LVN_OK ? LVN_OK : go_on_without(p, collectives, status, refused);
+    return status == LVN_OK ? LVN_OK : handle_refused_capture(p, collectives, status, refused);
 }
 
 /* *out is NULL if it cannot be captured. */
