@@ -355,10 +355,10 @@ struct lvn_collectives {
     void *context;
     /* Does it work on this device's memory? For other devices the backend copies operands to host memory. NULL: for
      * none. */
-    bool (*carries)(void *context, const struct lvn_device *d);
+    bool (*supports_device)(void *context, const struct lvn_device *d);
     /* Start the collective on the operands of `call`, without blocking. `call` stays valid until the wait. Its pointers
-     * are host addresses, or addresses of a device for which carries() is true; then the collective runs in stream
-     * order and may be captured. */
+     * are host addresses, or addresses of a device for which supports_device() is true; then the collective runs in
+     * stream order and may be captured. */
     void (*start)(void *context, const struct lvn_instr *i, const struct lvn_call *call, const struct lvn_device *d);
     /* Wait for the collective with the instruction's handle. False: it failed and recorded the error; the run ends
      * without an update. */

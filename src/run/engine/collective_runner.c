@@ -60,7 +60,7 @@ static enum lvn_status end(struct lvn_collective_runner *runner, struct lvn_coll
     return status;
 }
 
-static bool carries(void *context, const struct lvn_device *device)
+static bool supports_device(void *context, const struct lvn_device *device)
 {
     const struct lvn_collective_runner *runner = context;
     return runner->ranks->device_comm && lvn_comm_device(runner->ranks->device_comm) == device;
@@ -117,8 +117,8 @@ void lvn_collective_runner_init(struct lvn_collective_runner *runner, struct lvn
                                 const struct lvn_sharding *sharding)
 {
     *runner = (struct lvn_collective_runner){.ranks = ranks, .sharding = *sharding};
-    runner->calls =
-        (struct lvn_collectives){.context = runner, .carries = carries, .start = run_start, .wait = run_wait};
+    runner->calls = (struct lvn_collectives){
+        .context = runner, .supports_device = supports_device, .start = run_start, .wait = run_wait};
 }
 
 /* out[owners + 1]: boundaries of the ranks' parts of `count` elements of a block; the first is element `first` of the

@@ -224,7 +224,7 @@ static void start_directly(struct lvn_gpu_program *p, const struct lvn_instr *i,
 
 bool lvn_gpu_has_device_comm(const struct lvn_gpu_program *p, const struct lvn_collectives *collectives)
 {
-    return collectives->carries && collectives->carries(collectives->context, p->base.device);
+    return collectives->supports_device && collectives->supports_device(collectives->context, p->base.device);
 }
 
 enum lvn_status lvn_gpu_communicate(struct lvn_gpu_program *p, const struct lvn_instr *i,
