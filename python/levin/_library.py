@@ -180,21 +180,22 @@ class Interrupts:
     exception (KeyboardInterrupt) would be lost. Handlers outside Python (SIG_DFL, SIG_IGN) stay unchanged, and so do
     other threads, which receive no signals.
 
-    asks: the call ends early on a signal. noticed: called immediately. raises: returns true if a handler may raise now.
+    ends_early: the call asks for signals (levin_on_interrupt()), so a signal ends it early. on_signal: called when a signal
+    arrives. may_raise: returns true if a handler may raise now, as within a callback.
     """
 
     _asking: list[Interrupts] = []
 
-    def __init__(self, asks: bool = False, noticed: Any = None, raises: Any = None) -> None:
-        self._asks, self._noticed, self._raises = asks, noticed, raises
+    def __init__(self, ends_early: bool = False, on_signal: Any = None, may_raise: Any = None) -> None:
+        self._ends_early, self._on_signal, self._may_raise = ends_early, on_signal, may_raise
         self._handlers: dict[int, Any] = {}
         self.received: list[Any] = []  # signals whose handlers have not run yet
         self.raised: BaseException | None = None  # by a handler
 
     def _note(self, number: int, frame: Any) -> None:
-        if self._noticed:
-            self._noticed()
-        if self._raises and self._raises():
+        if self._on_signal:
+            self._on_signal()
+        if self._may_raise and self._may_raise():
             self._handlers[number](number, frame)
         else:
             self.received.append((number, frame))
@@ -206,7 +207,7 @@ class Interrupts:
                 if callable(handler):
                     self._handlers[number] = handler
                     signal.signal(number, self._note)
-            if self._asks and self._handlers:
+            if self._ends_early and self._handlers:
                 self._asking.append(self)
                 lib.levin_on_interrupt(_ask, None)
         return self

@@ -89,7 +89,7 @@ class _Handle(_library.NotCopied):
     @contextlib.contextmanager
     def call(self) -> Iterator[c_void_p]:
         """Context of a call that computes."""
-        with Interrupts(asks=True) as interrupts:
+        with Interrupts(ends_early=True) as interrupts:
             interrupts.acquire(self.lock)
             try:
                 yield self.pointer
@@ -109,12 +109,12 @@ class Model(_library.NotCopied):
         self.name, self._keys = os.fsdecode(model), dict(keys)
         self._found = ""  # its absolute path or URL; "": not known yet
         self.settings = self._settings({})
-        with Interrupts(asks=True):
+        with Interrupts(ends_early=True):
             self._handle = _Handle(self.settings)
 
     def _settings(self, keys: Mapping[str, Any]) -> Settings:
         s = Settings()
-        with Interrupts(asks=True):
+        with Interrupts(ends_early=True):
             _library.check(lib.levin_settings_model(s._p, _library.encode(self._found or self.name, "model")))
         if not self._found:
             found = s["model.init"]
@@ -357,7 +357,7 @@ class Model(_library.NotCopied):
         s = self._settings(keys)
         out = _library.sized(_library.TaskScores, n_tasks=len(names), task=names, limit=_library.integer(limit, "limit", 0),
                              num_fewshot=shots, items=int(bool(items)))
-        with Interrupts(asks=True):
+        with Interrupts(ends_early=True):
             _library.check(lib.levin_evaluate_tasks(s._p, byref(out)))
             result = json.loads(_library.read_text(c_void_p(out.result)))
         return TaskScores({t.pop("task"): t for t in result["tasks"]}, result.get("core"), result.get("items"))
@@ -365,7 +365,7 @@ class Model(_library.NotCopied):
     def _evaluate(self, keys: Mapping[str, Any], limit: int, gradients: str | None) -> Evaluation:
         limit = _library.integer(limit, "limit", 0)
         s, out = self._settings(keys), _library.sized(_library.EvaluatedModel)
-        with Interrupts(asks=True):
+        with Interrupts(ends_early=True):
             _library.check(lib.levin_evaluate_model(s._p, limit, gradients.encode() if gradients else None, byref(out)))
             confusion = None
             if out.classes:
@@ -386,7 +386,7 @@ class Model(_library.NotCopied):
         if second is not None and len(second) != len(first):
             raise InputError(f"predict() needs a second text for each text, but got {len(second)} for {len(first)} texts")
         s, out = self._settings(keys), _library.sized(_library.Classified)
-        with Interrupts(asks=True):
+        with Interrupts(ends_early=True):
             _library.check(lib.levin_classify(s._p, first, second, len(first), byref(out)))
             p = np.array(from_memory(out.probability, (out.n, out.classes), np.float64))
             lib.levin_free(out.probability)

@@ -182,10 +182,10 @@ class Run(_library.NotCopied):
     # --- open and close ---
 
     @contextlib.contextmanager
-    def _calling(self, call: str, asks: bool = False, holds: bool = True) -> Iterator[None]:
+    def _calling(self, call: str, ends_early: bool = False, holds: bool = True) -> Iterator[None]:
         """Context of a call of the library, which refuses a second call. holds: signals are delayed until the call has returned;
-        asks: a signal ends the call early (levin_on_interrupt())."""
-        interrupts = Interrupts(asks, self._noticed, lambda: self._in_callback) if holds else contextlib.nullcontext()
+        ends_early: a signal ends the call early (levin_on_interrupt())."""
+        interrupts = Interrupts(ends_early, self._on_signal, lambda: self._in_callback) if holds else contextlib.nullcontext()
         me = threading.get_ident()
         with interrupts:
             with self._lock:
@@ -202,7 +202,7 @@ class Run(_library.NotCopied):
             finally:
                 self._owner = owner
 
-    def _noticed(self) -> None:
+    def _on_signal(self) -> None:
         """On a signal fit() ends after the current step."""
         if self._owner and self._owner[1] == "fit":
             lib.levin_run_stop(self._pointer)
@@ -217,7 +217,7 @@ class Run(_library.NotCopied):
             return self
         if self._ended:
             self._require_open()
-        with self._calling("open", asks=True):
+        with self._calling("open", ends_early=True):
             other = _open() if _open else None
             if other is not None and other._ended:
                 with contextlib.suppress(Error):  # its failure was already reported
@@ -510,7 +510,7 @@ class Run(_library.NotCopied):
 
     def _evaluate(self, split: str, call: str) -> dict[str, float]:
         rows = _library.sized(_library.RunScalar, 64)
-        with self._calling(call, asks=True):
+        with self._calling(call, ends_early=True):
             _library.check(lib.levin_run_evaluate(self.open()._require_open(), split.encode()))
             n = lib.levin_run_results(self._pointer, rows, len(rows))
             return {rows[i].name.decode(): rows[i].value for i in range(n)}
@@ -519,7 +519,7 @@ class Run(_library.NotCopied):
         """Continue a prompt with the current weights and the keys of `sample`; returns prompt and continuation."""
         out = ctypes.c_void_p()
         text = None if prompt is None else _library.encode(prompt, "prompt")
-        with self._calling("generate", asks=True):
+        with self._calling("generate", ends_early=True):
             _library.check(lib.levin_run_generate(self.open()._require_open(), text, byref(out)))
             return _library.read_text(out)
 
