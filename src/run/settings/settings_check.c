@@ -53,11 +53,11 @@ static enum lvn_status refuse_init(const struct levin_settings *s)
     return LVN_OK;
 }
 
-static enum lvn_status take_tokens(struct levin_settings *s, const struct lvn_lora *there)
+static enum lvn_status take_tokens(struct levin_settings *s, const struct lvn_lora *loaded)
 {
     LVN_LOCAL_TEXT(list);
-    if (!is_open(s, LVN_OPT_lora_trainable_tokens) || !there->n_tokens) return LVN_OK;
-    for (int i = 0; i < there->n_tokens; i++) lvn_text_printf(&list, "%s%d", i ? ", " : "", there->tokens[i]);
+    if (!is_open(s, LVN_OPT_lora_trainable_tokens) || !loaded->n_tokens) return LVN_OK;
+    for (int i = 0; i < loaded->n_tokens; i++) lvn_text_printf(&list, "%s%d", i ? ", " : "", loaded->tokens[i]);
     LVN_TRY(lvn_text_status(&list));
     derived(s, LVN_OPT_lora_trainable_tokens, "lora.init");
     s->values.lora.trainable_tokens = lvn_arena_strdup(&s->arena, list.p);
@@ -70,7 +70,7 @@ static enum lvn_status take_scale(struct levin_settings *s)
 {
     static const enum lvn_option_id taken[] = {LVN_OPT_lora_rank, LVN_OPT_lora_alpha, LVN_OPT_lora_use_rslora,
                                                LVN_OPT_lora_dropout};
-    struct lvn_lora there, expected;
+    struct lvn_lora loaded, expected;
     const char *config = lvn_path_join(&s->arena, s->values.lora.init, LVN_ADAPTERS_CONFIG);
     if (!config) return LVN_MEMORY;
     if (!*s->values.lora.init) return LVN_OK;
@@ -81,19 +81,19 @@ static enum lvn_status take_scale(struct levin_settings *s)
                   s->values.lora.init, LVN_ADAPTERS_CONFIG);
         return LVN_OK;
     }
-    LVN_TRY(lvn_adapter_files_scale(s->values.lora.init, &there));
+    LVN_TRY(lvn_adapter_files_scale(s->values.lora.init, &loaded));
     expected =
-        (struct lvn_lora){.rank = is_open(s, LVN_OPT_lora_rank) ? there.rank : s->values.lora.rank,
-                          .alpha = is_open(s, LVN_OPT_lora_alpha) ? there.alpha : s->values.lora.alpha,
-                          .rslora = is_open(s, LVN_OPT_lora_use_rslora) ? there.rslora : s->values.lora.use_rslora};
-    LVN_TRY(lvn_adapter_check_scale(s->values.lora.init, &there, &expected));
-    if (is_open(s, LVN_OPT_lora_dropout)) s->values.lora.dropout = there.dropout;
-    s->values.lora.rank = there.rank;
-    s->values.lora.alpha = there.alpha;
-    s->values.lora.use_rslora = there.rslora;
+        (struct lvn_lora){.rank = is_open(s, LVN_OPT_lora_rank) ? loaded.rank : s->values.lora.rank,
+                          .alpha = is_open(s, LVN_OPT_lora_alpha) ? loaded.alpha : s->values.lora.alpha,
+                          .rslora = is_open(s, LVN_OPT_lora_use_rslora) ? loaded.rslora : s->values.lora.use_rslora};
+    LVN_TRY(lvn_adapter_check_scale(s->values.lora.init, &loaded, &expected));
+    if (is_open(s, LVN_OPT_lora_dropout)) s->values.lora.dropout = loaded.dropout;
+    s->values.lora.rank = loaded.rank;
+    s->values.lora.alpha = loaded.alpha;
+    s->values.lora.use_rslora = loaded.rslora;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (is_open(s, taken[i])) derived(s, taken[i], "lora.init");
-    LVN_TRY(take_tokens(s, &there));
+    LVN_TRY(take_tokens(s, &loaded));
     if (!is_open(s, LVN_OPT_lora_targets)) return LVN_OK;
     derived(s, LVN_OPT_lora_targets, "lora.init");
     return lvn_adapter_files_targets(&s->arena, s->values.lora.init, &s->values.lora.targets);
@@ -881,21 +881,21 @@ static enum lvn_status find_paths(struct levin_settings *s, unsigned parts)
                  {LVN_OPT_model_init, MODEL, &v->model.init, NULL},
                  {LVN_OPT_lora_init, MODEL, &v->lora.init, NULL},
                  {LVN_OPT_lora_base, MODEL, &v->lora.base, NULL}};
-    const char *there;
+    const char *found;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const bool reads = table[i].found ? parts & LVN_USES_DATA : s->origin[table[i].id].source == LVN_SOURCE_RUN;
         if (!reads) continue;
-        LVN_TRY(find_path(s, table[i].place, *table[i].path, &there));
+        LVN_TRY(find_path(s, table[i].place, *table[i].path, &found));
         if (table[i].found)
-            *table[i].found = there;
-        else if (there)
-            *table[i].path = there;
+            *table[i].found = found;
+        else if (found)
+            *table[i].path = found;
     }
     const size_t n = sizeof file - 1;
     if (s->origin[LVN_OPT_sample_prompt].source != LVN_SOURCE_RUN || strncmp(v->sample.prompt, file, n) != 0)
         return LVN_OK;
-    LVN_TRY(find_path(s, DATA, v->sample.prompt + n, &there));
-    if (there) v->sample.prompt = lvn_arena_printf(&s->arena, "%s%s", file, there);
+    LVN_TRY(find_path(s, DATA, v->sample.prompt + n, &found));
+    if (found) v->sample.prompt = lvn_arena_printf(&s->arena, "%s%s", file, found);
     return v->sample.prompt ? LVN_OK : LVN_MEMORY;
 }
 
