@@ -207,7 +207,7 @@ static bool line_is_due(const struct lvn_progress *p, const struct lvn_event *e,
 {
     if (p->quiet || !p->every) return false;
     if (e->step == 1 || last) return true;
-    if (p->every == LVN_LOG_BY_TIME) return e->elapsed_s - p->said >= seconds_between_lines(p->said);
+    if (p->every == LVN_LOG_BY_TIME) return e->elapsed_s - p->printed >= seconds_between_lines(p->printed);
     return e->step % p->every == 0;
 }
 
@@ -222,7 +222,7 @@ static void at_step(struct lvn_progress *p, const struct lvn_event *e)
     } else if (line_is_due(p, e, last)) {
         lvn_progress_line(p, e, 0, text);
         print_line(p, "%s", text);
-        p->said = e->elapsed_s;
+        p->printed = e->elapsed_s;
     }
 }
 

@@ -24,7 +24,7 @@ struct lvn_progress {
     int length;     /* columns of the live line */
     int64_t every;  /* steps between plain lines; 0: none; LVN_LOG_BY_TIME: by time */
     double drawn;   /* when the live line was last drawn, seconds of the run; -1: never */
-    double said;    /* when the last plain line was printed, seconds of the run */
+    double printed; /* when the last plain line was printed, seconds of the run */
     double rate;    /* tokens (samples) a second, smoothed; NaN: not known */
     int64_t total;  /* steps of the run; 0: not known */
 };
