@@ -8,7 +8,7 @@ keys=(--model.n_layer=3 --model.n_head=2 --model.n_embd=32 --model.block_size=32
     --trainer.threads=1)
 predict() { code 0 "$LEVIN" plan "${keys[@]}" --json "$@"; }
 predict --ranks=8
-json 'd["predicted"]["ranks"] == 8 and d["predicted"]["nproc_per_node"] == 1 and d["predicted"]["beside"] and d["micro_batch_size"] == 3'
+json 'd["predicted"]["ranks"] == 8 and d["predicted"]["nproc_per_node"] == 1 and d["predicted"]["overlapped"] and d["micro_batch_size"] == 3'
 json '0 < d["predicted"]["efficiency"] <= 1.5 and d["predicted"]["step_s"] > 0'
 flops=$(python3 -c 'import json; d = json.load(open("out")); print(d["flops_per_step"], d["flops_per_token"])')
 code 0 "$LEVIN" plan "${keys[@]}" --json # the FLOPs of a step are those of all ranks
@@ -33,9 +33,9 @@ json 'd["predicted"]["step_s"] > 10'
 keys[5]=--trainer.batch_size=600
 predict --ranks=600 --nproc-per-node=600
 keys[5]=--trainer.batch_size=24
-json 'd["predicted"]["efficiency"] < 0.9 and not d["predicted"]["beside"]'
+json 'd["predicted"]["efficiency"] < 0.9 and not d["predicted"]["overlapped"]'
 predict --ranks=3 --trainer.deterministic=true
-json 'not d["predicted"]["beside"]'
+json 'not d["predicted"]["overlapped"]'
 code 2 "$LEVIN" plan "${keys[@]}" --ranks=25
 one_error
 says "25 ranks cannot share the 24 sequences of a step" err
@@ -47,7 +47,7 @@ json 'd["predicted"]["bytes_between"] < 4.1 * d["parameters"] and d["predicted"]
 # if no core is free, sending slows computing, for each rank of a host, however fast the network is
 for each in 1 4; do
     predict --ranks=8 --nproc-per-node=$each --cores=1 --bandwidth=1e15 --latency=0
-    json "d['predicted']['beside'] and d['predicted']['exposed_s'] > $each * d['predicted']['bytes_between'] / 0.6e9"
+    json "d['predicted']['overlapped'] and d['predicted']['exposed_s'] > $each * d['predicted']['bytes_between'] / 0.6e9"
 done
 predict --ranks=8 --cores=64 --bandwidth=1e15 --latency=0
 json 'd["predicted"]["exposed_s"] < d["predicted"]["bytes_between"] / 0.6e9'

@@ -99,7 +99,7 @@ static enum lvn_status report_parts(struct lvn_cli *c, const struct lvn_train_pr
     lvn_cli_add(c, "reduce_last_s", lvn_json_number(p->last));
     lvn_cli_add(c, "share_s", lvn_json_number(p->share));
     lvn_cli_add(c, "bound_s", lvn_json_number(bound));
-    lvn_cli_add(c, "beside", json_boolean(programs->collectives.overlapped));
+    lvn_cli_add(c, "overlapped", json_boolean(programs->collectives.overlapped));
     LVN_TRY(find_limits(c, programs->model_state, &limits));
     (void)lvn_plan_operations(c, p, &limits);
     return LVN_OK;

@@ -268,7 +268,7 @@ static void print(const struct forecast *f, double alone)
         json_pack("{s:i,s:i,s:i,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "ranks", f->ranks, "nproc_per_node", f->each,
                   "cores", f->cores, "threads", f->threads, "latency_s", latency, "bytes_per_s", bandwidth, "forward_s",
                   f->compute.parts.forward, "backward_s", f->compute.parts.backward, "update_s",
-                  f->compute.parts.update, "reduce_s", f->reduce, "share_s", f->share, "beside", f->overlapped);
+                  f->compute.parts.update, "reduce_s", f->reduce, "share_s", f->share, "overlapped", f->overlapped);
     json_t *more = json_pack(
         "{s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f}", "compute_s", compute, "exposed_s", comm, "save_s", f->save,
         "saving_s", f->saving, "messages_within", (json_int_t)f->traffic.within.messages, "messages_between",
