@@ -331,7 +331,7 @@ static enum lvn_status count_samples(struct lvn_config *cf, const struct levin_s
 
 /* Plan rank 0 with at least this number of micro-batches. */
 static enum lvn_status plan_once(struct lvn_config *cf, const struct levin_settings *s, const struct lvn_model_setup *m,
-                                 int64_t pieces)
+                                 int64_t min_micro_batches)
 {
     struct lvn_train_programs programs = {0};
     struct lvn_callbacks callbacks;
@@ -340,7 +340,7 @@ static enum lvn_status plan_once(struct lvn_config *cf, const struct levin_setti
                                            .task = m->task,
                                            .validate = true,
                                            .planner = lvn_callbacks_planner(&callbacks),
-                                           .min_micro_batches = pieces};
+                                           .min_micro_batches = min_micro_batches};
     enum lvn_status status = lvn_callbacks_init(&callbacks, s, NULL);
     if (status == LVN_OK) status = lvn_train_programs_plan(&programs, &s->values, &m->config, &o);
     if (status == LVN_OK) {
@@ -363,8 +363,8 @@ static enum lvn_status plan(struct lvn_config *cf, const struct levin_settings *
               "%lld ranks cannot share the %lld sequence%s of a step: use fewer machines or a larger "
               "trainer.batch_size",
               (long long)ranks, (long long)batch, lvn_plural(batch));
-    for (int64_t pieces = 1;; pieces = cf->accumulation + 1) {
-        LVN_TRY(plan_once(cf, s, m, pieces));
+    for (int64_t min_micro_batches = 1;; min_micro_batches = cf->accumulation + 1) {
+        LVN_TRY(plan_once(cf, s, m, min_micro_batches));
         if (cf->fits || cf->micro == 1 || s->values.trainer.micro_batch_size) return LVN_OK;
     }
 }
