@@ -5,9 +5,9 @@
 
 bool lvn_config_names_gpu(const struct lvn_config *cf)
 {
-    static const char *const others[] = {"auto", "cpu", "reference"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(cf->s->values.trainer.accelerator, others[i])) return false;
+    static const char *const not_gpus[] = {"auto", "cpu", "reference"};
+    for (size_t i = 0; i < sizeof not_gpus / sizeof *not_gpus; i++)
+        if (!strcmp(cf->s->values.trainer.accelerator, not_gpus[i])) return false;
     return true;
 }
 
