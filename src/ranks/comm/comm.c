@@ -29,7 +29,7 @@ static enum lvn_status share_id(const struct lvn_comm_kind *kind, struct lvn_com
         char id[LVN_COMM_ID];
     } first = {0};
     if (o->rank == 0) first.status = (int32_t)kind->make_id(first.id);
-    LVN_TRY(lvn_comm_broadcast_now(o->over, &first, sizeof first, 0));
+    LVN_TRY(lvn_comm_broadcast_now(o->host_comm, &first, sizeof first, 0));
     memcpy(o->id, first.id, sizeof o->id);
     if (first.status == LVN_OK || o->rank == 0) return (enum lvn_status)first.status;
     return lvn_comm_follows(lvn_fail(LVN_COMM, "the first rank of this communicator could not create an id for it"));

@@ -41,10 +41,10 @@ struct lvn_comm_options {
     const int *sockets;   /* [size] connected sockets to the other ranks; the communicator closes them; NULL: none */
     int64_t max_message_bytes; /* of a single message; 0: the default (other values are for tests) */
     /* For kinds that transfer device memory: */
-    struct lvn_device *device; /* of this rank */
-    struct lvn_comm *over;     /* a communicator in host memory between the same ranks, which outlives this one */
-    const char *where;         /* this rank among those of the run, for messages: "rank 1 on node2"; copied */
-    char id[LVN_COMM_ID];      /* identifies the communicator; lvn_comm_open() sets it */
+    struct lvn_device *device;  /* of this rank */
+    struct lvn_comm *host_comm; /* a communicator in host memory between the same ranks, which outlives this one */
+    const char *where;          /* this rank among those of the run, for messages: "rank 1 on node2"; copied */
+    char id[LVN_COMM_ID];       /* identifies the communicator; lvn_comm_open() sets it */
 };
 
 /* Open a communicator. Refuses an MPI library that does not belong to the launcher (every process would be rank 0 of

@@ -81,12 +81,12 @@ struct nccl_comm {
     struct lvn_device *device;
     const struct lvn_queue_ops *queues;
     struct lvn_device_queue *queue;
-    struct lvn_comm *over;      /* in host memory, between the same ranks */
-    struct lvn_comm *owned;     /* of a group: equal to `over`, and closed with this one; NULL: the caller owns it */
-    struct nccl_handle *handle; /* NULL: aborted, or not joined yet */
-    double timeout;             /* seconds for joining */
-    pthread_mutex_t lock;       /* guards handle: another thread may abort it */
-    char where[160];            /* this rank among those of the run: "rank 1 on node2" */
+    struct lvn_comm *host_comm;       /* in host memory, between the same ranks */
+    struct lvn_comm *owned_host_comm; /* of a group: equal to `host_comm`; NULL: the caller closes `host_comm` */
+    struct nccl_handle *handle;       /* NULL: aborted, or not joined yet */
+    double timeout;                   /* seconds for joining */
+    pthread_mutex_t lock;             /* guards handle: another thread may abort it */
+    char where[160];                  /* this rank among those of the run: "rank 1 on node2" */
 };
 
 /* --- errors --- */
@@ -274,7 +274,7 @@ static void close_comm(struct lvn_comm *comm)
     lvn_error_restore();
     if (gpu_comm->handle) (void)nccl.destroy(gpu_comm->handle);
     if (gpu_comm->queue) gpu_comm->queues->close(gpu_comm->queue);
-    lvn_comm_close(gpu_comm->owned);
+    lvn_comm_close(gpu_comm->owned_host_comm);
     pthread_mutex_destroy(&gpu_comm->lock);
     free(gpu_comm);
 }
@@ -374,7 +374,7 @@ static bool all_ready(const struct nccl_comm *gpu_comm, struct joining *j, enum 
 {
     int32_t count = *status == LVN_OK ? j->count : 0;
     lvn_error_save();
-    const enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->over, &count, 1, LVN_I32, LVN_MIN);
+    const enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->host_comm, &count, 1, LVN_I32, LVN_MIN);
     if (agreed == LVN_OK) lvn_error_restore();
     if (j) j->count = count;
     if (*status != LVN_OK || (agreed == LVN_OK && count)) return *status == LVN_OK;
@@ -423,7 +423,7 @@ static enum lvn_status open_comm(struct lvn_comm **out, const struct lvn_comm_op
     lvn_comm_init(&gpu_comm->base, &ops, o->rank, o->size);
     gpu_comm->base.device = gpu_comm->device = o->device;
     gpu_comm->queues = o->device->backend->queues;
-    gpu_comm->over = o->over;
+    gpu_comm->host_comm = o->host_comm;
     gpu_comm->timeout = o->timeout;
     pthread_mutex_init(&gpu_comm->lock, NULL);
     snprintf(gpu_comm->base.describe, sizeof gpu_comm->base.describe, "%s", version());
@@ -442,23 +442,23 @@ static enum lvn_status open_comm(struct lvn_comm **out, const struct lvn_comm_op
 static enum lvn_status split(struct lvn_comm *comm, struct lvn_comm **out, int color, int key)
 {
     struct nccl_comm *gpu_comm = (struct nccl_comm *)comm;
-    struct lvn_comm *over;
-    enum lvn_status status = lvn_comm_split(gpu_comm->over, &over, color, key);
+    struct lvn_comm *host_comm;
+    enum lvn_status status = lvn_comm_split(gpu_comm->host_comm, &host_comm, color, key);
     if (status != LVN_OK) return status;
-    const struct lvn_comm_options o = {.rank = over ? lvn_comm_rank(over) : 0,
-                                       .size = over ? lvn_comm_size(over) : 1,
+    const struct lvn_comm_options o = {.rank = host_comm ? lvn_comm_rank(host_comm) : 0,
+                                       .size = host_comm ? lvn_comm_size(host_comm) : 1,
                                        .kind = &lvn_comm_kind_nccl,
                                        .device = gpu_comm->device,
-                                       .over = over,
+                                       .host_comm = host_comm,
                                        .timeout = gpu_comm->timeout,
                                        .where = gpu_comm->where};
-    if (over) status = lvn_comm_open(out, &o);
-    if (*out) ((struct nccl_comm *)*out)->owned = over;
+    if (host_comm) status = lvn_comm_open(out, &o);
+    if (*out) ((struct nccl_comm *)*out)->owned_host_comm = host_comm;
     int32_t created = status == LVN_OK;
-    enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->over, &created, 1, LVN_I32, LVN_MIN);
+    enum lvn_status agreed = lvn_comm_all_reduce_now(gpu_comm->host_comm, &created, 1, LVN_I32, LVN_MIN);
     if (agreed == LVN_OK && created) return LVN_OK;
     lvn_error_save();
-    lvn_comm_close(*out ? *out : over);
+    lvn_comm_close(*out ? *out : host_comm);
     lvn_error_restore();
     *out = NULL;
     if (status != LVN_OK || agreed != LVN_OK) return status != LVN_OK ? status : agreed;

@@ -204,7 +204,7 @@ static enum lvn_status join(struct lvn_ranks *r, struct lvn_device *d, const str
                                        .kind = k,
                                        .timeout = timeout,
                                        .device = d,
-                                       .over = r->comm,
+                                       .host_comm = r->comm,
                                        .where = lvn_ranks_name(r, r->rank, name)};
     lvn_member_set_operation(r->member, "joining the devices");
     enum lvn_status status = lvn_comm_open(&comm, &o);

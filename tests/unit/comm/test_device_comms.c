@@ -172,7 +172,7 @@ static int run_kind(const struct lvn_comm_kind *k, const int *sockets)
     expect(lvn_memory_new(&me.memory, me.device, sizeof me.x) == LVN_OK, "memory");
     snprintf(me.name, sizeof me.name, "rank %d on here", me.rank);
     const struct lvn_comm_options o = {
-        .rank = me.rank, .size = RANKS, .kind = k, .device = me.device, .over = me.host, .where = me.name};
+        .rank = me.rank, .size = RANKS, .kind = k, .device = me.device, .host_comm = me.host, .where = me.name};
     expect(lvn_comm_open(&me.all, &o) == LVN_OK, "joining the devices");
     expect(lvn_comm_device(me.all) == me.device && !lvn_comm_device(me.host), "whose memory it is");
     run_all(me.all);
