@@ -132,15 +132,15 @@ static inline void norm_restore(struct lvn_gpu *g, const struct lvn_norm *n)
 
 /* Launch the kernels for the gradients of gamma and beta. constants: g->constants before norm_define(). width: vector
  * width of the kernels. */
-static inline void norm_vectors(struct lvn_gpu *g, const struct lvn_norm *n, const char *constants, int width,
-                                int64_t R, int64_t C)
+static inline void norm_weight_gradients(struct lvn_gpu *g, const struct lvn_norm *n, const char *constants, int width,
+                                         int64_t R, int64_t C)
 {
     const bool has_gamma = g->call->din[n->gamma].desc, has_beta = n->has_beta && g->call->din[n->beta].desc;
     if (!has_gamma && !has_beta) return;
     const int64_t gammas = has_gamma ? column_scratch(g, R, C) : 0, betas = has_beta ? column_scratch(g, R, C) : 0;
     const int64_t columns = COLUMNS * width;
-    LVN_LAUNCH(g, "norm_vectors", (C + columns - 1) / columns, column_parts(R), 1, norm_x(n), LVN_DOUT(n->y, dy),
-               NORM_IF(n->has_mean, LVN_OUT(n->mean, mean)), LVN_OUT(n->rstd, rstd),
+    LVN_LAUNCH(g, "norm_weight_gradients", (C + columns - 1) / columns, column_parts(R), 1, norm_x(n),
+               LVN_DOUT(n->y, dy), NORM_IF(n->has_mean, LVN_OUT(n->mean, mean)), LVN_OUT(n->rstd, rstd),
                NORM_IF(has_gamma, LVN_SCRATCH(gammas, gammas)), NORM_IF(has_beta, LVN_SCRATCH(betas, betas)),
                LVN_LONG(column_rows(R)), LVN_LONG(R));
     g->constants = constants;
@@ -177,7 +177,7 @@ static inline void norm_backward(struct lvn_gpu *g, const struct lvn_norm *n)
     const int64_t rows = norm_define(g, C, g->call->in[n->gamma].desc, args);
     if (c->din[0].desc || (n->residual && c->din[1].desc))
         lvn_gpu_launch(g, "norm_backward", (R + rows - 1) / rows, 1, 1, args);
-    norm_vectors(g, n, constants, lvn_gpu_width(g, C, args), R, C);
+    norm_weight_gradients(g, n, constants, lvn_gpu_width(g, C, args), R, C);
     g->constants = constants;
 }
 

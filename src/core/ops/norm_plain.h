@@ -90,7 +90,8 @@ static inline void lvn_norm_forward(const struct lvn_call *call, struct lvn_norm
 }
 
 /* dgamma (C) and dbeta (C), sums over the rows in order. */
-static inline void lvn_norm_vectors(const struct lvn_call *call, const struct lvn_norm_call *o, struct lvn_norm n)
+static inline void lvn_norm_weight_gradients(const struct lvn_call *call, const struct lvn_norm_call *o,
+                                             struct lvn_norm n)
 {
     real *dgamma = call->din[n.gamma].p, *dbeta = n.has_beta ? call->din[n.beta].p : NULL;
     for (int64_t c = 0; (dgamma || dbeta) && c < o->C; c++) {
@@ -109,7 +110,7 @@ static inline void lvn_norm_backward(const struct lvn_call *call, struct lvn_nor
     const struct lvn_norm_call o = lvn_norm_call(call, n);
     const real *ds = n.residual ? call->dout[0].p : NULL;
     real *da = call->din[0].p, *db = n.residual ? call->din[1].p : NULL;
-    lvn_norm_vectors(call, &o, n);
+    lvn_norm_weight_gradients(call, &o, n);
     for (int64_t r = 0; (da || db) && r < o.R; r++) {
         const real *x = o.x + r * o.C, *dy = o.dy ? o.dy + r * o.C : NULL;
         const double mean = o.mean ? o.mean[r] : 0, rstd = o.rstd[r];

@@ -129,9 +129,10 @@ static void the_vectors_of_a_norm_are_summed_by_wide_loads(void **state)
                                         .in = {REAL(32768, 768), REAL(768), REAL(768)}};
     (void)state;
     const struct lvn_gpu g = launches_of(&norm, LVN_BACKWARD);
-    assert_int_equal(number_of(&g, "norm_vectors"), 1);
+    assert_int_equal(number_of(&g, "norm_weight_gradients"), 1);
     for (int k = 0; k < g.n_launches; k++)
-        if (!strcmp(g.launches[k].kernel, "norm_vectors")) assert_int_equal(g.launches[k].grid[0], 768 / 32 / 8);
+        if (!strcmp(g.launches[k].kernel, "norm_weight_gradients"))
+            assert_int_equal(g.launches[k].grid[0], 768 / 32 / 8);
 }
 
 /* Rows are divided among at most the 65,535 groups that CUDA has in the second dimension of a grid. */
