@@ -3,8 +3,8 @@
  *
  * An item processes LVN_WIDTH elements, from a multiple of LVN_WIDTH on: 8 if rows and operands of the launch are
  * aligned (LVN_LAUNCH_WIDE), else 1. LVN_GETS(x, i) loads a struct lvn_numbers. LVN_PUTS(x, i, v) stores v and returns
- * it rounded to the type of x. LVN_GIVES(x, i, add, v) adds the stored values to v first if `add`; v must be an lvalue.
- * An example:
+ * it rounded to the type of x. LVN_PUTS_OR_ADDS(x, i, add, v) adds the stored values to v first if `add`; v must be an
+ * lvalue. An example:
  *
  *     lvn_long i = LVN_INDEX * LVN_WIDTH;
  *     if (i >= n) return;
@@ -133,7 +133,7 @@ LVN_FUNCTION void put_column_sums(LVN_LOCAL const float *shared, LVN_GLOBAL char
 
 #define LVN_GETS(x, i) LVN_JOIN(lvn_gets_, TYPE_##x)(LVN_POINTER(x), i)
 #define LVN_PUTS(x, i, numbers) LVN_JOIN(lvn_puts_, TYPE_##x)(LVN_POINTER(x), i, numbers)
-#define LVN_GIVES(x, i, add, numbers)                                                                                  \
+#define LVN_PUTS_OR_ADDS(x, i, add, numbers)                                                                           \
     do {                                                                                                               \
         if (add) numbers = lvn_sums(LVN_GETS(x, i), numbers);                                                          \
         LVN_PUTS(x, i, numbers);                                                                                       \
