@@ -178,7 +178,7 @@ for key in n_layer=3 kind=gpt2 size=gpt2 bias=true; do
     code 2 "$LEVIN" evaluate good --data.path=text.txt --model.$key
     says "leave it out" err
 done
-refused 2 "lora.base ('good') is the base model of loaded adapters, and 'good/checkpoints" --model.init=good --lora.base=good
+refused 2 "'good' is given as the base model of loaded adapters, and 'good/checkpoints" --model.init=good --lora.base=good
 code 0 "$LEVIN" evaluate good --data.path=text.txt --trainer.limit_test_batches=1 --model.n_layer=1 --model.kind=nanogpt
 for keys in n_layer:\ 3 kind:\ gpt2 size:\ gpt2; do
     echo "model: {init: good, $keys}" >other.yaml

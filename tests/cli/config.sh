@@ -109,6 +109,8 @@ decay_lr = False
 if True:
     batch_size = 7
 END
+code 2 "$LEVIN" config --from-nanogpt finetune.py --job=classifier
+says "--job is classifier, and the file of --from-nanogpt, 'finetune.py', describes finetune: leave --job out" err
 code 0 "$LEVIN" config --from-nanogpt finetune.py --json
 check [ ! -e executed ]
 json 'd["job"] == "finetune" and d["parameters"] == 124439808 and d["recipe"] == "finetune.yaml"'
@@ -320,6 +322,8 @@ code 2 "$LEVIN" config x.yaml --memory=much
 says "--memory expects" err
 code 2 "$LEVIN" config x.yaml --hosts=a,b --machines=3
 says "differ" err
+code 2 "$LEVIN" config x.yaml --hosts=ab,a,b,a
+says "--hosts names 'a' twice" err
 code 2 "$LEVIN" config x.yaml --hosts=a,b --where=slurm
 says "--hosts names machines" err
 code 2 "$LEVIN" config x.yaml --machines=100 --job=chars

@@ -305,6 +305,8 @@ enum lvn_status lvn_cli_parse(struct lvn_cli *c, int argc, char **argv)
     if (!c->keys) return LVN_MEMORY;
     enum lvn_status status = parse_all(c, argc, argv, &wrong);
     LVN_TRY(lvn_collected_errors(&wrong, status));
+    LVN_CHECK(!lvn_cli_on(c, LVN_FLAG_any_quiet) || !lvn_cli_on(c, LVN_FLAG_any_verbose), ARG,
+              "--quiet prints less and --verbose more: leave one of them out");
     return lvn_cli_on(c, LVN_FLAG_any_help) ? LVN_OK : count_operands(c);
 }
 

@@ -591,6 +591,8 @@ enum lvn_status lvn_command_help(struct lvn_cli *c)
     LVN_LOCAL_TEXT(t);
     enum lvn_status status = LVN_OK;
     const char *shell = c->flag[LVN_FLAG_help_completion].t;
+    LVN_CHECK(!c->n_operands || (!*shell && !lvn_cli_on(c, LVN_FLAG_help_options_markdown)), ARG,
+              "--completion and --options-markdown are for all commands: leave '%.60s' out", c->operand[0]);
     if (lvn_cli_on(c, LVN_FLAG_help_options_markdown)) {
         markdown(&t);
     } else if (*shell) {

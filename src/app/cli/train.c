@@ -20,6 +20,7 @@
 #include "data/dataset.h"
 #include "formats/json.h"
 #include "setup/setup.h"
+#include "tasks/task.h"
 #include "train/limits.h"
 #include "train/trainer.h"
 
@@ -110,7 +111,9 @@ static const char *limit_of(const struct lvn_cli *c, const struct lvn_train_resu
 static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r, bool stopped)
 {
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.values.data.kind);
-    const char *command = kind ? kind->try_command : NULL, *flags = command ? kind->try_flags : NULL;
+    const struct lvn_task *task = lvn_task_find(c->settings.values.task.kind); /* NULL: auto */
+    const char *command = kind && !(task && task->masks) ? kind->try_command : NULL,
+               *flags = command ? kind->try_flags : NULL;
     lvn_cli_print(c, "next:\n");
     if (command) lvn_cli_print(c, "    levin %s %s%s\n", command, r->run_dir, flags ? flags : "");
     if (!flags) lvn_cli_print(c, "    levin evaluate %s\n", r->run_dir);

@@ -35,11 +35,10 @@ static enum lvn_status divide_micro_batches(struct lvn_train_programs *programs,
     int64_t batch = programs->values->trainer.batch_size, micro = programs->values->trainer.micro_batch_size,
             n = batch / micro;
     LVN_CHECK(n >= size, ARG,
-              "%d ranks cannot share the %" PRId64 " micro-batches of a step (trainer.batch_size %" PRId64
+              "%d ranks cannot share the %" PRId64 " micro-batch%s of a step (trainer.batch_size %" PRId64
               ", trainer.micro_batch_size %" PRId64 "): start at most %" PRId64
-              " ranks, or use a larger batch or a smaller "
-              "micro-batch",
-              size, n, batch, micro, n);
+              " rank%s, or use a larger batch or a smaller micro-batch",
+              size, n, n == 1 ? "" : "es", batch, micro, n, lvn_plural(n));
     for (int i = 0; i <= size; i++) programs->leaf[i] = programs->first_unit[i];
     programs->micro_batch = micro;
     programs->first_row = programs->leaf[rank] * micro;
@@ -52,9 +51,9 @@ static enum lvn_status divide_rows(struct lvn_train_programs *programs, int size
 {
     int64_t batch = programs->values->trainer.batch_size;
     LVN_CHECK(batch >= size, ARG,
-              "%d ranks cannot share the %" PRId64 " sequences of a step (trainer.batch_size): start at most %" PRId64
-              " ranks, or use a larger batch",
-              size, batch, batch);
+              "%d ranks cannot share the %" PRId64 " sequence%s of a step (trainer.batch_size): start at most %" PRId64
+              " rank%s, or use a larger batch",
+              size, batch, lvn_plural(batch), batch, lvn_plural(batch));
     programs->leaf[0] = 0;
     for (int i = 0; i < size; i++) {
         const int64_t rows = programs->first_unit[i + 1] - programs->first_unit[i],

@@ -123,8 +123,9 @@ static enum lvn_status check_strategy(const struct lvn_generator *g)
     LVN_CHECK(
         !g->ranks || g->ranks->size == 1 || lvn_parameters_sharded(g->model_state, LVN_PARAMETER_VALUES), ARG,
         "with trainer.strategy %s each of %d ranks has the whole model here, and all would generate the same text; "
-        "start one rank, or use fsdp, which shards the parameters",
-        lvn_value_text(g->values, LVN_OPT_trainer_strategy, word), g->ranks->size);
+        "start one rank%s",
+        lvn_value_text(g->values, LVN_OPT_trainer_strategy, word), g->ranks->size,
+        g->model_state->params->packed_bytes ? "" : ", or use fsdp, which shards the parameters");
     return LVN_OK;
 }
 

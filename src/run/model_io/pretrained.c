@@ -142,7 +142,12 @@ enum lvn_status lvn_pretrained_open_at(struct lvn_pretrained *p, const char *mod
 enum lvn_status lvn_pretrained_open_on(struct lvn_pretrained *p, const char *model, const char *prefer,
                                        const char *base)
 {
-    return lvn_pretrained_open_at(p, model, prefer, base, 0);
+    LVN_TRY(lvn_pretrained_open_at(p, model, prefer, base, 0));
+    if (!*base || p->base) return LVN_OK;
+    enum lvn_status status = lvn_fail(
+        LVN_ARG, "'%s' is given as the base model of loaded adapters, and '%s' has none: leave it out", base, p->path);
+    lvn_pretrained_close(p);
+    return status;
 }
 
 void lvn_pretrained_close(struct lvn_pretrained *p)

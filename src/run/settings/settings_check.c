@@ -115,8 +115,8 @@ static enum lvn_status check_quantize(const struct levin_settings *s, bool train
               word);
     LVN_CHECK(s->values.trainer.strategy != LVN_TRAINER_STRATEGY_FSDP, ARG,
               "trainer.strategy fsdp shards parameters, and those of model.quantize %s are whole on each rank; set "
-              "trainer.strategy to ddp, zero1, zero2 or auto",
-              word);
+              "trainer.strategy to %s",
+              word, trains ? "ddp, zero1, zero2 or auto" : "ddp or auto");
     return LVN_OK;
 }
 
@@ -329,6 +329,7 @@ static enum lvn_status check_needs(const struct levin_settings *s)
         {LVN_OPT_data_overlong, LVN_OPT_data_pack, "tokens"},
         {LVN_OPT_data_add_tokens, LVN_OPT_data_allow_special, "documents"},
         {LVN_OPT_data_add_tokens, LVN_OPT_data_allow_special, "labelled"},
+        {LVN_OPT_task_fresh_head, LVN_OPT_model_init, NULL},
         {LVN_OPT_lora_alpha, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_use_rslora, LVN_OPT_lora_rank, NULL},
         {LVN_OPT_lora_dropout, LVN_OPT_lora_rank, NULL},
@@ -371,6 +372,10 @@ static enum lvn_status check_optimizer(struct levin_settings *s)
 {
     LVN_TRY(check_owners_of(s, "optimizer", LVN_OPT_optimizer_kind, s->values.optimizer.kind, "optimizer.kind is"));
     const struct lvn_optimizer_options o = lvn_optimizer_options_of(&s->values);
+    LVN_CHECK(strcmp(s->values.trainer.accelerator, "reference") != 0 ||
+                  s->values.trainer.precision == LVN_TRAINER_PRECISION_32_TRUE,
+              ARG,
+              "trainer.accelerator reference trains in 32-true: set trainer.precision=32-true, or another accelerator");
     LVN_CHECK(!lvn_optimizer_only_on_cpus(&o) || computes_on_cpu(s), ARG,
               "optimizer.variant nanochat has kernels for CPUs only, and trainer.accelerator is %s: set "
               "optimizer.variant=torch, or trainer.accelerator=cpu",
@@ -526,6 +531,11 @@ static enum lvn_status check_limits(const struct levin_settings *s)
               "trainer.limit_train_batches 0 leaves nothing to train on; leave it out, or write 1.0 for all");
     LVN_CHECK(!is_none(test), ARG,
               "trainer.limit_test_batches 0 leaves nothing to evaluate; leave it out, or write 1.0 for all");
+    LVN_CHECK(s->values.trainer.gradient_clip_val > 0 ||
+                  s->values.trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM,
+              ARG,
+              "trainer.gradient_clip_algorithm value limits entries to trainer.gradient_clip_val, which is 0 and "
+              "disables clipping: set that too, or leave the algorithm out");
     LVN_CHECK(is_none(overfit) || (!train->count && train->fraction == 1), ARG,
               "trainer.overfit_batches (%s) and trainer.limit_train_batches (%s) both set the length of an epoch; "
               "leave one of them out",

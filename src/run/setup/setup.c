@@ -93,9 +93,6 @@ static enum lvn_status sizes_of_pretrained(struct lvn_model_setup *m, const stru
                            adapters ? "" : "; or name the run itself, whose checkpoints have all weights");
     LVN_TRY(status);
     m->has_pretrained = true;
-    LVN_CHECK(!*s->values.lora.base || m->pretrained.base, ARG,
-              "lora.base ('%s') is the base model of loaded adapters, and '%s' has none: leave it out",
-              s->values.lora.base, m->pretrained.path);
     LVN_TRY(lvn_codec_load(&m->codec, m->pretrained.dir));
     int64_t vocab = lvn_settings_role(s, m->pretrained.config.model, LVN_ROLE_VOCABULARY);
     LVN_TRY(add_tokens(m, s, &vocab));
@@ -276,6 +273,14 @@ static const struct lvn_model_config *model_of_classes(const struct lvn_model_se
     return c && classifies && lvn_model_predicts(c, LVN_LABEL_CLASS) ? c : NULL;
 }
 
+/* Is data.test_path the only data that the command line, or the program, names? */
+static bool names_test(const struct levin_settings *s)
+{
+    return *s->values.data.test_path && s->origin[LVN_OPT_data_test_path].source >= LVN_SOURCE_COMMAND &&
+           s->origin[LVN_OPT_data_path].source < LVN_SOURCE_COMMAND &&
+           s->origin[LVN_OPT_data_val_path].source < LVN_SOURCE_COMMAND;
+}
+
 static struct lvn_data_options data_options(const struct lvn_model_setup *m, const struct levin_settings *s,
                                             bool evaluates)
 {
@@ -292,7 +297,8 @@ static struct lvn_data_options data_options(const struct lvn_model_setup *m, con
     o.seed = (uint64_t)s->values.trainer.seed;
     o.label = m->task ? m->task->label.label : LVN_LABEL_NONE;
     o.for_evaluation = evaluates;
-    o.needs_test = s->values.data.split == LVN_DATA_SPLIT_TEST || s->values.data.split == LVN_DATA_SPLIT_ALL;
+    o.needs_test = s->values.data.split == LVN_DATA_SPLIT_TEST || s->values.data.split == LVN_DATA_SPLIT_ALL ||
+                   (s->values.data.split == LVN_DATA_SPLIT_AUTO && names_test(s));
     o.block_size = m->block_size;
     o.vocab_size = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY);
     const struct lvn_model_config *known = model_of_classes(m, s);
@@ -630,6 +636,7 @@ enum lvn_status lvn_model_setup_prediction(struct lvn_model_setup *m, struct lev
 enum lvn_split_id lvn_model_setup_split(const struct lvn_model_setup *m, const struct levin_settings *s)
 {
     if (s->values.data.split != LVN_DATA_SPLIT_AUTO) return lvn_split_of(s->values.data.split);
+    if (names_test(s)) return LVN_SPLIT_TEST;
     bool named = s->origin[LVN_OPT_data_path].source >= LVN_SOURCE_COMMAND && m->data->is_file;
     bool val_named = s->origin[LVN_OPT_data_val_path].source >= LVN_SOURCE_COMMAND;
     return named && !val_named ? LVN_SPLIT_ALL : LVN_SPLIT_VAL;

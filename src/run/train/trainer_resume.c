@@ -256,6 +256,31 @@ static enum lvn_status open_run(struct lvn_trainer *trainer)
     return lvn_ranks_agree(trainer->ranks, open_folder(trainer));
 }
 
+/* Rank 0: ARG for a key that gives other weights to begin with. A model.init that has moved is none. */
+static enum lvn_status check_weights(const struct lvn_trainer *trainer)
+{
+    static const enum lvn_option_id ids[] = {LVN_OPT_model_init, LVN_OPT_lora_init, LVN_OPT_task_fresh_head};
+    LVN_LOCAL_ARENA(a);
+    struct levin_settings then;
+    char old[LVN_VALUE_TEXT], now[LVN_VALUE_TEXT];
+    const struct levin_settings *s = trainer->settings;
+    const char *path = lvn_path_join(&a, trainer->opened.checkpoint.path, "state/settings.yaml");
+    if (!path) return LVN_MEMORY;
+    LVN_TRY(lvn_settings_of_run(&then, path, trainer->ranks->size));
+    enum lvn_status status = LVN_OK;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && status == LVN_OK; i++) {
+        const char *was = lvn_settings_value(&then, ids[i], old), *is = lvn_settings_value(s, ids[i], now);
+        const bool moved = ids[i] == LVN_OPT_model_init && *was;
+        if (s->origin[ids[i]].source > LVN_SOURCE_RECIPE && *is && !moved && strcmp(was, is) && strcmp(is, "false"))
+            status = lvn_fail(LVN_ARG,
+                              "%s is '%s', and the run was begun with '%s' and continues with the weights of its "
+                              "checkpoint, '%s': leave it out, or start a new run",
+                              lvn_option_by_id(ids[i])->key, is, was, trainer->opened.checkpoint.path);
+    }
+    lvn_settings_release(&then);
+    return status;
+}
+
 /* The model of a checkpoint, from the text of its config.json. */
 static enum lvn_status read_trained(struct lvn_model_config *c, const char *text, int64_t bytes)
 {
@@ -279,7 +304,8 @@ enum lvn_status lvn_trainer_open_run_so_far(struct lvn_trainer *trainer)
     enum lvn_status status = LVN_OK;
     if (!trainer->ranks->rank && trainer->opened.resuming && !trainer->options->model) {
         const char *path = lvn_path_join(&a, trainer->opened.checkpoint.path, "config.json");
-        status = path ? lvn_file_read(path, 0, &text, &bytes) : LVN_MEMORY;
+        status = path ? check_weights(trainer) : LVN_MEMORY;
+        if (status == LVN_OK) status = lvn_file_read(path, 0, &text, &bytes);
     } else if (!trainer->ranks->rank) {
         text = lvn_strdup("");
         status = text ? LVN_OK : LVN_MEMORY;

@@ -328,7 +328,10 @@ static enum lvn_status stream_path(struct lvn_arena *a, const char *path, const 
     const char *folder;
     *stream = NULL;
     *shards = NULL;
-    if (!lvn_store_is_remote(path)) return fetch_path(a, path, local);
+    if (!lvn_store_is_remote(path)) {
+        lvn_log_once(LVN_LOG_WARN, "data.stream has no effect on '%s', which is on this machine", path);
+        return fetch_path(a, path, local);
+    }
     LVN_TRY(lvn_store_stat(path, &kind, &bytes));
     bool is_folder = kind == LVN_STORE_FOLDER, is_bin = lvn_ends_with(path, ".bin");
     const char *url = is_folder ? lvn_store_join(a, path, "train.bin") : path;

@@ -211,6 +211,18 @@ static enum lvn_status parse_word(const struct lvn_cli *c, enum lvn_flag_id id, 
     LVN_FAIL(ARG, "%s must be %s, got '%.40s'", lvn_flag_text(&lvn_flags[id].option, name), list, c->flag[id].t);
 }
 
+/* ARG for a name that is twice in a list such as node1,node2. */
+static enum lvn_status check_twice(const char *names)
+{
+    for (const char *p = names; *p; p += strcspn(p, ","), p += *p == ',') {
+        const int n = (int)strcspn(p, ",");
+        for (const char *q = strchr(p, ','); q; q = strchr(q + 1, ','))
+            LVN_CHECK(strncmp(p, q + 1, (size_t)n) != 0 || (q[1 + n] && q[1 + n] != ','), ARG,
+                      "--hosts names '%.*s' twice: ranks of one machine are --ranks-per-machine", n, p);
+    }
+    return LVN_OK;
+}
+
 /* "64G", "500M" or bytes; 0: the memory of this machine. */
 static enum lvn_status parse_memory(const struct lvn_cli *c, int64_t *out)
 {
@@ -247,6 +259,7 @@ static enum lvn_status read_flags(struct lvn_config *cf)
         for (const char *p = cf->hosts; *p; p++) names += *p == ',';
         LVN_CHECK(*cf->hosts != ',' && !strstr(cf->hosts, ",,") && !lvn_ends_with(cf->hosts, ","), ARG,
                   "--hosts has a machine without a name: '%.100s'", cf->hosts);
+        LVN_TRY(check_twice(cf->hosts));
         LVN_CHECK(!cf->has_machines || cf->machines == names, ARG,
                   "--machines (%" PRId64 ") and the names in --hosts (%" PRId64 ") differ; leave --machines out",
                   cf->machines, names);
@@ -601,6 +614,11 @@ static enum lvn_status find_kind(struct lvn_config *cf, const char *nanogpt)
     if (c->given[LVN_FLAG_config_job]) {
         LVN_TRY(parse_word(c, LVN_FLAG_config_job, lvn_recipe_kind_words, &n));
         cf->kind = (enum lvn_recipe_kind)n;
+        if (!*nanogpt) return LVN_OK;
+        LVN_TRY(lvn_config_nanogpt_kind(cf, nanogpt));
+        LVN_CHECK(cf->kind == (enum lvn_recipe_kind)n, ARG,
+                  "--job is %s, and the file of --from-nanogpt, '%s', describes %s: leave --job out",
+                  lvn_recipe_kind_words[n], nanogpt, lvn_recipe_kind_words[cf->kind]);
         return LVN_OK;
     }
     return *nanogpt ? lvn_config_nanogpt_kind(cf, nanogpt) : lvn_config_ask_kind(cf);

@@ -279,6 +279,21 @@ static enum lvn_status evaluate_tasks(struct lvn_cli *c)
 
 /* --- the command --- */
 
+/* Warn if keys of the command line choose other validation rows than those that the run has held back. */
+static void warn_of_rows(const struct levin_settings *s, enum lvn_split_id split)
+{
+    static const enum lvn_option_id ids[] = {LVN_OPT_trainer_seed, LVN_OPT_data_val_fraction};
+    const bool chosen = lvn_option_is_for(lvn_option_by_id(LVN_OPT_data_val_fraction), s->values.data.kind);
+    if (split != LVN_SPLIT_VAL || !chosen || *s->values.data.val_path) return;
+    if (s->origin[LVN_OPT_data_path].source != LVN_SOURCE_RUN) return;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (s->origin[ids[i]].source >= LVN_SOURCE_COMMAND)
+            lvn_log(LVN_LOG_WARN,
+                    "--%s chooses the rows that are scored: unless the run had the same value, it has trained on some "
+                    "of them",
+                    lvn_option_by_id(ids[i])->key);
+}
+
 enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
 {
     if (c->flag[LVN_FLAG_evaluate_tasks].texts.n) return evaluate_tasks(c);
@@ -303,7 +318,13 @@ enum lvn_status lvn_command_evaluate(struct lvn_cli *c)
     struct lvn_model_setup setup = {0};
     enum lvn_status status =
         lvn_ranks_agree(c->ranks, lvn_model_setup_evaluation(&setup, &c->settings, NULL, NULL, NULL));
+    if (status == LVN_OK && losses && !setup.task->counted)
+        status = lvn_fail(LVN_ARG,
+                          "--token-losses is for language models, and the model '%s' has one loss for a sample "
+                          "(task.kind=%s): leave it out",
+                          setup.pretrained.path, setup.task->name);
     if (status == LVN_OK) o.split = lvn_model_setup_split(&setup, &c->settings);
+    if (status == LVN_OK && !c->ranks->rank) warn_of_rows(&c->settings, o.split);
     if (status == LVN_OK) status = lvn_evaluate(&setup, &c->settings.values, &o, &r);
     if (status == LVN_OK && lists.out_of_memory) status = LVN_MEMORY;
     sort_lists(&lists, &predictions, &token_losses);

@@ -18,6 +18,7 @@
 #include "base/input.h"
 #include "base/redact.h"
 #include "base/text.h"
+#include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/humanize.h"
 #include "formats/json.h"
@@ -560,7 +561,11 @@ static enum lvn_status follow(struct watch *w, bool once, bool live)
 
 enum lvn_status lvn_command_watch(struct lvn_cli *c)
 {
+    static const enum lvn_flag_id repeats[] = {LVN_FLAG_watch_every};
     struct watch w = {.c = c};
+    if (c->json || lvn_cli_on(c, LVN_FLAG_watch_once))
+        LVN_TRY(lvn_cli_refuse(c, repeats, 1,
+                               "has no effect with --once and --json, which show the run once: leave it out"));
     LVN_TRY(find_run(&w, c->operand[0]));
     enum lvn_status status;
     if (c->json) {

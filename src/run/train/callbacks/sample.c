@@ -36,6 +36,23 @@ static enum lvn_status plan(void *state, struct lvn_model_state *n, int64_t bloc
     return rank && !o->sharded ? LVN_OK : lvn_sampler_new(&o->sampler, n, block_size, 1, block_size);
 }
 
+/* A prompt that was given must be text that the model has tokens for; else every sample would fail. A run that
+ * continues with its own settings warns. */
+static enum lvn_status open_prompt(void *state, struct lvn_callback_context *context)
+{
+    (void)state;
+    const struct levin_settings *s = context->settings;
+    int32_t *ids = NULL;
+    int64_t n;
+    enum lvn_status status = LVN_OK;
+    if (!context->ranks->rank && s->origin[LVN_OPT_sample_prompt].source >= LVN_SOURCE_RECIPE &&
+        lvn_codec_is_text(&context->codec))
+        status = lvn_prompt_encode(s->values.sample.prompt, &context->codec, &ids, &n);
+    free(ids);
+    if (status != LVN_OK) status = lvn_while_at(status, "encoding sample.prompt");
+    return lvn_ranks_agree(context->ranks, status);
+}
+
 static void forget(void *state)
 {
     struct state *o = state;
@@ -121,5 +138,6 @@ const struct lvn_callback lvn_callback_sample = {.name = "sample",
                                                  .enabled = enabled,
                                                  .check = check,
                                                  .plan = plan,
+                                                 .open = open_prompt,
                                                  .forget = forget,
                                                  .call = call};
