@@ -157,10 +157,6 @@ model m
 sed -i '1s/{/{"is_causal": false,/' m/config.json
 spoilt 1 "is_causal is false; this version has true" m
 model m
-sed -i 's/GPT2LMHeadModel/GPT2ForTokenClassification/' m/config.json
-spoilt 1 "this version has GPT2LMHeadModel, GPT2ForSequenceClassification" m
-check [ "$(grep -o GPT2ForSequenceClassification err | wc -l)" = 1 ]
-model m
 rm m/model.safetensors
 spoilt 1 "m" m
 model m
