@@ -123,10 +123,10 @@ static void plain_lines_by_time(void **state)
     int lines = 0, after_minutes = 0;
     double last = 0, longest = 0;
     for (int i = 1; i <= day; i++) {
-        double before = p.said;
+        double before = p.printed;
         e.step = e.elapsed_s = i;
         lvn_progress_handle(&p, &e);
-        if (p.said == before) continue;
+        if (p.printed == before) continue;
         lines++;
         if (i <= 600) after_minutes++;
         if (i > 1) assert_true(i - last >= 10);
@@ -140,7 +140,7 @@ static void plain_lines_by_time(void **state)
         e.step = day + i;
         e.elapsed_s = day + 700 * i;
         lvn_progress_handle(&p, &e);
-        assert_true(p.said == e.elapsed_s);
+        assert_true(p.printed == e.elapsed_s);
     }
     fclose(f);
     assert_non_null(strstr(text, "step 1  loss"));
@@ -149,7 +149,7 @@ static void plain_lines_by_time(void **state)
     free(text);
     struct lvn_progress none = {.out = stderr, .every = 0, .drawn = -1, .rate = NAN};
     lvn_progress_handle(&none, &e);
-    assert_true(none.said == 0);
+    assert_true(none.printed == 0);
 }
 
 static void live_line(void **state)
