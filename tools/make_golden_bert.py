@@ -149,7 +149,7 @@ def main():
 
     make(out, "roberta", transformers.RobertaForSequenceClassification(transformers.RobertaConfig(num_labels=3, **roberta)), 6,
          untyped, 3, pad=1)
-    make(out, "roberta-mlm", transformers.RobertaForMaskedLM(transformers.RobertaConfig(hidden_act="gelu_new", **roberta)), 8,
+    make(out, "roberta-mlm", transformers.RobertaForMaskedLM(transformers.RobertaConfig(hidden_act="gelu_new", **roberta | {"type_vocab_size": 2})), 8,
          untyped, pad=1)
     make(out, "mlm", transformers.BertForMaskedLM(config(hidden_act="gelu_new")), 3, bert)
     gpt2 = transformers.GPT2Config(vocab_size=V, n_positions=13, n_embd=C, n_layer=2, n_head=2, bos_token_id=0,

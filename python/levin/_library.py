@@ -180,8 +180,8 @@ class Interrupts:
     exception (KeyboardInterrupt) would be lost. Handlers outside Python (SIG_DFL, SIG_IGN) stay unchanged, and so do
     other threads, which receive no signals.
 
-    ends_early: the call asks for signals (levin_on_interrupt()), so a signal ends it early. on_signal: called when a signal
-    arrives. may_raise: returns true if a handler may raise now, as within a callback.
+    ends_early: the library checks for signals during the call (levin_on_interrupt()), so a signal ends it early. on_signal:
+    called when a signal arrives. may_raise: returns true if a handler may raise now, as within a callback.
     """
 
     _asking: list[Interrupts] = []

@@ -349,7 +349,7 @@ class Model(_library.NotCopied):
                items: bool) -> TaskScores:
         for key in keys:
             if key.startswith(("data__", "task__", "data.", "task.")) or key in ("data", "task"):
-                raise InputError(f"{key} has no effect on tasks, whose files name their data: leave one out")
+                raise InputError(f"{key} has no effect with tasks, whose files name their data: leave one of them out")
         if not tasks:
             raise InputError("evaluate() needs at least one task")
         shots = -1 if num_fewshot is None else _library.integer(num_fewshot, "num_fewshot", 0)

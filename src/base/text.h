@@ -75,11 +75,11 @@ const char *lvn_nearest(const char *word, const char *const *words, int n);
 enum { LVN_NUMBER_TEXT = 40 };
 char *lvn_count_text(int64_t n, char text[LVN_NUMBER_TEXT]);
 char *lvn_bytes_text(int64_t bytes, char text[LVN_NUMBER_TEXT]);
-/* The number with at least `digits` digits, and as many more as it takes to read back; returns text. */
+/* The number with at least `digits` digits, and more if strtod() needs them to restore it exactly; returns text. */
 char *lvn_shortest_text(double x, int digits, char text[LVN_NUMBER_TEXT]);
 /* The bytes of "5GB", "1.5 GiB" or "4096": powers of 1,000 or, with an i, of 1,024; -1: not such a text. */
 int64_t lvn_bytes_of_text(const char *text);
-/* Read the next range of a list such as "0-3,8,10-11"; false: there is none. *list moves on. */
+/* Read the next range of a list such as "0-3,8,10-11" and advance *list. False at the end of the list. */
 bool lvn_range_next(const char **list, long *first, long *last);
 /* The plural ending of a counted noun: "1 rank", "2 ranks". */
 static inline const char *lvn_plural(int64_t n)
@@ -88,13 +88,13 @@ static inline const char *lvn_plural(int64_t n)
 }
 /* Add n bytes in base 64; `url`: the alphabet of URLs, without padding. */
 void lvn_text_add_base64(struct lvn_text *t, const void *data, size_t n, bool url);
-/* Decode base 64 up to a NUL or "="; returns the number of bytes, -1: it is malformed, or longer than the capacity. */
+/* Decode base 64 up to a NUL or "=". Returns the number of bytes; -1: it is malformed, or exceeds the capacity. */
 int64_t lvn_base64_bytes(const char *text, void *bytes, int64_t capacity);
-/* The value of n hexadecimal digits, at most 8, of which none beyond a NUL is read; -1: there are others. */
+/* The value of n hexadecimal digits, at most 8. -1 at the first character that is not one, such as a NUL. */
 int64_t lvn_hex_number(const char *text, int n);
 /* Hexadecimal, two digits per byte, and the NUL: 2 n + 1 characters. */
 void lvn_hex_text(const void *bytes, size_t n, char *text);
-/* Read n bytes from 2 n hexadecimal digits. False: there are others, and `bytes` is undefined. */
+/* Read n bytes from 2 n hexadecimal digits. False: a character is not one, and `bytes` is undefined. */
 bool lvn_hex_bytes(const char *text, size_t n, void *bytes);
 
 #endif

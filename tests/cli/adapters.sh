@@ -140,7 +140,7 @@ tiny=("${keep[@]}")
 echo '{model: {init: plain}, lora: {init: foreign}}' >adapted.yaml
 code 2 "$LEVIN" evaluate adapted.yaml --data.path=text.txt
 one_error
-says "lora.init, 'foreign', are adapters with which a training begins, and this command trains nothing: name these adapters as the model" err
+says "lora.init, 'foreign', are adapters from which training starts, and this command trains nothing: name these adapters as the model" err
 for command in "evaluate plain --data.path=text.txt" "generate plain --prompt=int" "chat plain"; do
     LEVIN_LORA_INIT=foreign code 2 "$LEVIN" $command
     says "this command trains nothing" err
@@ -344,7 +344,7 @@ for name, dims in (b"output.weight.lora_a", (shape[1], 2)), (b"output.weight.lor
     assert struct.unpack_from("<I2Q", data, data.index(name) + len(name)) == (2, *dims), name
 P
 code 2 "$LEVIN" train --run_dir=no --model.init=tied --lora.rank=2 --lora.targets=lm_head "${head[@]}"
-says "lora.targets: 'lm_head' names no linear layer; those of a llama are " err
+says "lora.targets: 'lm_head' names no linear layer; a llama has " err
 # every key of PEFT's file: what changes the model is refused by name
 cp -r peft-square key
 keys=$(python3 - <<'P'

@@ -184,7 +184,7 @@ one_error
 says "rank 1 on " err
 says "aborted rank 0" report
 
-# --- a device that fails in one rank ends the other one, too, which waits for it and has no limit of its own ---
+# --- if a device fails in one rank, the other rank, which waits for it without a timeout, ends too ---
 for strategy in ddp fsdp; do
     for rank in 0 1; do
         RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29478 \

@@ -261,7 +261,7 @@ refused "and the model reads 128: shorten it, or leave the item out"
 code 2 "$LEVIN" evaluate gpt2 --limit=3
 says "--limit has no effect without --tasks" err
 code 2 "$LEVIN" evaluate gpt2 --tasks=choice.yaml --data.path=text.txt
-says "--data.path has no effect on --tasks" err
+says "--data.path has no effect with --tasks" err
 code 2 "$LEVIN" evaluate gpt2 --tasks=choice.yaml --logits --json
 says "--logits belongs to an evaluation on data" err
 code 2 "$LEVIN" evaluate gpt2 --tasks=t

@@ -35,7 +35,7 @@ code 0 train more --lora.init=peft --optimizer.kind=sgd --optimizer.lr=1e-30
 same_file peft/adapter_model.safetensors more/checkpoints/last/adapter/adapter_model.safetensors
 code 1 train no --lora.init=peft --task.fresh_head=false
 one_error
-says "has the whole 'base_model.model.lm_head.weight' (modules_to_save in its adapter_config.json), which is not trained here: set task.fresh_head=true" err
+says "stores 'base_model.model.lm_head.weight' in full (modules_to_save in its adapter_config.json), and this run does not train it: set task.fresh_head=true" err
 # a new head for masked tokens
 printf 'text,label\n%s' "$(for i in $(seq 40); do echo "w$((i % 7)) w$((i % 5)) w$((i % 3)) end,$((i % 2))"; done)" >words.csv
 code 0 "$LEVIN" train words.csv --model.n_layer=1 --model.n_head=2 --model.n_embd=16 --trainer.max_steps=1 --run_dir=bert
@@ -47,13 +47,13 @@ tiny=(--data.path=text.txt --trainer.max_steps=1)
 code 0 train tied --model.kind=gpt2 --model.n_layer=1 --model.n_head=1 --model.n_embd=16 --model.block_size=16
 code 2 train no --model.init=tied --task.fresh_head=true
 one_error
-says "is its embedding (tie_word_embeddings), which is kept: leave it out" err
+says "is its embedding (tie_word_embeddings), which is kept: leave task.fresh_head out" err
 
 # gradients of a quantized model are those of the weights in its files
 gradients() { code 0 "$LEVIN" evaluate "$1" --data.path=text.txt --trainer.limit_test_batches=1 --gradients="$2" "${@:3}"; }
 for model in plain whole; do
     gradients $model nf4.safetensors --model.quantize=nf4
-    says "gradients are those of the model without model.quantize" err
+    says "model.quantize is ignored, because quantized weights have no gradients" err
     gradients $model none.safetensors --model.quantize=none
     same_file {nf4,none}.safetensors
 done

@@ -144,7 +144,7 @@ says "levin help plan" err
 check [ ! -s out ]
 for flag in --nproc-per-node=2 --cores=2 --latency=1 --bandwidth=5; do
     code 2 "$LEVIN" plan "${small[@]}" $flag
-    says "error: ${flag%=*} has no effect without --ranks: add it, or leave this out" err
+    says "error: ${flag%=*} has no effect without --ranks: add --ranks, or leave it out" err
 done
 for flag in --program --measure --device=arc770 --limits=1e12,1e12 --memory=1e9; do
     code 2 "$LEVIN" plan "${small[@]}" --schedule $flag

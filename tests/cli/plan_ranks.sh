@@ -53,7 +53,7 @@ predict --ranks=8 --cores=64 --bandwidth=1e15 --latency=0
 json 'd["predicted"]["exposed_s"] < d["predicted"]["bytes_between"] / 0.6e9'
 predict --ranks=2 --nproc-per-node=2
 json 'd["predicted"]["messages_between"] == 0 and d["predicted"]["reduce_s"] > 0'
-# why computing takes another time there than here
+# why the computing time there differs from that here
 code 0 "$LEVIN" plan "${keys[@]}" --ranks=4 --nproc-per-node=4 --cores=2
 says "computing takes 2 times as long there, because threads share cores" out
 silent_about "as long there as here" out

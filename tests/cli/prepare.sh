@@ -39,7 +39,7 @@ says "byte 0xff at offset 3" err
 code 2 "$LEVIN" prepare snow.txt --out=none --data.tokenizer=t # the command has flags for these
 says "data.tokenizer is 't', and levin prepare has a flag for it: add --tokenizer=t" err
 code 2 "$LEVIN" prepare snow.txt --out=none --data.kind=documents
-says "data.kind=documents has no characters as tokens: leave it out, and give --tokenizer=MODEL_OR_FILE" err
+says "data.kind=documents needs a tokenizer: leave data.kind out, and give --tokenizer=MODEL_OR_FILE" err
 for what in snow.txt "text --input=snow.txt"; do
     code 2 "$LEVIN" prepare $what --out=none --tokenizer=t --data.val_path=snow.txt
     says "--data.val_path has no effect on \`levin prepare\` with a tokenizer: leave it out; --field" err

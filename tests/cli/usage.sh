@@ -63,7 +63,7 @@ for words in "tokenize --data.template=x" "cp a b --data.sha256=00" "runs --data
     says "has no effect on \`levin ${words%% *}\`" err
 done
 code 0 "$LEVIN" help generate
-says "Keys of recipes that it uses, which \`levin help KEY\` explains:" out
+says "Keys of recipes that this command uses (\`levin help KEY\` explains each):" out
 says "trainer.fsdp_size" out
 code 2 "$LEVIN" train --lora.r=4
 says "unknown key 'lora.r'; levin calls it lora.rank" err

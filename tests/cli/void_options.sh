@@ -9,7 +9,7 @@ code 0 run --run_dir=one
 code 0 run --run_dir=two --trainer.seed=2
 
 # a run that continues has its own weights
-refused "model.init is 'two', and the run was begun with '' and continues with the weights of its checkpoint" \
+refused "model.init is 'two', but the run began with '' and continues with the weights of its checkpoint" \
     "$LEVIN" train one --resume --model.init=two --trainer.max_steps=4
 code 0 "$LEVIN" train text.txt --model.init=one --trainer.batch_size=4 --trainer.limit_val_batches=1 --trainer.max_steps=2 --run_dir=three
 mv one moved
@@ -32,7 +32,7 @@ refused "set trainer.strategy to ddp or auto" "$LEVIN" evaluate moved --model.qu
 
 # training
 refused "trainer.accelerator reference trains in 32-true" run --run_dir=none --trainer.accelerator=reference --trainer.precision=bf16-mixed
-refused "disables clipping: set that too" run --run_dir=none --trainer.gradient_clip_val=0 --trainer.gradient_clip_algorithm=value
+refused "disables clipping: set trainer.gradient_clip_val too" run --run_dir=none --trainer.gradient_clip_val=0 --trainer.gradient_clip_algorithm=value
 refused "task.fresh_head (true) has no effect while model.init is" run --run_dir=none --task.fresh_head=true
 refused "data.stream (true) is a key of data.kind=tokens" run --run_dir=none --data.stream=true
 code 1 run --run_dir=none --sample.every_n_steps=1 --sample.prompt=FILE:nonexistent

@@ -71,7 +71,7 @@ static bool has_flag(const void *command, const char *flag)
     return find_flag(command, word) != NULL;
 }
 
-/* Is the key, or its part, in the list? NULL: all are. */
+/* Is the key (data.path), or its part (data), in the list? NULL: every key is. */
 static bool uses_key(const char *list, const char *key)
 {
     const size_t whole = strlen(key), part = strcspn(key, ".");
@@ -89,7 +89,7 @@ enum lvn_status lvn_cli_refuse_keys(const struct lvn_cli *c, const char *list, c
     return LVN_OK;
 }
 
-/* ARG for a key that the command does not use; the sentence names its flag of that name. */
+/* ARG for a key that the command does not use. The message names the command's flag of the same name, if it has one. */
 static enum lvn_status check_key(const struct lvn_command *k, const char *key)
 {
     char text[LVN_FLAG_TEXT];

@@ -356,8 +356,8 @@ static enum lvn_status is_gguf(const struct lvn_cli *c, bool *is, const struct l
                in_folder = *type && (*type == lvn_gguf_type_find("f32") || *type == lvn_gguf_type_find("bf16"));
     LVN_CHECK(
         *is || !c->given[LVN_FLAG_export_type] || (to_folder && in_folder), ARG,
-        "'%s': --type is the data type of a GGUF file, and may be f32 or bf16 for a model in a folder; give such a "
-        "name, or leave it out",
+        "'%s': --type is the data type of a GGUF file, and may be f32 or bf16 for a model in a folder; change OUT or "
+        "--type, or leave --type out",
         out);
     LVN_CHECK(!*is || requested || !c->given[LVN_FLAG_export_format], ARG,
               "'%s': a GGUF file has no --format=%.40s; leave it out, or give a folder", out, format);

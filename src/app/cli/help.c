@@ -464,7 +464,7 @@ static void command_text(struct lvn_text *t, const struct lvn_command *k)
     add_examples(t, k);
     if (!k->keys) lvn_text_add(t, "\nKeys of recipes, as --optimizer.lr=1e-3, are listed by `levin help options`.\n");
     if (!k->keys || !*k->keys) return;
-    lvn_text_add(t, "\nKeys of recipes that it uses, which `levin help KEY` explains:\n  ");
+    lvn_text_add(t, "\nKeys of recipes that this command uses (`levin help KEY` explains each):\n  ");
     wrapped(t, 2, k->keys);
 }
 

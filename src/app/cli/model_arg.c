@@ -89,28 +89,28 @@ static enum lvn_status set_strategy(struct lvn_cli *c)
     return lvn_values_check_strategy(&s->values);
 }
 
-/* ARG for keys of the command line that training alone obeys. */
+/* ARG for values of the command line that only training uses. */
 static enum lvn_status check_reads(const struct lvn_cli *c, unsigned parts)
 {
     const struct levin_settings *s = &c->settings;
-    const bool mixes = parts & LVN_USES_TRAINER; /* evaluate and predict; generation computes token by token */
+    const bool mixed_ok = parts & LVN_USES_TRAINER; /* evaluate and predict; generation computes token by token */
     char word[LVN_VALUE_TEXT];
     struct lvn_identity identity;
     struct lvn_devices devices;
     LVN_CHECK(s->origin[LVN_OPT_trainer_precision].source < LVN_SOURCE_COMMAND ||
                   (s->values.trainer.precision != LVN_TRAINER_PRECISION_16_MIXED &&
-                   (mixes || s->values.trainer.precision != LVN_TRAINER_PRECISION_BF16_MIXED)),
+                   (mixed_ok || s->values.trainer.precision != LVN_TRAINER_PRECISION_BF16_MIXED)),
               ARG,
               "trainer.precision %s has no effect on this command, which computes in 32-true%s or bf16-true: set one "
               "of these, or leave it out",
-              lvn_settings_value(s, LVN_OPT_trainer_precision, word), mixes ? ", bf16-mixed" : "");
+              lvn_settings_value(s, LVN_OPT_trainer_precision, word), mixed_ok ? ", bf16-mixed" : "");
     if (s->origin[LVN_OPT_trainer_devices].source < LVN_SOURCE_COMMAND) return LVN_OK;
     LVN_TRY(lvn_devices_read(&devices, &s->values));
     if (!devices.n || devices.listed) return LVN_OK;
     LVN_TRY(lvn_identity_find(&identity));
     LVN_CHECK(identity.local_size < 0 || identity.local_size == devices.n, ARG,
               "trainer.devices is %s, but %d rank%s of this command run%s on this host (%s): start it with `levin "
-              "launch -n %lld`, or leave it out",
+              "launch -n %lld`, or leave trainer.devices out",
               s->values.trainer.devices, identity.local_size, lvn_plural(identity.local_size),
               identity.local_size == 1 ? "s" : "", identity.title, (long long)devices.n);
     return LVN_OK;

@@ -111,7 +111,8 @@ static const char *limit_of(const struct lvn_cli *c, const struct lvn_train_resu
 static void print_next_commands(struct lvn_cli *c, const struct lvn_train_result *r, bool stopped)
 {
     const struct lvn_dataset_kind *kind = lvn_dataset_kind_find(c->settings.values.data.kind);
-    const struct lvn_task *task = lvn_task_find(c->settings.values.task.kind); /* NULL: auto */
+    const char *name = c->settings.values.task.kind;
+    const struct lvn_task *task = strcmp(name, "auto") ? lvn_task_find(name) : NULL; /* auto: does not mask */
     const char *command = kind && !(task && task->masks) ? kind->try_command : NULL,
                *flags = command ? kind->try_flags : NULL;
     lvn_cli_print(c, "next:\n");

@@ -21,7 +21,7 @@ struct lvn_library {
     struct lvn_library *requires;     /* a library to load before this one; NULL: none */
     bool (*is_compatible)(void);      /* with the required library; a later file that is compatible is preferred */
     const char *(*version)(void);     /* for `levin doctor` */
-    const char *(**version_of)(void); /* if `version` is NULL: a function of the library, which returns it */
+    const char *(**version_of)(void); /* if `version` is NULL: the pointer in `functions` to use instead */
     enum { LVN_LIBRARY_NOT_TRIED, LVN_LIBRARY_LOADED, LVN_LIBRARY_MISSING } state;
 };
 

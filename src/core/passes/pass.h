@@ -35,8 +35,8 @@ enum lvn_status lvn_pass_shard_checksums(struct lvn_program *p, const struct lvn
 enum lvn_status lvn_pass_loss_scaling(struct lvn_program *p, const struct lvn_optimizer *o) LVN_CHECKED;
 /* UNSUPPORTED: the device has no kernel for an instruction. */
 enum lvn_status lvn_pass_round_parameters(struct lvn_program *p, const struct lvn_device *device) LVN_CHECKED;
-/* Bytes of the copies that it would make for kernels with these lvn_instr.rounds, one for each
- * instruction. MEMORY. */
+/* Bytes of the copies that this pass would make. rounds: for each instruction, lvn_instr.rounds of its kernel. MEMORY.
+ */
 enum lvn_status lvn_program_rounded_bytes(const struct lvn_program *p, const uint32_t *rounds,
                                           int64_t *bytes) LVN_CHECKED;
 /* SHAPE, UNSUPPORTED, INTERNAL: an instruction does not fit its operation. */

@@ -149,8 +149,9 @@ static int64_t not_finite(const char *text, int64_t bytes)
     return 0;
 }
 
-/* Copy a JSON text. jansson refuses integers beyond 64 bits and reals beyond DBL_MAX: such integers become reals ("e0"
- * is appended), such reals the largest one. row: such integers become strings, numbers that are not finite null. */
+/* Copy a JSON text, and change what jansson refuses: integers beyond 64 bits and reals beyond DBL_MAX. Such integers
+ * become reals ("e0" is appended), and such reals become DBL_MAX. In rows of data such integers become strings, and the
+ * words NaN and Infinity become null. */
 static void add_rounded(struct lvn_text *t, const char *text, int64_t bytes, bool row)
 {
     bool string = false;

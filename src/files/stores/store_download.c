@@ -79,7 +79,8 @@ static bool is_run_file(const char *name)
     return is_one_of(run ? run + 1 : name, files);
 }
 
-/* Is the file that one, or, if it is an index, one of its parts? Not a variant, such as model.fp16.safetensors. */
+/* Is `name` the file `weights` or, if that is an index, one of its shards? False for variants such as
+ * model.fp16.safetensors. */
 static bool is_of_weights(const char *name, const char *weights)
 {
     const size_t stem = strcspn(weights, "."), dot = strcspn(name, ".");
@@ -88,7 +89,7 @@ static bool is_of_weights(const char *name, const char *weights)
            strcmp(name + dot, weights[stem + 1] == 'b' ? ".bin" : ".safetensors") == 0;
 }
 
-/* weights: that file of weights, or index, which the folder has and which is read; NULL: none. */
+/* weights: the file of weights, or the index, that will be read from the folder; NULL: it has none. */
 static bool is_wanted(enum lvn_store_want want, const char *name, const char *weights)
 {
     if (want == LVN_WANT_ALL) return true;

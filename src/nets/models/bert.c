@@ -5,8 +5,8 @@
  *   mlm        each token through a linear layer, GELU and layer norm, then the embedding's weights and a bias
  *
  *   bert         two types of tokens
- *   roberta      the type of each token is 0, and the first two rows of the table of positions have no use: padding has
- *                the second one
+ *   roberta      the type of each token is 0, and the first token's position embedding is row 2 of its table: row 1 is
+ *                that of padding, and row 0 has no use
  *   xlm-roberta  the same network
  *
  * Post-norm transformer: x = norm(x + attention(x)); x = norm(x + mlp(x)). Queries attend to the text's tokens, not to
@@ -52,7 +52,7 @@ static const char *family(const struct bert *c)
 /* x (...,C) */
 #define NORM(g, c, name, x) lvn_norm(g, name ".weight", name ".bias", x, (c)->eps)
 
-/* Rows of RoBERTa's table of positions before that of the first token: its id of padding, and 1. */
+/* The row of the first token in RoBERTa's position embeddings: pad_token_id + 1. */
 enum { ROBERTA_FIRST_POSITION = 2 };
 
 /* ids, types (B,T); types NULL: all are 0 -> (B,T,C) */
@@ -66,7 +66,8 @@ static struct levin_tensor *embeddings(struct levin_graph *g, const struct bert 
         levin_table(g, "position_embeddings.weight", first + c->n_positions, C, LVN_WEIGHT_STD);
     if (first) positions = levin_pack(g, levin_slice(g, positions, 0, first, c->n_positions));
     struct levin_tensor *kinds = levin_table(g, "token_type_embeddings.weight", c->types, C, LVN_WEIGHT_STD);
-    kinds = types ? levin_embedding(g, types, kinds, NULL) : levin_reshape(g, kinds, 1, &C);
+    kinds = types ? levin_embedding(g, types, kinds, NULL)
+                  : levin_reshape(g, levin_pack(g, levin_slice(g, kinds, 0, 0, 1)), 1, &C);
     struct levin_tensor *x = levin_add(g, levin_embedding(g, ids, *words, positions), kinds);
     return levin_dropout(g, NORM(g, c, "LayerNorm", x), c->dropout);
 }
@@ -172,7 +173,8 @@ static const struct lvn_key_word absolute[] = {{"absolute", 0, "absolute positio
 #define X(field) LVN_KEY_REAL_OF(struct bert, field)
 #define DROPOUT(field, key) {X(field), .json = key, LVN_KEY_DROPOUT, .default_value = 0.1}
 
-/* Keys of all variants: the architecture's first part, the most types of tokens and their number, the epsilon. */
+/* Keys of all variants. name: the beginning of the architectures' names; least_types, n_types: minimum and default
+ * number of token types; epsilon: default of layer_norm_eps. */
 #define SHARED_KEYS(name, least_types, n_types, epsilon)                                                               \
     {LVN_KEY_NAME, .json = "architectures", .text = name "ForSequenceClassification"},                                 \
     {N(vocab_size), .json = "vocab_size", .required = true, LVN_KEY_VOCAB_SIZE},                                       \
@@ -207,7 +209,7 @@ static const struct lvn_key bert_keys[] = {
     {                                                                                                                  \
         SHARED_KEYS(name, 1, 1, 1e-5), IS_ROBERTA(true),                                                               \
         {N(n_positions), .json = "max_position_embeddings", .required = true, LVN_KEY_BLOCK_SIZE,                      \
-         .more = ROBERTA_FIRST_POSITION},                                                                              \
+         .json_offset = ROBERTA_FIRST_POSITION},                                                                       \
         {LVN_KEY_MUST, .json = "pad_token_id", .default_value = ROBERTA_FIRST_POSITION - 1},                           \
         {.kind = LVN_KEY_END},                                                                                         \
     }
@@ -313,7 +315,7 @@ const struct lvn_model lvn_model_bert = {
 };
 const struct lvn_model lvn_model_roberta = {
     .name = "roberta",
-    .help = "as bert, with one type of tokens and a head without a pooler",
+    .help = "like bert, with one token type, and a classification head without a pooler",
     .keys = roberta_keys,
     .files = roberta_files,
     .prefix = "roberta.",
@@ -324,7 +326,7 @@ const struct lvn_model lvn_model_roberta = {
 };
 const struct lvn_model lvn_model_xlm_roberta = {
     .name = "xlm-roberta",
-    .help = "as roberta, of many languages",
+    .help = "the network of roberta, for many languages",
     .keys = xlm_roberta_keys,
     .files = roberta_files,
     .prefix = "roberta.",

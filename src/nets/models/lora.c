@@ -44,8 +44,8 @@ static struct levin_tensor *adapt(struct levin_graph *g, struct levin_tensor *x,
     const struct lvn_lora *lora = &c->lora;
     const struct lvn_node *node = y ? y->node : NULL;
     if (!node || !w->param || !lvn_names_match(lora->targets, w->param->name)) return y;
-    /* A decoder's head is stored as (outputs, inputs), and so are its adapters. A table that is tied to it is no linear
-     * layer, and a classifier's or new head is trained whole. */
+    /* A decoder's head is stored as (outputs, inputs), and so are its adapters. A head that is tied to the embedding
+     * has no adapters, and a new head or one of a classifier is trained in full. */
     const bool in_out = node->attr.linear.in_out;
     if (!in_out && (w->param->kind != LVN_WEIGHT || lvn_model_predicts_samples(c) || c->fresh_head)) return y;
     g->adapter = NULL; /* the adapter's own linear layers have none */
@@ -132,13 +132,12 @@ enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_con
         lvn_pattern_nearest(&one, p, near);
         if (!strncmp(one.text, "all", 3)) snprintf(near, sizeof near, "all-linear");
         bool no_hint = !*near || ((int)strlen(near) == one.n && !strncmp(near, one.text, strlen(near)));
-        LVN_FAIL(ARG,
-                 "lora.targets: '%.*s' names no linear layer; those of a %s are %s, and a head that is not tied%s%s%s",
+        LVN_FAIL(ARG, "lora.targets: '%.*s' names no linear layer; a %s has %s, and its head if it is not tied%s%s%s",
                  one.n, one.text, c->model->name, c->model->linear_layers, no_hint ? "" : "; did you mean '",
                  no_hint ? "" : near, no_hint ? "" : "'?");
     }
-    /* The base model seldom comes with a trained classification head, so the head is trained with the adapters, as any
-     * head that is new. */
+    /* A new head is trained with the adapters, and so is any classification head, because base models seldom have a
+     * trained one. */
     const char *head = c->fresh_head || lvn_model_predicts_samples(c) ? c->head->params : NULL;
     for (int i = 0; i < p->n; i++)
         p->list[i]->trainable = p->list[i]->adapter || (head && lvn_names_match(head, p->list[i]->name));

@@ -22,24 +22,24 @@
 const char *lvn_lora_targets(const struct lvn_model *m, const char *given);
 /* Linear layers that are added to g after this call get adapters if c->lora names them. No effect if its rank is 0. */
 void lvn_lora_attach(struct levin_graph *g, const struct lvn_model_config *c);
-/* After the model was built: freezes all but the adapters, and a head that is new or for classification. ARG for a
- * target that matches no map. */
+/* After the model was built: freeze all parameters except adapters and a head that is new or for classification. ARG
+ * for a target that matches no linear layer. */
 enum lvn_status lvn_lora_freeze(struct lvn_params *p, const struct lvn_model_config *c) LVN_CHECKED;
 
 /* The adapter of a weight: a and b, or rows; the others are NULL. */
 struct lvn_lora_pair {
-    const struct lvn_param *a;    /* (in, rank); of a decoder's head, as its weight, transposed: (rank, in) */
-    const struct lvn_param *b;    /* (rank, out); (out, rank) */
+    const struct lvn_param *a;    /* (in, rank); of a decoder's head (rank, in), transposed like its weight */
+    const struct lvn_param *b;    /* (rank, out); of a decoder's head (out, rank) */
     const struct lvn_param *rows; /* (n_tokens, C), of an embedding (V, C) */
 };
-/* False: the weight has no adapter. */
 /* Are weight and adapters stored as (inputs, outputs)? Those of a decoder's head are (outputs, inputs). */
 static inline bool lvn_lora_in_out(const struct lvn_param *weight, const struct lvn_lora_pair *pair)
 {
     return pair->a->desc.dim[0] == weight->desc.dim[0];
 }
+/* False: the weight has no adapter. */
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);
-/* w (in, out) += scale * a b. Of a head: w (out, in) += scale * b a, so `a` is then b, and `b` is a. */
+/* w (in, out) += scale * a b. For a decoder's head, w (out, in) += scale * b a, pass b as `a` and a as `b`. */
 void lvn_lora_merge(const struct lvn_lora *lora, const struct lvn_param *weight, const float *a, const float *b,
                     float *w);
 /* Rows lora->tokens of w (V, C) become `rows`. */

@@ -119,7 +119,7 @@ struct lvn_key {
     double null_value;            /* the value for JSON null, which is also written as null; 0: null is the default */
     uint32_t default_multiple_of; /* offset of an INT field: an INT of 0 means default_multiple times that field */
     int32_t default_multiple;     /* 0: an INT of 0 is 0 */
-    int64_t more;                 /* INT: config.json has a value greater by this */
+    int64_t json_offset;          /* INT: the value in config.json is greater by this */
     int64_t (*of_layers)(int64_t n); /* INT: the default in a recipe, from the number of layers; NULL: default_value */
     const char *help;                /* of the recipe's key */
     const struct lvn_key_word *words;

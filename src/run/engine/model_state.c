@@ -276,7 +276,7 @@ enum lvn_status lvn_model_state_refuse(const struct lvn_model_state *n, const ch
     struct lvn_machine m;
     lvn_machine_read(&m);
     if (m.memory_limit && !n->device->memory_bytes && !n->machine_bytes)
-        snprintf(limit, sizeof limit, ", of the %s that %s allows on this host",
+        snprintf(limit, sizeof limit, ", within the memory limit of this host, %s (%s)",
                  lvn_bytes_text(m.memory_limit, text[6]), m.memory_limit_from);
     LVN_FAIL(MEMORY,
              "this run needs %s (parameters %s, gradients %s, optimizer %s, activations %s), but %s are free%s%s; %s",

@@ -125,7 +125,7 @@ static enum lvn_status set_up(struct evaluation *e)
         v.model.quantize = LVN_MODEL_QUANTIZE_NONE;
     }
     if (v.model.quantize != e->v->model.quantize)
-        lvn_log(LVN_LOG_INFO, "gradients are those of the model without model.quantize, whose weights have none");
+        lvn_log(LVN_LOG_INFO, "model.quantize is ignored, because quantized weights have no gradients");
     return lvn_model_shards_new(&e->model_state, e->setup, &v, e->o->ranks, true);
 }
 

@@ -216,7 +216,8 @@ static enum lvn_status read_values(const struct lvn_adapter_files *f, const stru
     return status;
 }
 
-/* Read A, B or the whole of a weight from the file to `to`; NULL: only count it. */
+/* Read what the file has for a weight into `to` (NULL: only count it). which: 'A', 'B', 'R' for trained rows, 0 for the
+ * weight in full. */
 static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                 const struct lvn_param *weight, char which, const struct lvn_param *to, int *seen)
 {
@@ -230,7 +231,7 @@ static enum lvn_status read_one(const struct lvn_adapter_files *f, const struct 
     return to ? read_values(f, t, &l, n, to, which == 'R') : LVN_OK;
 }
 
-/* FORMAT if the file has the whole of a parameter that is not trained: that of the base model stays. */
+/* FORMAT if the file stores a parameter in full that is not trained here, because it would not be loaded. */
 static enum lvn_status check_whole(const struct lvn_adapter_files *f, const struct lvn_model_state *n)
 {
     struct lvn_layout l;
@@ -239,7 +240,7 @@ static enum lvn_status check_whole(const struct lvn_adapter_files *f, const stru
         if (w->adapter || lvn_lora_is_whole(&n->config, w)) continue;
         LVN_TRY(layout_of(n, w, '\0', &l));
         LVN_CHECK(!lvn_adapter_find(f, lvn_model_file_variant(n->config.model), &l), FORMAT,
-                  "'%s' has the whole '%s' (modules_to_save in its %s), which is not trained here: set "
+                  "'%s' stores '%s' in full (modules_to_save in its %s), and this run does not train it: set "
                   "task.fresh_head=true if it is the head, or give this folder as model.init, to train new adapters",
                   f->path, l.name, LVN_ADAPTERS_CONFIG);
     }

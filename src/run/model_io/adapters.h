@@ -26,8 +26,8 @@ enum lvn_status lvn_adapters_make(const struct lvn_model_state *n, const struct 
 struct lvn_pretrained;
 /* Trained rows of the embedding (lora.tokens) start as those of the base model. */
 enum lvn_status lvn_adapters_start(const struct lvn_pretrained *p, const struct lvn_model_state *n) LVN_CHECKED;
-/* Load the adapters of n from an open folder. loaded: n has the parameters that the folder has whole. ARG if rank,
- * alpha or use_rslora differ, FORMAT if they do not fit n. */
+/* Load the adapters of n from an open folder. loaded: the parameters that the folder stores in full are in n already.
+ * ARG if rank, alpha or use_rslora differ, FORMAT if they do not fit n. */
 enum lvn_status lvn_adapters_load(const struct lvn_adapter_files *f, const struct lvn_model_state *n,
                                   bool loaded) LVN_CHECKED;
 /* The same for a path, lora.init; warns if the checksum of their base is known and is not p's. */

@@ -21,8 +21,8 @@ static void transpose(const float *from, int64_t rows, int64_t columns, const in
         for (int64_t r = 0; r < rows; r++) to[(row_of ? row_of[c] : c) * rows + r] = from[r * columns + c];
 }
 
-/* A (inputs, rank) or B (rank, outputs) of a layer, transposed, as those of a head are in memory; row_of: order of B's
- * rows in the file. */
+/* Add A as (rank, inputs) or B as (outputs, rank). Adapters of a head have this order in memory; all others are
+ * transposed. row_of: order of B's rows in the file. */
 static enum lvn_status add_half(struct writer *x, const struct lvn_param *q, char which, const char *name,
                                 const int32_t *row_of)
 {

@@ -113,9 +113,10 @@ static enum lvn_status read_number(const char *name, const json_t *object, const
                                    double *value)
 {
     if (k->kind == LVN_KEY_INT) {
-        int64_t whole = (int64_t)*value + k->more, min = (int64_t)k->min + k->more, max = (int64_t)k->max + k->more;
+        const int64_t offset = k->json_offset, min = (int64_t)k->min + offset, max = (int64_t)k->max + offset;
+        int64_t whole = (int64_t)*value + offset;
         LVN_TRY(lvn_json_int(name, object, key, k->required, min, max, &whole));
-        *value = (double)(whole - k->more);
+        *value = (double)(whole - offset);
         return LVN_OK;
     }
     LVN_TRY(lvn_json_real(name, object, key, k->required, value));
@@ -348,8 +349,9 @@ static enum lvn_status read_problem(struct lvn_model_config *c, const char *name
     return LVN_OK;
 }
 
-/* The head, and its number of classes. A decoder's default head may have any name. A model with another head is loaded
- * without it, like a file that lacks the head for tokens. */
+/* Set the head, and its number of classes. With an unknown architecture it is the head that predicts tokens. If that
+ * architecture has a head of another kind (other_head), the model is loaded without it; a decoder's own head may have
+ * any name. */
 static enum lvn_status read_head(struct lvn_model_config *c, const char *name, const json_t *root)
 {
     const json_t *names = json_object_get(root, "id2label");
@@ -498,7 +500,7 @@ static json_t *value_of(const struct lvn_key *k, const struct lvn_model_config *
     char text[LVN_KEY_TEXT];
     switch (k->kind) {
     case LVN_KEY_INT:
-        return json_integer((json_int_t)value + k->more);
+        return json_integer((json_int_t)value + k->json_offset);
     case LVN_KEY_REAL:
         return k->count && value == floor(value) ? json_integer((json_int_t)value) : json_real(value);
     case LVN_KEY_BOOL:

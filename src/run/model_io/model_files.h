@@ -23,8 +23,8 @@ enum lvn_status lvn_model_files_make(struct lvn_model_files *f, const struct lvn
                                      const struct lvn_model_state *n, enum lvn_parameters_of of,
                                      bool parameters_only) LVN_CHECKED;
 /* The same with values that are read when a tensor is written, so that the model is never in memory: n, which need not
- * be allocated, says which parameters there are, and their type in the files. read: fills `to` [p->count], fp32, in the
- * order of memory. */
+ * be allocated, lists the parameters, and has their type in the files. read: fills `to` [p->count], fp32, in the order
+ * of memory. */
 struct lvn_model_values {
     enum lvn_status (*read)(void *context, const struct lvn_param *p, float *to);
     void *context;

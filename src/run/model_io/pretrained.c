@@ -143,9 +143,11 @@ enum lvn_status lvn_pretrained_open_on(struct lvn_pretrained *p, const char *mod
                                        const char *base)
 {
     LVN_TRY(lvn_pretrained_open_at(p, model, prefer, base, 0));
-    if (!*base || p->base) return LVN_OK;
-    enum lvn_status status = lvn_fail(
-        LVN_ARG, "'%s' is given as the base model of loaded adapters, and '%s' has none: leave it out", base, p->path);
+    if (!base || !*base || p->base) return LVN_OK;
+    enum lvn_status status = lvn_fail(LVN_ARG,
+                                      "'%s' is given as the base model of loaded adapters, and '%s' has no adapters: "
+                                      "leave the base model out",
+                                      base, p->path);
     lvn_pretrained_close(p);
     return status;
 }

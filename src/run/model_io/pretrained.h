@@ -46,8 +46,8 @@ enum lvn_status lvn_pretrained_check_head(const struct lvn_pretrained *p) LVN_CH
 /* Load with this vocabulary size, such as 50304 rows of a model with 50257, or the reverse. ARG: it is smaller than
  * `used`, the tokens of the model's tokenizer (0: it has none). */
 enum lvn_status lvn_pretrained_set_vocab(struct lvn_pretrained *p, int64_t vocab_size, int64_t used) LVN_CHECKED;
-/* Load with another head, or the same one for this number of classes, which starts with initial values. FORMAT: the
- * file lacks any other tensor. ARG: the same one, and it is the embedding. */
+/* Load with a head that starts with initial values: another one, or the same one for this number of classes. FORMAT:
+ * the file lacks a tensor outside of the head. ARG: it is the same head, and it is tied to the embedding. */
 enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct lvn_head *head, int64_t classes,
                                         uint64_t seed) LVN_CHECKED;
 /* Adapters of p, if it has some, stay apart from their base's weights: *c gets them, and lvn_pretrained_load() loads

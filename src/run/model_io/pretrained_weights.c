@@ -93,7 +93,7 @@ static bool is_of_other_head(const struct lvn_pretrained *p, const char *name)
     return false;
 }
 
-/* Is it a tensor of a head that levin does not have? Those of blocks begin with the family's prefix. */
+/* Is it a tensor of a head that levin does not have? All tensors outside of heads begin with the family's prefix. */
 static bool is_of_unknown_head(const struct lvn_pretrained *p, const char *name)
 {
     const char *prefix = p->files->prefix;
@@ -269,7 +269,7 @@ enum lvn_status lvn_pretrained_set_head(struct lvn_pretrained *p, const struct l
     LVN_CHECK(
         replaces || !same, ARG,
         "task.fresh_head: the head of the model '%s' is its embedding (tie_word_embeddings), which is kept: leave "
-        "it out",
+        "task.fresh_head out",
         p->path);
     return LVN_OK;
 }

@@ -43,11 +43,11 @@ static enum lvn_status derive_again(struct levin_settings *s, enum lvn_option_id
     return s->origin[id].source == LVN_SOURCE_DERIVED ? lvn_settings_default(s, id) : LVN_OK;
 }
 
-/* ARG: adapters with which a training would begin, in a command that trains nothing. */
+/* ARG if lora.init is given to a command that trains nothing. */
 static enum lvn_status refuse_init(const struct levin_settings *s)
 {
     LVN_CHECK(!*s->values.lora.init || s->origin[LVN_OPT_lora_init].source <= LVN_SOURCE_RUN, ARG,
-              "lora.init, '%s', are adapters with which a training begins, and this command trains nothing: name these "
+              "lora.init, '%s', are adapters from which training starts, and this command trains nothing: name these "
               "adapters as the model, and the model of model.init as lora.base; or leave lora.init out",
               s->values.lora.init);
     return LVN_OK;
@@ -301,13 +301,13 @@ static enum lvn_status finish_data(struct levin_settings *s)
         !*s->values.data.sha256 || *s->values.data.url || !data ||
             s->origin[LVN_OPT_data_sha256].source <= LVN_SOURCE_RUN,
         ARG,
-        "data.sha256 checks the download of data.url, which is not given: leave it out (`levin cp --sha256` checks "
-        "a file that it copies from an address)");
+        "data.sha256 checks the download of data.url, which is not given: leave data.sha256 out (`levin cp --sha256` "
+        "checks a file that it copies from an address)");
     LVN_CHECK(!*s->values.data.url || !lvn_store_is_url(s->values.data.path) ||
                   s->origin[LVN_OPT_data_url].source <= LVN_SOURCE_RUN,
               ARG,
               "data.path, '%s', is an address itself, so nothing is downloaded from data.url: leave data.url out, or "
-              "name a file as data.path, to keep the download in",
+              "set data.path to the file in which the download is kept",
               s->values.data.path);
     struct lvn_replace *replace;
     LVN_TRY(lvn_replace_new(&replace, s->values.data.replace));
@@ -535,7 +535,7 @@ static enum lvn_status check_limits(const struct levin_settings *s)
                   s->values.trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM,
               ARG,
               "trainer.gradient_clip_algorithm value limits entries to trainer.gradient_clip_val, which is 0 and "
-              "disables clipping: set that too, or leave the algorithm out");
+              "disables clipping: set trainer.gradient_clip_val too, or leave the algorithm out");
     LVN_CHECK(is_none(overfit) || (!train->count && train->fraction == 1), ARG,
               "trainer.overfit_batches (%s) and trainer.limit_train_batches (%s) both set the length of an epoch; "
               "leave one of them out",

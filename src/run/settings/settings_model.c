@@ -201,43 +201,44 @@ enum lvn_status lvn_settings_config(const struct levin_settings *s, const struct
     return LVN_OK;
 }
 
-/* Does the recipe give this key, and a later source model.init, which replaces the recipe's model? */
+/* Does the recipe give this key for a model that model.init of a later source (the command line) replaces? */
 static bool is_replaced(const struct levin_settings *s, enum lvn_option_id id)
 {
     return s->origin[id].source == LVN_SOURCE_RECIPE && s->origin[LVN_OPT_model_init].source > LVN_SOURCE_RECIPE;
 }
 
-/* Was this key given for the model that is loaded? The settings of a run name the kind of its model. */
-static bool given_now(const struct levin_settings *s, enum lvn_option_id id)
+/* Was this key given for the model that is loaded? Not by the settings of a run, which name the kind of its model. */
+static bool given_for_loaded(const struct levin_settings *s, enum lvn_option_id id)
 {
     return s->origin[id].source >= LVN_SOURCE_RECIPE && !is_replaced(s, id);
 }
 
-/* Is it a key of a new model, whose value a loaded model has already? Windows may be shorter than its positions, and
- * its vocabulary may be padded. */
-static bool is_of_new(const struct lvn_key *k)
+/* Does a loaded model determine this key? Not block_size, because windows may be shorter than its context length, and
+ * not vocab_size, because its vocabulary may be padded. */
+static bool is_fixed_by_model(const struct lvn_key *k)
 {
     return k && !k->any_time && k->role != LVN_ROLE_POSITIONS && k->role != LVN_ROLE_VOCABULARY;
 }
 
-/* ARG: a key of a new model, and the loaded one has another value. */
+/* ARG: the loaded model determines the key, and has another value. */
 static enum lvn_status check_same(const struct levin_settings *s, const struct lvn_model_config *c,
                                   const struct lvn_option *o, const struct lvn_key *k)
 {
     const struct lvn_model_config resolved = lvn_model_resolved(c);
     const double value = value_of(s, o), has = lvn_key_get(k, &resolved);
     char one[LVN_KEY_TEXT], two[LVN_KEY_TEXT];
-    if (!is_of_new(k) || !given_now(s, o->id) || value == has || value == lvn_key_get(k, c)) return LVN_OK;
+    if (!is_fixed_by_model(k) || !given_for_loaded(s, o->id) || value == has || value == lvn_key_get(k, c))
+        return LVN_OK;
     LVN_FAIL(ARG, "%s is %s, but the loaded model has %s, and only a new one can have another value: leave it out",
              o->key, lvn_key_text(k, value, one), lvn_key_text(k, has, two));
 }
 
 static enum lvn_status check_kind(const struct levin_settings *s, const struct lvn_model_config *c)
 {
-    LVN_CHECK(!given_now(s, LVN_OPT_model_kind) || !strcmp(s->values.model.kind, c->model->name), ARG,
+    LVN_CHECK(!given_for_loaded(s, LVN_OPT_model_kind) || !strcmp(s->values.model.kind, c->model->name), ARG,
               "model.kind is %s, but the loaded model is of the kind %s: leave it out", s->values.model.kind,
               c->model->name);
-    LVN_CHECK(!given_now(s, LVN_OPT_model_size) || !*s->values.model.size, ARG,
+    LVN_CHECK(!given_for_loaded(s, LVN_OPT_model_size) || !*s->values.model.size, ARG,
               "model.size (%.60s) is for a new model, and one is loaded: leave it out", s->values.model.size);
     return LVN_OK;
 }
@@ -267,7 +268,7 @@ enum lvn_status lvn_settings_loaded(struct levin_settings *s, const struct lvn_m
     }
     if (is_replaced(s, LVN_OPT_model_size)) LVN_TRY(lvn_settings_default(s, LVN_OPT_model_size));
     for (int i = 0; (o = lvn_option_family_key(i)); i++)
-        if (is_replaced(s, o->id) && is_of_new(key_of(m, o))) LVN_TRY(lvn_settings_default(s, o->id));
+        if (is_replaced(s, o->id) && is_fixed_by_model(key_of(m, o))) LVN_TRY(lvn_settings_default(s, o->id));
     return LVN_OK;
 }
 

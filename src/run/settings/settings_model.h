@@ -16,7 +16,7 @@ enum lvn_status lvn_settings_config(const struct levin_settings *s, const struct
 /* Apply the keys that may be set for a loaded model to c; all others stay the model's. ARG: keys that its family does
  * not have; and values other than the model's, except those of a recipe whose model another model.init replaces. */
 enum lvn_status lvn_settings_adjust(const struct levin_settings *s, struct lvn_model_config *c) LVN_CHECKED;
-/* After a model of this kind was loaded: set model.kind, and drop the sizes of a recipe that it replaces. */
+/* After a model of this kind was loaded: set model.kind, and reset the sizes of a recipe whose model it replaces. */
 enum lvn_status lvn_settings_loaded(struct levin_settings *s, const struct lvn_model *m) LVN_CHECKED;
 /* The integer value of the key with this role; 0: m has none, or it was not given. */
 int64_t lvn_settings_role(const struct levin_settings *s, const struct lvn_model *m, enum lvn_role role);

@@ -116,7 +116,7 @@ static enum lvn_status keep_blocks(struct lvn_model_setup *m, const struct levin
 }
 
 /* Set the vocabulary size of a model without weights: that of the settings, else its own with rows for data.add_tokens.
- * tokens: size of its tokenizer; 0: as many as rows. */
+ * tokens: size of its tokenizer; 0: the vocabulary size of the model. */
 static void set_vocabulary(struct lvn_model_setup *m, const struct levin_settings *s, int64_t tokens)
 {
     const int64_t vocab = lvn_settings_role(s, m->config.model, LVN_ROLE_VOCABULARY);
@@ -172,8 +172,7 @@ static enum lvn_status sizes_of_settings(struct lvn_model_setup *m, const struct
 
 /* --- data.url --- */
 
-/* Where an evaluation keeps the data that a run's settings name: CACHE/data/HASH/NAME. The hash is
- * of data.url. */
+/* Where an evaluation keeps the data that a run's settings name: CACHE/data/HASH/NAME. HASH is that of data.url. */
 static enum lvn_status find_cached(struct lvn_arena *a, const struct levin_settings *s, char **cached)
 {
     const char *folder, *plain = lvn_path_plain(a, s->values.data.path), *name = plain ? lvn_path_name(plain) : NULL;

@@ -273,8 +273,8 @@ enum lvn_status lvn_snapshot_read(const struct lvn_checkpoint *c, struct lvn_sna
     const char *state = lvn_path_join(&a, c->path, "state/state.json");
     if (!state) return LVN_MEMORY;
     LVN_TRY(load_state(state, s));
-    /* Of a validation that was made after the state was saved, a store got only the loss: what callbacks keep lacks it,
-     * so it is made again. */
+    /* A validation ran after the state was saved: a store has its loss, but not the state of callbacks after it. So the
+     * resumed run repeats it. */
     if (isnan(s->val_loss) && !isnan(c->val_loss)) s->due |= LVN_DUE_VALIDATION;
     s->val_loss = c->val_loss;
     return LVN_OK;

@@ -325,8 +325,9 @@ static enum lvn_status end_epoch(struct lvn_trainer *trainer)
     return agree_on_requests(trainer);
 }
 
-/* If a stop is requested, the step is saved at once. Several ranks agree about once a second, because after each batch
- * that would slow down small models. They choose the same batch: a sum of whole numbers has no rounding. */
+/* If a stop is requested, the step is saved immediately. Several ranks agree about once a second, because agreeing
+ * after each batch would slow down small models. They choose the same batch, because a sum of integers has no rounding
+ * error. */
 static enum lvn_status report_validating(void *context, int64_t done, int64_t all)
 {
     struct lvn_trainer *trainer = context;

@@ -83,7 +83,7 @@ struct lvn_trainer_running {
     struct lvn_scalar *loss_scale;       /* in context.event; NULL: no loss scaling */
     double epoch_start_time;             /* lvn_seconds() */
     double validation_start;             /* lvn_seconds() */
-    int64_t agrees_at;                   /* batch of a validation after which ranks exchange requests */
+    int64_t agrees_at;                   /* batch of this validation after which ranks exchange requests next */
     double memory_time;                  /* lvn_seconds() when memory was last read */
     int64_t memory_bytes;                /* resident, when last read */
     int64_t peak_bytes;                  /* highest resident, when last read */

@@ -256,7 +256,8 @@ static enum lvn_status open_run(struct lvn_trainer *trainer)
     return lvn_ranks_agree(trainer->ranks, open_folder(trainer));
 }
 
-/* Rank 0: ARG for a key that gives other weights to begin with. A model.init that has moved is none. */
+/* Rank 0: ARG for a key of the command line that gives other initial weights than those that the run began with.
+ * Another path of model.init is accepted, because the model may have moved. */
 static enum lvn_status check_weights(const struct lvn_trainer *trainer)
 {
     static const enum lvn_option_id ids[] = {LVN_OPT_model_init, LVN_OPT_lora_init, LVN_OPT_task_fresh_head};
@@ -273,7 +274,7 @@ static enum lvn_status check_weights(const struct lvn_trainer *trainer)
         const bool moved = ids[i] == LVN_OPT_model_init && *was;
         if (s->origin[ids[i]].source > LVN_SOURCE_RECIPE && *is && !moved && strcmp(was, is) && strcmp(is, "false"))
             status = lvn_fail(LVN_ARG,
-                              "%s is '%s', and the run was begun with '%s' and continues with the weights of its "
+                              "%s is '%s', but the run began with '%s' and continues with the weights of its "
                               "checkpoint, '%s': leave it out, or start a new run",
                               lvn_option_by_id(ids[i])->key, is, was, trainer->opened.checkpoint.path);
     }

@@ -1,9 +1,9 @@
 /* benchmark_harness.c - a task of lm-evaluation-harness: a .yaml file whose data are local .jsonl or .json files.
  *
  * Keys, templates, few-shot examples and requests are those of version 0.4 of that program. A field of a document
- * becomes a value; values become a context and answers. Left out, and refused by name: other keys, tasks that generate
- * text, other data sets than `json`, functions in Python, except those of hellaswag and winogrande, of which this file
- * has templates. */
+ * becomes a value; values become a context and answers. Not supported, and refused by name: other keys, tasks that
+ * generate text, data sets other than `json`, and Python functions. Only those of hellaswag and winogrande are
+ * supported: this file has templates for them. */
 
 #include "base/files.h"
 #include "base/log.h"

@@ -49,6 +49,7 @@ struct lvn_chat {
 /* LVN_ARG if the tokenizer has no chat template and none is given (unless reads_ids), or the name is no template. */
 enum lvn_status lvn_chat_open(struct lvn_chat **out, const struct lvn_tokenizer *t,
                               const struct lvn_chat_options *o) LVN_CHECKED;
+/* LVN_ARG if c was opened without a chat template (reads_ids). */
 enum lvn_status lvn_chat_require_template(const struct lvn_chat *c) LVN_CHECKED;
 void lvn_chat_close(struct lvn_chat *c); /* NULL: nothing */
 /* Is it the name of a built-in chat template? */

@@ -418,19 +418,19 @@ static enum lvn_status check_size(const json_t *list, const char *name, size_t n
     return LVN_OK;
 }
 
-/* Members that programs which pack documents write: the lengths of a row's documents, their bounds, or the number of
- * each token's document. `alone`: the entries of the list if the row is one document; 0: all entries are equal. */
+/* Members by which rows of several documents are recognized: lengths of the documents, their bounds, or the index of
+ * each token's document. n_if_one: length of the list if the row is one document; 0: then all its entries are equal. */
 static const struct {
     const char *name;
-    size_t alone;
+    size_t n_if_one;
 } packed[] = {{"seq_lengths", 1},  {"cu_seqlens", 2},  {"cu_seq_lens_q", 2}, {"seq_idx", 0},
               {"sequence_ids", 0}, {"sequence_id", 0}, {"segment_ids", 0},   {"document_ids", 0}};
 
-static bool is_packed(const json_t *list, size_t alone)
+static bool is_packed(const json_t *list, size_t n_if_one)
 {
     size_t i;
     const json_t *one;
-    if (alone) return json_array_size(list) > alone;
+    if (n_if_one) return json_array_size(list) > n_if_one;
     json_array_foreach((json_t *)list, i, one) if (!json_equal(one, json_array_get(list, 0))) return true;
     return false;
 }
@@ -452,7 +452,7 @@ static enum lvn_status check_one_document(const json_t *row, size_t n)
                   "them",
                   i + 1, i);
     for (size_t k = 0; k < sizeof packed / sizeof *packed; k++)
-        LVN_CHECK(!is_packed(json_object_get(row, packed[k].name), packed[k].alone), FORMAT,
+        LVN_CHECK(!is_packed(json_object_get(row, packed[k].name), packed[k].n_if_one), FORMAT,
                   "'%s' has several documents: give each document its own row, and let data.pack pack them",
                   packed[k].name);
     return LVN_OK;

@@ -55,8 +55,8 @@ bool lvn_class_labels_number(const char *p, int64_t n, double *out)
     return !*end && isfinite(*out);
 }
 
-/* Is the number a code, such as 007 or 1e3? Codes are words, so 007 and 7 are different classes. Programs write 1e+03
- * for 1000. */
+/* Is the number a code, such as 007 or 1e3? Codes are words, so 007 and 7 are different classes. 1e+03 is no code,
+ * because programs write it for 1000. */
 static bool is_code(const char *p, int64_t n)
 {
     int64_t digits = 0;

@@ -6,11 +6,10 @@
  *   numbers that a file names  the names are the classes, in their order (lvn_class_labels_of_features())
  *   whole numbers from 0       each number up to the largest is a class; the classes have no names
  *   other whole numbers        each different number is a class, in their order; its name is the number
- *   words, codes (007, 1e3)     each different word is a class, sorted by the bytes of UTF-8
+ *   words, codes (007, 1e3)    each different word is a class, sorted by the bytes of UTF-8
  *
  * Spaces around a label do not count, composed and decomposed characters are equal (NFC), and a whole number may be
- * written as 1, 1.0 or 1e+00. If a file has words, but at least half of its labels are whole numbers, the words are
- * wrong labels. */
+ * written as 1, 1.0 or 1e+00. If at least half of a file's labels are whole numbers, its words are wrong labels. */
 #ifndef LVN_CLASS_LABELS_H
 #define LVN_CLASS_LABELS_H
 

@@ -101,7 +101,7 @@ struct lvn_dataset_kind {
     const char *try_command;           /* to try a model that was trained on it: "generate"; NULL: none */
     const char *try_flags;             /* of that command; NULL: none */
     bool (*matches)(const char *path); /* does the path, by its contents or name, look like such data? NULL: never */
-    /* Fails if a path that matches is mostly meant otherwise; NULL: no check. */
+    /* Fails if the data of a path that matches are probably meant for another kind; NULL: no check. */
     enum lvn_status (*check_guess)(const char *path);
     /* The fields of its samples, as far as they are known before it is opened. */
     void (*fields)(const struct lvn_data_options *o, struct lvn_fields *out);

@@ -15,11 +15,10 @@ enum lvn_status lvn_mask_init(struct lvn_mask *m, const struct lvn_tokenizer *t,
     for (int i = 0; i < LVN_MASK_SPECIAL; i++)
         m->special[i] = lvn_tokenizer_find(t, names[i], (int64_t)strlen(names[i]));
     m->mask = t->mask_id;
-    LVN_CHECK(
-        m->mask >= 0, ARG,
-        "the tokenizer '%s' has no token [MASK] or <mask>, and names no other one (mask_token), which task.kind=mlm "
-        "requires; use one that has it",
-        t->path);
+    LVN_CHECK(m->mask >= 0, ARG,
+              "task.kind=mlm requires a mask token, and the tokenizer '%s' has none ([MASK], <mask>, or the one that "
+              "mask_token names); use another tokenizer",
+              t->path);
     LVN_CHECK(
         !whole_words || (t->wordpiece && t->wordpiece->n_prefix), ARG,
         "task.whole_words requires a WordPiece tokenizer with continuation prefixes (##), which '%s' is not; omit "

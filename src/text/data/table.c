@@ -218,7 +218,7 @@ static bool next_has(const struct lvn_table *t, const char *first, const char *c
     return found && !more;
 }
 
-/* Names have no spaces at their ends, as class labels. */
+/* Remove spaces around a name of a column, as around class labels. */
 static void trim(const char **p, size_t *n)
 {
     for (; *n && **p == ' '; --*n) ++*p;

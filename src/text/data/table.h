@@ -86,7 +86,7 @@ enum lvn_status lvn_table_column(struct lvn_table *t, const char *names, bool re
 /* The names of the columns that were not selected, before the first row is read; "": none. FORMAT if no line is an
  * object. */
 enum lvn_status lvn_table_unread(const struct lvn_table *t, char *list, size_t capacity) LVN_CHECKED;
-/* Has it a column of texts and one of labels, with the usual names? */
+/* Does the table have a column of texts and one of labels, with the usual names? */
 bool lvn_table_has_labels(struct lvn_table *t);
 /* Read the next row. *more false: there is none. Empty lines are skipped, unless keep_empty. LVN_MEMORY leaves open
  * whether the row is a good one. */

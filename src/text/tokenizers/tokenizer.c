@@ -143,7 +143,7 @@ bool lvn_tokenizer_exists(const char *dir)
     return exists;
 }
 
-/* For files that do not name the tokens (eos_token, mask_token). */
+/* Find both tokens by their usual names, for files that do not name them (eos_token, mask_token). */
 static void find_end_and_mask(struct lvn_tokenizer *t)
 {
     static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>"};

@@ -694,7 +694,7 @@ static enum lvn_status warn_class(const struct config *c)
     return LVN_OK;
 }
 
-/* With fix_mistral_regex transformers gives some large vocabularies the expression that has `part`. */
+/* With fix_mistral_regex, transformers uses for some large vocabularies another expression, which contains `part`. */
 static void warn_expression(const struct config *c)
 {
     static const char part[] = "\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}";
@@ -702,8 +702,8 @@ static void warn_expression(const struct config *c)
     if (json_is_true(json_object_get(c->config, "fix_mistral_regex")) && c->t->n > 100000 && f &&
         !memmem(f->text, (size_t)f->bytes, part, sizeof part - 1))
         lvn_log_once(LVN_LOG_WARN,
-                     "'%s': fix_mistral_regex is true, and the expression in tokenizer.json, which levin follows, is "
-                     "another one, so ids may differ from those of transformers; "
+                     "'%s': fix_mistral_regex is true, but levin uses the expression in tokenizer.json, and "
+                     "transformers may use another one, so ids may differ; "
                      "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes the right one",
                      c->name);
 }

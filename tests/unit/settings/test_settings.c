@@ -236,13 +236,12 @@ static const struct {
      "trainer.devices must be the number of ranks on a node (2), or a list of devices (0,3), got '[1'"},
     {NULL,
      {"data.path=a.txt", "data.sha256=0000000000000000000000000000000000000000000000000000000000000000"},
-     "data.sha256 checks the download of data.url, which is not given: leave it out (`levin cp --sha256` checks a file "
-     "that it copies from an address)"},
+     "data.sha256 checks the download of data.url, which is not given: leave data.sha256 out (`levin cp --sha256` "
+     "checks a file that it copies from an address)"},
     {NULL,
      {"data.path=http://x/a.txt", "data.url=http://y/a.txt"},
      "data.path, 'http://x/a.txt', is an address itself, so nothing is downloaded from data.url: leave data.url out, "
-     "or "
-     "name a file as data.path, to keep the download in"},
+     "or set data.path to the file in which the download is kept"},
     {NULL,
      {"name=../x"},
      "name '../x' becomes a folder in runs/: it must have no slash, must not start with a dot, and must be shorter "

@@ -71,8 +71,8 @@ static void words_are_found(void **state)
         {"warmup_ratio", "levin calls it --schedule.warmup_steps; a number below 1 is a share of the run's steps"},
         {"machine_rank", "`levin launch` numbers the ranks"},
         {"output_dir", "levin calls it --run_dir"},
-        {"micro_batch_size", "for axolotl's, set trainer.batch_size_per_device to it times "
-                             "gradient_accumulation_steps; litgpt's is trainer.micro_batch_size"},
+        {"micro_batch_size", "in axolotl: set trainer.batch_size_per_device to micro_batch_size times "
+                             "gradient_accumulation_steps; in litgpt: set trainer.micro_batch_size"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct lvn_synonym *s = lvn_synonym_find(rows[i][0], never, NULL);

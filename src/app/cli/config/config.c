@@ -218,7 +218,7 @@ static enum lvn_status check_twice(const char *names)
         const int n = (int)strcspn(p, ",");
         for (const char *q = strchr(p, ','); q; q = strchr(q + 1, ','))
             LVN_CHECK(strncmp(p, q + 1, (size_t)n) != 0 || (q[1 + n] && q[1 + n] != ','), ARG,
-                      "--hosts names '%.*s' twice: ranks of one machine are --ranks-per-machine", n, p);
+                      "--hosts names '%.*s' twice: give it once; --ranks-per-machine starts several ranks there", n, p);
     }
     return LVN_OK;
 }
@@ -291,7 +291,7 @@ static enum lvn_status copy_settings(struct lvn_config *cf, struct levin_setting
     enum lvn_status status = lvn_settings_read(copy, text, strlen(text), "the recipe");
     free(text);
     LVN_TRY(status);
-    for (int id = 0; id < LVN_OPT_ALL; id++) /* the text has values that nobody gave, as model.kind beside model.init */
+    for (int id = 0; id < LVN_OPT_ALL; id++) /* values that were not given keep their origin, as model.kind */
         if (!lvn_settings_given(cf->s, (enum lvn_option_id)id)) copy->origin[id] = cf->s->origin[id];
     copy->values.ranks = cf->machines * cf->per_machine;
     if (lvn_config_names_gpu(cf)) /* the GPU need not be in this machine */

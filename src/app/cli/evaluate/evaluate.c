@@ -178,7 +178,7 @@ static enum lvn_status check_options(const struct lvn_cli *c)
     LVN_TRY(lvn_cli_refuse(c, flags, sizeof flags / sizeof *flags,
                            "belongs to an evaluation on data and has no effect with --tasks: leave one of them out"));
     return lvn_cli_refuse_keys(c, "model, lora, trainer",
-                               "has no effect on --tasks, whose files name their data: leave one out");
+                               "has no effect with --tasks, whose files name their data: leave one of them out");
 }
 
 static void print_task(struct lvn_cli *c, const struct lvn_benchmark *b, int width)

@@ -135,7 +135,7 @@ enum lvn_status lvn_command_bench(struct lvn_cli *c)
     struct lvn_train_programs programs = {0};
     static const enum lvn_flag_id of_parts[] = {LVN_FLAG_bench_limits};
     if (!lvn_cli_on(c, LVN_FLAG_bench_parts))
-        LVN_TRY(lvn_cli_refuse(c, of_parts, 1, "has no effect without --parts: add it, or leave this out"));
+        LVN_TRY(lvn_cli_refuse(c, of_parts, 1, "has no effect without --parts: add --parts, or leave it out"));
     LVN_TRY(lvn_cli_join(c, c->n_operands ? c->operand[0] : NULL,
                          LVN_USES_MODEL | LVN_USES_OPTIMIZER | LVN_USES_TRAINER | LVN_USES_DEVICE));
     if (lvn_cli_shows_settings(c)) return LVN_OK;

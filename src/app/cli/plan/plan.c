@@ -180,8 +180,8 @@ static void show_memory(struct plan *p)
     char limit[LVN_NUMBER_TEXT];
     lvn_machine_read(&machine);
     if (machine.memory_limit && !n->machine_bytes)
-        lvn_cli_print(c, "On this host %s allows %s.\n", machine.memory_limit_from,
-                      lvn_bytes_text(machine.memory_limit, limit));
+        lvn_cli_print(c, "The memory limit on this host is %s (%s).\n", lvn_bytes_text(machine.memory_limit, limit),
+                      machine.memory_limit_from);
     if (step->n_grad_buffers > 1) {
         lvn_cli_print(c, "%d copies of the gradients are kept, for the tree over micro-batches.\n",
                       step->n_grad_buffers);
@@ -424,7 +424,7 @@ static enum lvn_status check_flags(const struct lvn_cli *c)
     if (lvn_cli_on(c, LVN_FLAG_plan_fit)) LVN_TRY(lvn_plan_fit_check(c));
     if (!c->flag[LVN_FLAG_plan_ranks].i)
         LVN_TRY(lvn_cli_refuse(c, of_ranks, sizeof of_ranks / sizeof *of_ranks,
-                               "has no effect without --ranks: add it, or leave this out"));
+                               "has no effect without --ranks: add --ranks, or leave it out"));
     if (lvn_cli_on(c, LVN_FLAG_plan_schedule))
         LVN_TRY(lvn_cli_refuse(c, of_memory, sizeof of_memory / sizeof *of_memory,
                                "has no effect with --schedule: leave one of them out"));

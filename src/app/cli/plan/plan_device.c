@@ -91,7 +91,7 @@ enum lvn_status lvn_plan_device_memory(const struct lvn_cli *c, const struct lvn
                                        int64_t *needed, int64_t *available)
 {
     const struct lvn_plan_device *k;
-    int64_t scratch, copies; /* which a run drops where memory is short */
+    int64_t scratch, copies; /* copies are not counted: a run drops them if memory is short */
     LVN_TRY(find_device(c, &k));
     if (!choose_kernels(lvn_backend_find(k->backend), programs->step_session->program, &scratch, &copies))
         lvn_error_clear();

@@ -35,15 +35,15 @@ struct forecast {
     int64_t rows; /* of the rank that has most */
     struct lvn_compute compute;
     double crowding;            /* threads per core of a host; 1: each has a core */
-    int threads_here;           /* of a rank, when it is measured */
-    double slowdown;            /* factor of the seconds that were measured here; below 1 with more threads than here */
+    int threads_here;           /* threads of a rank in measurements on this machine */
+    double slowdown;            /* seconds there / seconds measured here; below 1 if a rank has more threads there */
     double reduce;              /* seconds of a step: sums of gradients */
     double last;                /* of these, the last bucket's, which nothing overlaps */
     double share;               /* the norm, parameters to all ranks, whole matrices */
     double gathers;             /* of that, gathers of parameters before their use (fsdp) */
     double steal;               /* time that moving data takes from computing */
     double save;                /* seconds of writing a checkpoint */
-    double saving;              /* of these, what is added to a step, on average */
+    double saving;              /* seconds that saving adds to a step, on average */
     struct lvn_traffic traffic; /* of a step */
     bool overlapped;            /* communication overlaps computing */
 };

@@ -158,7 +158,7 @@ enum lvn_status lvn_command_report(struct lvn_cli *c)
     const char *out = c->flag[LVN_FLAG_report_out].t;
     static const enum lvn_flag_id repeats[] = {LVN_FLAG_report_every};
     if (!lvn_cli_on(c, LVN_FLAG_report_watch))
-        LVN_TRY(lvn_cli_refuse(c, repeats, 1, "has no effect without --watch: add it, or leave this out"));
+        LVN_TRY(lvn_cli_refuse(c, repeats, 1, "has no effect without --watch: add --watch, or leave it out"));
     for (int i = 0; i < c->n_operands; i++) LVN_TRY(find(&a, &r, c->operand[i]));
     LVN_CHECK(*out && !lvn_path_is_dir(out), ARG, "--out '%s' is not the name of a file; give one, as report.html",
               out);

@@ -47,8 +47,9 @@ static int list_architectures(int list[MAX_ARCHITECTURES])
     return known ? n : 0;
 }
 
-/* Does this NVRTC work with the driver and the device in use, before one is, with all devices? Version 13 does not
- * compile for compute capabilities below 7.5, although drivers that support version 13 still run such devices. */
+/* Does this NVRTC work with the driver and with the device in use? If no device is open yet: with all devices. Version
+ * 13 does not compile for compute capabilities below 7.5, although drivers that support version 13 still run such
+ * devices. */
 static bool fits(void)
 {
     int major = 0, minor = 0, list[MAX_ARCHITECTURES];

@@ -54,7 +54,7 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
     enum { UINT_8 = 11, UINT_64 = 14, INT_64 = 18 };
     enum { LOGICAL_STRING = 1, LOGICAL_MAP = 2, LOGICAL_LIST = 3, LOGICAL_ENUM = 4 };
     enum { LOGICAL_NULL = 11, LOGICAL_JSON = 12 };
-    static const char *const others[16] = {[5] = "decimal", [6] = "date",  [7] = "time",    [8] = "timestamp",
+    static const char *const unread[16] = {[5] = "decimal", [6] = "date",  [7] = "time",    [8] = "timestamp",
                                            [13] = "BSON",   [14] = "UUID", [15] = "float16"}; /* logical types */
     bool nulls = false;
     int id = 0, type;
@@ -73,7 +73,7 @@ static void read_node(struct lvn_parquet *p, struct lvn_thrift *t, struct lvn_pa
         if (id == 1) node->type = (int)(x & 0xff);
         if (id == 3) node->repetition = (enum lvn_parquet_repetition)(x & 3);
         if (id == 5) *children = x;
-        if (id == 10 && x >= 0 && x < 16) node->annotation = others[x];
+        if (id == 10 && x >= 0 && x < 16) node->annotation = unread[x];
         nulls |= id == 10 && x == LOGICAL_NULL;
         node->is_annotated |= id == 6 || id == 10;
         node->is_text |= (id == 6 && (x == UTF8 || x == ENUM || x == JSON)) ||
@@ -360,7 +360,7 @@ const char *lvn_parquet_type(const struct lvn_parquet *p, const char *name)
     static const char *const types[] = {"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"};
     const struct lvn_parquet_node *node = find(p, name);
     if (!node || node->annotation) return node ? node->annotation : NULL;
-    if (node->leaf >= 0) return node->type < LVN_PARQUET_BYTE_ARRAY ? types[node->type] : "of other bytes";
+    if (node->leaf >= 0) return node->type < LVN_PARQUET_BYTE_ARRAY ? types[node->type] : "binary";
     return node->is_list ? "list" : node->is_map ? "map" : "struct";
 }
 

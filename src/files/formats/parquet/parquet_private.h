@@ -33,7 +33,7 @@ struct lvn_parquet_node {
     bool is_list;           /* a group that is annotated as a list */
     bool is_map;            /* a group that is annotated as a map */
     bool is_annotated;      /* the values have an annotation */
-    const char *annotation; /* its name, if such values are not read; NULL: they are, or it has no name */
+    const char *annotation; /* name of a logical type that is not read; NULL: none */
     bool is_text;           /* UTF-8 by its annotation */
     bool is_json;           /* text that is JSON */
     bool is_integer;        /* a whole number by its annotation */
@@ -72,7 +72,7 @@ enum lvn_status lvn_parquet_bytes_at(const struct lvn_parquet *p, int64_t at, vo
 
 /* --- Thrift's compact protocol --- */
 
-/* A number of 7 bits per byte; false: the bytes end in it. */
+/* Read a varint (7 bits per byte). False: the bytes end within it. */
 bool lvn_varint(const unsigned char **p, const unsigned char *end, uint64_t *out);
 
 enum lvn_thrift_type {

@@ -116,8 +116,9 @@ static void add_ignored(struct lvn_identity *out, const struct lvn_launcher_env 
                      rank ? rank : "", rank && size ? " and " : "", size ? size : "", reason);
 }
 
-/* Some platforms set the index of this machine or task in variables that do not identify a rank of levin; or one of
- * two variables of a launcher is set, which may be stale or have another meaning. */
+/* Find variables that number this process among several, although it runs by itself. Some platforms set the index of a
+ * machine or task, which is not the rank of a run; or only one of a launcher's two variables is set, which may be stale
+ * or have another meaning. */
 static void find_unconnected(struct lvn_identity *out, const struct lvn_environment *environment)
 {
     static const char *const names[][2] = {{"RANK", "WORLD_SIZE"},

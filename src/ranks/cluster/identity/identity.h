@@ -1,9 +1,9 @@
 /* identity.h - determines the rank of this process, the number of ranks, the host, and the launcher that set them.
  * engine/ranks.c calls it first; `levin doctor` prints the result.
  *
- * Each launcher (srun, Open MPI, hydra, torchrun, ...) has a row in launcher_env.c. Rank and
- * size always come from the same launcher, the innermost one with evidence (see identity.c). So stale variables of an
- * outer shell, or of an allocation in which this process was not started as a task, are not used. */
+ * Each launcher (srun, Open MPI, hydra, torchrun, ...) has a row in launcher_env.c. Rank and size always come from the
+ * same launcher, the innermost one with evidence (see identity.c). So stale variables of an outer shell, or of an
+ * allocation in which this process was not started as a task, are not used. */
 #ifndef LVN_IDENTITY_H
 #define LVN_IDENTITY_H
 
@@ -22,7 +22,7 @@ struct lvn_identity {
     const char *size_from;      /* the variable of the number of ranks */
     char evidence[160];         /* why this launcher was chosen: "started by slurmstepd (pid 812)" */
     char ignored[400];          /* message about ignored variables and the reasons; "": none */
-    char unconnected[256];      /* without a launcher: variables say that this is one of several; "": none does */
+    char unconnected[256];      /* without a launcher: message about variables that number this process; "": none */
     char host[256];
     char endpoint[300];      /* HOST:PORT of the rendezvous, from the launcher's variables; "": not known */
     const char *no_endpoint; /* why it is not known, though the launcher usually sets it; NULL: nothing to say */

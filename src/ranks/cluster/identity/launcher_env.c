@@ -60,7 +60,7 @@ static enum lvn_evidence openmpi_evidence(const struct lvn_environment *environm
     return dead ? LVN_DEAD : LVN_UNKNOWN;
 }
 
-/* In a container that shows neither the mpirun nor its folder, each rank would be a run by itself. */
+/* True in a container that shows neither mpirun nor its folder, because each rank would be a run by itself. */
 static bool openmpi_refuse(const struct lvn_environment *environment, char text[LVN_REFUSAL])
 {
     const char *folder = lvn_variable(environment, "PMIX_SERVER_TMPDIR"),
@@ -120,8 +120,8 @@ static const struct lvn_launcher_env flux = {
 /* --- hydra, the mpiexec of MPICH and of Intel MPI (its processes: hydra_pmi_proxy, hydra_bstrap_proxy) ---
  *
  * A rank has a connection to the proxy (PMI_FD) or the proxy's address (PMI_PORT). srun --mpi=pmi2 sets the same
- * variables and also the job of Slurm; those belong to srun, and those of a task of Flux to that. Those of PALS,
- * without a proxy, belong to PALS. */
+ * variables and also the job of Slurm; then they belong to srun. In a task of Flux they belong to Flux, and without a
+ * proxy, beside the variables of PALS, to PALS. */
 
 static const struct lvn_launcher_env hydra;
 

@@ -43,7 +43,7 @@ static void put(struct state *o, struct lvn_callback_context *context)
         if (lvn_event_updates(e, i) && e->scalar[i].computed && !isnan(e->scalar[i].value))
             lvn_tensorboard_scalar(&o->file, e->scalar[i].name, e->scalar[i].value);
     }
-    /* The run that is resumed may have made this validation, which its checkpoint still owes. */
+    /* A resumed run repeats a validation that is not in its checkpoint; an earlier process may have written it. */
     const bool again = e->kind == LVN_EVENT_VALIDATION && e->step == context->resumed_step;
     const char *dir = again ? lvn_callback_path(context, name, path) : NULL;
     report(o, context, lvn_tensorboard_event(&o->file, lvn_wall_seconds(), e->step, dir));

@@ -169,7 +169,7 @@ enum lvn_status lvn_prepare(const struct lvn_data_options *o, const double *val_
     if (!kind) return LVN_ARG;
     LVN_CHECK(!kind->sample, ARG, "data.kind=%s is read as it is: there is nothing to prepare", kind->name);
     LVN_CHECK(!kind->needs_tokenizer, ARG,
-              "data.kind=%s has no characters as tokens: leave it out, and give --tokenizer=MODEL_OR_FILE", kind->name);
+              "data.kind=%s needs a tokenizer: leave data.kind out, and give --tokenizer=MODEL_OR_FILE", kind->name);
     LVN_CHECK(!o->mix || !*o->mix, ARG,
               "data.mix is for training, and token files are written of one source: give data.path instead");
     struct lvn_dataset *d;

@@ -69,7 +69,7 @@ struct part {
     char role[64];         /* the first unknown role; "": none */
     int64_t other_roles;   /* rows with such a role */
     int64_t empty;         /* answers without text */
-    int64_t two_systems;   /* rows with another text of the system, which is not used */
+    int64_t two_systems;   /* rows whose `system` differs from their system message, which is used */
     int64_t without_tools; /* rows of which the template does not write tools, tool calls or some messages */
     int64_t other_files;   /* of the folder or archive, which are not read */
 };

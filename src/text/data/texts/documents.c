@@ -288,7 +288,7 @@ static bool matches(const char *path)
     return texts;
 }
 
-/* FORMAT if documents would be made of rows with labels, because the labels are mostly what is to be learned. */
+/* FORMAT if rows with labels would be read as documents, because most users want to train on the labels. */
 static enum lvn_status refuse_labels(const char *path)
 {
     LVN_LOCAL_ARENA(a);

@@ -15,8 +15,8 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
 /* The same files, without a line in the log: for what is learned from them before they are read. */
 enum lvn_status lvn_text_files_quietly(struct lvn_arena *a, const char *path, const char *const **names,
                                        int64_t *n) LVN_CHECKED;
-/* Read the beginning of the first of these files with rows; of a Parquet file the first row, as JSON. Returns its name.
- * `rows` stays empty if there is none, or none that can be read. */
+/* Read the beginning of the first of these files that has rows: at most 1 MiB, or the first row of a Parquet file, as
+ * JSON. Returns the name of that file. `rows` stays empty if no file has rows that can be read. */
 const char *lvn_text_files_look(struct lvn_arena *a, const char *path, struct lvn_text *rows);
 
 #endif
