@@ -35,7 +35,7 @@ struct lvn_lora_pair {
 /* Are weight and adapters stored as (inputs, outputs)? Those of a decoder's head are (outputs, inputs). */
 static inline bool lvn_lora_in_out(const struct lvn_param *weight, const struct lvn_lora_pair *pair)
 {
-    return pair->a->desc.dim[0] == weight->desc.dim[0];
+    return pair->a->desc.dim[0] == weight->desc.dim[0] && pair->b->desc.dim[1] == weight->desc.dim[1];
 }
 /* False: the weight has no adapter. */
 bool lvn_lora_find(const struct lvn_params *p, const struct lvn_param *weight, struct lvn_lora_pair *out);

@@ -358,6 +358,8 @@ static void gradients(void **state)
     assert_true(check_gradients(other) == loss);
     other.targets = "c_attn, lm_head";
     check_gradients(other);
+    other.rank = 11; /* the head's outputs */
+    check_gradients(other);
     other = lora;
     other.rslora = true; /* 3 / sqrt(2) is the scale of alpha 3 sqrt(2) */
     larger.alpha = 3 * sqrt(2);
