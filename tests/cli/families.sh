@@ -66,6 +66,23 @@ P
     python3 -c 'import json, sys
 a, b = (json.load(open(x))["predictions"] for x in sys.argv[1:])
 assert [p["label"] for p in a] == [p["label"] for p in b]' told out || fail "$kind: adapters that learn nothing change classes"
+    # the adapters' folder alone is the same model, to levin and to PEFT
+    cp out told
+    code 0 "$LEVIN" predict tuned/checkpoints/last/adapter --input=rows.tsv --json
+    same_file told out
+    if [[ $kind = *bert* ]] && python3 -c 'import torch, transformers, peft' 2>/dev/null; then
+        python3 - <<'P' || fail "$kind: PEFT reads other adapters with classes"
+import json, peft, torch, transformers
+base = transformers.AutoModelForSequenceClassification.from_pretrained("heads")
+model = peft.PeftModel.from_pretrained(base, "tuned/checkpoints/last/adapter").eval()
+told = json.load(open("told"))["predictions"]
+tokenizer = transformers.AutoTokenizer.from_pretrained("heads")
+rows = [row.split("\t")[0] for row in open("rows.tsv").read().splitlines()[1:]]
+with torch.no_grad():
+    found = [model(**tokenizer(row, return_tensors="pt")).logits.argmax().item() for row in rows]
+assert found == [p["label"] for p in told], (found, told)
+P
+    fi
     rm -r classes heads tuned
 }
 walk() { # walk KIND ADAPTED FROZEN-PATTERNS [keys]: what default adapters change; what may stay as it is

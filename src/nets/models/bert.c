@@ -282,10 +282,11 @@ static const struct lvn_head bert_heads[] = {
     {"", LVN_LABEL_NONE, "BertModel", inputs, NULL},
     {.task = NULL},
 };
+#define ROBERTA_CLASSIFIER "classifier.dense, classifier.out_proj"
 #define ROBERTA_HEADS(name)                                                                                            \
     {                                                                                                                  \
-        {"classify", LVN_LABEL_CLASS, name "ForSequenceClassification", lvn_text_inputs, "classifier"},                \
-            {"regress", LVN_LABEL_NUMBER, name "ForSequenceClassification", lvn_text_inputs, "classifier"},            \
+        {"classify", LVN_LABEL_CLASS, name "ForSequenceClassification", lvn_text_inputs, ROBERTA_CLASSIFIER},          \
+            {"regress", LVN_LABEL_NUMBER, name "ForSequenceClassification", lvn_text_inputs, ROBERTA_CLASSIFIER},      \
             {"mlm", LVN_LABEL_TOKEN, name "ForMaskedLM", lvn_text_inputs, "lm_head"},                                  \
             {"", LVN_LABEL_NONE, name "Model", lvn_text_inputs, "roberta.pooler"}, {.task = NULL},                     \
     }

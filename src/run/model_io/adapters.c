@@ -32,6 +32,7 @@ static json_t *whole_of(const struct lvn_model_state *n)
             lvn_file_layout(lvn_model_file_variant(n->config.model), &n->config, p, &l) != LVN_OK)
             continue;
         *strrchr(l.name, '.') = '\0';
+        if (!strncmp(l.name, "classifier.", 11)) l.name[10] = '\0'; /* PEFT saves it as one, unasked */
         json_object_set_new(modules, l.name, json_null());
     }
     json_object_foreach(modules, name, value) json_array_append_new(list, json_string(name));
