@@ -161,31 +161,39 @@ enum lvn_status lvn_text_files(struct lvn_arena *a, const char *path, const char
 
 /* --- the first rows --- */
 
+enum { LOOK_BYTES = 1 << 20 };
+struct look {
+    struct lvn_text *rows;
+    bool is_lines;  /* the present file has rows */
+    int64_t others; /* bytes of files before it that have none */
+};
+
 static enum lvn_status look_begin(void *context, const char *name, bool named, bool *want)
 {
-    const struct lvn_text *rows = context;
-    *want = !rows->n && (named || lvn_file_type(name, (int64_t)strlen(name)) == LVN_FILE_TYPE_LINES);
+    struct look *look = context;
+    look->is_lines = named || lvn_file_type(name, (int64_t)strlen(name)) == LVN_FILE_TYPE_LINES;
+    *want = true;
     return LVN_OK;
 }
 
-/* Keep the first bytes, then stop the reading. */
+/* Keep the first bytes of rows, then stop the reading. An archive of texts is unpacked up to LOOK_BYTES only. */
 static enum lvn_status look_bytes(void *context, const void *p, int64_t n)
 {
-    enum { LOOK_BYTES = 1 << 20 };
-    struct lvn_text *rows = context;
-    lvn_text_add_bytes(rows, p, n < LOOK_BYTES - rows->n ? n : LOOK_BYTES - rows->n);
-    return rows->n < LOOK_BYTES ? LVN_OK : LVN_STOPPED;
+    struct look *look = context;
+    if (!look->is_lines) return (look->others += n) < LOOK_BYTES ? LVN_OK : LVN_STOPPED;
+    lvn_text_add_bytes(look->rows, p, n < LOOK_BYTES - look->rows->n ? n : LOOK_BYTES - look->rows->n);
+    return look->rows->n < LOOK_BYTES ? LVN_OK : LVN_STOPPED;
 }
 
 static enum lvn_status look_end(void *context)
 {
-    (void)context;
-    return LVN_STOPPED;
+    const struct look *look = context;
+    return look->is_lines ? LVN_STOPPED : LVN_OK;
 }
 
 static enum lvn_status look_line(void *context, const char *line, int64_t bytes)
 {
-    (void)look_bytes(context, line, bytes);
+    lvn_text_add_bytes(context, line, bytes < LOOK_BYTES ? bytes : LOOK_BYTES);
     return LVN_STOPPED;
 }
 
@@ -201,13 +209,15 @@ static enum lvn_status look_row(struct lvn_text *rows, const char *path)
 
 const char *lvn_text_files_look(struct lvn_arena *a, const char *path, struct lvn_text *rows)
 {
+    struct look look = {.rows = rows};
     const struct lvn_archive_visitor visitor = {
-        .context = rows, .begin = look_begin, .data = look_bytes, .end = look_end};
+        .context = &look, .begin = look_begin, .data = look_bytes, .end = look_end};
     const char *const *file, *seen = path;
     int64_t n = 0, bytes;
     enum lvn_status status = lvn_text_files_quietly(a, path, &file, &n);
     for (int64_t i = 0; i < n && status == LVN_OK && !rows->n; i++) {
         seen = file[i];
+        if (lvn_file_type(seen, lvn_file_uncompressed_name(seen)) == LVN_FILE_TYPE_TEXT) continue;
         status = lvn_is_parquet(seen) ? look_row(rows, seen)
                                       : lvn_archive_read(seen, !lvn_path_is_dir(path), &visitor, &bytes);
     }
