@@ -42,6 +42,16 @@ code 0 "$LEVIN" train words.csv --model.n_layer=1 --model.n_head=2 --model.n_emb
 code 0 "$LEVIN" train words.csv --model.init=bert --task.kind=mlm --lora.rank=2 --model.quantize=int8 --optimizer.lr=1e-2 --trainer.max_steps=20 \
     --run_dir=mlm
 code 0 "$LEVIN" evaluate mlm
+words=(--data.path=words.csv --task.kind=mlm --json)
+code 0 "$LEVIN" evaluate mlm "${words[@]}"
+whole=$(value loss)
+code 0 "$LEVIN" evaluate mlm/checkpoints/last/adapter "${words[@]}" --model.quantize=int8
+check [ "$(value loss)" = "$whole" ]
+code 2 "$LEVIN" export mlm never --format=peft
+one_error
+says "which PEFT cannot load together: leave --format=peft out" err
+check [ ! -e never ]
+code 0 "$LEVIN" export mlm merged-mlm
 # a head that is the embedding
 tiny=(--data.path=text.txt --trainer.max_steps=1)
 code 0 train tied --model.kind=gpt2 --model.n_layer=1 --model.n_head=1 --model.n_embd=16 --model.block_size=16

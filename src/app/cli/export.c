@@ -314,6 +314,23 @@ static enum lvn_status copy_adapters(struct lvn_arena *a, const struct lvn_pretr
     return write_codec(a, p, false, out);
 }
 
+/* PEFT saves modules whole. It cannot load one that is inside of another, as in a head for masked tokens. */
+static enum lvn_status refuse_nested(const struct lvn_cli *c, const struct lvn_weights *w)
+{
+    for (int i = 0; i < w->n; i++) {
+        const char *name = w->tensor[i].name, *end = strrchr(name, '.');
+        for (int k = 0; k < w->n && end && !strstr(name, ".lora_"); k++) {
+            const char *other = w->tensor[k].name;
+            LVN_CHECK(strncmp(other, name, (size_t)(end + 1 - name)) != 0 || !strchr(other + (end + 1 - name), '.'),
+                      ARG,
+                      "'%s' holds a new head for tokens with '%s' and '%s', which PEFT cannot load together: leave "
+                      "--format=%s out for a model that the adapters are merged into",
+                      c->operand[0], name, other, peft);
+        }
+    }
+    return LVN_OK;
+}
+
 static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretrained *p)
 {
     LVN_LOCAL_ARENA(a);
@@ -328,6 +345,7 @@ static enum lvn_status export_adapters(struct lvn_cli *c, const struct lvn_pretr
         !c->given[LVN_FLAG_export_block_size] && !c->given[LVN_FLAG_export_vocab_size], ARG,
         "--block-size and --vocab-size apply to a whole model, but --format=peft writes adapters: leave them out");
     LVN_CHECK(!lvn_ends_with(out, ".pt"), ARG, "'%s': --format=peft writes a folder; give one", out);
+    LVN_TRY(refuse_nested(c, &p->adapters.weights));
     LVN_TRY(refuse_file(out, p->config.model));
     LVN_TRY(open_out(&a, out, &folder));
     LVN_TRY_WHILE(lvn_dir_make(folder), "making the folder for the adapters");

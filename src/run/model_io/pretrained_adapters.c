@@ -78,6 +78,9 @@ static enum lvn_status find_head(struct lvn_pretrained *p)
 {
     const struct lvn_head *h = lvn_model_head_of(p->config.model, LVN_LABEL_CLASS);
     const struct lvn_weight *t = h ? output_of(p, h) : NULL;
+    const struct lvn_head *tokens = t ? NULL : lvn_model_head_of(p->config.model, LVN_LABEL_TOKEN);
+    if (tokens && !lvn_model_predicts(&p->config, LVN_LABEL_TOKEN) && output_of(p, tokens))
+        lvn_model_set_head(&p->config, tokens, p->config.classes);
     if (!t || (p->config.head == h && p->config.classes == t->desc.dim[0])) return LVN_OK;
     if (t->desc.dim[0] == 1) h = lvn_model_head_of(p->config.model, LVN_LABEL_NUMBER);
     lvn_model_set_head(&p->config, h, t->desc.dim[0]);
