@@ -336,6 +336,12 @@ bool lvn_path_exists(const char *path)
     return stat(path, &s) == 0;
 }
 
+bool lvn_path_same(const char *one, const char *two)
+{
+    struct stat s, t;
+    return stat(one, &s) == 0 && stat(two, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
 enum lvn_status lvn_path_find(const char *path, bool *found)
 {
     struct stat s;

@@ -66,6 +66,8 @@ enum lvn_status lvn_dir_list(struct lvn_arena *a, const char *path, const char *
 bool lvn_path_is_file(const char *path);
 bool lvn_path_is_dir(const char *path);
 bool lvn_path_exists(const char *path);
+/* True if both exist and are the same file or folder. */
+bool lvn_path_same(const char *one, const char *two);
 /* *found: does the path exist? A dangling link counts as missing. Unlike lvn_path_exists(), IO if this cannot be
  * determined, for example because a folder is not accessible. */
 enum lvn_status lvn_path_find(const char *path, bool *found) LVN_CHECKED;

@@ -93,7 +93,9 @@ cp rows/some.jsonl some.json
 tar cf some.tar rows
 refuses 1 "the rows of 'rows' have texts and labels, and labels are read from one file, as 'rows/some.jsonl': to learn them, give its path; to learn the texts alone, as a language model, set data.kind=documents" \
     --data.path=rows
-refuses 1 "to learn them, rename it to .jsonl" --data.path=some.json
+refuses 1 "to learn them, let .jsonl replace .json in its name" --data.path=some.json
+gzip -k some.json
+refuses 1 "to learn them, let .jsonl replace .json in its name" --data.path=some.json.gz
 refuses 1 "to learn them, unpack it" --data.path=some.tar
 cp "$LEVIN_SOURCE/tests/golden/parquet/classes.parquet" rows/train-00000-of-00001.parquet
 refuses 1 "as 'rows/some.jsonl'" --data.path=rows

@@ -186,8 +186,9 @@ says "aborted rank 0" report
 
 # --- if a device fails in one rank, the other rank, which waits for it without a timeout, ends too ---
 for strategy in ddp fsdp; do
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     for rank in 0 1; do
-        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29478 \
+        RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
             LEVIN_DOUBLE_FAIL=$([ $rank = 0 ] || echo cuGraphLaunch:6:719) double "$LEVIN" train "${sizes[@]}" --run_dir=broken \
             --overwrite --trainer.max_steps=40 --trainer.strategy=$strategy --trainer.stall_timeout=0 >out.$rank 2>&1 &
         pids[rank]=$!

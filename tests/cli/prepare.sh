@@ -47,6 +47,19 @@ done
 [ ! -e none ]
 code 2 "$LEVIN" prepare --data.kind=mnist
 says "data.kind=mnist is read as it is: there is nothing to prepare" err
+printf '{"text": "a", "label": 0}\n' >labelled.jsonl
+for kind in labelled chat; do
+    printf 'data: {kind: %s, path: labelled.jsonl, tokenizer: t}\n' $kind >rows.yaml
+    for flag in "" --tokenizer=t; do
+        code 2 "$LEVIN" prepare rows.yaml --out=none $flag
+        says "data.kind=$kind is read as it is: there is nothing to prepare" err
+    done
+done
+mkdir folder
+cp snow.txt folder
+printf 'data: {kind: documents, path: folder}\n' >folder.yaml
+code 2 "$LEVIN" prepare folder.yaml --out=none --tokenizer=t
+says "preparing 'folder', which is a folder of texts" err
 code 2 "$LEVIN" prepare
 says "data.path" err
 code 1 "$LEVIN" prepare snow.txt --out=snow.txt

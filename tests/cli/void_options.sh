@@ -12,6 +12,18 @@ code 0 run --run_dir=two --trainer.seed=2
 refused "model.init is 'two', but the run began with '' and continues with the weights of its checkpoint" \
     "$LEVIN" train one --resume --model.init=two --trainer.max_steps=4
 code 0 "$LEVIN" train text.txt --model.init=one --trainer.batch_size=4 --trainer.limit_val_batches=1 --trainer.max_steps=2 --run_dir=three
+refused "model.init is 'two', but the run began with 'one'" "$LEVIN" train three --resume --model.init=two --trainer.max_steps=3
+code 0 "$LEVIN" train three --resume --model.init="$PWD/one" --trainer.max_steps=3
+code 0 "$LEVIN" train text.txt --model.init=one --lora.rank=2 --trainer.max_steps=1 --run_dir=adapted
+code 0 "$LEVIN" train text.txt --model.init=one --lora.init=adapted/checkpoints/last/adapter --trainer.max_steps=1 --run_dir=more
+code 0 "$LEVIN" train more --resume --lora.init="$PWD/adapted/checkpoints/last/adapter" --trainer.max_steps=2
+code 0 run --run_dir=llama --model.kind=llama
+printf 'model: {init: llama, kind: llama, head_dim: 0, intermediate_size: 0}\n' >derived.yaml
+code 0 "$LEVIN" plan derived.yaml --data.path=text.txt
+printf 'model: {init: llama, kind: llama, intermediate_size: 32}\n' >derived.yaml
+refused "model.intermediate_size is 32, but the loaded model has " "$LEVIN" plan derived.yaml --data.path=text.txt
+code 0 run --run_dir=clip --trainer.gradient_clip_algorithm=value --trainer.gradient_clip_val=0.5
+code 0 "$LEVIN" train clip --resume --trainer.gradient_clip_val=0 --trainer.max_steps=3
 mv one moved
 refused "task.fresh_head is 'true'" "$LEVIN" train three --resume --model.init=moved --task.fresh_head=true --trainer.max_steps=4
 code 0 "$LEVIN" train three --resume --model.init=moved --trainer.max_steps=4
@@ -21,6 +33,9 @@ code 0 run --run_dir=counts --trainer.val_check_interval=1e2 --show-settings
 grep -qE '^trainer.val_check_interval +100 ' out
 code 0 run --run_dir=counts --trainer.val_check_interval=1e-1 --show-settings
 grep -qE '^trainer.val_check_interval +0.1 ' out
+
+code 0 run --run_dir=counts --trainer.limit_val_batches=1e0 --show-settings
+grep -qE '^trainer.limit_val_batches +1.0 ' out
 
 # a model that is read
 refused "'two' is given as the base model of loaded adapters, and 'moved/checkpoints" "$LEVIN" export moved out --base=two

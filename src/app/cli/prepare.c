@@ -399,8 +399,8 @@ static const char *output_folder(struct lvn_cli *c)
     return lvn_arena_printf(&c->settings.arena, "%.*s%s", (int)n, path, path[n] ? "" : "-tokens");
 }
 
-/* Without data.kind, detect the kind of data at data.path. *kind "text" or "jsonl": several documents, which
- * *description names in messages; *kind NULL: one text. */
+/* Without data.kind, or with documents, detect the kind of data at data.path. *kind "text" or "jsonl": several
+ * documents, which *description names in messages; *kind NULL: one text. */
 static enum lvn_status detect_kind(const struct levin_settings *s, const char **kind, const char **description)
 {
     const char *path = s->values.data.path;
@@ -408,7 +408,8 @@ static enum lvn_status detect_kind(const struct levin_settings *s, const char **
     int64_t bytes;
     *kind = NULL;
     *description = "";
-    if (!*path || lvn_settings_given(s, LVN_OPT_data_kind)) return LVN_OK;
+    if (!*path || (lvn_settings_given(s, LVN_OPT_data_kind) && strcmp(s->values.data.kind, "documents") != 0))
+        return LVN_OK;
     LVN_TRY(lvn_file_refuse_name(path));
     enum lvn_file_type type = lvn_file_type(path, lvn_file_uncompressed_name(path));
     bool compressed = path[lvn_file_uncompressed_name(path)] != '\0';
@@ -437,6 +438,9 @@ enum lvn_status lvn_command_prepare(struct lvn_cli *c)
     const char *kind, *description;
     LVN_CHECK(*c->flag[LVN_FLAG_prepare_out].t || s->origin[LVN_OPT_data_path].source != LVN_SOURCE_RUN, ARG,
               "the settings of a run do not say where to write: give a folder, --out=FOLDER");
+    const struct lvn_dataset_kind *given =
+        lvn_settings_given(s, LVN_OPT_data_kind) ? lvn_dataset_kind_find(s->values.data.kind) : NULL;
+    LVN_CHECK(!given || !given->sample, ARG, "data.kind=%s is read as it is: there is nothing to prepare", given->name);
     LVN_TRY(detect_kind(s, &kind, &description));
     const bool tokenizer = *c->flag[LVN_FLAG_prepare_tokenizer].t, separator = *c->flag[LVN_FLAG_prepare_separator].t;
     LVN_CHECK(

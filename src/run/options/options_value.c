@@ -316,8 +316,8 @@ static enum lvn_status parse_amount(const struct lvn_option *o, const char *text
     }
     LVN_CHECK(number(word, &real) && real >= 0, ARG, "%s must be a count (250) or a fraction (1.0, 0.25), got '%.60s'",
               o->key, text);
-    whole =
-        whole || (!space && strpbrk(word, "eE") && real >= 1 && real == floor(real)); /* 1e2 is a count, as elsewhere */
+    /* 1e2 is a count, as elsewhere, but 1e0 is 1.0, as programs write it */
+    whole = whole || (!space && strpbrk(word, "eE") && real > 1 && real == floor(real));
     if (whole) {
         LVN_CHECK(real <= 1e15, ARG, "%s is too large: %.60s", o->key, text);
         out->count = (int64_t)real;

@@ -532,7 +532,9 @@ static enum lvn_status check_limits(const struct levin_settings *s)
     LVN_CHECK(!is_none(test), ARG,
               "trainer.limit_test_batches 0 leaves nothing to evaluate; leave it out, or write 1.0 for all");
     LVN_CHECK(s->values.trainer.gradient_clip_val > 0 ||
-                  s->values.trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM,
+                  s->values.trainer.gradient_clip_algorithm == LVN_TRAINER_CLIP_NORM ||
+                  s->origin[LVN_OPT_trainer_gradient_clip_val].source >
+                      s->origin[LVN_OPT_trainer_gradient_clip_algorithm].source,
               ARG,
               "trainer.gradient_clip_algorithm value limits entries to trainer.gradient_clip_val, which is 0 and "
               "disables clipping: set trainer.gradient_clip_val too, or leave the algorithm out");

@@ -229,6 +229,10 @@ static enum lvn_status check_same(const struct levin_settings *s, const struct l
     char one[LVN_KEY_TEXT], two[LVN_KEY_TEXT];
     if (!is_fixed_by_model(k) || !given_for_loaded(s, o->id) || value == has || value == lvn_key_get(k, c))
         return LVN_OK;
+    struct lvn_model_config asked = *c;
+    lvn_key_set(k, &asked, value);
+    asked = lvn_model_resolved(&asked);
+    if (lvn_key_get(k, &asked) == has) return LVN_OK; /* 0: the derived default, which the model has */
     LVN_FAIL(ARG, "%s is %s, but the loaded model has %s, and only a new one can have another value: leave it out",
              o->key, lvn_key_text(k, value, one), lvn_key_text(k, has, two));
 }

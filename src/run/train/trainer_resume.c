@@ -257,7 +257,8 @@ static enum lvn_status open_run(struct lvn_trainer *trainer)
 }
 
 /* Rank 0: ARG for a key of the command line that gives other initial weights than those that the run began with.
- * Another path of model.init is accepted, because the model may have moved. */
+ * Another path of a model or of adapters is accepted if it names the same folder, or if they may have moved: the path
+ * that the run began with does not exist. */
 static enum lvn_status check_weights(const struct lvn_trainer *trainer)
 {
     static const enum lvn_option_id ids[] = {LVN_OPT_model_init, LVN_OPT_lora_init, LVN_OPT_task_fresh_head};
@@ -271,7 +272,8 @@ static enum lvn_status check_weights(const struct lvn_trainer *trainer)
     enum lvn_status status = LVN_OK;
     for (size_t i = 0; i < sizeof ids / sizeof *ids && status == LVN_OK; i++) {
         const char *was = lvn_settings_value(&then, ids[i], old), *is = lvn_settings_value(s, ids[i], now);
-        const bool moved = ids[i] == LVN_OPT_model_init && *was;
+        const bool moved =
+            *was && ids[i] != LVN_OPT_task_fresh_head && (!lvn_path_exists(was) || lvn_path_same(was, is));
         if (s->origin[ids[i]].source > LVN_SOURCE_RECIPE && *is && !moved && strcmp(was, is) && strcmp(is, "false"))
             status = lvn_fail(LVN_ARG,
                               "%s is '%s', but the run began with '%s' and continues with the weights of its "

@@ -299,14 +299,15 @@ static enum lvn_status refuse_labels(const char *path)
     const bool found = lvn_table_open_text(&t, "rows.jsonl", rows.p, rows.n) == LVN_OK && lvn_table_has_labels(&t);
     lvn_table_close(&t);
     lvn_error_clear();
+    const bool lines = lvn_file_type(path, lvn_file_uncompressed_name(path)) == LVN_FILE_TYPE_LINES;
     LVN_CHECK(
         !found, FORMAT,
         "the rows of '%s' have texts and labels, and labels are read from one file, %s%s%s: to learn them, %s; to "
         "learn the texts alone, as a language model, set data.kind=documents",
         path, folder ? "as '" : "a .tsv, .csv, .jsonl or .parquet", folder ? file : "", folder ? "'" : "",
-        folder                                                                         ? "give its path"
-        : lvn_file_type(path, lvn_file_uncompressed_name(path)) == LVN_FILE_TYPE_LINES ? "rename it to .jsonl"
-                                                                                       : "unpack it");
+        folder  ? "give its path"
+        : lines ? "let .jsonl replace .json in its name"
+                : "unpack it");
     return LVN_OK;
 }
 
