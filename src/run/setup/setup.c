@@ -437,6 +437,19 @@ static enum lvn_status limit_fields(struct lvn_model_setup *m, const struct levi
     return LVN_OK;
 }
 
+/* A family whose positions depend on which token is padding. */
+static void compare_padding(const struct lvn_model_config *c)
+{
+    for (const struct lvn_key *k = c->model->keys; k->kind; k++)
+        if (k->kind == LVN_KEY_MUST && strcmp(k->json, "pad_token_id") == 0 && c->pad_id != (int64_t)k->default_value)
+            lvn_log_once(
+                LVN_LOG_WARN,
+                "padding is not token %d of the tokenizer, as a %s has it: transformers will compute other values "
+                "than levin for texts that contain this token; for use with transformers, give a tokenizer whose "
+                "padding it is, as that of roberta-base",
+                (int)k->default_value, c->model->name);
+}
+
 /* Report if tokenizer and model have different vocabulary sizes. Rows without a token are not trained. */
 static void compare_sizes(const struct lvn_model_setup *m, const struct lvn_codec *codec)
 {
@@ -500,7 +513,9 @@ static enum lvn_status open_data(struct lvn_model_setup *m, const struct levin_s
         LVN_TRY(lvn_tokenizer_put_template(codec.tokenizer, m->data->chat_template));
     end_of_codec(&m->config, &codec);
     if (!evaluates) LVN_TRY(end_of_answers(m, codec.tokenizer));
-    return lvn_model_padding(&m->config, &codec);
+    LVN_TRY(lvn_model_padding(&m->config, &codec));
+    if (!m->has_pretrained && !evaluates && codec.tokenizer) compare_padding(&m->config);
+    return LVN_OK;
 }
 
 /* The id of one name or id of lora.trainable_tokens. */
