@@ -42,9 +42,11 @@ struct lvn_step_statistics {
 static inline enum lvn_status lvn_step_statistics_init(struct lvn_step_statistics *statistics, struct lvn_ranks *ranks,
                                                        int64_t n_losses, int64_t n_sums)
 {
-    *statistics = (struct lvn_step_statistics){.ranks = ranks, .n_losses = n_losses, .n_sums = n_sums};
+    statistics->ranks = ranks;
+    statistics->n_losses = n_losses;
+    statistics->n_sums = n_sums;
     statistics->n = n_losses + n_sums + LVN_STATISTIC_COUNTS + (int64_t)ranks->size * LVN_STATISTIC_RANK_COUNTS;
-    statistics->x = lvn_calloc((size_t)statistics->n, sizeof *statistics->x);
+    statistics->x = (double *)lvn_calloc((size_t)statistics->n, sizeof *statistics->x);
     return statistics->x ? LVN_OK : LVN_MEMORY;
 }
 
