@@ -12,7 +12,6 @@ code 0 run --run_dir=two --trainer.seed=2
 refused "model.init is 'two', but the run began with '' and continues with the weights of its checkpoint" \
     "$LEVIN" train one --resume --model.init=two --trainer.max_steps=4
 code 0 "$LEVIN" train text.txt --model.init=one --trainer.batch_size=4 --trainer.limit_val_batches=1 --trainer.max_steps=2 --run_dir=three
-refused "model.init is 'two', but the run began with 'one'" "$LEVIN" train three --resume --model.init=two --trainer.max_steps=3
 code 0 "$LEVIN" train three --resume --model.init="$PWD/one" --trainer.max_steps=3
 code 0 "$LEVIN" train text.txt --model.init=one --lora.rank=2 --trainer.max_steps=1 --run_dir=adapted
 code 0 "$LEVIN" train text.txt --model.init=one --lora.init=adapted/checkpoints/last/adapter --trainer.max_steps=1 --run_dir=more

@@ -272,8 +272,8 @@ static enum lvn_status check_weights(const struct lvn_trainer *trainer)
     enum lvn_status status = LVN_OK;
     for (size_t i = 0; i < sizeof ids / sizeof *ids && status == LVN_OK; i++) {
         const char *was = lvn_settings_value(&then, ids[i], old), *is = lvn_settings_value(s, ids[i], now);
-        const bool moved =
-            *was && ids[i] != LVN_OPT_task_fresh_head && (!lvn_path_exists(was) || lvn_path_same(was, is));
+        const bool moved = *was && (ids[i] == LVN_OPT_model_init ||
+                                    (ids[i] == LVN_OPT_lora_init && (!lvn_path_exists(was) || lvn_path_same(was, is))));
         if (s->origin[ids[i]].source > LVN_SOURCE_RECIPE && *is && !moved && strcmp(was, is) && strcmp(is, "false"))
             status = lvn_fail(LVN_ARG,
                               "%s is '%s', but the run began with '%s' and continues with the weights of its "
