@@ -95,7 +95,7 @@ const char *lvn_part_help(const char *part)
 static const struct lvn_option *listed[LVN_OPT_ALL]; /* in the order of help */
 static int n_listed, n_family;
 static struct {
-    char key[48], help[320], default_note[160];
+    char key[48], help[320], default_note[240];
 } texts[LVN_FAMILY_KEYS];
 static char kinds[2000], data_kinds[800], optimizer_kinds[800], schedule_kinds[600], task_kinds[600],
     transport_kinds[800]; /* their .more */

@@ -450,13 +450,13 @@ static void compare_padding(const struct lvn_model_config *c)
                 (int)k->default_value, c->model->name);
 }
 
-/* Report if tokenizer and model have different vocabulary sizes. Rows without a token are not trained. */
+/* Report if tokenizer and model have different vocabulary sizes. */
 static void compare_sizes(const struct lvn_model_setup *m, const struct lvn_codec *codec)
 {
     const int64_t rows = lvn_model_value(&m->config, LVN_ROLE_VOCABULARY), tokens = lvn_codec_size(codec);
     if (tokens && rows > tokens)
         lvn_log_once(LVN_LOG_INFO,
-                     "the tokenizer has %lld tokens, and the model '%s' %lld rows: the other rows are never trained",
+                     "the tokenizer has %lld tokens, and the model '%s' %lld rows: no text has the other rows",
                      (long long)tokens, m->pretrained.path, (long long)rows);
     if (rows && rows < tokens)
         lvn_log_once(

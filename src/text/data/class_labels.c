@@ -80,13 +80,13 @@ static bool has_control(const char *p, int64_t n)
 /* Set c->key to the label's name: without spaces around it, composed (NFC), a whole number in its shortest form. */
 static enum lvn_status read_label(struct lvn_class_labels *c, const char *p, int64_t n, enum kind *kind, double *number)
 {
-    const double exact = 9007199254740992.0; /* 2^53: larger numbers may differ and be read as equal */
+    const double exact = 9007199254740992.0; /* 2^53: different digits from here on may be read as one number */
     trim(&p, &n);
     *kind = !n ? EMPTY : has_control(p, n) ? CONTROL : WORD;
     lvn_text_clear(&c->key);
     if (*kind == WORD && lvn_class_labels_number(p, n, number)) {
         if (*number != floor(*number)) *kind = FRACTION;
-        if (*kind == WORD && fabs(*number) <= exact && !is_code(p, n)) *kind = WHOLE;
+        if (*kind == WORD && fabs(*number) < exact && !is_code(p, n)) *kind = WHOLE;
         c->codes |= *kind == WORD && is_code(p, n);
     }
     if (*kind == WHOLE)

@@ -389,6 +389,8 @@ static void codes(void **state)
     (void)state;
     assert_string_equal(classes_of("e.csv", "text,label\na,1e3\nb,1e4\nd,1000\n", NULL, none),
                         "1000 1e3 1e4 (3): 1 2 0");
+    assert_string_equal(classes_of("f.csv", "text,label\na,9007199254740992\nb,9007199254740993\n", NULL, none),
+                        "9007199254740992 9007199254740993 (2): 0 1");
     assert_string_equal(classes_of("id.jsonl",
                                    "{\"text\": \"a\", \"label\": 18446744073709551615}\n"
                                    "{\"text\": \"b\", \"label\": 18446744073709551614}\n",

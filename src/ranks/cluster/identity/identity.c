@@ -131,7 +131,8 @@ static void find_unconnected(struct lvn_identity *out, const struct lvn_environm
     for (size_t i = 0; i < sizeof names / sizeof *names && !*out->unconnected; i++) {
         int index, n;
         const char *of_index = lvn_variable(environment, names[i][0]), *of_n = lvn_variable(environment, names[i][1]);
-        const bool several = of_n && lvn_whole_number(of_n, 2, &n);
+        const bool several = of_n && lvn_whole_number(of_n, 2, &n) &&
+                             (of_index || strcmp(names[i][1], "PMI_SIZE") != 0); /* which other launchers set, too */
         if (of_index ? !of_n : several)
             snprintf(out->unconnected, sizeof out->unconnected,
                      "%s is %.40s, but %s is not set, so this process runs by itself: set both for the ranks of one "

@@ -112,12 +112,10 @@ static enum lvn_status end_set(struct parser *r, const struct class_items *g, bo
 /* The bytes of a character written as \x41, \u0041 or \x{1F600}; 0: it is none. */
 static int number_of(const char *at, uint32_t *code)
 {
-    const int braced = at[1] == 'x' && at[2] == '{' ? (int)strcspn(at + 3, "}") : 0, digits = braced         ? braced
-                                                                                              : at[1] == 'x' ? 2
-                                                                                              : at[1] == 'u' ? 4
-                                                                                                             : 0;
+    const int braced = at[1] == 'x' && at[2] == '{' ? (int)strcspn(at + 3, "}") : 0;
+    const int digits = braced ? braced : at[1] == 'x' ? 2 : at[1] == 'u' ? 4 : 0;
     const int64_t number = digits >= 1 && digits <= 6 ? lvn_hex_number(at + (braced ? 3 : 2), digits) : -1;
-    if (number < 0 || number >= 0x110000) return 0;
+    if (number < 0 || number >= 0x110000 || (braced && at[3 + braced] != '}')) return 0;
     *code = (uint32_t)number;
     return digits + (braced ? 4 : 2);
 }
