@@ -65,7 +65,7 @@ saving=(--ranks=8 --checkpoint.every_n_steps=1 --trainer.threads=8 --model.n_lay
 code 0 "$LEVIN" plan "${keys[@]:0:6}" "${saving[@]}" --json --cores=64
 json 'abs(d["predicted"]["saving_s"] - max(0, d["predicted"]["save_s"] - d["predicted"]["compute_s"])) < 1e-9 and d["predicted"]["save_s"] > 0'
 code 0 "$LEVIN" plan "${keys[@]:0:6}" "${saving[@]}" --json --cores=8
-json 'abs(d["predicted"]["saving_s"] - d["predicted"]["save_s"] / 8) < 1e-9'
+json 'abs(d["predicted"]["saving_s"] - max(d["predicted"]["save_s"] / 8, d["predicted"]["save_s"] - d["predicted"]["compute_s"])) < 1e-9'
 # quick micro-batches are run; a large model is estimated from rates, in little memory, after the exact figures
 predict --ranks=2 --trainer.batch_size=2
 json 'd["predicted"]["computed"] == "whole"'

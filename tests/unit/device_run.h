@@ -102,7 +102,7 @@ static inline enum lvn_status device_phase(struct lvn_device *device, struct run
     device_must(lvn_memory_write(m[LVN_BUFFER_ARENA], 0, arena, d.arena));
     device_must(lvn_memory_write(m[LVN_BUFFER_RESULT], 0, &r->result, sizeof r->result));
     device_must(device->backend->run(bound, &(struct lvn_execution){.n_micro_batches = 1}));
-    device_must(device->backend->wait(device));
+    device_must(lvn_device_wait(device));
     device_must(lvn_memory_read(m[LVN_BUFFER_ARENA], 0, arena, d.arena));
     device_must(lvn_memory_read(m[LVN_BUFFER_RESULT], 0, &r->result, sizeof r->result));
     for (int v = 0; v < DEVICE_VALUES; v++) {

@@ -102,7 +102,7 @@ enum lvn_status lvn_checksum_add_file(struct lvn_checksum *checksum, int fd, con
         const ssize_t got = read(fd, buffer, (size_t)(n < capacity ? n : capacity));
         if (got < 0 && errno == EINTR) continue;
         LVN_CHECK(got >= 0, IO, "cannot read '%s': %s", path, strerror(errno));
-        LVN_CHECK(got > 0, FORMAT, "'%s' was truncated", path);
+        LVN_CHECK(got > 0, FORMAT, "'%s' ends %lld bytes too early: it was truncated", path, (long long)n);
         lvn_checksum_add(checksum, buffer, got);
         n -= got;
     }

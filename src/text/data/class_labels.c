@@ -55,11 +55,12 @@ bool lvn_class_labels_number(const char *p, int64_t n, double *out)
     return !*end && isfinite(*out);
 }
 
-/* Is the number a code, such as 007 or 1e3? Codes are words, so 007 and 7 are different classes. 1e+03 is no code,
+/* Is the number a code, such as 007 or -1e3? Codes are words, so 007 and 7 are different classes. 1e+03 is no code,
  * because programs write it for 1000. */
 static bool is_code(const char *p, int64_t n)
 {
     int64_t digits = 0;
+    if (n && (*p == '-' || *p == '+')) p++, n--;
     while (digits < n && p[digits] >= '0' && p[digits] <= '9') digits++;
     return digits && ((*p == '0' && digits > 1) ||
                       (digits + 1 < n && (p[digits] | 0x20) == 'e' && p[digits + 1] >= '0' && p[digits + 1] <= '9'));

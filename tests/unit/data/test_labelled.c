@@ -387,8 +387,8 @@ static void codes(void **state)
 {
     const struct lvn_data_options none = {0};
     (void)state;
-    assert_string_equal(classes_of("e.csv", "text,label\na,1e3\nb,1e4\nd,1000\n", NULL, none),
-                        "1000 1e3 1e4 (3): 1 2 0");
+    assert_string_equal(classes_of("e.csv", "text,label\na,1e3\nb,-1e4\nd,1000\n", NULL, none),
+                        "-1e4 1000 1e3 (3): 2 0 1");
     assert_string_equal(classes_of("f.csv", "text,label\na,9007199254740992\nb,9007199254740993\n", NULL, none),
                         "9007199254740992 9007199254740993 (2): 0 1");
     assert_string_equal(classes_of("id.jsonl",

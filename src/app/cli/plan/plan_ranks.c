@@ -176,7 +176,8 @@ static void save(struct forecast *f, double computing)
     const bool between = lvn_parameters_any_sharded(n) && n->device->backend->snapshot;
     const bool replaces = f->each * f->threads >= f->cores && !between;
     const double hidden = between ? 0 : computing, waits = f->save > hidden ? f->save - hidden : 0;
-    f->saving = (replaces ? f->save / f->threads : waits) / (double)every;
+    const double replaced = replaces ? f->save / f->threads : 0;
+    f->saving = (replaced > waits ? replaced : waits) / (double)every;
 }
 
 /* --- the prediction --- */
